@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Speaking compiles what speaks, once (docs/adr/0021): here, so that nobody waits for it later.
 COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
 
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile
+SLOW := slow or browser or postgres or gpu
+
 .DEFAULT_GOAL := help
 
 help: ## print the targets
@@ -16,11 +19,16 @@ help: ## print the targets
 app: .venv/app.stamp ## open the studio at http://$(HOST):$(PORT)
 	$(BIN)/studio app --host $(HOST) --port $(PORT)
 
-test: .venv/dev.stamp ## lint, then run every test, three files at a time
+test: .venv/dev.stamp ## lint, then run the quick tests
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	$(PYTEST) -m "not ($(SLOW))" $(ARGS)
 
-lint: .venv/dev.stamp ## check style, types and the walls between rooms
+test-slow: .venv/dev.stamp ## run the tests that `make test` leaves out: browser, PostgreSQL, GPU, long ones
+	$(PYTEST) -m "$(SLOW)" $(ARGS)
+
+test-all: test test-slow ## run all tests
+
+lint: .venv/dev.stamp ## check style, types and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -49,7 +57,6 @@ table: .venv/dev.stamp ## measure the voice and the speed of docs/results again 
 	$(BIN)/studio bench latency --setting m=5 --save
 	$(BIN)/studio bench step --save
 	$(BIN)/studio bench wire --save
-	$(BIN)/studio bench against 15e9766 --voice lark:slt --setting m=5 --save
 	$(BIN)/studio bench soak --live 12 --wpm 2000 --texts assets/texts/short.txt --save
 	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save
@@ -76,4 +83,4 @@ clean: ## remove the environment
 	$(COMPILED)
 	touch $@ .venv/app.stamp
 
-.PHONY: help app test lint bench table clean
+.PHONY: help app test test-slow test-all lint bench table clean

@@ -4,16 +4,14 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["open_trace", "synthesize"]  # pyright: ignore[reportUnsupportedDunderAll]
-
-_HOMES = {"open_trace": "studio.core.traces.trace", "synthesize": "studio.synthesis"}
+__all__ = ["open_trace", "replay", "speak", "synthesize"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'studio' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module("studio.api"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *__all__])

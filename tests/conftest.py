@@ -1,5 +1,21 @@
-"""Switches that every test turns on, in processes that it starts too."""
+"""Settings of every test run, and the marks that follow from a test's folder and fixtures."""
 
 import os
+from pathlib import Path
 
-os.environ["STUDIO_POISON"] = "1"
+import pytest
+
+os.environ["STUDIO_POISON"] = "1"  # unwritten slots are NaN, in child processes as well
+_SLOW_FOLDERS = {"bench", "durability", "train"}
+_MARKS = {"chromium": "browser", "postgresql": "postgres"}
+_TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests of slow folders, and tests that use a browser or PostgreSQL, directly or through other fixtures."""
+    for item in items:
+        if item.path.is_relative_to(_TESTS) and item.path.relative_to(_TESTS).parts[0] in _SLOW_FOLDERS:
+            item.add_marker("slow")
+        for fixture, mark in _MARKS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)

@@ -34,7 +34,7 @@ class FakePredictor:
 
     def predict(self, pcm: np.ndarray, rate_hz: int) -> float:
         if self.heard == self.lasts:
-            raise PredictorFailed("the predictor of MOS broke off (killed)")
+            raise PredictorFailed("the MOS predictor stopped (killed)")
         self.heard += 1
         return self.score(pcm, rate_hz)
 

@@ -23,9 +23,9 @@ from studio.core.errors import BadFile, Busy, Closing
 from studio.core.events import Audio
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
-from studio.core.traces.forced import Left, always
+from studio.core.traces.teacher_forcing import CallerGone, never_stop
 from studio.core.traces.trace import Trace
-from studio.engine.hosting.sharing import in_turn, who_makes_room
+from studio.engine.admission import fair_order, pick_evicted
 
 
 class FakeEngine:
@@ -54,7 +54,7 @@ class FakeEngine:
             queue = self.queue // 2 if request.is_guest else self.queue
             if len(self.speaking) >= self._share(request) and len(self.waiting) >= queue:
                 there = [one for one in self.waiting if one.request.is_guest or not request.is_guest]
-                at = who_makes_room([one.request.client for one in there], request.client)
+                at = pick_evicted([one.request.client for one in there], request.client)
                 if at is None:
                     raise Busy(f"all {self.places} places are taken", "try again in a moment")
                 leaver = there[at]
@@ -103,7 +103,7 @@ class FakeEngine:
 
     def _in_turn(self) -> list[FakeUtterance]:
         speaking = [one.request.client for one in self.speaking]
-        return [self.waiting[at] for at in in_turn([one.request.client for one in self.waiting], speaking)]
+        return [self.waiting[at] for at in fair_order([one.request.client for one in self.waiting], speaking)]
 
     def _share(self, request: SpeakRequest) -> int:
         return max(1, self.places - 1) if request.is_guest else self.places
@@ -122,15 +122,15 @@ class FakeEngine:
     def is_loaded(self, voice: str) -> bool:
         return True
 
-    def places_free(self) -> int:
-        """Places that the next utterances can take."""
+    def free_slots(self) -> int:
+        """Admission that the next utterances can take."""
         with self._lock:
             return self.places - len(self.speaking) - len(self.waiting)
 
-    def overlap(self, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
+    def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
         """The same with its sound upside down, which nobody hears and every test sees."""
-        if not wanted():
-            raise Left("nobody waits for the answer")
+        if not should_continue():
+            raise CallerGone("nobody waits for the answer")
         if not trace.is_spoken:
             raise BadFile("this utterance holds no frames that a voice has spoken", "give one that a voice has spoken")
         pcm = -trace.pcm
@@ -146,7 +146,7 @@ class FakeEngine:
         ran = {1: frames} if frames else {}
         speak = ModuleLoad("tone", "speak", ran, {size: FRAME_MS / self.script.speed * n for size, n in ran.items()})
         return EngineLoad(
-            places=self.places,
+            slots=self.places,
             speaking=len(self.speaking),
             queue=self.queue,
             waiting=len(self.waiting),
@@ -177,8 +177,8 @@ def main() -> None:
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     args = parser.parse_args()
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import ServeSettings
+    from studio.serve.server import run
+    from studio.serve.settings import ServeSettings
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
     folder = Path(os.environ.get("STUDIO_SERVE_TRACES_FOLDER", ServeSettings().traces_folder))

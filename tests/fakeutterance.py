@@ -90,7 +90,7 @@ class FakeUtterance:
             self._open_for_text()
             if self._chars + len(text) > MAX_CHARS:
                 raise Full(f"the text is longer than {MAX_CHARS} characters", "begin a new utterance")
-            self._emit(ev.Text(char_start=self._chars, text=text))
+            self._emit(ev.TextReceived(char_start=self._chars, text=text))
             self._text += text
             self._take(text)
             self._turn.notify_all()
@@ -124,10 +124,10 @@ class FakeUtterance:
         with self._turn:
             self._open_for_text()
             self._options = checked_options(self.card, options, self._options)
-            self._emit(ev.Options(options=dict(self._options)))
+            self._emit(ev.OptionsChanged(options=dict(self._options)))
             self._turn.notify_all()
 
-    def settled(self) -> int:
+    def settled_chars(self) -> int:
         with self._turn:
             left = self._left()
             bound = left[0][1] if left else self._saying
@@ -139,7 +139,7 @@ class FakeUtterance:
                 raise Closed("the utterance has ended", "open a new one")
             if not 0 <= char_start <= len(self._text):
                 raise BadText(f"there is no character {char_start}", "revise what was sent")
-            if char_start < self.settled():
+            if char_start < self.settled_chars():
                 raise TooLate("that is said or being said", "revise what follows")
             if self._text[char_start:] == text:
                 return
@@ -152,7 +152,7 @@ class FakeUtterance:
                 self._saying = self._spoken
                 del self._starts[self._spoken :], self._ends[self._spoken :]
             self._cuts += 1
-            self._emit(ev.Text(char_start=char_start, text=text))
+            self._emit(ev.TextReceived(char_start=char_start, text=text))
             self._emit(ev.Revised(from_sample=self._sample, take=self._cuts, words=words))
             self._text = self._text[:char_start] + text
             self._chars = self._words[words - 1].end if words else 0
@@ -180,16 +180,16 @@ class FakeUtterance:
                 self._heard_sample = sample
                 self._emit(ev.Played(sample=sample))
 
-    def note(self, event: ev.Event) -> None:
+    def add_event(self, event: ev.Event) -> None:
         self._emit(event)
 
-    def listen(self, news: Callable[[], None]) -> None:
-        self._news = news
-        news()
+    def set_listener(self, callback: Callable[[], None]) -> None:
+        self._news = callback
+        callback()
 
-    def taken(self, most: int | None = None) -> list[ev.Event]:
+    def poll_events(self, limit: int | None = None) -> list[ev.Event]:
         there = self._events.qsize()
-        return [self._events.get() for _ in range(there if most is None else min(there, most))]
+        return [self._events.get() for _ in range(there if limit is None else min(there, limit))]
 
     def events(self) -> Iterator[ev.Event]:
         while True:

@@ -5,8 +5,8 @@ from typing import Any
 
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, collect
-from studio.engine.loop import LocalEngine
+from studio.core.traces.trace import Trace, collect_trace
+from studio.engine.engine import LocalEngine
 
 FRAME = 600  # samples
 
@@ -29,7 +29,7 @@ class Listener:
 
     def held(self) -> None:
         """Hear all that its credit lets it say."""
-        while self._heard_samples() + FRAME <= (self.utterance._granted or 0):
+        while self._heard_samples() + FRAME <= (self.utterance._credit_until or 0):
             self.until(ev.Audio)
 
     def _heard_samples(self) -> int:
@@ -44,7 +44,7 @@ class Listener:
         """Let it end."""
         self.utterance.grant(10**9)
         self.events += self._stream
-        return collect({}, self.events)
+        return collect_trace({}, self.events)
 
     def of(self, kind: type[ev.Event]) -> list:
         return [event for event in self.events if isinstance(event, kind)]

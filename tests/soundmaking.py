@@ -3,7 +3,7 @@
 import numpy as np
 
 from studio.core.clips import write_wav
-from studio.mos.store.sounds import Sound
+from studio.mos.store.sounds import SourceSound
 
 RATE_HZ = 24_000
 
@@ -17,7 +17,7 @@ def spiky(spike):
     """A quiet tone with one loud sample: it cannot be made loud without clipping."""
     pcm = tone(0.01, 2.0)
     pcm[RATE_HZ] = spike
-    return Sound(pcm, RATE_HZ, "spiky.wav")
+    return SourceSound(pcm, RATE_HZ, "spiky.wav")
 
 
 def put(root, *names):

@@ -13,9 +13,9 @@ from tones import Script
 from studio.core import events as ev
 from studio.core.errors import BadOption, BadVoice, Busy, Closed, Full
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Engine, SpeakRequest, Utterance
-from studio.core.traces.trace import collect
-from studio.engine.hosting.limits import Limits
-from studio.engine.loop import open_engine
+from studio.core.traces.trace import collect_trace
+from studio.engine.admission import EngineLimits
+from studio.engine.engine import open_engine
 from studio.text.normalise import best
 
 PLACES, QUEUE = 3, 2
@@ -29,9 +29,9 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         root = tmp_path_factory.mktemp("voices")
         write_tiny_voice(root, family=request.param)
-        made = open_engine(root, best(), device="cpu", threads=1, places=PLACES, limits=Limits(queue=QUEUE))
+        made = open_engine(root, best(), device="cpu", threads=1, slots=PLACES, limits=EngineLimits(queue=QUEUE))
     yield made
-    assert made.places_free() == PLACES, "every place was given back"
+    assert made.free_slots() == PLACES, "every place was given back"
     made.close()
 
 
@@ -113,7 +113,7 @@ def test_samples_frames_segments_and_words_fit_together(engine: Engine) -> None:
 
 def test_a_word_says_where_it_stands_in_the_text_as_sent(engine: Engine) -> None:
     events = said(engine, "Good  morning,\n dear ")
-    sent = "".join(one.text for one in of(ev.Text, events))
+    sent = "".join(one.text for one in of(ev.TextReceived, events))
     assert [sent[one.char_start : one.char_end] for one in of(ev.Committed, events)] == ["Good", "morning,", "dear"]
 
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_said_is_told_and_the_rest_is_spoken(engine: Engine) -> N
     assert [one.word for one in of(ev.Committed, events)] == ["good", "morning"]
     told = of(ev.Unsupported, events)
     assert (told[0].char_start, told[0].char_end) == (5, 7) and all(one.why for one in told)
-    assert "".join(one.text for one in of(ev.Text, events)).encode("utf-8")
+    assert "".join(one.text for one in of(ev.TextReceived, events)).encode("utf-8")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "...", "🙂"])
@@ -138,11 +138,11 @@ def test_a_trace_can_be_spoken_again(engine: Engine) -> None:
     about = utterance.provenance
     assert {"git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256"} <= about.keys()
     assert about["device"] != "auto" and about["temperature"] == 0.3
-    trace = collect(about, utterance.events())
+    trace = collect_trace(about, utterance.events())
     again = engine.open(trace.request)
-    again.push_text("".join(one.text for one in of(ev.Text, trace.events)))
+    again.push_text("".join(one.text for one in of(ev.TextReceived, trace.events)))
     again.end()
-    assert np.array_equal(collect(again.provenance, again.events()).pcm, trace.pcm)
+    assert np.array_equal(collect_trace(again.provenance, again.events()).pcm, trace.pcm)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_what_is_not_allowed_is_refused_with_a_hint(engine: Engine, request_: di
 
 def test_a_place_is_free_with_the_last_event(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
-    assert engine.places_free() == 0
+    assert engine.free_slots() == 0
     for free, utterance in enumerate(taken, 1):
         assert isinstance(over(utterance)[-1], ev.Ended)
-        assert engine.places_free() == free
+        assert engine.free_slots() == free
 
 
 def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: Engine) -> None:
@@ -197,7 +197,7 @@ def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: E
     over(waiting[0])
     spoken = [*heard[1]]
     assert isinstance(spoken[0], ev.Ready) and spoken[0].seed == 1
-    assert [one.text for one in of(ev.Text, spoken)] == ["good mor", "ning "]
+    assert [one.text for one in of(ev.TextReceived, spoken)] == ["good mor", "ning "]
     assert [one.t_ms for one in spoken] == sorted(one.t_ms for one in spoken)
     assert spoken[-1].samples == said(engine, "good morning ", seed=1)[-1].samples > 0
     for one in taken[1:]:
@@ -263,20 +263,20 @@ def test_who_leaves_the_queue_makes_room_at_once_and_says_nothing_of_a_place(eng
     again = engine.open(SpeakRequest())  # there is room again
     for one in (*taken, *waiting[1:], again):
         over(one)
-    assert not engine.places_free() - PLACES
+    assert not engine.free_slots() - PLACES
 
 
 def test_what_waits_in_the_queue_can_be_revised(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     waiting = engine.open(SpeakRequest())
     waiting.push_text("good evening ")
-    assert waiting.settled() == 0
+    assert waiting.settled_chars() == 0
     waiting.revise(5, "morning ")
     waiting.end()
     for one in taken:
         over(one)
     events = [*waiting.events()]
-    assert [word.text for word in collect({}, events).words()] == ["good", "morning"]
+    assert [word.text for word in collect_trace({}, events).words()] == ["good", "morning"]
     assert events[-1].samples == said(engine, "good morning ")[-1].samples
 
 
@@ -349,7 +349,7 @@ def test_options_take_force_at_the_next_segment(engine: Engine) -> None:
     utterance.grant(10**9)
     utterance.end()
     rest = [*stream]
-    told = of(ev.Options, rest)
+    told = of(ev.OptionsChanged, rest)
     assert len(told) == 1 and told[0].options == rest[0].options | now
     after = of(ev.Segment, rest[rest.index(told[0]) :])
     assert after
@@ -372,11 +372,11 @@ def test_cancel_says_which_words_were_heard(engine: Engine) -> None:
 
 def test_what_callers_note_stands_in_the_stream_in_order(engine: Engine) -> None:
     utterance = engine.open(SpeakRequest())
-    utterance.note(ev.Edited(first=0, last=0, text="x"))
+    utterance.add_event(ev.Edited(first=0, last=0, text="x"))
     utterance.played(5)
     events = over(utterance)
     assert [one.type for one in events][:3] == ["ready", "edited", "played"]
-    utterance.note(ev.Edited(first=0, last=0, text="late"))  # after the last event nothing is added
+    utterance.add_event(ev.Edited(first=0, last=0, text="late"))  # after the last event nothing is added
 
 
 def test_the_same_seed_gives_the_same_samples(engine: Engine) -> None:

@@ -199,13 +199,13 @@ def test_weights_that_are_no_numbers_are_told(
     card.sha256["speakstream.safetensors"] = sha256_of(weights)
     write_card(folder, card)
     said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
-    assert "numbers that are none" in said and name in said
+    assert "numbers that are not finite" in said and name in said
 
 
 def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
     from studio.core.events import Failed
     from studio.core.ports import SpeakRequest
-    from studio.engine.loop import open_engine
+    from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
     engine = open_engine(voices, best(), "cpu")
@@ -228,7 +228,7 @@ def test_what_a_voice_has_not_is_told_before_anything_is_loaded(
     tmp_path: Path,
     asked: tuple[str, str],
 ) -> None:
-    monkeypatch.setattr("studio.engine.loop.open_engine", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_, **__: pytest.fail("loaded"))
     said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
     assert asked[1].partition("=")[0] in said
 

@@ -17,8 +17,10 @@ from typer.main import get_command
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.core.folders import data_folder
-from studio.measure.recognisers.choose import open_recogniser
-from studio.serve.traces import shelf
+from studio.measure.recognisers.registry import open_recogniser
+from studio.serve import trace_store as shelf
+
+pytestmark = pytest.mark.slow
 
 # The user database knows nobody; HOME and the XDG folders are what the test says.
 RUN = """
@@ -131,14 +133,14 @@ def test_traces_of_a_default_folder_that_cannot_be_used_are_temporary(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(shelf, "DEFAULT_TRACES", Path("~/.cache/streaming-tts-studio/traces"))
-    kept = shelf.TraceShelf(shelf.DEFAULT_TRACES, 1, 1).folder
+    kept = shelf.TraceStore(shelf.DEFAULT_TRACES, 1, 1).folder
     assert kept.parent == tmp_path / "temporary" and kept.stat().st_mode & 0o777 == 0o700
     assert f"traces are kept in {kept}" in caplog.text
     with pytest.raises(BadFile, match="traces_folder"):
-        shelf.TraceShelf(Path("~/.cache/others"), 1, 1)
+        shelf.TraceStore(Path("~/.cache/others"), 1, 1)
     monkeypatch.setenv("HOME", "")
     with pytest.raises(BadOption, match="no home folder is known for ~/others"):
-        shelf.TraceShelf(Path("~/others"), 1, 1)
+        shelf.TraceStore(Path("~/others"), 1, 1)
 
 
 @pytest.mark.parametrize("weights", ["base", "~/weights"])

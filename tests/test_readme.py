@@ -18,6 +18,8 @@ from mos.postgres import server
 from studio.cli import main
 from studio.core.clips import write_wav
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", README, re.S)

@@ -14,11 +14,11 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.ports import Engine, SpeakRequest
-from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.engine.loop import open_engine
-from studio.replay import replay
-from studio.replay_script import MAX_REVISIONS, script
+from studio.engine.engine import open_engine
+from studio.inspection.replay import replay
+from studio.inspection.replay_script import MAX_REVISIONS, replay_script
 from studio.text.normalise import best
 
 REQUEST = SpeakRequest("tiny", seed=7, options={"m": 3, "n": 1})
@@ -57,7 +57,7 @@ def spoken(engine: Engine, *, flush_after: int = 0, cancel_at: int = 0, ends: bo
             utterance.end()
         if cancel_at and isinstance(event, ev.Audio) and event.sample >= cancel_at:
             utterance.cancel()
-    return collect(dict(utterance.provenance), made)
+    return collect_trace(dict(utterance.provenance), made)
 
 
 @pytest.mark.parametrize("how", [{}, {"flush_after": 2}, {"flush_after": 4}, {"cancel_at": 3000}])
@@ -80,7 +80,7 @@ def test_what_was_broken_off_after_its_end_had_come_is_made_again(engine: Engine
 def test_a_flush_changes_what_is_said_so_it_is_followed(engine: Engine) -> None:
     flushed, plain = spoken(engine, flush_after=2), spoken(engine)
     assert not np.array_equal(flushed.pcm, plain.pcm), "otherwise the test above says nothing"
-    kinds = [step.kind for step in script(flushed.events)]
+    kinds = [step.kind for step in replay_script(flushed.events)]
     assert kinds == ["text", "flush", "until", "text", "end"]
 
 
@@ -99,9 +99,9 @@ def test_words_that_came_before_a_flush_was_acted_on_are_seen_again(engine: Engi
         if isinstance(event, ev.WordEnd) and event.i == 2:
             utterance.push_text("five six")
             utterance.end()
-    before = collect(dict(utterance.provenance), made)
+    before = collect_trace(dict(utterance.provenance), made)
     assert [list(one.seen) for one in before.segments()][:4] == [[0, 1, 2, 3], [1, 2, 3], [2, 3], [3, 4, 5]]
-    kinds = [step.kind for step in script(before.events)]
+    kinds = [step.kind for step in replay_script(before.events)]
     assert kinds == ["text", "flush", "text", "until", "text", "end"]
     assert replay(engine, before).is_same
 
@@ -148,7 +148,7 @@ def test_the_command_refuses_what_nothing_can_be_computed_by(
         writer.write(event)
     writer.close()
     found = CliRunner().invoke(cli, ["replay", str(tmp_path / "made.trace"), "--voices", str(voices)])
-    assert isinstance(found.exception, BadFile) and "by what it was computed" in str(found.exception)
+    assert isinstance(found.exception, BadFile) and "how it was computed" in str(found.exception)
 
 
 def test_what_differs_is_told(engine: Engine) -> None:
@@ -163,12 +163,12 @@ def test_what_differs_is_told(engine: Engine) -> None:
 
 def test_text_that_was_revised_is_spoken_as_it_stood_in_the_end() -> None:
     events = [
-        ev.Text(char_start=0, text="one twx"),
-        ev.Text(char_start=6, text="o "),
+        ev.TextReceived(char_start=0, text="one twx"),
+        ev.TextReceived(char_start=6, text="o "),
         ev.Revised(from_sample=0, take=1, words=1),
-        ev.Text(char_start=8, text="three"),
+        ev.TextReceived(char_start=8, text="three"),
     ]
-    assert "".join(step.text for step in script(events)) == "one two three"
+    assert "".join(step.text for step in replay_script(events)) == "one two three"
 
 
 WORDS = "one two three four five six seven eight nine ten ".split(" ")[:-1]
@@ -218,7 +218,7 @@ def revised_what_was_seen(writer: Writer) -> None:
     writer.utterance.push_text(" ".join(WORDS) + " ")
     writer.utterance.end()
     writer.hears(40, played=20 * FRAME)
-    at = writer.utterance.settled()
+    at = writer.utterance.settled_chars()
     writer.utterance.revise(at, "other words ")
 
 
@@ -247,7 +247,7 @@ def test_revisions_are_followed_where_they_were(engine: Engine, write, window, c
         writer.utterance.grant(writer._heard_samples() + 8 * FRAME)
         writer.until(ev.Audio)
         writer.utterance.cancel()
-    before = collect(dict(writer.utterance.provenance), writer.rest().events)
+    before = collect_trace(dict(writer.utterance.provenance), writer.rest().events)
     assert any(isinstance(one, ev.Revised) for one in before.events) or write is revised_between_flushes
     found = replay(engine, before)
     assert found.is_same and found.samples == len(before.pcm) > 0
@@ -262,7 +262,7 @@ def test_the_end_alone_lets_a_last_word_be_planned(engine: Engine) -> None:
     writer.utterance.flush()
     writer.hears(2)
     writer.utterance.end()
-    before = collect(dict(writer.utterance.provenance), writer.rest().events)
+    before = collect_trace(dict(writer.utterance.provenance), writer.rest().events)
     assert [list(one.words) for one in before.segments()] == [[0, 1, 2], [3, 4]]
     assert replay(engine, before).is_same
 
@@ -272,12 +272,12 @@ def test_what_cannot_be_sent_again_ends_the_replay_in_words(engine: Engine) -> N
     before = spoken(engine)
     last = before.segments()[-1].start
     before.events[-1:-1] = [
-        ev.Text(char_start=0, text="seven "),
+        ev.TextReceived(char_start=0, text="seven "),
         ev.Revised(from_sample=last, take=1, words=0),
     ]
     found = replay(engine, before)
     assert not found.is_same
-    assert any("is not taken now: the first" in told for told in found.differences)
+    assert any("is refused now: the first" in told for told in found.differences)
 
 
 def test_a_trace_of_revisions_alone_is_refused(engine: Engine) -> None:
@@ -289,7 +289,7 @@ def test_a_trace_of_revisions_alone_is_refused(engine: Engine) -> None:
 
 def test_changed_options_are_told_and_nothing_is_said_against_the_result(engine: Engine) -> None:
     before = spoken(engine)
-    before.events.insert(-1, ev.Options(options={"m": 2}))
+    before.events.insert(-1, ev.OptionsChanged(options={"m": 2}))
     found = replay(engine, before)
     assert found.is_same and found.differences[0].endswith("samples may differ")
 

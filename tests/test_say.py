@@ -15,13 +15,14 @@ import pytest
 from tinyvoice import write_tiny_voice
 
 import studio
+from studio.commands.say import read_arrivals, read_pipe
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadText, Full
 from studio.core.events import Ended
 from studio.core.ports import SpeakRequest
+from studio.core.speaking import Arrival, _push, speak, typed
 from studio.core.time import MonotonicClock
-from studio.engine.loop import open_engine
-from studio.say import Arrival, _push, piped, recorded, speak, typed
+from studio.engine.engine import open_engine
 from studio.text.normalise import best
 
 TEXT = "one two three four five six"
@@ -135,7 +136,7 @@ def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
         (["hello", "-o", "x.wav", "--option", "m=1.5"], "give a whole number from 1 to 6"),
         (["hello", "-o", "x.wav", "--vocoder", "griffin"], "no vocoder 'griffin'"),
         (["hello", "-o", "x.wav", "--trace", "x.zip"], "does not end in .trace"),
-        (["hello", "-o", "x.wav", "--typing-wpm", "0"], "nobody types 0.0"),
+        (["hello", "-o", "x.wav", "--typing-wpm", "0"], "the typing speed is 0.0"),
         (["--arrivals", "absent.jsonl", "-o", "x.wav"], "cannot be read: No such file"),
         (["hello", "--arrivals", "a.jsonl", "-o", "x.wav"], "brings its own text"),
     ],
@@ -179,9 +180,9 @@ def test_what_was_spoken_stays_when_the_pipe_breaks(engine):
             os.close(writing)
 
     broken: list[int] = []
-    spoken = speak(engine, SpeakRequest(), piped(reading), MonotonicClock(), {}, told=told)
+    spoken = speak(engine, SpeakRequest(), read_pipe(reading), MonotonicClock(), {}, on_progress=told)
     os.close(reading)
-    assert isinstance(spoken.broken_by, BadText) and "near byte" in spoken.broken_by.what
+    assert isinstance(spoken.error, BadText) and "near byte" in spoken.error.what
     assert len(spoken.trace.pcm) > 0
     assert isinstance(spoken.trace.events[-1], Ended)
 
@@ -196,8 +197,8 @@ def test_what_was_spoken_stays_when_somebody_interrupts(engine, number):
             signal.raise_signal(number)
 
     pieces: list[float] = []
-    spoken = speak(engine, SpeakRequest(), typed(TEXT * 9, 120), MonotonicClock(), {}, told=told)
-    assert isinstance(spoken.broken_by, KeyboardInterrupt)
+    spoken = speak(engine, SpeakRequest(), typed(TEXT * 9, 120), MonotonicClock(), {}, on_progress=told)
+    assert isinstance(spoken.error, KeyboardInterrupt)
     assert len(spoken.trace.pcm) > 0
     assert isinstance(spoken.trace.events[-1], Ended)
     assert signal.getsignal(number) is before
@@ -220,17 +221,17 @@ def test_arrivals_that_are_none_name_their_line(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text('{"t_ms": 0, "text": "fine "}\n' + line)
     with pytest.raises(BadFile, match="line 2"):
-        recorded(path)
+        read_arrivals(path)
 
 
 def test_arrivals_go_forward_and_hold_text(tmp_path):
     path = Path(tmp_path / "a.jsonl")
     path.write_text('{"t_ms": 5, "text": "a"}\n{"t_ms": 4, "text": "b"}')
     with pytest.raises(BadFile, match="line 2"):
-        recorded(path)
+        read_arrivals(path)
     path.write_text('{"t_ms": 5, "text": " "}')
     with pytest.raises(BadText):
-        recorded(path)
+        read_arrivals(path)
     assert list(typed("ab", 100)) == [Arrival(0.0, "a"), Arrival(100.0, "b")]
 
 
@@ -248,8 +249,8 @@ def test_a_source_that_breaks_ends_the_utterance(engine):
         raise RuntimeError("the pipe burst")
 
     spoken = speak(engine, SpeakRequest(), breaking(), MonotonicClock(), {})
-    assert isinstance(spoken.broken_by, RuntimeError)
-    assert engine.places_free() > 0
+    assert isinstance(spoken.error, RuntimeError)
+    assert engine.free_slots() > 0
 
 
 def test_a_pipe_is_read_no_faster_than_the_voice_has_room(voices):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from studio.cli import cli
 from studio.core.cards import find_file, read_cards, sha256_of
-from studio.core.shipped import VOICES
+from studio.core.folders import VOICES
 from studio.engine.families.base import family_info
 
 

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import soundfile
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILT_FROM = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "studio", "assets")
@@ -46,7 +49,7 @@ def test_a_wheel_speaks_outside_the_checkout(tmp_path: Path) -> None:
     run(*build, "install", "--quiet", "--no-deps", "--target", str(site), str(wheel), cwd=tmp_path)
     where = run(
         "-c",
-        "import studio, studio.core.shipped as s; print(studio.__file__, s.ASSETS)",
+        "import studio, studio.core.folders as s; print(studio.__file__, s.ASSETS)",
         cwd=tmp_path,
         PYTHONPATH=str(site),
     )

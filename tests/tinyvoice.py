@@ -10,22 +10,15 @@ from tinybpe import BPE_SIZE, write_tiny_bpe
 from torch import nn
 
 from studio.core.cards import Card, sha256_of, write_card
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info
-from studio.engine.families.dsm.net import Config as DsmConfig
-from studio.engine.families.dsm.net import Dsm
-from studio.engine.families.ist.net import Config as IstConfig
-from studio.engine.families.ist.net import Ist
-from studio.engine.families.richtts.net import Config as RichTtsConfig
-from studio.engine.families.richtts.net import RichTts
-from studio.engine.families.s5.net import S5
-from studio.engine.families.s5.net import Config as S5Config
-from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
-from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.t5.net import T5
-from studio.engine.families.t5.net import Config as T5Config
-from studio.engine.families.tacotron.net import Config as TacotronConfig
-from studio.engine.families.tacotron.net import Tacotron
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.richtts.model import RichTts, RichTtsConfig
+from studio.engine.families.s5.model import S5, S5Config
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.t5.model import T5, T5Config
+from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.registry import build_vocoder
 
 VOCODERS: dict[str, dict[str, Any]] = {
@@ -42,7 +35,7 @@ VOCODERS: dict[str, dict[str, Any]] = {
 
 
 def _draw(heads: Sequence[nn.Linear], stacks: Sequence[nn.Module], end: nn.Linear, end_bias: float) -> None:
-    """Weights with which a net says one thing here and another there, and ends about as often as ``end_bias`` says."""
+    """Random weights that vary the output; ``end_bias`` sets how often segments end."""
     with torch.no_grad():
         for stack in stacks:
             for parameter in stack.parameters():
@@ -78,7 +71,7 @@ def _s5(eos_bias: float) -> S5:
 def _t5(eos_bias: float) -> T5:
     net = T5(T5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12))
     _draw([net.levels_out], [net.encoder, net.decoder, net.cross], net.stop_out, eos_bias)
-    with torch.no_grad():  # what sees all the text says much the same everywhere: let the bias decide
+    with torch.no_grad():  # the output varies little over the text: let the bias decide
         net.stop_out.weight.mul_(0.175)
     net.silence.fill_(3)
     return net
@@ -107,9 +100,9 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
 def _tacotron(eos_bias: float) -> Tacotron:
     net = Tacotron(TacotronConfig(32, 48, 16, 16, 64, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
     lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
-    _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias - 1.0)  # its threshold is a half
+    _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias - 1.0)  # its threshold is 0.5
     with torch.no_grad():
-        for table in (net.symbol, net.stress, net.prosody):  # else a clause's symbols alone say where it ends
+        for table in (net.symbol, net.stress, net.prosody):  # else the symbols alone decide where a clause ends
             table.weight.mul_(0.3)
         for one, std in ((net.levels_out, 0.15), (net.stop_out, 0.15), (net.decoder_lstm, 0.5)):
             for parameter in one.parameters():
@@ -119,7 +112,7 @@ def _tacotron(eos_bias: float) -> Tacotron:
     return net
 
 
-# the laws ask for a tiny net of every registered family
+# the laws need a tiny net of every registered family
 NETS = {
     "speakstream": _speakstream,
     "richtts": _richtts,
@@ -140,7 +133,7 @@ def write_tiny_voice(
     number_format: str = "float32",
     family: str = "speakstream",
 ) -> Path:
-    """Make the voice ``tiny`` in a folder of voices; ``eos_bias`` decides how soon segments end."""
+    """Write the voice ``tiny`` into a folder of voices; ``eos_bias`` sets how soon segments end."""
     torch.manual_seed(7)
     net = NETS[family](eos_bias)
     voice = build_vocoder(vocoder, VOCODERS[vocoder])

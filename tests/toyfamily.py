@@ -1,6 +1,6 @@
-"""A family from another package: a small recurrent net that speaks every word for three frames, one word behind.
+"""A family as another package would add it: a small recurrent net that speaks each word for three frames.
 
-It stands for what strangers write: `installed` puts its entry point where Python looks for them.
+`installed` registers its entry point.
 """
 
 import math
@@ -17,10 +17,10 @@ from torch import nn
 
 from studio.core.cards import Card, OptionSpec
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
-from studio.engine.alphabets import dmel
-from studio.engine.families.base import FamilyInfo, NotFinite, Turn, Want
-from studio.engine.nets.products import Product
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.base import FamilyInfo, ModuleInput, NotFinite, RowOutput
+from studio.engine.nets.linear import RowwiseLinear
+from studio.engine.nets.weights import load_weights
+from studio.engine.tokenizers import dmel
 
 WIDTH = 16
 FRAMES = 3  # of a word, the last of which ends it
@@ -38,22 +38,22 @@ class Config:
 
 
 class Net(nn.Module):
-    """What a word adds to the state, how the state goes on, and what it sounds like."""
+    """Embeddings, a recurrent layer and an output layer."""
 
     def __init__(self, config: "Config") -> None:
         super().__init__()
         self.config, speakers = config, config.speakers
         self.word = nn.Embedding(32, WIDTH)
         self.speaker = nn.Embedding(speakers, WIDTH)
-        self.onward = nn.Linear(WIDTH, WIDTH)
-        self.sound = nn.Linear(WIDTH, dmel.CHANNELS)
+        self.recurrent = nn.Linear(WIDTH, WIDTH)
+        self.output = nn.Linear(WIDTH, dmel.CHANNELS)
         self.silence: torch.Tensor
         self.register_buffer("silence", torch.full((speakers, 4, dmel.CHANNELS), 3, dtype=torch.uint8))
 
 
 @dataclass(frozen=True)
 class Step:
-    """One frame more: of a new word where there is one."""
+    """Input of one frame; ``word`` is set at the first frame of a word."""
 
     fresh: bool
     word: int | None
@@ -72,13 +72,13 @@ class Slots:
 
 
 class StepModule:
-    """The net's one function."""
+    """The only module."""
 
-    most_rows = 8
+    max_rows = 8
 
     def __init__(self, net: Net) -> None:
-        self._net, self._onward = net, Product(net.onward.weight, net.onward.bias)
-        self._sound = Product(net.sound.weight, net.sound.bias)
+        self._net, self._recurrent = net, RowwiseLinear(net.recurrent.weight, net.recurrent.bias)
+        self._output = RowwiseLinear(net.output.weight, net.output.bias)
 
     @torch.inference_mode()
     def run(self, slots: Slots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[tuple[Any, float]]:
@@ -88,20 +88,20 @@ class StepModule:
                 slots.state[slot] = math.sin(given.seed)
             if given.word is not None:
                 slots.state[slot] += self._net.word.weight[given.word] + self._net.speaker.weight[given.speaker]
-        state = self._onward(slots.state[index]).sin()
+        state = self._recurrent(slots.state[index]).sin()
         slots.state[index] = state
-        levels = (7.5 + 7.5 * self._sound(state).sin()).round().to(torch.uint8).cpu().numpy()
+        levels = (7.5 + 7.5 * self._output(state).sin()).round().to(torch.uint8).cpu().numpy()
         return [(levels[k : k + 1], float(state[k, 0])) for k in range(len(inputs))]
 
 
 class ToyRow:
-    """One utterance: a word, three frames, the next word."""
+    """One request: a word, three frames, the next word."""
 
     def __init__(self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], seed: int) -> None:
         self.slots = slots
         self._speaker, self._seed, self._wait = speaker, seed, options["wait"]
         self._words: list[str] = []
-        self._flushed = self._said = self._frame = self._made = 0
+        self._flushed = self._spoken = self._frame = self._frames = 0
         self._ended = False
 
     def commit(self, words: Sequence[str]) -> None:
@@ -120,62 +120,62 @@ class ToyRow:
         self._wait = options["wait"]
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         return self._ended and self.unspoken == 0 and self._frame == 0
 
     @property
     def unspoken(self) -> int:
-        return len(self._words) - self._said
+        return len(self._words) - self._spoken
 
-    def want(self) -> Want | None:
+    def next_input(self) -> ModuleInput | None:
         if self._frame:
-            return Want("step", Step(False, None, self._speaker, self._seed))
-        there = self.unspoken > (0 if self._ended or self._flushed > self._said else self._wait)
-        word = sum(map(ord, self._words[self._said])) % 32 if there else None
-        return Want("step", Step(self._made == 0, word, self._speaker, self._seed)) if there else None
+            return ModuleInput("step", Step(False, None, self._speaker, self._seed))
+        is_due = self.unspoken > (0 if self._ended or self._flushed > self._spoken else self._wait)
+        word = sum(map(ord, self._words[self._spoken])) % 32 if is_due else None
+        return ModuleInput("step", Step(self._frames == 0, word, self._speaker, self._seed)) if is_due else None
 
-    def took(self, outputs: tuple[np.ndarray, float]) -> Turn:
+    def on_output(self, outputs: tuple[np.ndarray, float]) -> RowOutput:
         levels, p = outputs
         if not math.isfinite(p):
-            raise NotFinite("the net answered something that is no number", "look at its weights")
-        sample, before, after = 600 * self._made, list[Event](), list[Event]()
+            raise NotFinite("the net's output is not finite", "check its weights")
+        sample, before, after = 600 * self._frames, list[Event](), list[Event]()
         if self._frame == 0:
-            seen = [*range(self._said, min(len(self._words), self._said + self._wait + 1))]
+            seen = [*range(self._spoken, min(len(self._words), self._spoken + self._wait + 1))]
             before = [
-                Segment(index=self._said, words=[self._said], seen=seen, sample=sample, frame=self._made),
-                WordStart(i=self._said, sample=sample, source="action"),
+                Segment(index=self._spoken, words=[self._spoken], seen=seen, sample=sample, frame=self._frames),
+                WordStart(i=self._spoken, sample=sample, source="action"),
             ]
-        before.append(Frames(first_frame=self._made, p_eos=[p], levels=levels))
-        self._made, self._frame = self._made + 1, self._frame + 1
+        before.append(Frames(first_frame=self._frames, p_eos=[p], levels=levels))
+        self._frames, self._frame = self._frames + 1, self._frame + 1
         if self._frame == FRAMES:
             after = [
-                WordEnd(i=self._said, sample=sample + 600, source="action"),
-                Eos(segment=self._said, frame=self._made, p=1.0, forced=False),
+                WordEnd(i=self._spoken, sample=sample + 600, source="action"),
+                Eos(segment=self._spoken, frame=self._frames, p=1.0, forced=False),
             ]
-            self._said, self._frame = self._said + 1, 0
-        return Turn(levels, before, after)
+            self._spoken, self._frame = self._spoken + 1, 0
+        return RowOutput(levels, before, after)
 
-    def broken_off(self) -> list[Event]:
+    def on_cancel(self) -> list[Event]:
         return []
 
-    def mark(self) -> None:
+    def checkpoint(self) -> None:
         return None
 
-    def back(self, mark: Any) -> None:
-        raise AssertionError("nothing was marked")
+    def restore(self, checkpoint: Any) -> None:
+        raise AssertionError("there are no checkpoints")
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         self._words[i:] = words
 
 
 class ToyFamily:
-    """The net with its slots."""
+    """A loaded net with its slots."""
 
     slots_per_row = 1
 
-    def __init__(self, net: Net, places: int, device: torch.device) -> None:
+    def __init__(self, net: Net, rows: int, device: torch.device) -> None:
         self._net = net.eval()
-        self.slots = Slots(places, device)
+        self.slots = Slots(rows, device)
         self.modules = {"step": StepModule(net)}
 
     def prompt(self, speaker: int) -> np.ndarray:
@@ -187,10 +187,10 @@ class ToyFamily:
         return ToyRow(slots, speaker, options, seed)
 
 
-def _load(card: Card, folder: Path, device: torch.device, places: int) -> ToyFamily:
+def _load(card: Card, folder: Path, device: torch.device, rows: int) -> ToyFamily:
     net = Net(Config(**card.config))
     load_weights(net, folder, card, "toy.safetensors")
-    return ToyFamily(net.to(device), places, device)
+    return ToyFamily(net.to(device), rows, device)
 
 
 INFO = FamilyInfo("toy", "none", OPTIONS, 1, _load)
@@ -198,7 +198,7 @@ INFO = FamilyInfo("toy", "none", OPTIONS, 1, _load)
 
 @contextmanager
 def installed(folder: Path) -> Iterator[None]:
-    """The entry point of this family, as installing a package would put it there."""
+    """Register the family's entry point, as an installed package would."""
     about = folder / "toyfamily-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toyfamily\nVersion: 1\n", encoding="utf-8")

@@ -1,7 +1,4 @@
-"""Do annotators agree: on where something is, within a collar, and on what it is.
-
-Undefined stays undefined: a figure without a value says why.
-"""
+"""Inter-annotator agreement: boundaries within a collar, and labels. Undefined figures say why."""
 
 import math
 from collections import Counter
@@ -11,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from studio.annotation.layers import Kind, Layer, Mark
+from studio.annotation.layers import AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadOption
 from studio.measure.agreement import cohen_kappa, krippendorff
 from studio.measure.timing.boundaries import BoundaryScore, boundary_score
@@ -23,8 +20,8 @@ _MAX_CANDIDATES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A value of ``n`` units, or why there is none."""
+class AgreementFigure:
+    """A value over ``n`` units, or the reason why it is undefined."""
 
     value: float | None
     n: int
@@ -32,30 +29,30 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Pair:
+class AnnotatorPair:
     """Two annotators.
 
     Attributes:
-        boundaries: of ``one``, as found, against ``other``, as true: starts with starts, ends with ends, points with
+        boundaries: of ``one`` as found, against ``other`` as true: starts with starts, ends with ends, points with
             points, each used once.
         precision, recall, f1: of these.
-        matched: marks of the two that are about the same thing.
-        only_one, only_other: marks without one.
+        matched: corresponding marks.
+        only_one, only_other: marks without a counterpart.
         kappa_marks: Cohen's kappa of the labels of ``matched``.
-        kappa_frames: and of all frames of the sound, those without a mark being a category of their own.
+        kappa_frames: Cohen's kappa over all frames of the sound; no mark is a category.
     """
 
     one: str
     other: str
     boundaries: BoundaryScore
-    precision: Figure
-    recall: Figure
-    f1: Figure
-    matched: tuple[tuple[Mark, Mark], ...]
-    only_one: tuple[Mark, ...]
-    only_other: tuple[Mark, ...]
-    kappa_marks: Figure
-    kappa_frames: Figure
+    precision: AgreementFigure
+    recall: AgreementFigure
+    f1: AgreementFigure
+    matched: tuple[tuple[AnnotationMark, AnnotationMark], ...]
+    only_one: tuple[AnnotationMark, ...]
+    only_other: tuple[AnnotationMark, ...]
+    kappa_marks: AgreementFigure
+    kappa_frames: AgreementFigure
 
 
 @dataclass(frozen=True)
@@ -64,46 +61,50 @@ class Agreement:
 
     Attributes:
         precision, recall, f1: means over the pairs where they are defined.
-        alpha_marks: Krippendorff's alpha (nominal) of the labels of matched marks, each by two annotators or more.
-        alpha_frames: and of all frames of the sound.
+        alpha_marks: Krippendorff's alpha (nominal) of the labels of marks matched by at least two annotators.
+        alpha_frames: the same over all frames of the sound.
     """
 
     kind: Kind
     collar_ms: float
     frame_ms: float
-    pairs: tuple[Pair, ...]
-    precision: Figure
-    recall: Figure
-    f1: Figure
-    alpha_marks: Figure
-    alpha_frames: Figure
+    pairs: tuple[AnnotatorPair, ...]
+    precision: AgreementFigure
+    recall: AgreementFigure
+    f1: AgreementFigure
+    alpha_marks: AgreementFigure
+    alpha_frames: AgreementFigure
 
 
 def agreement(
-    by_annotator: Mapping[str, Layer], samples: int, rate_hz: int, collar_ms: float = 20.0, frame_ms: float = FRAME_MS
+    by_annotator: Mapping[str, AnnotationLayer],
+    samples: int,
+    rate_hz: int,
+    collar_ms: float = 20.0,
+    frame_ms: float = FRAME_MS,
 ) -> Agreement:
-    """How far annotators of one layer agree.
+    """Agreement of the annotators of one layer.
 
-    Two regions are about the same thing where they share at least half of what either covers (intersection over union
-    0.5); two points, where they lie within the collar. The nearest are matched first, of equally near ones those with
-    the same label, and nobody has two marks in one match. A frame's category is the set of labels at its middle.
+    Two regions match with an intersection over union of at least 0.5, two points within the collar. The nearest are
+    matched first, among equally near ones those with the same label; a match has at most one mark of each annotator. A
+    frame's category is the set of labels at its middle.
 
     Args:
         by_annotator: the same layer by each, of one kind.
         samples, rate_hz: of the sound.
-        collar_ms: how far apart two boundaries may lie that agree.
+        collar_ms: maximal distance of agreeing boundaries.
         frame_ms: length of a frame.
 
     Raises:
-        BadOption: there are fewer than two annotators, the kinds differ, the collar or frame is out of range, or so
-            many marks lie over one another that they cannot be matched.
+        BadOption: there are fewer than two annotators, the kinds differ, the collar or frame is out of range, or too
+            many marks overlap.
     """
-    layers = {name: layer.within(samples) for name, layer in sorted(by_annotator.items())}
+    layers = {name: layer.validated(samples) for name, layer in sorted(by_annotator.items())}
     kinds: set[Kind] = {layer.kind for layer in layers.values()}
     if len(layers) < 2:
-        raise BadOption("agreement needs two annotators", "have another one mark the same sound")
+        raise BadOption("agreement needs two annotators", "have a second person annotate the sound")
     if len(kinds) > 1:
-        raise BadOption("the layers hold regions here and points there", "compare layers of one kind")
+        raise BadOption("one layer holds regions, another one points", "compare layers of one kind")
     if not (0.0 <= collar_ms <= 10_000.0 and 1.0 <= frame_ms <= 10_000.0):
         raise BadOption(
             f"a collar of {collar_ms:g} ms and frames of {frame_ms:g} ms",
@@ -118,7 +119,7 @@ def agreement(
         _pair(one, other, layers, collar, None if frames is None else frames[[names.index(one), names.index(other)]])
         for one, other in combinations(names, 2)
     )
-    units = [{name: labels[mark.label] for name, mark in unit.items()} for unit in matches(layers, collar)]
+    units = [{name: labels[mark.label] for name, mark in unit.items()} for unit in match_marks(layers, collar)]
     matrix = np.array([[unit.get(name, np.nan) for unit in units] for name in names], np.float64)
     return Agreement(
         kind,
@@ -129,20 +130,22 @@ def agreement(
         recall=_mean([pair.recall for pair in pairs]),
         f1=_mean([pair.f1 for pair in pairs]),
         alpha_marks=_alpha(matrix, "no marks were matched"),
-        alpha_frames=_POINTLESS if frames is None else _alpha(frames.astype(np.float64), "the sound has no frames"),
+        alpha_frames=_NO_FRAMES if frames is None else _alpha(frames.astype(np.float64), "the sound has no frames"),
     )
 
 
-def matches(layers: Mapping[str, Layer], collar: float) -> list[dict[str, Mark]]:
-    """Marks that are about the same thing, each by two annotators or more, in the order of time.
+def match_marks(layers: Mapping[str, AnnotationLayer], collar: float) -> list[dict[str, AnnotationMark]]:
+    """Groups of corresponding marks of at least two annotators, in order of time.
 
     Args:
-        layers: whose marks are sorted.
+        layers: with sorted marks.
         collar: in samples, for points.
     """
-    found = sorted(edge for one, other in combinations(sorted(layers), 2) for edge in _near(one, other, layers, collar))
+    candidates = sorted(
+        edge for one, other in combinations(sorted(layers), 2) for edge in _near(one, other, layers, collar)
+    )
     unit_of: dict[tuple[str, int], dict[str, int]] = {}
-    for _, _, one, i, other, j in found:
+    for _, _, one, i, other, j in candidates:
         first, second = unit_of.get((one, i), {one: i}), unit_of.get((other, j), {other: j})
         if first is second or first.keys() & second.keys():
             continue
@@ -154,16 +157,16 @@ def matches(layers: Mapping[str, Layer], collar: float) -> list[dict[str, Mark]]
 
 
 def _near(
-    one: str, other: str, layers: Mapping[str, Layer], collar: float
+    one: str, other: str, layers: Mapping[str, AnnotationLayer], collar: float
 ) -> Iterator[tuple[float, bool, str, int, str, int]]:
-    """What may be matched: (how far from the same, whether labels differ, annotator, mark, annotator, mark)."""
+    """Candidate matches: (distance, whether labels differ, annotator, mark, annotator, mark)."""
     others = layers[other].marks
     starts = np.array([mark.start_sample for mark in others], np.float64)
     ends = np.array([mark.end_sample for mark in others], np.float64)
     count = 0
     for i, mark in enumerate(layers[one].marks):
         start, end = mark.start_sample, mark.end_sample
-        reach = end - start or collar  # what shares a half of both begins no further away than the region is long
+        reach = end - start or collar  # bounds the start of a region with enough overlap
         low = int(np.searchsorted(starts, start - reach, side="left"))
         high = int(np.searchsorted(starts, start + reach, side="right"))
         if end > start:
@@ -176,21 +179,23 @@ def _near(
             near = np.flatnonzero(away <= collar)
         count += len(near)
         if count > _MAX_CANDIDATES:
-            raise BadOption("too many marks lie over one another to be matched", "compare a part of them")
+            raise BadOption("too many marks overlap to be matched", "compare a part of them")
         for k in near.tolist():
             yield float(away[k]), mark.label != others[low + k].label, one, i, other, low + k
 
 
-def _pair(one: str, other: str, layers: Mapping[str, Layer], collar: float, frames: np.ndarray | None) -> Pair:
+def _pair(
+    one: str, other: str, layers: Mapping[str, AnnotationLayer], collar: float, frames: np.ndarray | None
+) -> AnnotatorPair:
     first, second = layers[one], layers[other]
     score = BoundaryScore(0, 0, 0)
     for edge in ("start_sample", "end_sample") if first.kind == "regions" else ("start_sample",):
         found, true = ([float(getattr(mark, edge)) for mark in layer.marks] for layer in (first, second))
         score += boundary_score(found, true, collar)
-    matched = tuple((unit[one], unit[other]) for unit in matches({one: first, other: second}, collar))
+    matched = tuple((unit[one], unit[other]) for unit in match_marks({one: first, other: second}, collar))
     codes = {text: i for i, text in enumerate({mark.label for both in matched for mark in both})}
     sides = [[codes[both[side].label] for both in matched] for side in (0, 1)]
-    return Pair(
+    return AnnotatorPair(
         one,
         other,
         score,
@@ -198,22 +203,21 @@ def _pair(one: str, other: str, layers: Mapping[str, Layer], collar: float, fram
         _of(score.recall, score.true, f"{other} marked nothing"),
         _of(score.f1, score.found + score.true, "neither marked anything"),
         matched,
-        _left(first.marks, [both[0] for both in matched]),
-        _left(second.marks, [both[1] for both in matched]),
+        _unmatched(first.marks, [both[0] for both in matched]),
+        _unmatched(second.marks, [both[1] for both in matched]),
         _kappa(sides[0], sides[1], "no marks were matched"),
-        _POINTLESS if frames is None else _kappa(frames[0], frames[1], "the sound has no frames"),
+        _NO_FRAMES if frames is None else _kappa(frames[0], frames[1], "the sound has no frames"),
     )
 
 
-def _left(marks: Sequence[Mark], taken: Sequence[Mark]) -> tuple[Mark, ...]:
-    """Marks that were not taken; of equal ones as many as were not."""
-    left = Counter(marks)
-    left.subtract(taken)
-    return tuple(left.elements())
+def _unmatched(marks: Sequence[AnnotationMark], matched: Sequence[AnnotationMark]) -> tuple[AnnotationMark, ...]:
+    rest = Counter(marks)
+    rest.subtract(matched)
+    return tuple(rest.elements())
 
 
-def _frames(layers: Mapping[str, Layer], labels: Mapping[str, int], samples: int, frame: float) -> np.ndarray:
-    """A number for the set of labels at the middle of each frame: int64 [annotators, frames]; 0 where there is none."""
+def _frames(layers: Mapping[str, AnnotationLayer], labels: Mapping[str, int], samples: int, frame: float) -> np.ndarray:
+    """A code for the set of labels at the middle of each frame: int64 [annotators, frames]; 0 for no label."""
     count = int(samples / frame)
     known = {0: 0}
     rows = np.zeros((len(layers), count), np.int64)
@@ -224,7 +228,7 @@ def _frames(layers: Mapping[str, Layer], labels: Mapping[str, int], samples: int
                 at = min(count, max(0, math.ceil(sample / frame - 0.5)))
                 edges.setdefault(at, []).append((labels[mark.label], step))
         active = [0] * len(labels)
-        bits = before = 0  # a set of labels as the bits of a number
+        bits = before = 0  # a set of labels as a bit mask
         for at in sorted(edges):
             row[before:at] = known.setdefault(bits, len(known))
             before = at
@@ -235,26 +239,26 @@ def _frames(layers: Mapping[str, Layer], labels: Mapping[str, int], samples: int
     return rows
 
 
-_POINTLESS = Figure(None, 0, "points have no length")
+_NO_FRAMES = AgreementFigure(None, 0, "points have no length")
 
 
-def _of(value: float, n: int, undefined: str) -> Figure:
-    return Figure(value, n) if n else Figure(None, 0, undefined)
+def _of(value: float, n: int, undefined: str) -> AgreementFigure:
+    return AgreementFigure(value, n) if n else AgreementFigure(None, 0, undefined)
 
 
-def _kappa(one: Sequence[int] | np.ndarray, other: Sequence[int] | np.ndarray, empty: str) -> Figure:
+def _kappa(one: Sequence[int] | np.ndarray, other: Sequence[int] | np.ndarray, empty: str) -> AgreementFigure:
     value = cohen_kappa(one, other)
     if value is None:
-        return Figure(None, len(one), "both said the same of everything" if len(one) else empty)
-    return Figure(value, len(one))
+        return AgreementFigure(None, len(one), "both used a single label" if len(one) else empty)
+    return AgreementFigure(value, len(one))
 
 
-def _alpha(matrix: np.ndarray, empty: str) -> Figure:
+def _alpha(matrix: np.ndarray, empty: str) -> AgreementFigure:
     units = matrix.shape[1]
     value = krippendorff(matrix, "nominal") if units else None
-    return Figure(value, units, "" if value is not None else "all said the same of everything" if units else empty)
+    return AgreementFigure(value, units, "" if value is not None else "all used a single label" if units else empty)
 
 
-def _mean(figures: Sequence[Figure]) -> Figure:
+def _mean(figures: Sequence[AgreementFigure]) -> AgreementFigure:
     values = [one.value for one in figures if one.value is not None]
-    return _of(sum(values) / max(1, len(values)), len(values), "nobody marked anything")
+    return _of(sum(values) / max(1, len(values)), len(values), "no marks")

@@ -1,9 +1,8 @@
-"""Edits of an annotation: what one annotator's document on one sound is after each of them.
+"""Edits of an annotation: one annotator's document on one sound, with optimistic concurrency control.
 
-A layer and a mark each have a *version*: the document's revision in which they were last written. A change says which
-version it has seen (``was``; 0 for what is not there), so that two windows of one annotator never overwrite each
-other unseen. An edit is several changes that hold together or not at all; it has a name of its own, so that one that
-is sent again, because the answer was lost, is done once.
+Layers and marks have a *version*: the document's revision that last wrote them. A change names the version that it is
+based on (``was``; 0 for a new item), so that two windows of one annotator do not overwrite each other. An edit is an
+atomic list of changes with a unique name, so that an edit that is sent twice is applied once.
 """
 
 import json
@@ -13,26 +12,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from studio.annotation.layers import MAX_MARKS, MAX_NAME, Annotation, Layer, Mark
+from studio.annotation.layers import MAX_MARKS, MAX_NAME, Annotation, AnnotationLayer, AnnotationMark
 from studio.core.errors import BadOption, StudioError
 
 MAX_LAYERS = 32
 MAX_LABELS = 64  # of one layer's set
-MAX_CHANGES = 500  # of one edit that comes by itself; an import may have more
-REMEMBERED = 256  # edits whose names are known
-MAX_SAMPLE = 1 << 53  # what every reader of JSON keeps exactly
+MAX_CHANGES = 500  # of one interactive edit; an import may have more
+REMEMBERED = 256  # names of past edits
+MAX_SAMPLE = 1 << 53  # exact in every JSON reader
 ID = re.compile(r"[0-9a-z]{1,32}")
 
 
-class ChangedMeanwhile(StudioError):
-    """A layer or a mark is not what the change has seen; nothing of the edit was done."""
+class AnnotationConflict(StudioError):
+    """A layer or a mark has another version than the edit expects; nothing was changed."""
 
     code = "changed_meanwhile"
 
 
 @dataclass(frozen=True)
 class PutLayer:
-    """Make a layer, or give it another name, kind or label set; its marks stay."""
+    """Add a layer, or change its name, kind or label set; its marks stay."""
 
     layer: str
     name: str
@@ -51,39 +50,37 @@ class DropLayer:
 
 @dataclass(frozen=True)
 class PutMark:
-    """Add or change a mark, which has its id."""
+    """Add or change a mark, identified by its id."""
 
     layer: str
-    mark: Mark
+    mark: AnnotationMark
     was: int = 0
 
 
 @dataclass(frozen=True)
 class DropMark:
-    """Remove a mark."""
-
     layer: str
     mark: str
     was: int
 
 
 @dataclass(frozen=True)
-class Finish:
-    """The annotator says that the utterance is done, or that it is not."""
+class SetDone:
+    """Mark the utterance as done or not done."""
 
     is_done: bool
 
 
-Change = PutLayer | DropLayer | PutMark | DropMark | Finish
+Change = PutLayer | DropLayer | PutMark | DropMark | SetDone
 
 
 @dataclass(frozen=True)
-class Edit:
-    """Changes that hold together.
+class AnnotationEdit:
+    """Changes that are applied together.
 
     Args:
-        name: given by whoever makes it.
-        at: when, seconds since 1970.
+        name: unique; chosen by the creator.
+        at: seconds since 1970.
     """
 
     name: str
@@ -92,85 +89,88 @@ class Edit:
 
 
 @dataclass
-class _Layer:
-    """A layer as a document holds it; ``marks`` and the versions of marks by id."""
+class _StoredLayer:
+    """A layer within a document; marks and their versions by id."""
 
     name: str
     kind: str
     labels: tuple[str, ...]
     version: int
-    marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
+    marks: dict[str, AnnotationMark] = field(default_factory=dict[str, AnnotationMark])
     versions: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def newest(self) -> int:
         return max(self.version, *self.versions.values(), 0)
 
-    def bare(self) -> Layer:
-        return Layer(self.name, "points" if self.kind == "points" else "regions", self.labels)
+    def without_marks(self) -> AnnotationLayer:
+        return AnnotationLayer(self.name, "points" if self.kind == "points" else "regions", self.labels)
 
 
 @dataclass
-class Document:
-    """All that one annotator said of one sound of ``samples`` samples at ``rate_hz``.
+class AnnotationDocument:
+    """One annotator's annotation of a sound of ``samples`` samples at ``rate_hz``.
 
     Attributes:
-        revision: how many edits were done.
-        layers: by id, in the order of their making.
-        is_done: whether the annotator says that nothing is left to do.
-        changed_at: when the last edit was made.
+        revision: number of edits.
+        layers: by id, in order of creation.
+        is_done: whether the annotator marked the utterance as done.
+        changed_at: time of the last edit.
     """
 
     annotator: str
     rate_hz: int
     samples: int
     revision: int = 0
-    layers: dict[str, _Layer] = field(default_factory=dict[str, _Layer])
+    layers: dict[str, _StoredLayer] = field(default_factory=dict[str, _StoredLayer])
     is_done: bool = False
     changed_at: float = 0.0
     _known: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def marks(self) -> int:
-        """How many marks there are."""
+        """Number of marks."""
         return sum(len(one.marks) for one in self.layers.values())
 
-    def known(self, edit: str) -> int | None:
-        """The revision that an edit of this name made; None where it was not done, or long ago."""
+    def revision_of(self, edit: str) -> int | None:
+        """The revision made by the edit of this name; None where it is unknown."""
         return self._known.get(edit)
 
-    def changed(self, edit: Edit) -> "Document":
-        """The document after an edit; this one stays as it is.
+    def with_edit(self, edit: AnnotationEdit) -> "AnnotationDocument":
+        """A copy with an edit applied.
 
         Raises:
-            BadOption: a change is not one that can be made; ChangedMeanwhile: it has seen another version.
+            BadOption: a change is invalid.
+            AnnotationConflict: a change is based on another version.
         """
-        touched = {one.layer for one in edit.changes if not isinstance(one, Finish)}
+        touched = {one.layer for one in edit.changes if not isinstance(one, SetDone)}
         layers = {
             name: replace(one, marks=dict(one.marks), versions=dict(one.versions)) if name in touched else one
             for name, one in self.layers.items()
         }
         after = replace(self, layers=layers, _known=dict(self._known))
-        after.do(edit)
+        after.apply(edit)
         return after
 
-    def do(self, edit: Edit) -> None:
-        """Do an edit here; where it raises, this document is of no use any more. Raises as ``changed`` does."""
+    def apply(self, edit: AnnotationEdit) -> None:
+        """Apply an edit in place; after an error the document is invalid. Raises as ``with_edit`` does."""
         self.revision += 1
         for change in edit.changes:
-            self._do(change)
+            self._apply_change(change)
         self.changed_at = max(self.changed_at, edit.at)
         self._known[edit.name] = self.revision
         while len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
 
     def annotation(self) -> Annotation:
-        """As formats and measures take it: marks sorted."""
-        layers = tuple(replace(one.bare(), marks=tuple(sorted(one.marks.values()))) for one in self.layers.values())
+        """The annotation with sorted marks."""
+        layers = tuple(
+            replace(one.without_marks(), marks=tuple(sorted(one.marks.values()))) for one in self.layers.values()
+        )
         return Annotation(self.rate_hz, self.samples, layers)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON, with versions, as pages and journals hold it."""
+        """JSON with versions, for pages and journals."""
         return {
             "annotator": self.annotator,
             "rate_hz": self.rate_hz,
@@ -195,39 +195,39 @@ class Document:
         }
 
     def snapshot(self) -> dict[str, Any]:
-        """What ``restored`` makes the document of again."""
+        """Input of ``document_from_snapshot``."""
         return {**self.to_dict(), "known": dict(self._known)}
 
-    def _do(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         match change:
-            case Finish():
+            case SetDone():
                 self.is_done = change.is_done
             case PutLayer():
                 self._put_layer(change)
             case DropLayer():
-                self._see(self._layer(change.layer).newest, change.was)
+                self._check_version(self._layer(change.layer).newest, change.was)
                 del self.layers[change.layer]
             case PutMark():
                 self._put_mark(change)
             case DropMark():
                 layer = self._layer(change.layer)
-                self._see(layer.versions.get(change.mark, 0), change.was)
+                self._check_version(layer.versions.get(change.mark, 0), change.was)
                 if not change.was:
-                    raise ChangedMeanwhile("the mark is not there any more", "reload the page")
+                    raise AnnotationConflict("the mark was deleted", "reload the page")
                 del layer.marks[change.mark], layer.versions[change.mark]
 
     def _put_layer(self, change: PutLayer) -> None:
         before = self.layers.get(change.layer)
-        self._see(before.version if before else 0, change.was)
+        self._check_version(before.version if before else 0, change.was)
         if change.kind not in ("regions", "points"):
             raise BadOption(f"{change.kind[:40]!r} is no kind of layer", "give regions or points")
         if len(change.labels) > MAX_LABELS or len(set(change.labels)) < len(change.labels):
             raise BadOption(
-                f"the label set of {change.name[:MAX_NAME]!r} cannot be one", f"at most {MAX_LABELS}, each once"
+                f"the label set of {change.name[:MAX_NAME]!r} is invalid", f"give at most {MAX_LABELS}, each once"
             )
-        after = replace(before or _Layer("", "", (), 0), version=self.revision)
+        after = replace(before or _StoredLayer("", "", (), 0), version=self.revision)
         after.name, after.kind, after.labels = change.name, change.kind, change.labels
-        after.bare().within(self.samples)
+        after.without_marks().validated(self.samples)
         if before and before.kind != change.kind and before.marks:
             raise BadOption(f"{change.name!r} has marks and stays a layer of {before.kind}", "make another layer")
         if any(one.name == change.name for name, one in self.layers.items() if name != change.layer):
@@ -238,26 +238,26 @@ class Document:
 
     def _put_mark(self, change: PutMark) -> None:
         layer, mark = self._layer(change.layer), change.mark
-        self._see(layer.versions.get(mark.id, 0), change.was)
-        layer.bare().check(mark, self.samples)
+        self._check_version(layer.versions.get(mark.id, 0), change.was)
+        layer.without_marks().check(mark, self.samples)
         layer.marks[mark.id], layer.versions[mark.id] = mark, self.revision
         if not change.was and self.marks > MAX_MARKS:
             raise BadOption(f"there are {MAX_MARKS} marks already", "one annotator makes no more on one utterance")
 
-    def _layer(self, name: str) -> _Layer:
+    def _layer(self, name: str) -> _StoredLayer:
         if name not in self.layers:
-            raise ChangedMeanwhile("the layer is not there any more", "reload the page")
+            raise AnnotationConflict("the layer was deleted", "reload the page")
         return self.layers[name]
 
-    def _see(self, is_now: int, was: int) -> None:
-        if is_now != was:
-            raise ChangedMeanwhile("this was changed in another window meanwhile", "reload the page to see it")
+    def _check_version(self, version: int, was: int) -> None:
+        if version != was:
+            raise AnnotationConflict("this was changed in another window", "reload the page to see it")
 
 
-def restored(data: Any) -> Document:
+def document_from_snapshot(data: Any) -> AnnotationDocument:
     """The document of a snapshot. Raises BadOption."""
-    with _strictly("a snapshot"):
-        found = Document(
+    with _well_formed("a snapshot"):
+        found = AnnotationDocument(
             data["annotator"],
             data["rate_hz"],
             data["samples"],
@@ -267,55 +267,57 @@ def restored(data: Any) -> Document:
             _known=dict(data["known"]),
         )
         for one in data["layers"]:
-            layer = found.layers[one["id"]] = _Layer(one["name"], one["kind"], tuple(one["labels"]), one["version"])
+            layer = found.layers[one["id"]] = _StoredLayer(
+                one["name"], one["kind"], tuple(one["labels"]), one["version"]
+            )
             for name, version, start, end, label, note in one["marks"]:
-                layer.marks[name] = Mark(start, end, label, note, name)
+                layer.marks[name] = AnnotationMark(start, end, label, note, name)
                 layer.versions[name] = version
-        found.annotation().checked()
+        found.annotation().validated()
         return found
 
 
-def changes_of(annotation: Annotation, names: Iterator[str], after: Mapping[str, int]) -> tuple[Change, ...]:
-    """The changes that add an annotation's layers to a document; each layer and mark gets the next of ``names``.
+def import_changes(annotation: Annotation, ids: Iterator[str], existing: Iterable[str]) -> tuple[Change, ...]:
+    """The changes that add an annotation's layers to a document; each layer and mark gets the next of ``ids``.
 
     Args:
-        after: names of layers that are taken; a layer of such a name gets a number after it.
+        existing: names of the document's layers; a layer of such a name gets a number.
     """
-    found: list[Change] = []
-    taken = set(after)
+    changes: list[Change] = []
+    used = set(existing)
     for layer in annotation.layers:
-        name = next(_free(layer.name, taken))
-        taken.add(name)
-        place = next(names)
-        found.append(PutLayer(place, name, layer.kind, layer.labels[:MAX_LABELS]))
-        found += [PutMark(place, replace(mark, id=next(names))) for mark in layer.marks]
-    return tuple(found)
+        name = next(_unused(layer.name, used))
+        used.add(name)
+        layer_id = next(ids)
+        changes.append(PutLayer(layer_id, name, layer.kind, layer.labels[:MAX_LABELS]))
+        changes += [PutMark(layer_id, replace(mark, id=next(ids))) for mark in layer.marks]
+    return tuple(changes)
 
 
-def _free(name: str, taken: Iterable[str]) -> Iterator[str]:
-    if name not in taken:
+def _unused(name: str, used: Iterable[str]) -> Iterator[str]:
+    if name not in used:
         yield name
     for number in range(2, 1000):
-        ending = f" {number}"
-        if (fresh := name[: MAX_NAME - len(ending)] + ending) not in taken:
-            yield fresh
+        suffix = f" {number}"
+        if (numbered := name[: MAX_NAME - len(suffix)] + suffix) not in used:
+            yield numbered
 
 
-def edit_of(data: Any, at: float, most: int | None = MAX_CHANGES) -> Edit:
-    """An edit as JSON has it. Raises BadOption."""
-    with _strictly("an edit"):
+def parse_edit(data: Any, at: float, max_changes: int | None = MAX_CHANGES) -> AnnotationEdit:
+    """An edit from JSON. Raises BadOption."""
+    with _well_formed("an edit"):
         name, changes = _id(data["edit"]), data["changes"]
-        if not isinstance(changes, list) or not changes or (most is not None and len(changes) > most):
-            raise BadOption("an edit cannot be taken", f"it has 1 to {most} changes")
-        return Edit(name, tuple(_change(one) for one in changes), at)
+        if not isinstance(changes, list) or not changes or (max_changes is not None and len(changes) > max_changes):
+            raise BadOption("the edit is invalid", f"it has 1 to {max_changes} changes")
+        return AnnotationEdit(name, tuple(_change(one) for one in changes), at)
 
 
-def edit_to_dict(edit: Edit) -> dict[str, Any]:
+def edit_to_dict(edit: AnnotationEdit) -> dict[str, Any]:
     """An edit as JSON."""
-    return {"edit": edit.name, "at": edit.at, "changes": [_told(one) for one in edit.changes]}
+    return {"edit": edit.name, "at": edit.at, "changes": [_change_to_dict(one) for one in edit.changes]}
 
 
-def line(data: Mapping[str, Any]) -> bytes:
+def journal_line(data: Mapping[str, Any]) -> bytes:
     """One line of a journal."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
@@ -323,7 +325,7 @@ def line(data: Mapping[str, Any]) -> bytes:
 def _change(data: Any) -> Change:
     op = data["op"]
     if op == "done":
-        return Finish(_of(bool, data["is_done"]))
+        return SetDone(_of(bool, data["is_done"]))
     layer = _id(data["layer"])
     was = _count(data["was"])
     if op == "put_layer":
@@ -337,12 +339,12 @@ def _change(data: Any) -> Change:
     if op != "put_mark":
         raise ValueError(f"no change is called {str(op)[:40]!r}")
     span = (_count(data["start"]), _count(data["end"]))
-    return PutMark(layer, Mark(*span, _of(str, data["label"]), _of(str, data["note"]), mark), was)
+    return PutMark(layer, AnnotationMark(*span, _of(str, data["label"]), _of(str, data["note"]), mark), was)
 
 
-def _told(change: Change) -> dict[str, Any]:
+def _change_to_dict(change: Change) -> dict[str, Any]:
     match change:
-        case Finish():
+        case SetDone():
             return {"op": "done", "is_done": change.is_done}
         case PutLayer():
             what = {"name": change.name, "kind": change.kind, "labels": list(change.labels)}
@@ -376,9 +378,9 @@ def _id(value: Any) -> str:
 
 
 @contextmanager
-def _strictly(what: str) -> Generator[None]:
-    """What is not shaped as JSON of ours is BadOption."""
+def _well_formed(what: str) -> Generator[None]:
+    """Turn errors of malformed JSON into BadOption."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadOption(f"{what} is not what it should be: {error}", "reload the page and try again") from error
+        raise BadOption(f"{what} is malformed: {error}", "reload the page and try again") from error

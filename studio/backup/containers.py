@@ -1,4 +1,4 @@
-"""Backups as a folder or as a ZIP file: written under another name first, and read without leaving their folder."""
+"""Backup containers, folders and ZIP files: written under a temporary name, read without leaving the container."""
 
 import hashlib
 import json
@@ -22,34 +22,34 @@ DATABASE = "studio.sqlite"
 SETTINGS = "settings.toml"
 MAX_MANIFEST_BYTES = 256_000_000
 _CHUNK = 1 << 20
-_STORED = (".wav", ".flac", ".trace")  # compressed already, or hardly compressible
+_STORED = (".wav", ".flac", ".trace")  # hardly compressible
 _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Member:
-    """A file of a backup: its size in bytes and the SHA-256 of its content."""
+class BackupFile:
+    """Size in bytes and SHA-256 of a file."""
 
     size: int
     sha256: str
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """What a backup holds.
+class BackupManifest:
+    """Contents of a backup.
 
     Attributes:
         created_at: UTC, ISO 8601.
-        database: the kind of database that ``studio.sqlite`` was copied from; empty where there was none.
+        database: kind of the database behind ``studio.sqlite``; empty without a database.
         counts: campaigns, answers, clips, utterances and journals.
-        missing: clips and traces that the database names and that are not in the data folder.
+        missing: clips and traces that the database refers to and the data folder lacks.
     """
 
     studio: str
     created_at: str
     database: str
-    files: Mapping[str, Member]
+    files: Mapping[str, BackupFile]
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     missing: tuple[str, ...] = ()
 
@@ -59,12 +59,11 @@ class Manifest:
         return sum(one.size for one in self.files.values())
 
     def to_json(self) -> bytes:
-        """As ``backup.json`` holds it."""
         return json.dumps({"format": FORMAT, "schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False).encode()
 
 
 def is_member_name(name: str) -> bool:
-    """Whether a file may have this name in a backup: a relative path with "/" that stays in its folder, as UTF-8."""
+    """Whether this is a valid name in a backup: a relative UTF-8 path with "/" that stays in its folder."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -74,13 +73,13 @@ def is_member_name(name: str) -> bool:
     return is_inside and is_plain and name != MANIFEST
 
 
-def manifest_of(data: bytes) -> Manifest:
-    """A manifest as ``backup.json`` holds it. Raises BadFile."""
+def parse_manifest(data: bytes) -> BackupManifest:
+    """A manifest from JSON. Raises BadFile."""
     try:
         found: dict[str, Any] = json.loads(data)
         if found["format"] != FORMAT or found["schema"] != SCHEMA:
             raise ValueError(f"it is of {found['format']} {found['schema']}; this studio reads {FORMAT} {SCHEMA}")
-        files = {name: Member(int(one["size"]), str(one["sha256"])) for name, one in found["files"].items()}
+        files = {name: BackupFile(int(one["size"]), str(one["sha256"])) for name, one in found["files"].items()}
         for name in files:
             if not is_member_name(name):
                 raise ValueError(f"{name[:80]!r} is not the name of a file in a backup")
@@ -89,45 +88,35 @@ def manifest_of(data: bytes) -> Manifest:
         datetime.fromisoformat(found["created_at"])
         counts = {str(name): int(count) for name, count in found["counts"].items()}
         missing = tuple(str(one) for one in found["missing"])
-        return Manifest(str(found["studio"]), found["created_at"], str(found["database"]), files, counts, missing)
+        return BackupManifest(str(found["studio"]), found["created_at"], str(found["database"]), files, counts, missing)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"the manifest {MANIFEST} is damaged: {error}", "take another backup") from error
 
 
 class Readable(Protocol):
-    """What can be read in pieces."""
+    def read(self, size: int, /) -> bytes: ...
 
-    def read(self, size: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+
+class Container(Protocol):
+    """The files of a backup."""
+
+    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> BackupFile:
+        """Copy a file; ``progress`` is called with the number of bytes of each chunk. Raises OSError."""
         ...
 
-
-class Writer(Protocol):
-    """A backup that is being made."""
-
-    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> Member:
-        """Copy a file; ``progress`` is called with the bytes that were copied. Raises OSError."""
-        ...
-
-
-class Reader(Protocol):
-    """A backup that is being read."""
-
-    def names(self) -> set[str]:
-        """All files in it."""
-        ...
+    def names(self) -> set[str]: ...
 
     def open(self, name: str) -> BinaryIO:
-        """One file. Raises OSError, BadZipFile."""
+        """Raises OSError, BadZipFile."""
         ...
 
 
 @contextmanager
-def writing(target: Path) -> Iterator[Writer]:
-    """A new backup, which has its name only when the block ends well and leaves nothing otherwise.
+def create_container(target: Path) -> Iterator[Container]:
+    """A new backup; it gets its name when the block succeeds, and is deleted otherwise.
 
     Raises:
-        BadOption: there is something of that name, or its suffix is that of another kind of archive.
+        BadOption: the name exists, or has the suffix of another kind of archive.
         OSError: the disk refuses.
     """
     suffix = target.suffix.lower()
@@ -143,7 +132,7 @@ def writing(target: Path) -> Iterator[Writer]:
                 zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             ):
                 yield _Zip(archive)
-            _check_free(target)  # another backup may have been faster
+            _check_free(target)  # another backup may have been created meanwhile
             durable.publish(part, target)
         else:
             part.mkdir(mode=0o700)
@@ -164,13 +153,13 @@ def _check_free(target: Path) -> None:
 
 
 def check_no_mount(folder: Path) -> None:
-    """Raises BadOption for a mount point: no complete folder can be renamed to it."""
+    """Raises BadOption for a mount point, since no folder can be renamed to it."""
     if folder.is_mount():
         raise BadOption(f"{folder} is a mount point, which cannot be replaced", f"give a new folder in {folder}")
 
 
 @contextmanager
-def reading(source: Path) -> Iterator[Reader]:
+def open_container(source: Path) -> Iterator[Container]:
     """An existing backup. Raises BadFile."""
     if source.is_dir():
         yield _Folder(source)
@@ -185,20 +174,20 @@ def reading(source: Path) -> Iterator[Reader]:
         yield _Zip(archive)
 
 
-def copied(source: Readable, target: BinaryIO | None, progress: Callable[[int], None]) -> Member:
-    """Copy a file in pieces, or only read it; returns what was read."""
+def copy_hashed(source: Readable, target: BinaryIO | None, progress: Callable[[int], None]) -> BackupFile:
+    """Copy a file in chunks, or only read it without a target."""
     digest, size = hashlib.sha256(), 0
-    while piece := source.read(_CHUNK):
-        digest.update(piece)
-        size += len(piece)
+    while chunk := source.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
         if target is not None:
-            target.write(piece)
-        progress(len(piece))
-    return Member(size, digest.hexdigest())
+            target.write(chunk)
+        progress(len(chunk))
+    return BackupFile(size, digest.hexdigest())
 
 
 def publish_folder(part: Path, target: Path) -> None:
-    """Sync the folders of a complete tree, whose files are synced, and give it its name. Raises OSError."""
+    """Sync the folders of a complete tree with synced files, and move it to its name. Raises OSError."""
     for folder, _, _ in os.walk(part):
         durable.sync_folder(Path(folder))
     if target.is_dir():
@@ -207,16 +196,16 @@ def publish_folder(part: Path, target: Path) -> None:
     durable.sync_folder(target.absolute().parent)
 
 
-def reason(error: OSError) -> str:
-    """What the operating system says, and of which file."""
+def error_reason(error: OSError) -> str:
+    """The operating system's message and the file's name."""
     return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
-def write_file(path: Path, source: Readable, progress: Callable[[int], None]) -> Member:
-    """Copy into a new file below a folder that is not published yet, and sync it. Raises OSError."""
+def write_file(path: Path, source: Readable, progress: Callable[[int], None]) -> BackupFile:
+    """Copy into a new file of an unpublished folder, and sync it. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        found = copied(source, file, progress)
+        found = copy_hashed(source, file, progress)
         file.flush()
         os.fsync(file.fileno())
     return found
@@ -226,7 +215,7 @@ class _Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> Member:
+    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> BackupFile:
         return write_file(self._root / name, source, progress)
 
     def names(self) -> set[str]:
@@ -244,12 +233,12 @@ class _Zip:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
 
-    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> Member:
+    def add(self, name: str, source: Readable, progress: Callable[[int], None]) -> BackupFile:
         about = zipfile.ZipInfo(name)
         about.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
         about.external_attr = 0o600 << 16
         with self._archive.open(about, "w", force_zip64=True) as file:
-            return copied(source, file, progress)  # type: ignore[arg-type]
+            return copy_hashed(source, file, progress)  # type: ignore[arg-type]
 
     def names(self) -> set[str]:
         return {name for name in self._archive.namelist() if not name.endswith("/")}

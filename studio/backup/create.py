@@ -1,10 +1,10 @@
-"""A backup of everything that the studio was given to keep, taken beside a running server.
+"""Back up a data folder and its database while a server is running.
 
-The order of copying keeps everything that was acknowledged before:
+The order of copying includes everything acknowledged before:
 
-* uploads, then the database: uploads are deleted when the database has taken them in;
-* the database, then the other files: a clip is on disk before a row names it. Clips that were deleted between the two
-  are found missing, and the database is copied again;
+* uploads, then the database: an upload is deleted once the database has imported it;
+* the database, then other files: a clip is on disk before a row refers to it. If clips are deleted between the two, the
+  database is copied again;
 * sounds of the library, then their notes: a sound is on disk before its note.
 """
 
@@ -21,12 +21,12 @@ from studio.backup.containers import (
     DATABASE,
     MANIFEST,
     SETTINGS,
-    Manifest,
-    Member,
-    Writer,
+    BackupFile,
+    BackupManifest,
+    Container,
+    create_container,
+    error_reason,
     is_member_name,
-    reason,
-    writing,
 )
 from studio.backup.database import counts, named_files, snapshot, sqlite_file
 from studio.core.durable import PART, is_part
@@ -34,26 +34,26 @@ from studio.core.errors import BadFile, NotStored
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.library.annotations import read_journal
 
-_LOOKS = 3  # at the database, where files that it names are missing
-_MADE_ANEW = ("library/index.sqlite", "library/lock", "takes/")  # takes/: unfinished utterances of live screens
+_MAX_SNAPSHOTS = 3  # of the database, while files that it refers to are missing
+_EXCLUDED = ("library/index.sqlite", "library/lock", "takes/")  # takes/: unfinished utterances of live trials
 
 Progress = Callable[[int, int], None]
 
 
 def create_backup(
     data: Path, database: str, target: Path, settings: Path | None = None, progress: Progress = lambda done, of: None
-) -> Manifest:
-    """Back a data folder up into a new folder, or into a file whose name ends in ``.zip``.
+) -> BackupManifest:
+    """Back up a data folder into a new folder, or into a file whose name ends in ``.zip``.
 
     Args:
-        database: its address; ``studio.sqlite`` in the data folder, if there is one, where this is empty.
+        database: its address; empty for ``studio.sqlite`` in the data folder, if it exists.
         settings: the server's settings file.
-        progress: called with the bytes that were copied, and about how many there are.
+        progress: called with the number of bytes copied, and the approximate total.
 
     Raises:
-        BadFile: the data folder, the database or the settings cannot be read, or a file has an impossible name.
-        BadOption: there is something of the target's name, or the database's address is not valid.
-        NotStored: the disk refused it; nothing is left of the backup.
+        BadFile: the data folder, the database or the settings cannot be read, or a file has an invalid name.
+        BadOption: the target exists, or the database's address is invalid.
+        NotStored: the disk refused it; the incomplete backup is deleted.
     """
     data = data.absolute()
     if not data.is_dir():
@@ -68,12 +68,13 @@ def create_backup(
         size = size_of_database + sum(_size(path) for _, path in _files(data, file))
         _check_room(target, size + size_of_database)  # the snapshot is copied into the backup
         beside_target = {"prefix": f"{target.name}.", "suffix": PART, "dir": target.absolute().parent}
-        with writing(target) as writer, tempfile.TemporaryDirectory(**beside_target) as beside:
-            backup = _Backup(data, Path(beside), writer, lambda done: progress(done, size))
+        with create_container(target) as container, tempfile.TemporaryDirectory(**beside_target) as temporary:
+            backup = _Backup(data, Path(temporary), container, lambda done: progress(done, size))
             return backup.run(database, file, settings)
     except OSError as error:
         raise NotStored(
-            f"the backup cannot be made: {reason(error)}", "make room, see who may read the file, or give another place"
+            f"the backup cannot be made: {error_reason(error)}",
+            "make room, check permissions, or give another place",
         ) from error
 
 
@@ -92,26 +93,26 @@ def _check_room(target: Path, needed: int) -> None:
 
 
 def _files(data: Path, database: Path | None) -> Iterator[tuple[str, Path]]:
-    """Every file of a data folder that cannot be made anew, with its name in the backup; links are followed.
+    """Every file of a data folder that cannot be rebuilt, with its name in the backup; links are followed.
 
     Raises:
-        BadFile: a file has a name that a backup cannot hold.
+        BadFile: a file has a name that a backup cannot contain.
         OSError: a folder cannot be read.
     """
     databases = {data / DATABASE} if database is None else {data / DATABASE, database.absolute()}
     skipped = {f"{one}{suffix}" for one in databases for suffix in ("", "-wal", "-shm", "-journal")}
-    real: dict[Path, str] = {}  # folders without links, by the path that led to them
+    real: dict[Path, str] = {}  # resolved folders by path
     for folder, folders, names in os.walk(data, onerror=_raise_unless_deleted, followlinks=True):
         here = Path(folder)
         real[here] = os.path.realpath(here)
-        if real[here] in (real.get(above) for above in here.parents):  # a link leads back
+        if real[here] in (real.get(above) for above in here.parents):  # a cycle of links
             folders.clear()
             continue
         folders[:] = sorted((name for name in folders if not is_part(name)), key=lambda name: (name == "notes", name))
         for path in (here / name for name in sorted(names)):
             name = path.relative_to(data).as_posix()
             is_temporary = path.name.startswith(".") or is_part(name)
-            if is_temporary or name.startswith(_MADE_ANEW) or name == MANIFEST or str(path) in skipped:
+            if is_temporary or name.startswith(_EXCLUDED) or name == MANIFEST or str(path) in skipped:
                 continue
             if not path.is_file():  # deleted since it was listed, or a socket
                 continue
@@ -126,18 +127,18 @@ def _raise_unless_deleted(error: OSError) -> None:
 
 
 class _Backup:
-    def __init__(self, data: Path, beside: Path, writer: Writer, progress: Callable[[int], None]) -> None:
-        self._data, self._beside, self._writer, self._progress = data, beside, writer, progress
-        self._files: dict[str, Member] = {}
+    def __init__(self, data: Path, temporary: Path, container: Container, progress: Callable[[int], None]) -> None:
+        self._data, self._temporary, self._container, self._progress = data, temporary, container, progress
+        self._files: dict[str, BackupFile] = {}
         self._done = 0
 
-    def run(self, database: str, file: Path | None, settings: Path | None) -> Manifest:
+    def run(self, database: str, file: Path | None, settings: Path | None) -> BackupManifest:
         """Copy everything, the manifest last."""
-        kind, copy, missing, found = "", self._beside / DATABASE, set[str](), dict[str, int]()
+        kind, copy, missing, row_counts = "", self._temporary / DATABASE, set[str](), dict[str, int]()
         if settings is not None:  # in place of one in the data folder
-            self._files[SETTINGS] = self._writer.add(SETTINGS, BytesIO(_settings(settings)), self._count)
+            self._files[SETTINGS] = self._container.add(SETTINGS, BytesIO(_settings(settings)), self._count)
         self._copy_files(file, "uploads/")
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_SNAPSHOTS):
             if database:
                 copy.unlink(missing_ok=True)
                 kind = snapshot(database, copy)
@@ -146,19 +147,19 @@ class _Backup:
             if not missing:
                 break
         if kind:
-            found = counts(copy)
+            row_counts = counts(copy)
             with copy.open("rb") as source:
-                self._files[DATABASE] = self._writer.add(DATABASE, source, self._count)
-        made = Manifest(
+                self._files[DATABASE] = self._container.add(DATABASE, source, self._count)
+        manifest = BackupManifest(
             studio=studio.__version__,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             database=kind,
             files=self._files,
-            counts=found | _kinds(self._files),
+            counts=row_counts | _file_counts(self._files),
             missing=tuple(sorted(missing)),
         )
-        self._writer.add(MANIFEST, BytesIO(made.to_json()), lambda _: None)
-        return made
+        self._container.add(MANIFEST, BytesIO(manifest.to_json()), lambda _: None)
+        return manifest
 
     def _copy_files(self, database: Path | None, below: str = "") -> None:
         for name, path in _files(self._data, database):
@@ -166,10 +167,10 @@ class _Backup:
                 continue
             try:
                 if name.startswith("library/annotations/") and name.endswith(".jsonl"):
-                    self._files[name] = self._writer.add(name, BytesIO(read_journal(path)), self._count)
+                    self._files[name] = self._container.add(name, BytesIO(read_journal(path)), self._count)
                 else:
                     with path.open("rb") as file:
-                        self._files[name] = self._writer.add(name, file, self._count)
+                        self._files[name] = self._container.add(name, file, self._count)
             except FileNotFoundError:  # deleted since it was listed
                 continue
 
@@ -185,7 +186,7 @@ def _settings(file: Path) -> bytes:
         raise BadFile(f"the settings {file} cannot be read: {error.strerror}", "give the server's TOML file") from error
 
 
-def _kinds(files: dict[str, Member]) -> dict[str, int]:
+def _file_counts(files: dict[str, BackupFile]) -> dict[str, int]:
     places = {
         "clips": ("clips/", ".wav"),
         "utterances": ("library/sounds/", ""),

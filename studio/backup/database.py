@@ -11,15 +11,15 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.store.database import Store, cause
+from studio.mos.store.database import Store, error_message
 
 _ROWS = 1000
 
 
 def snapshot(url: str, target: Path) -> str:
-    """Copy a database, which others may write to meanwhile, into a new SQLite file; returns the kind of database.
+    """Copy a live database into a new SQLite file; returns the kind of database.
 
-    The copy holds everything that was committed before this call, and is one file without a log.
+    The copy holds everything that was committed before this call, without a WAL file.
 
     Raises:
         BadFile: the database cannot be read, or is damaged.
@@ -48,7 +48,7 @@ def sqlite_file(url: str) -> Path | None:
 
 
 def check(file: Path) -> None:
-    """Look whether a SQLite file is a whole database of listening tests. Raises BadFile."""
+    """Check that a SQLite file is an undamaged database of listening tests. Raises BadFile."""
     try:
         with closing(_unchanging(file)) as connection:
             found = connection.execute("PRAGMA integrity_check").fetchone()
@@ -60,7 +60,7 @@ def check(file: Path) -> None:
 
 
 def counts(file: Path) -> dict[str, int]:
-    """How many campaigns and answers a SQLite file holds, which nobody writes to."""
+    """Numbers of campaigns and answers in a SQLite file that is not being written."""
     with closing(_unchanging(file)) as connection:
         tables = {"campaigns": "campaign", "answers": "answer"}
         return {
@@ -69,7 +69,7 @@ def counts(file: Path) -> dict[str, int]:
 
 
 def named_files(file: Path) -> set[str]:
-    """The names below ``clips`` of all clips and traces that a SQLite file refers to."""
+    """Paths in ``clips`` of all clips and traces that a SQLite file refers to."""
     found: set[str] = set()
     with closing(_unchanging(file)) as connection:
         for table, column, suffix in (
@@ -78,14 +78,14 @@ def named_files(file: Path) -> set[str]:
             ("take", "trace", "trace"),
         ):
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-            if column in columns:  # an earlier schema lacks some
+            if column in columns:  # earlier schemas lack some
                 rows = connection.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")
                 found |= {f"clips/{sha[:2]}/{sha}.{suffix}" for (sha,) in rows if sha}
     return found
 
 
 def load_rows(file: Path, url: str) -> None:
-    """Copy all rows of a SQLite file into an empty database at an address. Raises BadOption, BadFile."""
+    """Copy all rows of a SQLite file into an empty database. Raises BadOption, BadFile."""
     try:
         store = Store(url)
         try:
@@ -103,7 +103,7 @@ def load_rows(file: Path, url: str) -> None:
         finally:
             store.close()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database cannot be filled: {cause(error)}", "see its log") from error
+        raise BadFile(f"the database cannot be filled: {error_message(error)}", "see its log") from error
 
 
 def _engine(url: str, **options: str) -> Engine:
@@ -128,12 +128,12 @@ def _snapshot_file(file: Path, target: Path) -> None:
 
 
 def _unchanging(file: Path) -> sqlite3.Connection:
-    """A connection to a copy that nobody writes to; a normal one would leave a log beside it."""
+    """A connection to a file that is not being written; a normal one would leave a WAL file."""
     return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1", uri=True)
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    """A reading connection; a folder that nobody may write to has no log, so that the file alone is the database."""
+    """A read-only connection, immutable where the folder is read-only and there is no WAL file."""
     address = f"file:{quote(str(file.absolute()))}?mode=ro"
     connection = sqlite3.connect(address, uri=True, timeout=60.0)
     try:
@@ -147,7 +147,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 def _snapshot_rows(url: str, target: Path) -> None:
-    Store(url).close()  # brings an earlier schema to the newest one, as every command does
+    Store(url).close()  # migrates the schema, as every command does
     Store(f"sqlite:///{target}").close()
     try:
         source, copy = _engine(url, isolation_level="REPEATABLE READ"), _engine(f"sqlite:///{target}")
@@ -156,7 +156,7 @@ def _snapshot_rows(url: str, target: Path) -> None:
         source.dispose()
         copy.dispose()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database cannot be read: {cause(error)}", "see its log") from error
+        raise BadFile(f"the database cannot be read: {error_message(error)}", "see its log") from error
     with closing(sqlite3.connect(target)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 
@@ -173,7 +173,7 @@ def _copy_rows(source: Connection, target: Connection) -> None:
 
 
 def _reset_sequences(connection: Connection) -> None:
-    """Let PostgreSQL number the next rows after those that were copied."""
+    """Set PostgreSQL's sequences after the copied rows."""
     if connection.dialect.name != "postgresql":
         return
     for table in _tables():

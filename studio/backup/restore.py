@@ -1,4 +1,4 @@
-"""A backup turned back into a data folder: every file is checked before the folder has its name."""
+"""Restore a backup into a data folder, which gets its name after every file was checked."""
 
 import shutil
 import tempfile
@@ -14,15 +14,15 @@ from studio.backup.containers import (
     DATABASE,
     MANIFEST,
     MAX_MANIFEST_BYTES,
-    Manifest,
-    Member,
-    Reader,
+    BackupFile,
+    BackupManifest,
+    Container,
     check_no_mount,
-    copied,
-    manifest_of,
+    copy_hashed,
+    error_reason,
+    open_container,
+    parse_manifest,
     publish_folder,
-    reading,
-    reason,
     write_file,
 )
 from studio.backup.database import check, counts, load_rows, sqlite_file
@@ -35,45 +35,45 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Restored:
-    """What was restored; ``problems`` are messages on utterances and journals that cannot be read."""
+class RestoreResult:
+    """Counts of what was restored; ``problems`` are messages about unreadable utterances and journals."""
 
-    manifest: Manifest
+    manifest: BackupManifest
     counts: dict[str, int]
     problems: tuple[str, ...] = ()
 
 
-def check_backup(source: Path, progress: Progress = lambda done, of: None) -> Manifest:
-    """Read a whole backup and compare it with its manifest; nothing is written but a copy of its database.
+def check_backup(source: Path, progress: Progress = lambda done, of: None) -> BackupManifest:
+    """Compare a whole backup with its manifest; only a temporary copy of its database is written.
 
     Raises:
         BadFile: it is damaged, incomplete, or not a backup.
     """
-    with reading(source) as reader:
-        manifest = _manifest(reader)
+    with open_container(source) as container:
+        manifest = _manifest(container)
         done = _Counter(progress, manifest.size)
         for name in manifest.files:
             if name != DATABASE:
-                _compared(reader, manifest, name, lambda file: copied(file, None, done))
+                _verified(container, manifest, name, lambda file: copy_hashed(file, None, done))
         if DATABASE in manifest.files:
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder) / DATABASE
-                _compared(reader, manifest, DATABASE, lambda file: write_file(copy, file, done))
+                _verified(container, manifest, DATABASE, lambda file: write_file(copy, file, done))
                 check(copy)
         return manifest
 
 
 def restore_backup(
     source: Path, data: Path, database: str = "", progress: Progress = lambda done, of: None
-) -> Restored:
-    """Make a data folder of a backup.
+) -> RestoreResult:
+    """Restore a backup into a data folder.
 
     Args:
-        data: not there yet, or empty.
-        database: an empty database that takes the listening tests; ``studio.sqlite`` in the data folder where empty.
+        data: a new or empty folder.
+        database: an empty database for the listening tests; ``studio.sqlite`` in the data folder by default.
 
     Raises:
-        BadFile: the backup is damaged, incomplete, or not one; nothing was restored.
+        BadFile: the backup is damaged, incomplete, or not a backup; nothing was restored.
         BadOption: the data folder or the database is not empty.
         NotStored: the disk refused it.
     """
@@ -88,18 +88,18 @@ def restore_backup(
     part = durable.part_of(data)
     try:
         durable.make_folder(data.absolute().parent)
-        with reading(source) as reader:
-            manifest = _manifest(reader)
+        with open_container(source) as container:
+            manifest = _manifest(container)
             _check_room(part, manifest.size)
             part.mkdir(mode=0o700)
             done = _Counter(progress, manifest.size)
             for name in manifest.files:
                 path = part / name
-                _compared(reader, manifest, name, lambda file, path=path: write_file(path, file, done))
+                _verified(container, manifest, name, lambda file, path=path: write_file(path, file, done))
         found, problems = dict(manifest.counts), list[str]()
         if (part / DATABASE).exists():
             check(part / DATABASE)
-            Store(f"sqlite:///{part / DATABASE}").close()  # which brings an earlier schema to the newest one
+            Store(f"sqlite:///{part / DATABASE}").close()  # migrates the schema
             found |= counts(part / DATABASE)
         if (part / "library").is_dir():
             with closing(Library(part / "library")) as library:
@@ -108,18 +108,16 @@ def restore_backup(
             load_rows(part / DATABASE, database)
             (part / DATABASE).unlink()
         publish_folder(part, data)
-        return Restored(manifest, found, tuple(one.replace(str(part), str(data)) for one in problems))
+        return RestoreResult(manifest, found, tuple(one.replace(str(part), str(data)) for one in problems))
     except OSError as error:
         raise NotStored(
-            f"the backup cannot be restored: {reason(error)}", "make room, or give another --data"
+            f"the backup cannot be restored: {error_reason(error)}", "make room, or give another --data"
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 class _Counter:
-    """Adds up bytes for a progress bar."""
-
     def __init__(self, progress: Progress, of: int) -> None:
         self._progress, self._of, self._done = progress, of, 0
 
@@ -128,17 +126,17 @@ class _Counter:
         self._progress(self._done, self._of)
 
 
-def _manifest(reader: Reader) -> Manifest:
-    names = reader.names()
+def _manifest(container: Container) -> BackupManifest:
+    names = container.names()
     if MANIFEST not in names:
         raise BadFile(
             f"there is no {MANIFEST} in it: this is not a complete backup", "give one that `studio backup` made"
         )
-    with _read(reader, MANIFEST) as file:
+    with _open(container, MANIFEST) as file:
         data = file.read(MAX_MANIFEST_BYTES + 1)
     if len(data) > MAX_MANIFEST_BYTES:
         raise BadFile(f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES:,} bytes", "take another backup")
-    manifest = manifest_of(data)
+    manifest = parse_manifest(data)
     if absent := sorted(manifest.files.keys() - names):
         raise BadFile(
             f"{len(absent)} files are missing from the backup, the first is {absent[0]}", "take another backup"
@@ -146,17 +144,17 @@ def _manifest(reader: Reader) -> Manifest:
     return manifest
 
 
-def _read(reader: Reader, name: str) -> BinaryIO:
+def _open(container: Container, name: str) -> BinaryIO:
     try:
-        return reader.open(name)
+        return container.open(name)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
         raise BadFile(f"{name} in the backup cannot be read: {error}", "take another backup") from error
 
 
-def _compared(reader: Reader, manifest: Manifest, name: str, work: Callable[..., Member]) -> None:
+def _verified(container: Container, manifest: BackupManifest, name: str, work: Callable[..., BackupFile]) -> None:
     """Read a file and compare it with the manifest. Raises BadFile."""
     try:
-        with _read(reader, name) as file:
+        with _open(container, name) as file:
             found = work(_Bounded(file, manifest.files[name].size))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise BadFile(f"{name} in the backup is damaged: {error}", "take another backup") from error
@@ -165,15 +163,15 @@ def _compared(reader: Reader, manifest: Manifest, name: str, work: Callable[...,
 
 
 class _Bounded:
-    """A file of which no more is read than it should hold, and a byte."""
+    """A file that is read up to one byte beyond its expected size."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size + 1
 
     def read(self, size: int) -> bytes:
-        piece = self._file.read(min(size, self._left))
-        self._left -= len(piece)
-        return piece
+        chunk = self._file.read(min(size, self._left))
+        self._left -= len(chunk)
+        return chunk
 
 
 def _check_room(part: Path, needed: int) -> None:

@@ -1,9 +1,8 @@
-"""What every evaluation needs: texts, the voice's speech, the teacher's speech, transcripts; each kept where asked.
+"""Inputs of the evaluations: texts, the voice's speech, the teacher's speech and transcripts, with a cache.
 
-Under the cache folder stand ``speech/<sha>.trace``, ``teacher/<speaker>-<sha>/`` (WAV files and labels.jsonl, as in
-a corpus), ``transcripts-<recogniser>-<weights>.jsonl`` and ``predicted-<predictor>-<weights>.jsonl``, so that a stopped
-evaluation goes on where it was. Kept speech keeps the times it took when it was made: a figure of speed is taken
-without a cache.
+The cache folder holds ``speech/<sha>.trace``, ``teacher/<speaker>-<sha>/`` (WAV files and labels.jsonl, as in a
+corpus), ``transcripts-<recogniser>-<weights>.jsonl`` and ``predicted-<predictor>-<weights>.jsonl``, so that a stopped
+evaluation resumes. Cached speech has the timings of its first run, so speed is measured without a cache.
 """
 
 import hashlib
@@ -24,60 +23,34 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from studio.bench.kept import answers, speaking_code
+from studio.bench.answer_cache import answers, speaking_code
+from studio.bench.evaluation.settings import Setting
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, collect, open_trace
+from studio.core.traces.trace import Trace, collect_trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.engine.alphabets import dmel
+from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import family_info
-from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.by_segments import streamed
+from studio.engine.vocoders.resynthesis import vocode_streaming
 from studio.engine.voices import load_vocoder, pick_device
-from studio.measure.recognisers.choose import DEFAULT, open_recogniser, transcribe_all
-from studio.measure.recognisers.port import Recogniser, Sound
+from studio.measure.recognisers.base import Recogniser, Sound
+from studio.measure.recognisers.registry import open_recogniser, transcribe_all
 from studio.text.normalise import best
-from studio.train.corpus.shards import levelled
+from studio.train.corpus.shards import resample_and_scale
 from studio.train.recipes.recipe import read_recipe
-from studio.train.teachers.choose import PROGRAMS, open_teacher
+from studio.train.teachers.registry import PROGRAMS, open_teacher
 
-AT_ONCE = 8  # utterances that are spoken together where no time is told
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What every evaluation is told.
-
-    Attributes:
-        voices: folder of voices; ``voice`` is one of its names, or name:speaker; empty for the first.
-        speakers: empty for the one named with the voice, or all of it.
-        recogniser: NAME or NAME:WEIGHTS, where there is something to recognise.
-        workers: processes that recognise.
-        settings: the family's options to be measured, each written ``name=value,name=value``; where several are
-            compared and none is given, those that the family names; else the card's own.
-        cache: where speech and transcripts are kept between runs; None keeps nothing.
-        quiet: print no table.
-    """
-
-    voices: Path
-    voice: str = ""
-    speakers: tuple[str, ...] = ()
-    device: str = "auto"
-    seed: int = 0
-    recogniser: str = DEFAULT
-    workers: int = 2
-    settings: tuple[str, ...] = ()
-    cache: Path | None = None
-    quiet: bool = False
+AT_ONCE = 8  # concurrent utterances where nothing is timed
 
 
-class Desk:
-    """One evaluation at work: the voice's card, its cache, its progress bar."""
+class EvaluationRun:
+    """A running evaluation: card, engine, cache and progress bar."""
 
     def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
         self.setting, self.folder, self.progress = setting, folder, progress
@@ -93,11 +66,11 @@ class Desk:
 
     @property
     def engine(self) -> LocalEngine:
-        """The engine with the one voice, opened when it is first needed."""
+        """The engine with this voice, opened on first use."""
         with self._opening:
             if self._engine is None:
                 voices, device = self.setting.voices, self.setting.device
-                self._engine = open_engine(voices, best(), device, voice_names=[self.card.name], places=AT_ONCE)
+                self._engine = open_engine(voices, best(), device, voice_names=[self.card.name], slots=AT_ONCE)
             return self._engine
 
     def close(self) -> None:
@@ -107,46 +80,46 @@ class Desk:
             self._engine = None
 
     def reopen(self) -> None:
-        """Open the engine, and load the voice, now."""
+        """Open the engine and load the voice."""
         self.close()
         _ = self.engine
 
     def vocoder(self, name: str = "") -> Vocoder[Any]:
-        """One of the card's vocoders, its default one unless named. Raises BadVoice."""
+        """One of the card's vocoders, by default its own default. Raises BadVoice."""
         folder = self.setting.voices / self.card.name
         return load_vocoder(self.card, folder, pick_device(self.setting.device), name)
 
     def about(self) -> dict[str, Any]:
-        """What the figures are of."""
+        """Metadata of the figures."""
         of = self.card
         return {"voice": of.name, "sha256": of.sha256, "temperature": of.temperature, "seed": self.setting.seed}
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """The options to be compared, by how they are written. Raises BadOption."""
+        """The options to compare, by their text form. Raises BadOption."""
         given = self.setting.settings
         if not given:
             compared = family_info(self.card.family).compared
-            return {written(one) or "as on the card": dict(one) for one in compared}
+            return {options_text(one) or "as on the card": dict(one) for one in compared}
         found = [parse_options(self.card.options, one.split(",")) for one in given]
         for one in found:
-            merge_options(self.card.options, one, default_options(self.card.options))  # is it in range?
-        return {written(one): one for one in found}
+            merge_options(self.card.options, one, default_options(self.card.options))  # checks the range
+        return {options_text(one): one for one in found}
 
     @cached_property
     def one_setting(self) -> dict[str, Any]:
-        """The one setting that was given; nothing where none was. Raises BadOption."""
+        """The single setting, empty by default. Raises BadOption."""
         if len(self.setting.settings) > 1:
-            raise BadOption("this measures one setting at a time", "give --setting once")
+            raise BadOption("only one setting can be measured at a time", "give --setting once")
         return next(iter(self.settings().values())) if self.setting.settings else {}
 
     def speak(self, speaker: str, texts: Sequence[str], options: dict[str, Any], at_once: int = AT_ONCE) -> list[Trace]:
-        """The voice's speech for each text: the card's temperature, one seed, no second try.
+        """The voice's speech for each text: the card's temperature, one seed, no retries.
 
         Args:
-            at_once: texts that are spoken together, which changes no sample; 1 where the time that it takes is told.
+            at_once: concurrent texts, which changes no sample; 1 for timings.
         """
         each = [*dict.fromkeys(texts)]
-        bar, spoken = self.progress.add_task(f"{speaker} {written(options)}", total=len(each)), dict[str, Trace]()
+        bar, spoken = self.progress.add_task(f"{speaker} {options_text(options)}", total=len(each)), dict[str, Trace]()
         with ThreadPoolExecutor(at_once) as pool:
             for trace in pool.map(lambda text: self._speak_one(speaker, text, options), each):
                 spoken[each[len(spoken)]] = trace
@@ -159,12 +132,12 @@ class Desk:
         folder = self.folder / "speech" / _sha(key)
         path = folder.with_name(folder.name + ".trace")
         if path.is_file():
-            with suppress(BadFile):  # a disk was full, or somebody touched it: it is spoken again
+            with suppress(BadFile):  # damaged: speak it again
                 return open_trace(path)
         utterance = self.engine.open(SpeakRequest(voice=voice, seed=seed, options=options))
         utterance.push_text(text)
         utterance.end()
-        trace = collect({**utterance.provenance, "text": text}, utterance.events())
+        trace = collect_trace({**utterance.provenance, "text": text}, utterance.events())
         shutil.rmtree(folder, ignore_errors=True)
         writer = TraceWriter(folder, trace.meta)
         for event in trace.events:
@@ -173,12 +146,12 @@ class Desk:
         return trace
 
     def teacher(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"]:
-        """The teacher's speech for each text, as the voice would have learned it; None where it said other words."""
+        """The teacher's speech for each text, as in training; None where it speaks other words."""
         teacher, taught_by, gain_db = self._taught_by(speaker)
         folder = self.folder / "teacher" / f"{taught_by}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
         if not (folder / "labels.jsonl").is_file():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # two may ask at once
+            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # safe for concurrent runs
             try:
                 self._teach(teacher, taught_by, texts, gain_db, part)
                 shutil.rmtree(folder, ignore_errors=True)
@@ -193,18 +166,18 @@ class Desk:
         ]
 
     def teacher_at_hand(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"] | str:
-        """The same; or why there is no such teacher here."""
+        """The same, or the reason why there is no teacher."""
         try:
             return self.teacher(speaker, texts)
         except (BadFile, BadOption, NeedsPackage) as error:
-            return f"No teacher of {speaker} is at hand: {error}."
+            return f"There is no teacher of {speaker}: {error}."
 
     def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
         try:
             labels = self._spoken(teacher, speaker, texts, gain_db, folder)
         except StudioError:
-            self.progress.remove_task(bar)  # it would stand above what went wrong
+            self.progress.remove_task(bar)  # else it stays above the error message
             raise
         text = "".join(json.dumps(label) + "\n" for label in labels)
         (folder / "labels.jsonl").write_text(text, encoding="utf-8")
@@ -219,25 +192,25 @@ class Desk:
                 labels.append(None)
                 continue
             name = f"{number:04}.wav"
-            write_wav(folder / name, levelled(said, gain_db), dmel.TIME_BASE.rate_hz)
+            write_wav(folder / name, resample_and_scale(said, gain_db), dmel.TIME_BASE.rate_hz)
             label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
             labels.append({"wav": name, **label})
         return labels
 
     def _taught_by(self, speaker: str) -> tuple[str, str, float]:
-        """The teacher of the voice's recipe, which of its speakers this one learned from, and the gain in dB."""
+        """The teacher in the voice's recipe, its speaker for this one, and the gain in dB."""
         path = self.setting.voices / self.card.name / "recipe.toml"
         if not path.is_file():
             return PROGRAMS, speaker, 0.0
-        return read_recipe(path).corpus.taught_by(speaker)
+        return read_recipe(path).corpus.teacher_of(speaker)
 
     @cached_property
     def recogniser(self) -> Recogniser:
-        """The recogniser asked for. Raises BadOption, BadFile, NeedsPackage."""
+        """The recogniser. Raises BadOption, BadFile, NeedsPackage."""
         return open_recogniser(self.setting.recogniser)
 
     def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
-        """What the recogniser hears in each sound."""
+        """Transcripts of the sounds."""
         ask = partial(transcribe_all, recogniser=self.setting.recogniser, workers=self.setting.workers)
         bar = (self.progress, f"recognise {name}")
         return answers(self.folder, "transcripts", self.recogniser.about, sounds, ask, bar)
@@ -245,7 +218,7 @@ class Desk:
 
 @dataclass(frozen=True)
 class TeacherSpeech:
-    """A text as the teacher spoke it: its line of labels.jsonl in ``folder``, and int16 [T] at the voice's rate."""
+    """The teacher's speech of a text: its line of labels.jsonl in ``folder``, and int16 [T] at the voice's rate."""
 
     folder: Path
     label: dict[str, Any]
@@ -253,13 +226,13 @@ class TeacherSpeech:
 
     @property
     def word_ends_s(self) -> list[float]:
-        """Where each word ends."""
+        """End of each word in seconds."""
         return self.label["word_ends_s"]
 
 
 @contextmanager
-def workplace(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
-    """A folder for speech and answers, kept where asked, and progress on stderr."""
+def work_folder(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
+    """A folder for speech and answers (the cache, or temporary), and progress on stderr."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = cache or Path(scratch)
         (folder / "speech").mkdir(parents=True, exist_ok=True)
@@ -269,10 +242,10 @@ def workplace(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
 
 
 @contextmanager
-def desk(setting: Setting) -> Iterator[Desk]:
-    """A desk for one evaluation."""
-    with workplace(setting.cache) as (folder, progress):
-        at = Desk(setting, folder, progress)
+def evaluation_run(setting: Setting) -> Iterator[EvaluationRun]:
+    """Run one evaluation; closes its engine."""
+    with work_folder(setting.cache) as (folder, progress):
+        at = EvaluationRun(setting, folder, progress)
         try:
             yield at
         finally:
@@ -280,23 +253,25 @@ def desk(setting: Setting) -> Iterator[Desk]:
 
 
 def vocode(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np.ndarray:
-    """int16 samples of frames [F, C] given one at a time, as a stream gives them."""
-    return to_int16(streamed(vocoder, log_mels, seed))
+    """int16 samples of frames [F, C], vocoded one at a time as in a stream."""
+    return to_int16(vocode_streaming(vocoder, log_mels, seed))
 
 
-def written(options: Mapping[str, Any]) -> str:
-    """Options as they are written: ``m=3,n=1``."""
+def options_text(options: Mapping[str, Any]) -> str:
+    """Options as text: ``m=3,n=1``."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
 def read_texts(path: Path, count: int | None = None) -> list[str]:
-    """The first texts of a file, one a line. Raises BadFile when there are too few."""
+    """The first texts of a file, one a line. Raises BadFile if there are too few."""
     try:
         lines = read_lines(path)
     except OSError as error:
-        raise BadFile(f"the texts {path} cannot be read: {error.strerror}", "give a file of one text a line") from error
+        raise BadFile(
+            f"the texts {path} cannot be read: {error.strerror}", "give a file with one text a line"
+        ) from error
     if not lines or len(lines) < (count or 0):
-        raise BadFile(f"{path} holds {len(lines)} texts", f"{count or 1} are asked for")
+        raise BadFile(f"{path} has only {len(lines)} texts", f"{count or 1} are needed")
     return lines[:count]
 
 

@@ -1,15 +1,12 @@
-"""docs/results: the newest of every figure in bench/results, with the command and the machine behind each.
-
-Papers' tables have a page each, ``paper-NNN.md`` beside it.
-"""
+"""docs/results: the newest figures of bench/results, with the command and the machine behind each."""
 
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import annotation_kill, cascade, latency, measuring
 from studio.bench.evaluation import (
     boundaries,
     families,
@@ -27,93 +24,122 @@ from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.page import highlight, start
 from studio.bench.page import key_to_ear as page
 from studio.bench.page.inspecting import run as inspecting
-from studio.bench.robustness import fuzz, replaying, soak
-from studio.bench.speed import against, step, wire
+from studio.bench.robustness import annotation_kill, fuzz, replaying, soak
+from studio.bench.speed import cascade, latency, measuring, step, wire
 from studio.bench.speed import load as speaking
 from studio.bench.tables import show as tables
 from studio.core.cards import read_cards
 from studio.core.errors import BadFile
-from studio.core.shipped import VOICES
-from studio.measure.report import RESULTS, as_text, newest_results
+from studio.core.folders import VOICES
+from studio.measure.report import RESULTS, as_markdown, newest_results
 
 PAGE = Path("docs/results/README.md")
-SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
-    "wer": ("Intelligibility", wer.show),
-    "quality": ("Predicted MOS", quality.show),
-    "families": ("All families side by side", families.show),
-    "prompts": ("Speakers told by a recording", prompts.show),
-    "long": ("Long speech", long.show),
-    "hour": ("An hour in one utterance", hour.show),
-    "short": ("Texts of one and two words", short.show),
-    "vocoder": ("Vocoders alone", vocoder.show),
-    "boundaries": ("Windows and boundaries", boundaries.show),
-    "forced-boundaries": ("Ends of words in the teacher's own speech", boundaries.show),
-    "seams": ("Seams, told from other word boundaries", seams.show),
-    "latency": ("First audio of the engine", latency.show),
-    "cascade": ("From a question to the first sound", cascade.show),
-    "against": ("A frame, beside an earlier commit's code", against.show),
-    **{
-        f"{which}{name}": (title + of, show)
-        for which, of in (
-            ("", ""),
-            ("gpu-", ", on a GPU"),
-            ("paper-", ", random weights of the paper's size"),
-            ("paper-gpu-", ", random weights of the paper's size, on a GPU"),
-        )
-        for name, title, show in (
-            ("step", "A step of the engine", step.show),
-            ("load", "The engine under load", speaking.show_all),
-        )
-    },
-    "wire": ("What the socket costs for each frame", wire.show),
-    "heard": ("Typed live, heard in the browser", heard.show),
-    "page": ("First audio of the page", page.show),
-    "highlight": ("Words light as they are heard", highlight.show),
-    "inspect": ("A long trace on the Inspect page", inspecting.show),
-    "start": ("Start and memory", start.show),
-    "mos-load": ("Listening tests under load", load.show),
-    "mos-kill": ("Listening tests and kill -9", kill.show),
-    "annotation-kill": ("Annotation and kill -9", annotation_kill.show),
-    "mos-coverage": ("Intervals of listening tests: how often they hold the truth", coverage.show),
-    "mos-ordinal": ("The ordinal model: how often it holds the truth", coverage.show),
-    "mos-looks": ("A stopping rule that may be watched", looks.show),
-    "mos-plan": ("Planned numbers of raters, tried", plan.show),
-    "fuzz": ("Hostile requests, messages and floods", fuzz.show),
-    "soak": ("Half an hour of ordinary use", soak.show),
-    "measure": ("Clips measured", measuring.show),
-    "replay": ("Traces made again, bit for bit", replaying.show),
+Show = Callable[[Mapping[str, Any]], None]
+TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
+    "speech": (
+        "Intelligibility and quality",
+        {
+            "families": ("All families side by side", families.show),
+            "wer": ("Word error rate", wer.show),
+            "quality": ("Predicted MOS", quality.show),
+            "prompts": ("Speakers given by a recording", prompts.show),
+            "long": ("Long paragraphs", long.show),
+            "hour": ("One utterance of an hour", hour.show),
+            "short": ("Texts of one and two words", short.show),
+            "heard": ("Typed live, transcribed from the browser's output", heard.show),
+            "vocoder": ("Vocoders alone", vocoder.show),
+            "boundaries": ("Windows and word boundaries", boundaries.show),
+            "forced-boundaries": ("Word boundaries by teacher forcing", boundaries.show),
+            "seams": ("Seam detection", seams.show),
+        },
+    ),
+    "speed": (
+        "Latency and throughput",
+        {
+            "latency": ("First audio of the engine", latency.show),
+            "cascade": ("From a question to the first sound", cascade.show),
+            **{
+                f"{which}{name}": (title + of, show)
+                for which, of in (
+                    ("", ""),
+                    ("gpu-", ", on a GPU"),
+                    ("paper-", ", random weights of the paper's size"),
+                    ("paper-gpu-", ", random weights of the paper's size, on a GPU"),
+                )
+                for name, title, show in (
+                    ("step", "A step of the engine", step.show),
+                    ("load", "The engine under load", speaking.show_all),
+                )
+            },
+            "wire": ("Server CPU time per frame", wire.show),
+            "page": ("First audio of the page", page.show),
+            "highlight": ("Delay of the word highlight", highlight.show),
+            "inspect": ("A long trace on the Inspect page", inspecting.show),
+            "start": ("Start-up time and memory", start.show),
+            "measure": ("Throughput of studio measure", measuring.show),
+        },
+    ),
+    "listening-tests": (
+        "Listening tests",
+        {
+            "mos-load": ("Raters over HTTP", load.show),
+            "mos-coverage": ("Coverage of the intervals", coverage.show),
+            "mos-ordinal": ("Coverage of the ordinal model", coverage.show),
+            "mos-looks": ("False positives of the stopping rule", looks.show),
+            "mos-plan": ("Planned numbers of raters", plan.show),
+        },
+    ),
+    "reliability": (
+        "Reliability",
+        {
+            "mos-kill": ("kill -9 while raters answer", kill.show),
+            "annotation-kill": ("kill -9 while annotators work", annotation_kill.show),
+            "fuzz": ("Hostile requests, messages and floods", fuzz.show),
+            "soak": ("Half an hour of ordinary use", soak.show),
+            "replay": ("Traces replayed bit for bit", replaying.show),
+        },
+    ),
 }
 _HEAD = """# Results
 
-Made by `studio bench summary` from the newest files of `bench/results/`; nothing on this page is typed by hand.
-A table says which voice it is of: `lark` is the voice that went when `wren` came.
-A word error rate is of the recogniser that its table names, so it is read beside that of the teacher, the synthetic
-speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel"); where a
-table lacks them, the teacher was not at hand.
+Generated by `studio bench summary` from the newest files of `bench/results/`; do not edit. Each section names the
+command that prints its figures. `lark` is the voice that `wren` replaced. A word error rate depends on the recogniser
+that its table names: compare it with the teacher's, and with the teacher's frames through the same vocoder ("dMel").
 """
-_PAPER_HEAD = """Made by `studio bench summary` from what `studio train table` measured; nothing on this page is typed
-by hand. The nets are small and the corpus is the studio's own: what can be compared with the paper is which of two rows
-is better, not how good either is."""
+_PAPER_HEAD = """Generated by `studio bench summary` from what `studio train table` measured; do not edit. The nets are
+small and the corpus is the studio's own: compare which of two rows is better, not how good either is."""
 
 
 def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
-    """Write the page. Raises BadFile when there are no results."""
-    parts = [_HEAD]
-    for name, (title, show) in SHOWN.items():
-        for voice, path in newest_results(name, results).items():
-            parts.append(_section(f"{title}, {voice}" if voice else title, _read(path), show))
+    """Write the overview, a page for each topic and a page for each paper beside it. Raises BadFile without results."""
+    overview, folder = [_HEAD], page_path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for topic, (heading, measurements) in TOPICS.items():
+        sections, lines = [], []
+        for name, (title, show) in measurements.items():
+            for voice, path in newest_results(name, results).items():
+                figures, full_title = _read(path), f"{title}, {voice}" if voice else title
+                sections.append(_section(full_title, figures, show))
+                lines.append(f"| [{full_title}]({topic}.md#{_anchor(full_title)}) | {figures['date'][:10]} |")
+        if sections:
+            (folder / f"{topic}.md").write_text("\n".join([f"# {heading}\n", *sections]), encoding="utf-8")
+            overview += [f"## {heading}", "", "| figure | measured |", "|---|---|", *lines, ""]
     papers = {path.name.split("-")[1]: path for path in sorted(results.glob("table-*.json"))}
-    if len(parts) == 1 and not papers:
-        raise BadFile(f"there are no results in {results}", "`studio eval wer --save` and the like take them")
-    page_path.parent.mkdir(parents=True, exist_ok=True)
+    if len(overview) == 1 and not papers:
+        raise BadFile(f"there are no results in {results}", "save some, for example with `studio eval wer --save`")
     if papers:
-        parts.append(_papers({name: _read(path) for name, path in papers.items()}, page_path.parent))
-    page_path.write_text("\n".join(parts), encoding="utf-8")
+        overview.append(_papers({name: _read(path) for name, path in papers.items()}, folder))
+    page_path.write_text("\n".join(overview), encoding="utf-8")
     return page_path
 
 
+def _anchor(title: str) -> str:
+    """The anchor that Markdown renderers give a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
 def _papers(found: Mapping[str, dict[str, Any]], folder: Path) -> str:
-    """Write a page for each paper's tables; answers the section that links them."""
+    """Write a page for each paper's tables; returns the section that links them."""
     lines = []
     for name, figures in found.items():
         page = f"paper-{name}.md"
@@ -133,11 +159,11 @@ def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, A
     where = f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores" + (
         f", {machine['gpu']}" if machine.get("gpu") else ""
     )
-    lines = [line.rstrip() for line in as_text(show, figures).splitlines() if line.strip()]
+    body = "\n".join(line.rstrip() for line in as_markdown(show, figures).splitlines())
     about = f"`{figures['command']}`, {figures['date'][:10]}, sources {figures['git_sha']}, {where}."
     if earlier := _of_earlier_weights(figures):
-        about += f" Since then {' and '.join(earlier)} got other weights."
-    return "\n".join([f"## {title}", "", about, "", "```text", *lines, "```", ""])
+        about += f" The weights of {' and '.join(earlier)} have changed since."
+    return "\n".join([f"## {title}", "", about, "", body.strip(), ""])
 
 
 def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:

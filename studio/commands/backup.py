@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.commands.common import Data, Database, progress_bar
+from studio.core.checks import escape_unprintable
 from studio.core.folders import DEFAULT_DATA
-from studio.core.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,15 +18,14 @@ _NOTES = 10  # printed of each kind
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="A new folder, or a new file whose name ends in .zip.")],
-    settings: Annotated[Path | None, typer.Option(help="The server's settings file, to be saved with it.")] = None,
+    target: Annotated[Path, typer.Argument(help="New folder, or new file that ends in .zip.")],
+    settings: Annotated[Path | None, typer.Option(help="The server's settings file, to include.")] = None,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Save listening tests, clips, library and annotations; the server may run meanwhile.
+    """Back up listening tests, clips, library and annotations; the server may be running.
 
-    The backup holds tokens, the answers and panel ids of raters, and what people typed: keep it as private as the data
-    folder.
+    The backup contains tokens, answers and panel ids of raters, and typed text: keep it as private as the data folder.
     """
     from studio.backup.create import create_backup
 
@@ -43,12 +42,12 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(help="The folder or file that `studio backup` made.")],
-    check: Annotated[bool, typer.Option("--check", help="Only read the backup, and say whether it is whole.")] = False,
+    source: Annotated[Path, typer.Argument(help="Folder or file made by `studio backup`.")],
+    check: Annotated[bool, typer.Option("--check", help="Only verify the backup.")] = False,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Make a data folder of a backup. The folder, and the database where one is given, have to be empty."""
+    """Restore a data folder from a backup. The folder, and --database if given, must be empty."""
     from studio.backup.containers import SETTINGS
     from studio.backup.restore import check_backup, restore_backup
 
@@ -86,10 +85,10 @@ def _note(messages: "Iterable[str]") -> None:
     """Print the first messages and how many more there are."""
     lines = list(messages)
     for line in lines[:_NOTES]:
-        typer.secho(f"note: {escaped(line)}", err=True, fg="yellow")
+        typer.secho(f"note: {escape_unprintable(line)}", err=True, fg="yellow")
     if len(lines) > _NOTES:
         typer.secho(f"note: and {len(lines) - _NOTES} more such files", err=True, fg="yellow")
 
 
 def _shown(counts: "Mapping[str, int]") -> str:
-    return escaped(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return escape_unprintable(", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -1,6 +1,7 @@
-"""What several commands share: options, where things lie, how figures are shown and saved."""
+"""Options and helpers shared by several commands."""
 
 import json
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,51 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.core.folders import data_folder
-from studio.core.shipped import VOICES
+from studio.core.errors import BadFile
+from studio.core.folders import VOICES, data_folder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from studio.mos.service import Listening
+    from studio.mos.service import ListeningTests
+
 
 RECIPE = VOICES / "wren" / "recipe.toml"
 
-Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first one unless named.")]
-Speakers = Annotated[
-    list[str] | None,
-    typer.Option("--speaker", help="Of the voice; the one named with it, or all, unless given. May be repeated."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
-Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
-Vocoder = Annotated[
-    str, typer.Option(help="The vocoder; each voice's own unless named; `studio voices info` lists them.")
-]
-Threads = Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU; more help large nets only.")]
-Texts = Annotated[Path, typer.Option(help="One text a line.")]
-Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="The family's options: name=value,name=value. May be repeated where settings are compared; "
-        "the family names some where none is given."
-    ),
-]
-Recogniser = Annotated[
-    str,
-    typer.Option(
-        help="whisper (its base weights), whisper:NAME of the hub, whisper:FOLDER, or pocketsphinx.",
-        envvar="STUDIO_RECOGNISER",
-    ),
-]
-Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, so that a stopped run goes on.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+Save = Annotated[bool, typer.Option("--save", help="Write a dated JSON file to bench/results/.")]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
 Database = Annotated[
     str,
     typer.Option(
-        help="sqlite:///FILE or postgresql://...; studio.sqlite in --data unless given.", envvar="STUDIO_DATABASE"
+        help="sqlite:///FILE or postgresql://...; by default studio.sqlite in --data.", envvar="STUDIO_DATABASE"
     ),
 ]
 
@@ -67,57 +41,76 @@ Data = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
-Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar="STUDIO_URL")]
+Base = Annotated[str, typer.Option(help="Public address of the studio for raters.", envvar="STUDIO_URL")]
 
 
 @contextmanager
-def opened(database: str, data: Path, *, is_token_told: bool = True) -> "Generator[Listening]":
-    """The listening tests of a database, let go afterwards. Raises NotStored where the database refuses a change.
+def opened(database: str, data: Path, *, prints_token: bool = True) -> "Generator[ListeningTests]":
+    """Open the listening tests of a database, and close them afterwards. Raises NotStored if a change is refused.
 
-    Whichever command makes the database tells the owner's token: nothing else ever can.
+    The command that creates the database prints the owner's token, which cannot be read later.
     """
     from sqlalchemy.exc import SQLAlchemyError
 
     from studio.core.errors import NotStored
-    from studio.mos.service import open_listening
+    from studio.mos.service import open_listening_tests
 
-    listening = open_listening(database, data)
-    if is_token_told:
+    listening = open_listening_tests(database, data)
+    if prints_token:
         tell_token(listening)
     try:
         yield listening
     except SQLAlchemyError as error:
         why = getattr(error, "orig", None) or type(error).__name__
-        raise NotStored(f"the database refused it: {why!s:.200}", "make room on its disk, then try again") from error
+        raise NotStored(
+            f"the database refused the change: {why!s:.200}", "free space on its disk, then try again"
+        ) from error
     finally:
         listening.close()
 
 
-def tell_token(listening: "Listening") -> None:
-    """Print the owner's token where it was made just now; not among what a command is asked for."""
+def tell_token(listening: "ListeningTests") -> None:
+    """Print the owner's token to stderr if it has just been created."""
     if (token := listening.access.first_token) is not None:
         typer.echo(f"The owner's token of the listening tests, shown this once: {token}", err=True)
 
 
-def advised(listening: "Listening", name: str) -> list[str]:
-    """What to tell whoever made, changed or opened a campaign: what does not do what it says, as sentences."""
+def advised(listening: "ListeningTests", name: str) -> list[str]:
+    """Warnings about a campaign's settings, as sentences."""
     from studio.core.errors import BadOption
     from studio.mos.analysis.advice import advice
-    from studio.mos.rating.campaigns import find
-    from studio.mos.rating.parts import check_parts, config_of
+    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.sessions.parts import campaign_config, check_parts
 
     with listening.store.read() as session:
-        campaign = find(session, name)
+        campaign = find_campaign(session, name)
         found = [str(one) for one in advice(session, campaign)]
         try:
-            check_parts(session, campaign, config_of(campaign))
+            check_parts(session, campaign, campaign_config(campaign))
         except BadOption as error:
             found.append(str(error))
     return found
 
 
+def check_output_file(path: Path | None, option: str, suffix: str) -> None:
+    """Fail early if a file cannot be written. Raises BadFile."""
+    if path is None or (path.exists() and not path.is_file() and not path.is_dir()):  # a device or a pipe
+        return
+    problem = ""
+    if path.is_dir():
+        problem = "it is a folder"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "you may not write there"
+    elif path.suffix.lower() != suffix:
+        problem = f"it does not end in {suffix}"
+    if problem:
+        raise BadFile(f"{path} cannot be written: {problem}", f"give a file like {option} out{suffix}")
+
+
 def progress_bar() -> "Progress":
-    """Progress that is told beside what a command is asked for, not in it."""
+    """A progress bar on stderr."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -125,7 +118,7 @@ def progress_bar() -> "Progress":
 
 
 def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:
-    """Print figures as JSON where wanted, and keep them in bench/results where wanted."""
+    """Print figures as JSON, and save them to bench/results, as requested."""
     from studio.measure.report import plain, write_result
 
     if as_json:

@@ -1,4 +1,4 @@
-"""The demo's sounds: sentences of our own by every voice, and by whom they learned from."""
+"""The demo's sounds: sentences spoken by every voice and by the teacher."""
 
 import json
 import tempfile
@@ -8,8 +8,8 @@ from pathlib import Path
 from studio.commands.stimuli import speak_all
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
-from studio.mos.campaign.speaking_systems import TEACHER
 from studio.mos.campaign.texts import read_texts
+from studio.mos.campaign.voices import TEACHER
 
 SPEAKERS = ("clara", "miles")
 RATE_HZ = 24_000
@@ -17,7 +17,7 @@ MOST_BYTES = 4_000_000
 
 
 def systems_of(voices: Iterable[str]) -> list[str]:
-    """Who speaks in the demo, by what ``studio campaign new --systems`` takes: each speaker by each voice."""
+    """Systems of the demo, as for ``studio campaign new --systems``: each speaker by each voice."""
     spoken = [f"{voice}:{speaker}" for speaker in SPEAKERS for voice in voices]
     return [*spoken, *(f"{TEACHER}:{speaker}" for speaker in SPEAKERS)]
 
@@ -31,15 +31,15 @@ def make_demo(
     device: str,
     spoken: Callable[[], None] = lambda: None,
 ) -> int:
-    """Speak the demo anew into a folder of FLAC files with their manifest; answers how many bytes they have.
+    """Speak the demo into a folder of FLAC files with a manifest; returns their size in bytes.
 
     Args:
         systems: as of ``systems_of``.
-        spoken: called after each of the sounds.
+        spoken: called after each sound.
 
     Raises:
-        BadVoice, NeedsPackage: the voice or a teacher cannot be had; nothing was changed.
-        BadFile: it became too large to ship.
+        BadVoice, NeedsPackage: no such voice or teacher; nothing was changed.
+        BadFile: the sounds are too large to ship.
     """
     from studio.core.cards import read_cards
 
@@ -71,9 +71,7 @@ def make_demo(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(packed[file["file"]])
         file["file"] = str(path.relative_to(out))
-        file.pop(
-            "trace", None
-        )  # as large as the sounds; whoever wants one speaks the text again, for the seed is there
+        file.pop("trace", None)  # as large as the sounds; the text and seed reproduce them
     (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return size
 
@@ -82,13 +80,13 @@ def _flac(wav: Path) -> bytes:
     """A sound as 16-bit FLAC at the demo's one rate."""
     import io
 
-    from studio.mos.store.sounds import read_clip, resample
+    from studio.mos.store.sounds import read_sound, resample
 
     try:
         import soundfile
     except ImportError as error:
         raise NeedsPackage("FLAC needs soundfile", "pip install 'streaming-tts-studio[mos]'") from error
     buffer = io.BytesIO()
-    pcm = to_int16(resample(read_clip(wav), RATE_HZ).pcm)
+    pcm = to_int16(resample(read_sound(wav), RATE_HZ).pcm)
     soundfile.write(buffer, pcm, RATE_HZ, format="FLAC", subtype="PCM_16")
     return buffer.getvalue()

@@ -1,71 +1,69 @@
-"""``studio force``: a recording through a voice's net, frame by frame, as a trace."""
+"""``studio force``: teacher forcing of a voice on a recording, as a trace."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Device, VoiceName, Voices
-from studio.core.shipped import VOICES
+from studio.bench.options import Device, VoiceName, Voices
+from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.traces.forced import Recording
+    from studio.core.traces.teacher_forcing import TeacherForcingRequest
     from studio.core.traces.trace import Trace
 
 
 def force(
-    file: Annotated[Path, typer.Argument(help="A WAV: mono, 16 bits, at most 10 minutes.")],
-    text: Annotated[str, typer.Option(help="What it says; FILE.txt beside it unless given.")] = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The trace; FILE.trace unless given.")] = None,
+    file: Annotated[Path, typer.Argument(help="WAV file: mono, 16 bits, at most 10 minutes.")],
+    text: Annotated[str, typer.Option(help="Its text; by default FILE.txt.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Trace to write; by default FILE.trace.")] = None,
     textgrid: Annotated[
         Path | None,
-        typer.Option(help="A TextGrid whose tier words says where the words lie; p_eos decides without one."),
+        typer.Option(help="TextGrid whose tier words gives the word times; p_eos decides without one."),
     ] = None,
-    align: Annotated[
-        bool, typer.Option("--align", help="Let pocketsphinx place the words, in place of p_eos.")
-    ] = False,
+    align: Annotated[bool, typer.Option("--align", help="Align words with pocketsphinx instead of p_eos.")] = False,
     voice: VoiceName = "",
     option: Annotated[
-        list[str] | None, typer.Option("--option", help="name=value, of the voice's family; may be repeated.")
+        list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
     ] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
-    """Send a recording through a voice: p_eos, likelihood and attention of each of its frames, as a trace."""
+    """Teacher-force a voice on a recording: p_eos, likelihood and attention of each frame, as a trace."""
     from dataclasses import replace
 
+    from studio.commands.common import check_output_file
     from studio.core.cards import parse_voice
     from studio.core.options import parse_options
-    from studio.core.traces.forced import MAX_FORCED_S
+    from studio.core.traces.teacher_forcing import MAX_RECORDING_S
     from studio.core.traces.trace_writer import save_trace
-    from studio.engine.loop import open_engine
-    from studio.inspection.recordings import by_aligner
-    from studio.say import check_place
+    from studio.engine.engine import open_engine
+    from studio.inspection.opening import request_from_aligner
     from studio.text.normalise import best
 
     place = out or file.with_suffix(".trace")
-    check_place(place, "-o", ".trace")
-    recording = _read(file, text, textgrid, MAX_FORCED_S)
+    check_output_file(place, "-o", ".trace")
+    recording = _read(file, text, textgrid, MAX_RECORDING_S)
     if align:
-        recording = by_aligner(recording)
+        recording = request_from_aligner(recording)
     engine = open_engine(voices, best(), device)
     try:
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
         options = parse_options(card.options, option or [])
-        trace = engine.force(replace(recording, voice=voice or card.name, options=options))
+        trace = engine.teacher_force(replace(recording, voice=voice or card.name, options=options))
     finally:
         engine.close()
     save_trace(trace, place)
     _tell(trace, place)
 
 
-def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recording":
+def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "TeacherForcingRequest":
     from studio.core.clips import read_wav
     from studio.core.errors import BadFile, BadOption, BadText
     from studio.core.files import read_bounded
-    from studio.core.traces.forced import Recording
+    from studio.core.traces.teacher_forcing import TeacherForcingRequest
     from studio.core.traces.textgrid import MAX_BYTES
-    from studio.inspection.recordings import by_textgrid
+    from studio.inspection.opening import request_from_textgrid
 
     try:
         pcm, rate_hz = read_wav(read_bounded(file, 1 << 29))
@@ -75,9 +73,9 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recor
         raise BadFile(f"{file} lasts {len(pcm) / rate_hz:.0f} s", f"give at most {most_s:.0f} s at once")
     if textgrid is not None:
         if text:
-            raise BadOption("--textgrid brings its own words", "leave out --text")
+            raise BadOption("--textgrid brings its own words", "omit --text")
         try:
-            return by_textgrid(pcm, rate_hz, read_bounded(textgrid, MAX_BYTES), textgrid.name)
+            return request_from_textgrid(pcm, rate_hz, read_bounded(textgrid, MAX_BYTES), textgrid.name)
         except OSError as error:
             raise BadFile(f"{textgrid} cannot be read: {error.strerror}", "give another file") from error
     beside = file.with_suffix(".txt")
@@ -85,7 +83,7 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recor
         text = read_bounded(beside, 1 << 20).decode("utf-8", "replace").strip()
     if not text:
         raise BadText(f"what {file.name} says is not known", "give --text, a file .txt beside it, or --textgrid")
-    return Recording(pcm, rate_hz, text=text)
+    return TeacherForcingRequest(pcm, rate_hz, text=text)
 
 
 def _tell(trace: "Trace", place: Path) -> None:

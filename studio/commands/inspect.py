@@ -1,4 +1,4 @@
-"""``studio inspect``: what the system knew of an utterance, in the terminal, as a picture, or as one page."""
+"""``studio inspect``: the timeline of an utterance in the terminal, as a picture or as one HTML page."""
 
 import json
 from pathlib import Path
@@ -6,67 +6,68 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Device, Json, Voices
-from studio.core.shipped import VOICES
+from studio.bench.options import Device, Voices
+from studio.commands.common import Json
+from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.traces.forced import Attended
+    from studio.core.traces.teacher_forcing import TeacherForcingResult
     from studio.core.traces.trace import Trace
 
-File = Annotated[Path, typer.Argument(help="A .trace, a folder that a crash left, or a WAV.")]
-Picture = Annotated[Path | None, typer.Option(help="Also draw the timeline: what was typed, made and heard.")]
+File = Annotated[Path, typer.Argument(help="A .trace, the folder of an interrupted one, or a WAV.")]
+Picture = Annotated[Path | None, typer.Option(help="Also draw the timeline: typed, generated and played.")]
 
 
 def inspect(
     file: File,
-    text: Annotated[str, typer.Option(help="What a WAV says.")] = "",
+    text: Annotated[str, typer.Option(help="Text of a WAV.")] = "",
     svg: Picture = None,
     png: Picture = None,
     pdf: Picture = None,
     html: Annotated[
-        Path | None, typer.Option(help="Also write one page with sound and the interactive picture, to send by mail.")
+        Path | None, typer.Option(help="Also write one HTML page with sound and the interactive picture.")
     ] = None,
     textgrid: Annotated[
-        Path | None, typer.Option(help="Also write words, segments and seams for Praat, in the time of the sound.")
+        Path | None, typer.Option(help="Also write words, segments and seams as a TextGrid, in the time of the sound.")
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="A TextGrid whose tier words is compared with; it places the words of a WAV."),
+        typer.Option(help="TextGrid whose tier words is compared; it gives the word times of a WAV."),
     ] = None,
     attention: Annotated[
         Path | None,
-        typer.Option(help="Also write where the net attended to this .npz, and draw it in --html; of a trace."),
+        typer.Option(help="Also write the attention of a trace to this .npz, and draw it in --html."),
     ] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Tell when each word was typed, made and heard, and what held it up."""
-    from studio.inspection.facts import against, facts, shown
-    from studio.inspection.opening import open_file, placed
+    """Show when each word was typed, generated and played, and the cause of every wait."""
+    from studio.commands.common import check_output_file
+    from studio.inspection.facts import compare_with_reference, facts, render_facts
+    from studio.inspection.opening import open_file, with_word_times
     from studio.inspection.textgrid import read_words, write_textgrid
     from studio.inspection.timeline import timeline
     from studio.measure.report import console, plain
-    from studio.say import check_place
 
     pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
     for option, place in (pictures | {"--html": html}).items():
-        check_place(place, option, f".{option[2:]}")
-    check_place(attention, "--attention", ".npz")
-    check_place(textgrid, "--textgrid", ".textgrid")
+        check_output_file(place, option, f".{option[2:]}")
+    check_output_file(attention, "--attention", ".npz")
+    check_output_file(textgrid, "--textgrid", ".textgrid")
     trace = open_file(file, text)
     true = read_words(reference) if reference else []
     is_recording = trace.meta.get("source") == "recording"
     if reference and is_recording:
-        trace = placed(trace, true)
+        trace = with_word_times(trace, true)
     line = timeline(trace)
     found = facts(trace, line)
     if reference and not is_recording:
-        found["reference"] = against(trace, true)
+        found["reference"] = compare_with_reference(trace, true)
     if as_json:
         typer.echo(json.dumps(plain(found)))
     else:
-        for part in shown(found):
+        for part in render_facts(found):
             console().print(part, highlight=False, markup=False)
     if places := [place for place in pictures.values() if place]:
         from studio.inspection.picture import save
@@ -79,26 +80,26 @@ def inspect(
         write_textgrid(trace, textgrid)
         typer.echo(f"{textgrid}: words, segments and seams", err=True)
     if html:
-        from studio.ui.inspection_file import write_inspection
+        from studio.ui.html_file import write_inspection
 
         write_inspection(trace, html, looked)
         typer.echo(f"{html}: the utterance with its sound", err=True)
 
 
-def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "Attended":
-    """Compute where the net attended, and write it.
+def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "TeacherForcingResult":
+    """Compute the attention, and write it.
 
-    The file holds ``by_layer`` float16 [L, F, K], ``shares`` float32 [F, K], ``word`` int32 [F] (the spoken word of
+    The file has ``by_layer`` float16 [L, F, K], ``shares`` float32 [F, K], ``word`` int32 [F] (the spoken word of
     column 0), ``words`` (their texts), ``p_eos`` and ``log_likelihood`` float32 [F].
     """
     import numpy as np
 
-    from studio.engine.loop import open_engine
+    from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
     engine = open_engine(voices, best(), device)
     try:
-        found = engine.attend(trace)
+        found = engine.compute_attention(trace)
     finally:
         engine.close()
     np.savez_compressed(

@@ -1,4 +1,4 @@
-"""``studio library``: utterances that were kept, found again, tagged, removed."""
+"""``studio library``: stored utterances."""
 
 import json
 from collections.abc import Generator
@@ -13,13 +13,13 @@ from studio.commands.common import Data, Json, progress_bar
 from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
-    from studio.library.entries import Entry
+    from studio.library.entries import LibraryEntry
     from studio.library.library import Library
 
-library = typer.Typer(no_args_is_help=True, help="Utterances that were kept: find, open, tag, remove.")
+library = typer.Typer(no_args_is_help=True, help="Find, open, tag and remove stored utterances.")
 
-Which = Annotated[str, typer.Argument(help="The first six or more digits of its name.")]
-Tags = Annotated[list[str] | None, typer.Option(help="A tag; may be repeated.")]
+Which = Annotated[str, typer.Argument(help="At least six digits of its name.")]
+Tags = Annotated[list[str] | None, typer.Option(help="Tag. Repeatable.")]
 Title = Annotated[str, typer.Option(help="One line.")]
 Day = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="A day, UTC.")]
 
@@ -37,13 +37,13 @@ def _opened(data: Path) -> "Generator[Library]":
 
 @library.command()
 def add(
-    files: Annotated[list[Path], typer.Argument(help="Traces, or WAV files.")],
-    text: Annotated[str, typer.Option(help="What a WAV says; FILE.txt beside it unless given.")] = "",
+    files: Annotated[list[Path], typer.Argument(help="Traces or WAV files.")],
+    text: Annotated[str, typer.Option(help="Text of a WAV; by default FILE.txt.")] = "",
     title: Title = "",
     tag: Tags = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Keep traces, or recordings with their text."""
+    """Store traces, or recordings with their text."""
     from studio.core.errors import BadFile
     from studio.core.files import MAX_TEXTS_BYTES, read_bounded
     from studio.library.library import MAX_FILE_BYTES
@@ -58,22 +58,22 @@ def add(
                     says = read_bounded(beside, MAX_TEXTS_BYTES).decode("utf-8").strip()
             except (OSError, UnicodeError) as error:
                 raise BadFile(f"{file} cannot be read: {error}", "give a trace, or a WAV with its text") from error
-            typer.echo(_line(kept.keep(sound, says, title, tag or ())))
+            typer.echo(_line(kept.add(sound, says, title, tag or ())))
 
 
 @library.command()
 def find(
-    text: Annotated[str, typer.Argument(help="Words, all of them in its text or title.")] = "",
+    text: Annotated[str, typer.Argument(help="Words that the text or title contains.")] = "",
     voice: Annotated[str, typer.Option(help="name[:speaker].")] = "",
-    tag: Annotated[str, typer.Option(help="A tag that it has.")] = "",
+    tag: Annotated[str, typer.Option(help="Tag of the utterance.")] = "",
     since: Day = None,
     until: Day = None,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 50,
-    skip: Annotated[int, typer.Option(min=0, help="How many of the newest to leave out.")] = 0,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Number of utterances, newest first.")] = 50,
+    skip: Annotated[int, typer.Option(min=0, help="Number of utterances to skip.")] = 0,
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """List what was kept."""
+    """List stored utterances."""
     from studio.library.index import Query
 
     wanted = Query(
@@ -97,7 +97,7 @@ def find(
 
 @library.command()
 def tags(data: Data = DEFAULT_DATA) -> None:
-    """Every tag, and how many have it."""
+    """List tags with counts."""
     with _opened(data) as kept:
         for tag, count in kept.tags():
             typer.echo(f"{count:6}  {tag}")
@@ -108,17 +108,17 @@ def note(
     name: Which,
     title: Annotated[str | None, typer.Option(help="One line.")] = None,
     tag: Tags = None,
-    untag: Annotated[list[str] | None, typer.Option(help="A tag to take away; may be repeated.")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="Tag to remove. Repeatable.")] = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Give an utterance another title, more tags, fewer tags."""
+    """Change an utterance's title and tags."""
     with _opened(data) as kept:
-        typer.echo(_line(kept.note(kept.entry(name), title, tag or (), untag or ())))
+        typer.echo(_line(kept.update_note(kept.entry(name), title, tag or (), untag or ())))
 
 
 @library.command()
 def path(name: Which, data: Data = DEFAULT_DATA) -> None:
-    """Where its file lies: studio inspect "$(studio library path NAME)"."""
+    """Print the path of its file: studio inspect "$(studio library path NAME)"."""
     with _opened(data) as kept:
         typer.echo(kept.path(kept.entry(name)))
 
@@ -127,7 +127,7 @@ def path(name: Which, data: Data = DEFAULT_DATA) -> None:
 def remove(
     names: Annotated[list[str], typer.Argument(help="Names, six or more digits each.")], data: Data = DEFAULT_DATA
 ) -> None:
-    """Delete utterances, with what was said of them."""
+    """Delete utterances with their notes and annotations."""
     with _opened(data) as kept:
         for one in [kept.entry(name) for name in names]:
             kept.remove(one)
@@ -135,9 +135,9 @@ def remove(
 
 @library.command()
 def rebuild(data: Data = DEFAULT_DATA) -> None:
-    """Make the index again from the folder."""
+    """Rebuild the index from the folder."""
     with _opened(data) as kept, progress_bar() as bar:
-        task = bar.add_task("Reading what was kept", total=None)
+        task = bar.add_task("Reading utterances", total=None)
         count, problems = kept.rebuild(lambda done, of: bar.update(task, completed=done, total=of))
     for one in problems:
         typer.echo(one, err=True)
@@ -149,23 +149,25 @@ def rebuild(data: Data = DEFAULT_DATA) -> None:
 @library.command()
 def annotations(
     name: Which,
-    annotator: Annotated[str, typer.Option(help="Whose; needed where several have annotated it.")] = "",
-    format: Annotated[str, typer.Option(help="textgrid, audacity, labelstudio, eaf or csv: write it as a file.")] = "",
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file; FORMAT is told by its ending.")] = None,
-    agreement: Annotated[str, typer.Option(help="A layer that several have: how far they agree in it.")] = "",
-    collar_ms: Annotated[float, typer.Option(min=0.0, help="How far apart two boundaries may lie that agree.")] = 20.0,
+    annotator: Annotated[str, typer.Option(help="Annotator; required if there are several.")] = "",
+    format: Annotated[str, typer.Option(help="Export as textgrid, audacity, labelstudio, eaf or csv.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File to write; its extension gives the format.")
+    ] = None,
+    agreement: Annotated[str, typer.Option(help="Report agreement on this layer.")] = "",
+    collar_ms: Annotated[float, typer.Option(min=0.0, help="Largest distance of two matching boundaries.")] = 20.0,
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """List what annotators marked in an utterance, write it as a file, or compare the annotators."""
+    """List an utterance's annotations, export them, or compare annotators."""
     from studio.core.errors import BadOption
-    from studio.library.annotating import agreed, agreement_rows, agreement_to_dict, written
+    from studio.library.exchange import agreement_rows, agreement_to_dict, export_annotation, layer_agreement
     from studio.measure.report import print_table
 
     with _opened(data) as kept:
         entry = kept.entry(name)
         if agreement:
-            found = agreed(kept, entry, agreement, collar_ms)
+            found = layer_agreement(kept, entry, agreement, collar_ms)
             if as_json:
                 typer.echo(json.dumps(agreement_to_dict(found), ensure_ascii=False))
                 return
@@ -176,9 +178,9 @@ def annotations(
         documents = [one for one in kept.annotations.of(entry.sha256) if annotator in ("", one.annotator)]
         if format or out:
             if len(documents) != 1:
-                what = "several have annotated it" if documents else "nobody of that name has annotated it"
+                what = "several have annotated it" if documents else "no annotator of that name"
                 raise BadOption(what, "give --annotator; without --format and -o they are listed")
-            _write_annotation(written(kept, entry, documents[0].annotator, format or _format_of(out)), out)
+            _write_annotation(export_annotation(kept, entry, documents[0].annotator, format or _format_of(out)), out)
             return
         if as_json:
             typer.echo(json.dumps([one.to_dict() for one in documents], ensure_ascii=False))
@@ -192,22 +194,22 @@ def annotations(
 @library.command()
 def annotate(
     name: Which,
-    file: Annotated[Path, typer.Option("--from", help="A TextGrid, Audacity labels, Label Studio JSON, EAF or CSV.")],
-    annotator: Annotated[str, typer.Option(help="Under whose name.")],
-    format: Annotated[str, typer.Option(help="Of the file, where its ending does not say.")] = "",
+    file: Annotated[Path, typer.Option("--from", help="TextGrid, Audacity labels, Label Studio JSON, EAF or CSV.")],
+    annotator: Annotated[str, typer.Option(help="Name of the annotator.")],
+    format: Annotated[str, typer.Option(help="Format, if the extension does not give it.")] = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Add the layers of a file to what an annotator has marked: an aligner's words, for instance."""
+    """Import layers from a file into an annotator's annotations, for example an aligner's words."""
     from studio.core.errors import BadFile
     from studio.core.files import read_bounded
-    from studio.library.annotating import MAX_FILE_BYTES, take
+    from studio.library.exchange import MAX_FILE_BYTES, import_annotation
 
     try:
         body = read_bounded(file, MAX_FILE_BYTES)
     except OSError as error:
         raise BadFile(f"{file} cannot be read: {error.strerror}", "give an annotation's file") from error
     with _opened(data) as kept:
-        found = take(kept, kept.entry(name), annotator, format or _format_of(file), body)
+        found = import_annotation(kept, kept.entry(name), annotator, format or _format_of(file), body)
         typer.echo(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
 
 
@@ -234,7 +236,7 @@ def _write_annotation(body: bytes, out: Path | None) -> None:
         raise BadFile(f"{out} cannot be written: {error.strerror}", "give another place with -o") from error
 
 
-def _line(one: "Entry") -> str:
+def _line(one: "LibraryEntry") -> str:
     day = datetime.fromtimestamp(one.note.added_at, UTC).strftime("%Y-%m-%d")
     who = f"{one.voice}:{one.speaker}" if one.voice else "recording"
     said = one.note.title or one.text

@@ -5,24 +5,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.commands.common import Device, Voices, progress_bar
-from studio.core.shipped import VOICES
+from studio.bench.options import Device, Voices
+from studio.commands.common import progress_bar
+from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
-    from studio.inspection.batch.run import Measures
+    from studio.inspection.batch.run import BatchTables
 
 
 def measure(
-    places: Annotated[list[Path], typer.Argument(help="Traces, WAV files, folders of them, what studio synth wrote.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables; made where it is not there.")],
+    places: Annotated[
+        list[Path], typer.Argument(help="Traces, WAV files, folders of them, or output of studio synth.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables, created if missing.")],
     kind: Annotated[str, typer.Option("--format", help="parquet, csv or json.")] = "parquet",
-    pitch: Annotated[bool, typer.Option(help="Measure pitch, which takes most of the time.")] = True,
-    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for as many as there are cores.")] = 0,
+    pitch: Annotated[bool, typer.Option(help="Measure pitch, which takes most time.")] = True,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 for one per core.")] = 0,
 ) -> None:
-    """Measure many utterances: rate, pauses, pitch, seams, latency, one row an utterance, a word and a seam.
+    """Measure many utterances: rate, pauses, pitch, seams, latency, with a row per utterance, word and seam.
 
-    A WAV says what FILE.txt beside it or texts.txt says; FILE.TextGrid beside it places its words. Started again, it
-    measures only what is new.
+    The text of a WAV comes from FILE.txt or texts.txt, its word times from FILE.TextGrid. A repeated run measures only
+    new files.
     """
     from studio.core.errors import BadFile
     from studio.inspection.batch import run
@@ -39,7 +42,7 @@ def measure(
             with_pitch=pitch,
             workers=workers or None,
             journal=out / run.JOURNAL,
-            told=lambda done, of: bar.update(task, completed=done, total=of),
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
     for path in found.save(out, ending):
         typer.echo(path)
@@ -53,16 +56,16 @@ def measure(
 def synth(
     texts: Annotated[Path, typer.Option(help="One text a line, or item|text.")],
     systems: Annotated[
-        list[str], typer.Option("--system", help="voice[:speaker] and settings: miles?m=1,n=1. May be repeated.")
+        list[str], typer.Option("--system", help="voice[:speaker] and settings: miles?m=1,n=1. Repeatable.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sounds, traces and their manifest.")],
-    count: Annotated[int, typer.Option(min=0, help="How many texts, from the first; 0 for all.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sounds, traces and the manifest.")],
+    count: Annotated[int, typer.Option(min=0, help="Number of texts, from the first; 0 for all.")] = 0,
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
     """Speak many texts by several voices and settings, for studio measure or a listening test.
 
-    What is there from a run that was stopped is not spoken again.
+    A stopped run resumes.
     """
     from studio.commands.stimuli import speak_all
     from studio.mos.campaign.texts import read_texts
@@ -76,8 +79,8 @@ def synth(
     typer.echo(manifest)
 
 
-def _show(found: "Measures") -> None:
-    """What each system is like, in the terminal."""
+def _show(found: "BatchTables") -> None:
+    """Print a summary of each system."""
     import numpy as np
 
     from studio.measure.report import print_table

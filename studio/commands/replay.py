@@ -1,12 +1,12 @@
-"""``studio replay``: the same samples again from a trace, or what differs."""
+"""``studio replay``: repeat an utterance from its trace, and compare the samples."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Voices
-from studio.core.shipped import VOICES
+from studio.bench.options import Voices
+from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
     from studio.core.traces.trace import Trace
@@ -15,40 +15,44 @@ _MOST_THREADS = 256
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A .trace, or a folder that a crash left.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write what was made now as WAV.")] = None,
+    file: Annotated[Path, typer.Argument(help="A .trace, or the folder of an interrupted one.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the new sound as WAV.")] = None,
     voices: Voices = VOICES,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda; the trace's own unless given.")] = "",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda; by default the trace's.")] = "",
 ) -> None:
-    """Speak a trace again and compare every sample; ends with 1 where one differs."""
+    """Speak a trace again and compare every sample; exit status 1 if one differs."""
+    from studio.commands.common import check_output_file
     from studio.core.errors import BadFile
+    from studio.core.speaking import save_audio
     from studio.core.traces.trace import open_trace
-    from studio.engine.loop import open_engine
-    from studio.replay import replay as again
-    from studio.say import check_place, save
+    from studio.engine.engine import open_engine
+    from studio.inspection.replay import replay as again
     from studio.text.normalise import best
 
-    check_place(out, "-o", ".wav")
+    check_output_file(out, "-o", ".wav")
     before = open_trace(file, str(file))
     if not len(before.pcm):
         raise BadFile(f"{file} holds no sound", "there is nothing to compare with")
     _ = before.request  # refused before a voice is loaded
-    told = tuple(before.meta.get(name, plain) for name, plain in (("device", "auto"), ("threads", 1), ("vocoder", "")))
-    match told:
+    origin = tuple(
+        before.meta.get(name, plain) for name, plain in (("device", "auto"), ("threads", 1), ("vocoder", ""))
+    )
+    match origin:
         case (str(at), int(threads), str(vocoder)) if 1 <= threads <= _MOST_THREADS:
             engine = open_engine(voices, best(), device=device or at, threads=threads, vocoder=vocoder)
         case _:
             raise BadFile(
-                "the trace does not say by what it was computed", f"of device, threads, vocoder it has {told!r:.200}"
+                "the trace does not say how it was computed",
+                f"device, threads, vocoder: {origin!r:.200}",
             )
     try:
         found = again(engine, before)
     finally:
         engine.close()
     if out:
-        save(found.trace, out, as_heard=False)
-    for told in found.differences:
-        typer.echo(told)
+        save_audio(out, found.trace.pcm, found.trace.rate_hz)
+    for difference in found.differences:
+        typer.echo(difference)
     rate_hz = before.rate_hz
     if found.is_same:
         typer.echo(f"the same {found.samples:,} samples, bit for bit ({found.samples / rate_hz:.2f} s)")
@@ -63,7 +67,7 @@ def replay(
 
 def _where(trace: "Trace", at: int) -> str:
     """The time of a sample, and the word that is said there."""
-    from studio.core.printable import printable
+    from studio.core.checks import to_printable
 
     said = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]
-    return f"at {at / trace.rate_hz:.3f} s" + (f", in “{printable(said[0])}”" if said else "")
+    return f"at {at / trace.rate_hz:.3f} s" + (f", in “{to_printable(said[0])}”" if said else "")

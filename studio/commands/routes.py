@@ -1,4 +1,4 @@
-"""Every route of the app from its own tables, ours and those that Gradio brings: what the fuzz bench tries."""
+"""Every route of the app, ours and Gradio's, for the fuzz benchmark."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,14 +10,14 @@ from studio.core.cards import Card
 from studio.core.errors import Busy
 from studio.core.load import EngineLoad
 from studio.core.ports import SpeakRequest, Utterance
-from studio.mos.service import open_listening
+from studio.mos.service import open_listening_tests
 from studio.serve.app import create_app
-from studio.settings import ServeSettings
+from studio.serve.settings import ServeSettings
 from studio.ui.app import mount
 
 
 class _NoEngine:
-    """No voice: the app is made for its tables alone."""
+    """An engine without voices, for an app that is not served."""
 
     def cards(self) -> Sequence[Card]:
         return []
@@ -28,24 +28,24 @@ class _NoEngine:
     def is_loaded(self, voice: str) -> bool:
         return False
 
-    def places_free(self) -> int:
+    def free_slots(self) -> int:
         return 0
 
     def drain(self) -> None:
         pass
 
     def load(self) -> EngineLoad:
-        return EngineLoad(places=0, speaking=0)
+        return EngineLoad(slots=0, speaking=0)
 
     def close(self) -> None:
         pass
 
 
 def all_routes() -> Routes:
-    """The schema of our routes, and method and path of every other one."""
+    """The schema of our routes, and method and path of all others."""
     with tempfile.TemporaryDirectory() as folder:
         engine, settings = _NoEngine(), ServeSettings(traces_folder=Path(folder) / "traces")
-        listening = open_listening("", Path(folder))
+        listening = open_listening_tests("", Path(folder))
         try:
             app = mount(create_app(engine, settings, listening=listening), engine, settings, listening)
             inner: Any = app.routes[-1]

@@ -1,4 +1,4 @@
-"""``studio timing``: a second opinion on where words lie."""
+"""``studio timing``: word times by several aligners."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,27 +10,27 @@ from studio.commands.common import progress_bar
 
 
 def timing(
-    places: Annotated[list[Path], typer.Argument(help="Traces, WAV files with FILE.txt beside them, folders of them.")],
+    places: Annotated[list[Path], typer.Argument(help="Traces, WAV files with FILE.txt, or folders of them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table and the TextGrids.")],
     aligner: Annotated[
-        list[str] | None, typer.Option(help="pocketsphinx, whisper or whisper:FOLDER; may be repeated.")
+        list[str] | None, typer.Option(help="pocketsphinx, whisper or whisper:FOLDER. Repeatable.")
     ] = None,
     others: Annotated[
-        list[Path] | None, typer.Option("--from", help="TextGrids of another aligner; may be repeated.")
+        list[Path] | None, typer.Option("--from", help="Folder of another aligner's TextGrids. Repeatable.")
     ] = None,
     cut: Annotated[
-        str, typer.Option(help="Also cut at each boundary and let a recogniser hear both sides: whisper, pocketsphinx.")
+        str, typer.Option(help="Also cut at each boundary and transcribe both sides: whisper or pocketsphinx.")
     ] = "",
-    moved_ms: Annotated[float, typer.Option(min=1, max=1000, help="How far off the control's cuts are.")] = 100.0,
+    moved_ms: Annotated[float, typer.Option(min=1, max=1000, help="Offset of the control cuts.")] = 100.0,
     kind: Annotated[str, typer.Option("--format", help="parquet, csv or json.")] = "parquet",
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
 ) -> None:
-    """Place words by several aligners: the median and an interval for each boundary, as a table and for Praat."""
+    """Align words with several aligners: median and interval of each boundary, as a table and a TextGrid."""
     from studio.core.errors import BadFile
     from studio.inspection.batch.run import check_kind
     from studio.inspection.batch.sources import find_sources
     from studio.inspection.timing import COLUMNS, TimingSetting, summary, time_all
-    from studio.measure.tables.write import write_rows
+    from studio.measure.tables import write_rows
 
     ending = check_kind(kind)
     sources = find_sources(places)
@@ -81,6 +81,6 @@ def _show(found: Mapping[str, Any]) -> None:
         ["own boundaries within their interval", found["own_inside"]],
     ]
     if found["cuts_held"]:
-        rows.append(["cuts with both words heard", share(found["cuts_held"])])
+        rows.append(["cuts with both words recognised", share(found["cuts_held"])])
         rows.append(["the same, moved", share(found["moved_held"])])
     print_table(f"{found['boundaries']} boundaries of {found['utterances']} utterances", ("", "value"), rows)

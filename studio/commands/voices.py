@@ -1,4 +1,4 @@
-"""``studio voices``: what voices there are, and what each is."""
+"""``studio voices``: list and describe voices."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Json, Voices
-from studio.core.shipped import VOICES
+from studio.bench.options import Voices
+from studio.commands.common import Json
+from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
     from studio.core.cards import Card, OptionSpec
@@ -17,16 +18,16 @@ voices = typer.Typer(invoke_without_command=True, help="List the voices and what
 
 @voices.callback()
 def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: Json = False) -> None:
-    """List the voices and what they are."""
+    """List and describe voices."""
     if context.invoked_subcommand is None:
         list_voices(voices, as_json)
     asked = {"voices": voices, "as_json": as_json}
-    context.default_map = {"list": asked, "info": asked}  # what is said before the command holds for it
+    context.default_map = {"list": asked, "info": asked}  # options before the subcommand apply to it
 
 
 @voices.command("list")
 def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
-    """One line a voice."""
+    """List voices, one a line."""
     from studio.core.cards import read_cards
 
     cards = {name: card for name, (card, _) in read_cards(voices).items()}
@@ -39,11 +40,11 @@ def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
 
 @voices.command()
 def info(
-    voice: Annotated[str, typer.Argument(help="A voice; the first one unless named.")] = "",
+    voice: Annotated[str, typer.Argument(help="Voice; the first by default.")] = "",
     voices: Voices = VOICES,
     as_json: Json = False,
 ) -> None:
-    """What a voice is: its family and paper, speakers, options, sizes, licence, and what it cannot do."""
+    """Describe a voice: family, paper, speakers, options, sizes, licence, limits."""
     from studio.core.cards import parse_voice, read_cards
 
     found = read_cards(voices)
@@ -58,7 +59,7 @@ def info(
 
 
 def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
-    """Each fact of a card with its title; texts are escaped, since a card may come from anywhere."""
+    """Facts of a card with titles; texts are escaped, since cards are untrusted."""
     from rich.markup import escape
 
     from studio.core.cards import find_file
@@ -91,7 +92,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
 
 
 def _speakers(card: "Card") -> str:
-    first, *others = card.offered
+    first, *others = card.speakers_default_first
     return ", ".join([f"{first} (default)" if others else first, *others])
 
 

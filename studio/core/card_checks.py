@@ -1,69 +1,68 @@
-"""What a card may say: each value is checked before anything is made of it, and told in words where it cannot be."""
+"""Validation of a card's JSON form, with readable messages."""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
+from studio.core.checks import escape_unprintable, is_number, is_printable
 from studio.core.errors import BadVoice
-from studio.core.numbers import is_number
-from studio.core.printable import escaped, is_printable
 
 Check = Callable[[Any], bool]
 
 COMPARE = "compare it with a shipped card.json"
-_MOST_LEVELS = 16  # of lists and objects in each other: what writes them out takes a frame of its stack for each
-_MOST_FILES = 64
+_MAX_DEPTH = 16  # of nested lists and objects: the JSON encoder recurses
+_MAX_FILES = 64
 
 
 def is_file_name(value: Any) -> bool:
-    """Whether a card may name a file so, and a folder be a voice's: letters, digits, ``_``, ``-`` and dots, no path."""
+    """Whether this names a card's file or a voice's folder: letters, digits, ``_``, ``-`` and dots, without a path."""
     return isinstance(value, str) and re.fullmatch(r"\w[\w.-]{0,79}", value) is not None
 
 
 def check_keys(what: str, data: Any, form: Any) -> None:
-    """Raises BadVoice unless the data are an object with the keys of a dataclass, those with a default or without."""
+    """Raises BadVoice unless ``data`` is an object with the keys of a dataclass; those with a default are optional."""
     if not isinstance(data, dict):
-        raise BadVoice(f"{what} is no object", COMPARE)
+        raise BadVoice(f"{what} is not an object", COMPARE)
     keys = cast("dict[str, Any]", data).keys()
     known = {one.name: one for one in fields(form)}
     if unknown := sorted(keys - known.keys()):
-        told = escaped(", ".join(unknown))
-        raise BadVoice(f"{what} has unknown keys: {told:.200}", f"known are {', '.join(sorted(known))}")
-    needed = [name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING]
-    if missing := [name for name in needed if name not in keys]:
+        names = escape_unprintable(", ".join(unknown))
+        raise BadVoice(f"{what} has unknown keys: {names:.200}", f"known are {', '.join(sorted(known))}")
+    required = [name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING]
+    if missing := [name for name in required if name not in keys]:
         raise BadVoice(f"{what} is not complete: it has no {', '.join(missing)}", COMPARE)
 
 
 def check_values(card: Mapping[str, Any]) -> None:
-    """Raises BadVoice where a value of a card's JSON form cannot be; options are looked at by ``check_option``."""
-    if not _is_shallow(card, _MOST_LEVELS):
-        raise BadVoice(f"lists and objects of the card lie more than {_MOST_LEVELS} deep in each other", COMPARE)
-    for name, (check, wanted) in _CHECKS.items():
+    """Raises BadVoice where a value of a card's JSON form is invalid; ``check_option`` checks its options."""
+    if not _is_shallow(card, _MAX_DEPTH):
+        raise BadVoice(f"lists and objects of the card are nested more than {_MAX_DEPTH} deep", COMPARE)
+    for name, (check, expected) in _CHECKS.items():
         if name in card and not check(card[name]):
-            raise BadVoice(f"{name} of the card is {card[name]!r:.80}", f"it is {wanted}; {COMPARE}")
+            raise BadVoice(f"{name} of the card is {card[name]!r:.80}", f"it is {expected}; {COMPARE}")
     speaker, speakers = card.get("default_speaker"), card["speakers"]
     if speaker and speaker not in speakers:
         raise BadVoice(f"default_speaker of the card is {speaker!r:.80}", f"it is one of {', '.join(speakers)}")
 
 
 def check_option(option: Mapping[str, Any]) -> None:
-    """Raises BadVoice where an option of a card cannot be chosen, or its default is none of what may be."""
-    said: dict[str, Any] = {"help": "", "low": None, "high": None, "choices": (), **option}
-    name, kind, default, low, high = (said[key] for key in ("name", "kind", "default", "low", "high"))
-    for key, (check, wanted) in _OPTION_CHECKS.items():
-        if not check(said[key]):
-            raise BadVoice(f"{key} of the card's option {name!r:.80} is {said[key]!r:.80}", f"it is {wanted}")
+    """Raises BadVoice where an option of a card is invalid, or its default lies outside of its range."""
+    values: dict[str, Any] = {"help": "", "low": None, "high": None, "choices": (), **option}
+    name, kind, default, low, high = (values[key] for key in ("name", "kind", "default", "low", "high"))
+    for key, (check, expected) in _OPTION_CHECKS.items():
+        if not check(values[key]):
+            raise BadVoice(f"{key} of the card's option {name!r:.80} is {values[key]!r:.80}", f"it is {expected}")
     if (low is None) != (high is None):
-        raise BadVoice(f"the card's option {name!r} has one of low and high alone", "give both or neither")
+        raise BadVoice(f"the card's option {name!r} has only one of low and high", "give both or neither")
     if kind == "choice":
-        fits, wanted = default in said["choices"], f"one of {', '.join(said['choices']) or 'its choices'}"
+        fits, expected = default in values["choices"], f"one of {', '.join(values['choices']) or 'its choices'}"
     else:
         is_whole = kind == "int"
         fits = is_number(default) and (type(default) is int or not is_whole) and (low is None or low <= default <= high)
-        wanted = ("a whole number" if is_whole else "a number") + ("" if low is None else f" from {low} to {high}")
+        expected = ("a whole number" if is_whole else "a number") + ("" if low is None else f" from {low} to {high}")
     if not fits:
-        raise BadVoice(f"default of the card's option {name!r} is {default!r:.80}", f"it is {wanted}")
+        raise BadVoice(f"default of the card's option {name!r} is {default!r:.80}", f"it is {expected}")
 
 
 def _is_shallow(value: Any, levels: int) -> bool:
@@ -101,9 +100,9 @@ def _is_between(low: float, high: float) -> Check:
     return lambda value: is_number(value) and low <= value <= high
 
 
-def _is_object_of(names: Check, values: Check, most: int = _MOST_FILES) -> Check:
+def _is_object_of(names: Check, values: Check, limit: int = _MAX_FILES) -> Check:
     return lambda value: (
-        _is_object(value) and len(value) <= most and all(map(names, value)) and all(map(values, value.values()))
+        _is_object(value) and len(value) <= limit and all(map(names, value)) and all(map(values, value.values()))
     )
 
 
@@ -133,7 +132,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "parameters": (_is_object_of(_is_name, _is_whole(0, 2**63 - 1)), "an object of whole numbers by names"),
     "sha256": (
         _is_object_of(is_file_name, _is_digest),
-        f"an object of up to {_MOST_FILES} digests by the names of files in the voice's folder",
+        f"an object of up to {_MAX_FILES} digests by the names of files in the voice's folder",
     ),
     "figures": (_is_object, "an object"),
 }

@@ -1,4 +1,4 @@
-"""Cards: what a voice is, in one JSON file beside its weights."""
+"""Cards: a JSON file beside a voice's weights that describes the voice."""
 
 import glob
 import hashlib
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.card_checks import check_keys, check_option, check_values
+from studio.core.checks import escape_unprintable
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.printable import escaped
-from studio.core.shipped import DEFAULT_VOICE
+from studio.core.folders import DEFAULT_VOICE
 from studio.core.time import TimeBase
 
 log = logging.getLogger(__name__)
 
-MOST_WEIGHTS_BYTES = 1 << 32  # of one file: two thousand million numbers in bfloat16
+MAX_WEIGHTS_BYTES = 1 << 32  # of one file: two thousand million bfloat16 numbers
 
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One option of a family, as the page draws it and the engine checks it."""
+    """One option of a family, drawn by the page and checked by the engine."""
 
     name: str
     kind: str  # "int" | "choice" | "float"
@@ -40,15 +40,15 @@ class Card:
     """A voice's card.
 
     Attributes:
-        look_ahead_words: committed words a word must wait for, with the default options.
-        config: the family's net configuration; ``vocoders`` those of its vocoders by name,
-            ``vocoder`` the default one's name.
-        default_speaker: who speaks where nobody is named; empty for the first. Chosen by measurement.
+        look_ahead_words: committed words after a word that are needed to speak it, with the default options.
+        config: the family's net configuration; ``vocoders`` has those of the vocoders by name, ``vocoder`` names the
+            default one.
+        default_speaker: empty for the first of ``speakers``. Chosen by measurement.
         options: the family's options with this voice's ranges and defaults.
-        learned_from: what the voice learned from, and under which licence.
+        learned_from: training data and licence.
         sha256: of every weight file, by file name.
-        stored_in: what the file of the net's weights keeps matrices in, bfloat16 or int8; another one is another voice.
-        number_format: what the net computes in, float32 or int8; another one is another voice, with figures of its own.
+        stored_in: storage format of the weight matrices, bfloat16 or int8.
+        number_format: format in which the net computes, float32 or int8.
     """
 
     name: str
@@ -77,23 +77,21 @@ class Card:
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def offered(self) -> tuple[str, ...]:
-        """The speakers as people are to find them: the default one first. ``speakers`` is the order of the net."""
+    def speakers_default_first(self) -> tuple[str, ...]:
+        """Speakers in display order; ``speakers`` is the order of the net's embedding."""
         first = self.default_speaker or self.speakers[0]
         return (first, *(name for name in self.speakers if name != first))
 
     @property
     def time_base(self) -> TimeBase:
-        """Rate, frame length and phase."""
         return TimeBase(self.sample_rate_hz, self.frame_samples, self.phase)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
         return asdict(self)
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Card":
-        """A card from its JSON form. Raises BadVoice when a key is missing or unknown, or a value cannot be."""
+        """A card from its JSON form. Raises BadVoice for missing or unknown keys and invalid values."""
         check_keys("the card", data, Card)
         check_values(data)
         values: dict[str, Any] = dict(data)
@@ -110,7 +108,7 @@ def _option(data: Mapping[str, Any]) -> OptionSpec:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of a voice folder. Raises BadVoice when it is absent or damaged."""
+    """The card of a voice folder. Raises BadVoice where it is missing or damaged."""
     path = folder / "card.json"
     try:
         data = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))
@@ -129,7 +127,6 @@ def read_card(folder: Path) -> Card:
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write a card beside the weights it names."""
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     (folder / "card.json").write_text(text + "\n", encoding="utf-8")
 
@@ -143,62 +140,58 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def beside(folder: Path, name: str, digest: str) -> Iterator[Path]:
-    """Files of a name in the folders of other voices whose cards give them this digest; nothing is hashed.
-
-    What no card names is no voice's, and could be of any size.
-    """
+def find_copies(folder: Path, name: str, digest: str) -> Iterator[Path]:
+    """Files of this name in the folders of other voices whose cards list this digest; nothing is hashed."""
     for path in sorted(folder.parent.glob(f"*/{glob.escape(name)}")):
-        if path.parent == folder or not path.is_file() or path.stat().st_size > MOST_WEIGHTS_BYTES:
+        if path.parent == folder or not path.is_file() or path.stat().st_size > MAX_WEIGHTS_BYTES:
             continue
         try:
-            named = read_card(path.parent).sha256.get(name)
+            listed = read_card(path.parent).sha256.get(name)
         except BadVoice:
             continue
-        if named == digest:
+        if listed == digest:
             yield path
 
 
 def find_file(folder: Path, card: Card, name: str) -> Path | None:
-    """A file that a card names, in the voice's folder, or with its digest in that of a voice beside it."""
+    """A file that a card names: in the voice's folder, or one with the same digest in another voice's folder."""
     if (folder / name).is_file():
         return folder / name
     digest = card.sha256.get(name, "")
-    return next((path for path in beside(folder, name, digest) if sha256_of(path) == digest), None)
+    return next((path for path in find_copies(folder, name, digest) if sha256_of(path) == digest), None)
 
 
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders under ``root`` by name: the studio's default voice first, the others in the order of names.
-
-    A damaged card is left out, and the log says why: the other voices speak.
+    """Cards and folders under ``root`` by name, the default voice first, then by name. Damaged cards are logged.
 
     Raises:
-        BadVoice: there is none, or none that is whole.
+        BadVoice: there is no valid card.
     """
-    found: dict[str, tuple[Card, Path]] = {}
+    cards: dict[str, tuple[Card, Path]] = {}
     damaged: list[BadVoice] = []
     for path in sorted(root.glob("*/card.json"), key=lambda path: (path.parent.name != DEFAULT_VOICE, path)):
         try:
-            card = _named_as_its_folder(path.parent)
+            card = _read_named_card(path.parent)
         except BadVoice as error:
             damaged.append(error)
         else:
-            found[card.name] = (card, path.parent)
-    if not found and damaged:
+            cards[card.name] = (card, path.parent)
+    if not cards and damaged:
         raise damaged[0]
-    if not found:
+    if not cards:
         raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
     for error in damaged:
-        log.warning("left out: %s", escaped(str(error)))
-    return found
+        log.warning("left out: %s", escape_unprintable(str(error)))
+    return cards
 
 
-def _named_as_its_folder(folder: Path) -> Card:
+def _read_named_card(folder: Path) -> Card:
+    """The card of a folder of the same name. Raises BadVoice."""
     card = read_card(folder)
     if card.name != folder.name:
         raise BadVoice(
             f"the card in {folder} is of a voice {card.name!r}",
-            f"call the folder {card.name}, or write the folder's name into card.json",
+            f"rename the folder to {card.name}, or write the folder's name into card.json",
         )
     return card
 
@@ -207,7 +200,7 @@ def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:
     """The card and speaker of ``name[:speaker]``; empty means the first card and its default speaker.
 
     Raises:
-        BadVoice: no such voice or speaker.
+        BadVoice: there is no such voice or speaker.
     """
     if not cards:
         raise BadVoice("there are no voices", "assets/voices holds the shipped ones; point --voices at it")
@@ -217,11 +210,11 @@ def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:
         raise BadVoice(f"there is no voice {name!r}", f"there are {', '.join(cards)}")
     if speaker and speaker not in card.speakers:
         raise BadVoice(f"voice {card.name!r} has no speaker {speaker!r}", f"it has {', '.join(card.speakers)}")
-    return card, speaker or card.offered[0]
+    return card, speaker or card.speakers_default_first[0]
 
 
 def voice_address(voice: str, speaker: str, cards: Sequence[Card]) -> str:
-    """``name:speaker`` of a description that may leave the voice out, or name nothing but it."""
+    """``name:speaker`` of a voice or a speaker alone, or of both."""
     if voice:
         return f"{voice}:{speaker}" if speaker else voice
     by_speaker = next((card.name for card in cards if speaker in card.speakers), None)

@@ -1,4 +1,4 @@
-"""Clips: mono 16-bit PCM, named by what it sounds like, and kept as WAV by the standard library."""
+"""Clips: mono 16-bit PCM with a content address, and WAV files."""
 
 import hashlib
 import io
@@ -22,7 +22,7 @@ def clip_id(pcm: np.ndarray, rate_hz: int) -> str:
 
 
 def to_int16(samples: np.ndarray) -> np.ndarray:
-    """Float samples in [-1, 1) as int16; what is louder is clipped. The inverse of ``to_float``."""
+    """Float samples in [-1, 1) as int16, with clipping. The inverse of ``to_float``."""
     assert np.isfinite(samples).all(), "samples must be finite"
     return np.clip(np.rint(np.asarray(samples, np.float64) * 32768.0), -32768, 32767).astype(np.int16)
 
@@ -33,7 +33,7 @@ def to_float(pcm: np.ndarray) -> np.ndarray:
 
 
 def wav_header(rate_hz: int, samples: int) -> bytes:
-    """The 44 bytes that stand before ``samples`` samples of mono 16-bit PCM."""
+    """The 44-byte header of a mono 16-bit WAV of ``samples`` samples."""
     size = 2 * min(samples, MAX_WAV_SAMPLES)
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI", b"RIFF", size + 36, b"WAVE", b"fmt ", 16, 1, 1, rate_hz, 2 * rate_hz, 2, 16, b"data", size

@@ -1,6 +1,6 @@
-"""Durable writes: what a caller is told is saved is on disk, and a write that fails leaves the old content.
+"""Durable writes: what is acknowledged is on disk, and a write that fails leaves the old content.
 
-Every store writes through this module: journals of annotations, the library, assignments, the index, clips, uploads and
+All stores write through this module: annotation journals, the library, assignments, the index, clips, uploads and
 traces. All functions raise OSError where the disk refuses; the caller says what could not be saved.
 """
 
@@ -15,15 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PART = ".part"  # the suffix of a file that is not complete yet; a crash may leave one behind
+PART = ".part"  # suffix of incomplete files; a crash may leave one behind
 _PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}$")
 _STALE_S = 86_400.0
-_making = threading.Lock()
+_folder_lock = threading.Lock()
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems that cannot sync a folder
 
 
 def replace(path: Path, data: bytes) -> os.stat_result:
-    """Write a file completely or not at all, in place of the one of that name; returns the status of the new file."""
+    """Write or replace a file completely or not at all; returns the status of the new file."""
     part = part_of(path)
     try:
         with part.open("xb", buffering=0) as file:
@@ -36,19 +36,19 @@ def replace(path: Path, data: bytes) -> os.stat_result:
 
 
 def publish(part: Path, path: Path) -> None:
-    """Sync a complete file and give it its final name; the file of that name before is replaced atomically."""
+    """Sync a complete file and move it to its final name, atomically replacing a previous file."""
     _sync(part, os.O_RDONLY)
     part.replace(path)
     sync_folder(path.parent)
 
 
 def part_of(path: Path) -> Path:
-    """A new name beside ``path`` for a file that is being written."""
+    """A unique temporary name beside ``path``."""
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}{PART}")
 
 
 def is_part(name: str) -> bool:
-    """Whether a name is one that ``part_of`` makes."""
+    """Whether a name comes from ``part_of``."""
     return _PART_NAME.search(name) is not None
 
 
@@ -56,8 +56,8 @@ def append(file: BinaryIO, start: int, data: bytes) -> None:
     """Write ``data`` behind the first ``start`` bytes; on any error the file is ``start`` bytes long again.
 
     Args:
-        file: unbuffered and opened for appending. A buffer would keep what failed and write it when it is closed.
-        start: length of the valid content; what a crash left behind it is cut off.
+        file: unbuffered and opened for appending. A buffer would write failed data again on close.
+        start: length of the valid content; anything behind it (from a crash) is cut off.
     """
     assert not hasattr(file, "raw"), "a buffered file writes after an error"
     try:
@@ -71,8 +71,8 @@ def append(file: BinaryIO, start: int, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, for its owner alone, and those above it that are missing."""
-    with _making:  # another thread finds a folder only when its name is on disk
+    """Make a folder and its missing parents, for the owner alone."""
+    with _folder_lock:  # other threads must see a folder only once its name is on disk
         for missing in reversed([one for one in (folder, *folder.parents) if not one.is_dir()]):
             missing.mkdir(mode=0o700, exist_ok=True)
             try:
@@ -84,7 +84,7 @@ def make_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file for good: a crash does not bring it back. One that is not there is no error."""
+    """Delete a file durably; a missing file is no error."""
     with suppress(FileNotFoundError):
         path.unlink()
         sync_folder(path.parent)
@@ -99,7 +99,7 @@ def remove_stale_parts(folder: Path, pattern: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk: a file that was made there is found after a crash."""
+    """Sync the names in a folder, so that new files in it survive a crash."""
     if os.name == "nt":
         return
     try:
@@ -118,7 +118,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """Write all bytes: an unbuffered write may take fewer, as one that fills the disk does."""
+    """Write all bytes; an unbuffered write may take fewer, for instance when the disk fills up."""
     left = memoryview(data)
     write: Callable[[memoryview], int | None] = file.write
     while left:

@@ -6,7 +6,7 @@ class StudioError(Exception):
 
     Args:
         what: what failed, in one clause.
-        do: what is allowed, or what to do next; shown after the first part.
+        do: what is allowed, or what to do next.
     """
 
     code = "error"
@@ -24,17 +24,17 @@ class BadOption(StudioError):
 
 
 class BadText(StudioError):
-    """The text cannot be taken as it is (empty, too long for one message)."""
+    """The text is unusable, for instance empty or too long for one message."""
 
     code = "bad_text"
 
 
 class Full(BadText):
-    """More text waits than is kept; it may be sent again when some of it has been spoken."""
+    """Too much text waits to be spoken; it may be sent again later."""
 
 
 class TooLate(StudioError):
-    """What was to be revised has been heard already, or is just being said."""
+    """The text to be revised was played already, or is being spoken."""
 
     code = "too_late"
 
@@ -46,37 +46,37 @@ class BadVoice(StudioError):
 
 
 class Busy(StudioError):
-    """Every place in the engine is taken, and in its queue; the call may be repeated later."""
+    """Every slot of the engine is taken and its queue is full; the call may be repeated later."""
 
     code = "busy"
 
 
 class Closing(Busy):
-    """The engine is about to end: what it speaks is finished, and nothing new begins."""
+    """The engine is shutting down: running utterances are finished, and no new one begins."""
 
     code = "closing"
 
 
 class Stuck(Busy):
-    """The engine computes something that does not come back, and speaks for nobody meanwhile."""
+    """A model step hung; nothing is spoken meanwhile."""
 
     code = "stuck"
 
 
 class Closed(StudioError):
-    """The utterance has ended: nothing more can be sent to it."""
+    """The utterance has ended and takes no more input."""
 
     code = "closed"
 
 
 class BadMessage(StudioError):
-    """A client sent something that the protocol does not know."""
+    """A client sent a message that violates the protocol."""
 
     code = "bad_message"
 
 
 class BadFile(StudioError):
-    """A file is missing, damaged, or not what it should be."""
+    """A file is missing, damaged, or of another kind."""
 
     code = "bad_file"
 

@@ -1,8 +1,7 @@
-"""The one list of events: what happened to an utterance, in order.
+"""Events of an utterance, as used by traces, the wire, pages and benchmarks.
 
-The trace, the wire, the page and the benches all use these. ``t_ms`` is the server's monotonic
-time since ``ready``; ``sample`` is the index of a PCM sample made by the voice (from 0, at the
-card's rate), so waits are never samples. ``to_dict`` and ``from_dict`` are the JSON form.
+``t_ms`` is the server's monotonic time since ``ready``; ``sample`` is the index of a PCM sample made by the voice (from
+0, at the card's rate), so waits are not samples. ``to_dict`` and ``from_dict`` convert to and from the JSON form.
 """
 
 import math
@@ -14,7 +13,7 @@ import numpy as np
 
 WordSource = Literal["eos", "action", "attention", "aligner", "estimate"]
 WaitReason = Literal["text", "credit", "compute", "network"]
-EOS_AT = 0.5  # p_eos that ends a segment, of families whose net says so
+EOS_AT = 0.5  # p_eos that ends a segment, in families that predict it
 STALL_REASONS: tuple[WaitReason, ...] = ("compute", "network")
 
 _KINDS: dict[str, type["Event"]] = {}
@@ -22,8 +21,6 @@ _KINDS: dict[str, type["Event"]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened at ``t_ms``."""
-
     type: ClassVar[str] = "event"
     t_ms: float = 0.0
 
@@ -40,9 +37,9 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Queued(Event):
-    """No place is free: so many utterances are before this one. Told whenever that changes, before ``ready`` comes.
+    """The utterance is queued behind ``ahead`` others; sent again when that changes, until ``ready``.
 
-    Its ``t_ms`` counts from the moment when the utterance was asked for.
+    Its ``t_ms`` counts from the call of ``Engine.open``.
     """
 
     type: ClassVar[str] = "queued"
@@ -51,9 +48,9 @@ class Queued(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Ready(Event):
-    """The utterance has a place; its clock starts here, after ``queued_ms`` in the queue.
+    """The utterance has a slot; its clock starts here, after ``queued_ms`` in the queue.
 
-    ``options`` are the family's, as in force.
+    ``options`` are the family's, complete.
     """
 
     type: ClassVar[str] = "ready"
@@ -69,8 +66,8 @@ class Ready(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text(Event):
-    """Text reached the utterance: ``text`` begins at ``char_start`` of the text as sent, and ends it."""
+class TextReceived(Event):
+    """Text reached the utterance: from ``char_start`` on, the text as sent is now ``text``."""
 
     type: ClassVar[str] = "text"
     char_start: int
@@ -78,8 +75,8 @@ class Text(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typed(Event):
-    """When the first characters of the ``text`` that follows were typed: that many milliseconds before this event."""
+class TypingTimes(Event):
+    """How many milliseconds before this event each of the first characters of the next ``text`` was typed."""
 
     type: ClassVar[str] = "typed"
     char_start: int
@@ -99,8 +96,8 @@ class Committed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Event):
-    """New family options, in force from the next segment on."""
+class OptionsChanged(Event):
+    """New family options, used from the next segment on."""
 
     type: ClassVar[str] = "options"
     options: dict[str, Any]
@@ -108,7 +105,7 @@ class Options(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Played(Event):
-    """The listener's player reports that it has played everything before ``sample``."""
+    """Playback position: the player has played everything before ``sample``."""
 
     type: ClassVar[str] = "played"
     sample: int
@@ -148,7 +145,7 @@ class Segment(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Eos(Event):
-    """A segment ended before ``frame``; ``forced`` says that a limit ended it, not the model."""
+    """A segment ended before ``frame``; ``forced`` if by a limit and not by the model."""
 
     type: ClassVar[str] = "eos"
     segment: int
@@ -159,9 +156,9 @@ class Eos(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Frames(Event):
-    """Frames of the acoustic alphabet and p_eos of each, kept in the trace's layers, not on the wire.
+    """Acoustic frames and the p_eos of each; stored in the trace's layers, not sent on the wire.
 
-    A frame's p_eos is known when it was fed back: it is NaN (None in JSON) for the last one of what was broken off.
+    A frame's p_eos is known once the frame was fed back: NaN (None in JSON) for the last frame of a stopped utterance.
     """
 
     type: ClassVar[str] = "frames"
@@ -180,7 +177,7 @@ class Frames(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Wait(Event):
-    """The output paused at ``sample`` for ``reason``; ``duration_ms`` is known when it is over."""
+    """The output paused at ``sample`` for ``reason``; emitted when the pause is over."""
 
     type: ClassVar[str] = "wait"
     reason: WaitReason
@@ -207,7 +204,7 @@ class Audio(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Flushed(Event):
-    """Everything committed before word ``words`` will be spoken without waiting for more text."""
+    """The first ``words`` words will be spoken without waiting for more text."""
 
     type: ClassVar[str] = "flushed"
     words: int
@@ -215,7 +212,7 @@ class Flushed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Edited(Event):
-    """Committed words ``[first, last]`` were changed by the writer after they were committed."""
+    """The writer changed words ``[first, last]`` after they were committed."""
 
     type: ClassVar[str] = "edited"
     first: int
@@ -225,9 +222,9 @@ class Edited(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Revised(Event):
-    """Everything from ``from_sample`` on was taken back; packets of an older ``take`` are dropped.
+    """Sound from ``from_sample`` on was taken back; packets of an older ``take`` are dropped.
 
-    Of the committed words the first ``words`` stay; those that follow are committed anew.
+    The first ``words`` committed words stay; the following ones are committed again.
     """
 
     type: ClassVar[str] = "revised"
@@ -240,9 +237,8 @@ class Revised(Event):
 class Cancelled(Event):
     """The utterance was cancelled when everything before ``sample`` had been played.
 
-    ``heard`` are the words heard whole, ``word`` is the last one of which anything was heard, None where none was.
-    ``char_end`` is how much of the text as sent was heard: what is spoken as several words counts when all of them
-    were.
+    ``heard`` are the words played completely, ``word`` is the last one played in part (None for none). ``char_end`` is
+    the end of the played part of the text as sent; a token spoken as several words counts when all of them were played.
     """
 
     type: ClassVar[str] = "cancelled"
@@ -254,7 +250,7 @@ class Cancelled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Unsupported(Event):
-    """The voice cannot say [char_start, char_end) of the text as sent; it is left out."""
+    """The voice cannot speak [char_start, char_end) of the text as sent; it is skipped."""
 
     type: ClassVar[str] = "unsupported"
     char_start: int
@@ -264,7 +260,7 @@ class Unsupported(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Ended(Event):
-    """The last event of an utterance that went well: it made ``samples`` samples."""
+    """Last event of a successful utterance of ``samples`` samples."""
 
     type: ClassVar[str] = "ended"
     samples: int
@@ -273,7 +269,7 @@ class Ended(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Failed(Event):
-    """The last event of an utterance that did not: what failed, and what to do."""
+    """Last event of a failed utterance: what failed, and what to do."""
 
     type: ClassVar[str] = "failed"
     code: str
@@ -284,15 +280,15 @@ _LAST = (Ended, Failed)
 
 
 def is_last(event: Event) -> bool:
-    """Whether nothing can come after this event."""
+    """Whether this event ends the stream."""
     return isinstance(event, _LAST)
 
 
 def from_dict(data: dict[str, Any]) -> Event:
-    """The event of a JSON form; unknown keys are ignored, so that newer traces can be read.
+    """The event of a JSON form. Unknown keys are ignored, so that newer traces can be read.
 
     Raises:
-        ValueError: the type is not an event's.
+        ValueError: the type is unknown.
     """
     kind = _KINDS.get(data.get("type", ""))
     if kind is None:
@@ -307,5 +303,4 @@ def from_dict(data: dict[str, Any]) -> Event:
 
 @cache
 def _names(kind: type[Event]) -> tuple[str, ...]:
-    """The fields of an event."""
     return tuple(one.name for one in fields(kind))

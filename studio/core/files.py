@@ -1,4 +1,4 @@
-"""Reading a file that somebody names: never more of it than it may hold, and never for ever."""
+"""Read files that a user names, with a size limit and without blocking on pipes."""
 
 import errno
 import os
@@ -9,13 +9,12 @@ MAX_SETTINGS_BYTES = 1 << 20
 MAX_TEXTS_BYTES = 16_000_000
 
 
-def read_bounded(path: Path, most_bytes: int) -> bytes:
+def read_bounded(path: Path, max_bytes: int) -> bytes:
     """A file's bytes.
 
     Raises:
-        OSError: it cannot be read, is longer than ``most_bytes``, or is no file: a pipe or a device would wait until
-            somebody writes into it, and is read only where it is named in /dev or /proc itself. ``strerror`` says so
-            in words.
+        OSError: it cannot be read, is longer than ``max_bytes``, or is a pipe or a device outside of /dev and /proc,
+            on which a read could block. ``strerror`` is readable text.
     """
     with open(path, "rb", opener=_without_waiting) as file:
         mode = os.fstat(file.fileno()).st_mode
@@ -24,23 +23,23 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
                 kind = "pipe" if stat.S_ISFIFO(mode) else "device"
                 raise OSError(errno.EINVAL, f"it is a {kind}, not a file", str(path))
             os.set_blocking(file.fileno(), True)
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", str(path))
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
     return data
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)  # no terminal becomes ours either
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)  # never acquire a controlling terminal
 
 
-def read_lines(path: Path, most_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
-    """Lines of a text file that hold more than white space, without what stands around.
+def read_lines(path: Path, max_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
+    """The stripped non-empty lines of a text file.
 
     Raises:
-        OSError: as ``read_bounded``; or it is not UTF-8, or holds a NUL, as no text does.
+        OSError: as ``read_bounded``; or it is not UTF-8, or holds a NUL.
     """
-    data = read_bounded(path, most_bytes)
+    data = read_bounded(path, max_bytes)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
-"""The folders that the studio uses unless it is given others.
+"""Folders: the shipped assets (voices, texts, demo), and the defaults for data and caches.
 
-They are resolved when a command needs them: a container may have no home folder, and most commands need none.
+A checkout holds assets/ at its top level, an installed package within itself (``setup.py`` copies it there).
+Home folders are resolved when a command needs them: a container may have none, and most commands need none.
 """
 
 import os
@@ -8,12 +9,20 @@ from pathlib import Path
 
 from studio.core.errors import BadOption
 
-_NAME = "streaming-tts-studio"
+_PACKAGE = Path(__file__).resolve().parents[1]
+ASSETS = next((p for p in (_PACKAGE / "assets", _PACKAGE.parent / "assets") if p.is_dir()), _PACKAGE / "assets")
+TEXTS = ASSETS / "texts"
+VOICES = ASSETS / "voices"
+RECIPES = ASSETS / "recipes"
+TABLES = ASSETS / "tables"  # definitions of the papers' tables
+DEMO = ASSETS / "demo"
+TRAPS = ASSETS / "traps"
+DEFAULT_VOICE = "wren"  # listed first in a folder that has it
 
 
 def _xdg(variable: str, default: str) -> Path:
-    given = os.environ.get(variable, "")  # the XDG specification ignores a relative path
-    return Path(given if given.startswith("~") or Path(given).is_absolute() else default) / _NAME
+    value = os.environ.get(variable, "")  # the XDG specification ignores a relative path
+    return Path(value if value.startswith("~") or Path(value).is_absolute() else default) / "streaming-tts-studio"
 
 
 DEFAULT_DATA = _xdg("XDG_DATA_HOME", "~/.local/share")
@@ -21,11 +30,11 @@ DEFAULT_CACHE = _xdg("XDG_CACHE_HOME", "~/.cache")
 DEFAULT_TRACES = DEFAULT_CACHE / "traces"
 
 
-def data_folder(given: str | Path) -> Path:
+def data_folder(path: str | Path) -> Path:
     """The absolute path of a ``--data`` option. Raises BadOption where it is empty or needs an unknown home folder."""
-    if given == "":
+    if path == "":
         raise BadOption("--data is empty", "give --data FOLDER, or leave the option out")
-    return expanded(Path(given), "give --data FOLDER, or set HOME or XDG_DATA_HOME")
+    return expand_folder(Path(path), "give --data FOLDER, or set HOME or XDG_DATA_HOME")
 
 
 def is_default_data(folder: Path) -> bool:
@@ -36,11 +45,11 @@ def is_default_data(folder: Path) -> bool:
         return False
 
 
-def expanded(folder: Path, do: str) -> Path:
+def expand_folder(folder: Path, do: str) -> Path:
     """An absolute path, with the home folder in the place of ``~``.
 
     Raises:
-        BadOption: there is no home folder; ``do`` tells the user what to give instead.
+        BadOption: there is no home folder; ``do`` tells the user what to do instead.
     """
     if str(folder).startswith("~"):
         home = os.environ.get("HOME")  # expanduser would take a relative one, and "/" in the place of an empty one

@@ -1,4 +1,4 @@
-"""What an engine is doing: places, queue, batches of each module, stalls; for metrics, the Engine page and benches."""
+"""Load of an engine: slots, queue, batches of each module, stalls; for metrics, the Engine page and benchmarks."""
 
 import os
 import sys
@@ -13,9 +13,9 @@ class ModuleLoad:
     """One module of one voice since the engine began.
 
     Attributes:
-        runs: how often it ran for so many rows, by the number of rows.
-        ms: how long these runs took together, by the number of rows.
-        slow: how many of them took longer than a run should.
+        runs: number of runs, by batch size (rows).
+        ms: total time of these runs, by batch size.
+        slow: runs that took longer than the limit.
     """
 
     voice: str
@@ -31,12 +31,12 @@ class ModuleLoad:
 
     @property
     def mean_rows(self) -> float:
-        """Rows of a run, on average."""
+        """Mean batch size."""
         return self.rows / max(1, sum(self.runs.values()))
 
     @property
     def mean_ms(self) -> float:
-        """Time of a run, on average."""
+        """Mean time of a run."""
         return sum(self.ms.values()) / max(1, sum(self.runs.values()))
 
 
@@ -45,19 +45,17 @@ class EngineLoad:
     """An engine at one moment; counts are since it began.
 
     Attributes:
-        places: utterances that it takes at once.
-        speaking: utterances that have a place.
-        queue: utterances that may wait for one.
-        waiting: utterances that do.
-        opened, failed: utterances that got a place, ended badly.
-        refused: how often somebody heard ``busy``, at once or after a wait; who tries again counts again.
-        queued_ms: how long those that got a place had waited for it together.
+        slots, speaking: concurrency slots, and how many are in use.
+        queue, waiting: length of the queue, and how many utterances wait in it.
+        opened, failed: utterances that got a slot, that ended with an error.
+        refused: ``busy`` answers, at once or after a wait; every retry counts.
+        queued_ms: total waiting time of the utterances that got a slot.
         audio_s: sound made.
-        stalls, stalled_ms: pauses that were the computer's, and how long they were together.
-        device_bytes: memory that tensors take on a GPU; 0 on a CPU.
+        stalls, stalled_ms: pauses caused by compute, and their total length.
+        device_bytes: GPU memory of tensors; 0 on a CPU.
     """
 
-    places: int
+    slots: int
     speaking: int
     queue: int = 0
     waiting: int = 0
@@ -73,22 +71,22 @@ class EngineLoad:
 
 
 @runtime_checkable
-class TellsLoad(Protocol):
-    """An engine that says what it is doing."""
+class SupportsLoad(Protocol):
+    """An engine that reports its load."""
 
     def load(self) -> EngineLoad:
-        """This moment; may be asked from any thread, and takes no time."""
+        """A snapshot; callable from any thread, without blocking."""
         ...
 
 
 def resident_bytes() -> int:
-    """Memory that this process takes now, or took at most where the system tells no more; 0 where it tells nothing."""
+    """Resident memory of this process; its peak where the system reports no current value, 0 where it reports none."""
     statm = Path("/proc/self/statm")
     if statm.is_file():
         return int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     try:
         import resource
-    except ImportError:  # not on Windows
+    except ImportError:  # Windows
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,6 +1,6 @@
-"""What the rooms see of each other: the engine, an utterance, a normaliser of text.
+"""Ports: the engine, an utterance and a text normaliser as other packages see them.
 
-``serve`` and ``ui`` know the engine only through these.
+``serve`` and ``ui`` use engines only through these.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,22 +11,22 @@ from studio.core.cards import Card
 from studio.core.events import Event
 
 MAX_TEMPERATURE = 2.0
-MAX_SEED = 2**53 - 1  # what a browser's number holds exactly
+PLAYED_REPORT_MS = 50.0  # interval at which players report their playback position (docs/protocol.md)
+MAX_SEED = 2**53 - 1  # the largest integer that JavaScript holds exactly
 
 
 @dataclass(frozen=True)
 class SpeakRequest:
-    """How an utterance is to be spoken.
+    """How to speak an utterance.
 
     Attributes:
         voice: ``name`` or ``name:speaker``; empty for the engine's first voice.
         seed: the noise is a function of (seed, frame, channel), so a seed repeats an utterance; 0 to MAX_SEED.
         temperature: None for the card's own; 0 is greedy.
         options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
-        credit_samples: how far ahead of 0 the voice may run before ``grant`` is called; None for no limit.
-        is_guest: it leaves one place free, where there are more, and half of the queue, to those who are none.
-        client: who asks, such as a network address: clients that have fewer places are served first. Empty for somebody
-            of whom nothing is known.
+        credit_samples: how many samples may be made before ``grant`` is called; None for no limit.
+        is_guest: leaves one slot (of several) and half of the queue free for others.
+        client: identity of the caller, such as a network address; clients with fewer slots are admitted first.
     """
 
     voice: str = ""
@@ -39,13 +39,13 @@ class SpeakRequest:
 
 
 class Utterance(Protocol):
-    """One stream of text in and events out, for one listener. Every method may be called from any thread.
+    """Thread-safe client API of an utterance: one stream of text in and events out, for one listener.
 
-    Where no place is free it waits in a queue: ``queued`` says how many are before it. Text is taken meanwhile, and
-    spoken when ``ready`` says that there is a place. One that leaves before that has no ``ready``.
+    Without a free slot the utterance waits in a queue, and ``queued`` events report its place. Text is accepted
+    meanwhile and spoken after ``ready``. An utterance that ends in the queue has no ``ready``.
 
     Attributes:
-        provenance: what its trace says about who speaks it; see ``studio.core.traces.provenance``.
+        provenance: see ``studio.core.traces.provenance``.
     """
 
     id: int
@@ -53,7 +53,7 @@ class Utterance(Protocol):
     provenance: Mapping[str, Any]
 
     def push_text(self, text: str) -> None:
-        """Append text. Raises Closed after ``end`` or ``cancel``, Full where too much waits to be spoken."""
+        """Append text. Raises Closed after ``end`` or ``cancel``, Full where too much text waits to be spoken."""
         ...
 
     def flush(self) -> None:
@@ -61,58 +61,59 @@ class Utterance(Protocol):
         ...
 
     def end(self) -> None:
-        """No more text will come: the last token is committed and everything is spoken. Raises Closed."""
+        """End the text: commit the last token and speak everything. Raises Closed."""
         ...
 
     def cancel(self, played_sample: int = 0) -> None:
-        """Stop; a ``cancelled`` event says what had been heard, then ``ended`` follows."""
+        """Stop. A ``cancelled`` event reports what had been played, then ``ended`` follows."""
         ...
 
-    def settled(self) -> int:
-        """How many characters of the text as sent can no longer be revised: they were heard, or are just being said."""
+    def settled_chars(self) -> int:
+        """Length of the text as sent that can no longer be revised: it was played, or is being spoken."""
         ...
 
     def revise(self, char_start: int, text: str) -> None:
-        """Replace the text as sent from a character on, ``""`` to take it back; what was made of it and not heard is
-        made anew, from what ``revised`` says on. An utterance that was ended stays so.
+        """Replace the text as sent from a character on; ``""`` deletes it.
+
+        Sound that was made of the old text and not played is taken back; ``revised`` says from which sample on. An
+        utterance whose text has ended stays ended.
 
         Raises:
-            TooLate: before ``settled``; call again with what can still be changed.
-            BadText: past the end of the text as sent.
+            TooLate: ``char_start`` lies before ``settled_chars``; call again with what can still be changed.
+            BadText: ``char_start`` lies past the end of the text as sent.
             Closed: after ``cancel``, or when everything was spoken.
         """
         ...
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
-        """New options from the next segment on. Raises BadOption, Closed."""
+        """Change options from the next segment on. Raises BadOption, Closed."""
         ...
 
     def grant(self, until_sample: int) -> None:
-        """Let the voice run on until this sample (a receiver's credit); it only ever grows."""
+        """Allow samples up to this one (flow control by the receiver); smaller values are ignored."""
         ...
 
     def played(self, sample: int) -> None:
-        """The listener has heard everything before ``sample``; recorded as an event."""
+        """Report the playback position: everything before ``sample`` was played; recorded as an event."""
         ...
 
-    def note(self, event: Event) -> None:
-        """Add an event of the caller's (``edited``, a ``network`` wait) to the stream; its t_ms is set here."""
+    def add_event(self, event: Event) -> None:
+        """Add an event of the caller (``edited``, a ``network`` wait) to the stream; its t_ms is set here."""
         ...
 
-    def listen(self, news: Callable[[], None]) -> None:
-        """Have ``news`` called, by any thread and soon done, whenever something was said that ``taken`` will answer."""
+    def set_listener(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called, from any thread, when ``poll_events`` has something new. It must be quick."""
         ...
 
-    def taken(self, most: int | None = None) -> list[Event]:
-        """Every event since the last call, or the first ``most`` of them, in order, without waiting; for who does not
-        wait in ``events``.
+    def poll_events(self, limit: int | None = None) -> list[Event]:
+        """Events since the last call, at most ``limit``, without blocking; for callers that use ``set_listener``.
 
-        Who calls ``listen`` takes them so: while about a thousand wait, no more sound is made and no more text read.
+        While about a thousand events are pending, no more sound is made and no more text is read.
         """
         ...
 
     def events(self) -> Iterator[Event]:
-        """Every event in order, waiting for the next one; ends after ``ended`` or ``failed``."""
+        """Every event in order, blocking until the next one; ends after ``ended`` or ``failed``."""
         ...
 
 
@@ -120,46 +121,46 @@ class Engine(Protocol):
     """Hosts voices and speaks utterances."""
 
     def cards(self) -> Sequence[Card]:
-        """Cards of the voices that can be spoken, the default first."""
+        """Cards of the available voices, the default first."""
         ...
 
     def open(self, request: SpeakRequest) -> Utterance:
-        """Begin an utterance, or let it wait for a place: first come, first served, of clients with as few places.
+        """Begin an utterance, or queue it for a slot: first come, first served among clients with equally few slots.
 
-        In a full queue the last of a client that has most there makes room for one that would have fewer: it fails
-        with ``busy``.
+        In a full queue, the last utterance of the client with the most entries fails with ``busy`` where that makes
+        room for a client with fewer.
 
         Raises:
-            BadVoice, BadOption: it cannot be spoken so.
-            Busy: every place is taken, and the queue is full.
+            BadVoice, BadOption: the request cannot be spoken.
+            Busy: every slot is taken and the queue is full.
             Closing: ``drain`` was called.
-            Stuck: it computes something that does not come back.
+            Stuck: a model step hung.
         """
         ...
 
     def is_loaded(self, voice: str) -> bool:
-        """Whether to open a voice, by its name, does not take the seconds in which it is loaded."""
+        """Whether the voice of this name is in memory; loading takes seconds."""
         ...
 
-    def places_free(self) -> int:
-        """How many more utterances can begin now; none while any waits."""
+    def free_slots(self) -> int:
+        """How many more utterances can begin now; 0 while any is queued."""
         ...
 
     def drain(self) -> None:
-        """Let nothing new begin; what speaks takes no more text, says what is committed, and ends."""
+        """Refuse new utterances; running ones take no more text, speak what is committed, and end."""
         ...
 
     def close(self) -> None:
-        """Stop everything and free what is held."""
+        """Stop everything and free resources."""
         ...
 
 
 class Normaliser(Protocol):
     """Turns written tokens into spoken words; a pure function of the tokens.
 
-    Given the tokens of one held group (no white space inside a token), it answers, for each spoken word, the word
+    Input: the tokens of one held group, without white space inside a token. Output: for each spoken word, the word
     (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written
-    token that it came from. A token it cannot say yields no word.
+    token that it came from. A token without a reading yields no word.
     """
 
     def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]: ...

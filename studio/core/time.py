@@ -1,4 +1,4 @@
-"""The time base: samples for sound, frames for the acoustic alphabet, milliseconds for clocks."""
+"""Clocks and time bases: samples for sound, frames for acoustic features, milliseconds for clocks."""
 
 import time
 from dataclasses import dataclass
@@ -6,15 +6,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A monotonic clock; tests pass one that they move by hand."""
+    """A monotonic clock; tests pass one that they advance by hand."""
 
     def now_ms(self) -> float:
-        """Milliseconds since some fixed moment."""
+        """Milliseconds since a fixed moment."""
         ...
 
-    def sleep_ms(self, duration_ms: float) -> None:
-        """Wait for a while."""
-        ...
+    def sleep_ms(self, duration_ms: float) -> None: ...
 
 
 class MonotonicClock:
@@ -32,7 +30,7 @@ class TimeBase:
     """How a voice's frames lie on its samples.
 
     Frame k of a recording owns samples [k * frame_samples - phase, (k + 1) * frame_samples - phase);
-    frame k of an utterance makes the utterance's samples [k * frame_samples, (k + 1) * frame_samples).
+    frame k of an utterance makes samples [k * frame_samples, (k + 1) * frame_samples).
     """
 
     rate_hz: int
@@ -44,10 +42,9 @@ class TimeBase:
         return round(time_s * self.rate_hz / self.frame_samples)
 
     def samples(self, frames: int) -> int:
-        """Samples made by a number of frames."""
+        """Samples of a number of frames."""
         return frames * self.frame_samples
 
     @property
     def frame_ms(self) -> float:
-        """Length of one frame."""
         return 1000.0 * self.frame_samples / self.rate_hz

@@ -11,64 +11,64 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
-from studio.engine.alphabets import dmel
-from studio.engine.alphabets.registry import alphabet
-from studio.engine.families.base import Family, LooksUp, Row, family_info
+from studio.engine.families.base import Family, Row, SupportsLookup, family_info
+from studio.engine.nets.weights import load_weights, parameter_limit
+from studio.engine.tokenizers import dmel
+from studio.engine.tokenizers.registry import acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.registry import build_vocoder
-from studio.engine.weights.loading import load_weights, no_larger_than
 
 _RESTORE = "restore card.json from the repository"
 
 
 @dataclass
 class Voice:
-    """A voice ready to speak, with the slots that are free."""
+    """A loaded voice and its free KV slots."""
 
     card: Card
     family: Family
     vocode: VocodeModule
     device: torch.device
-    free: list[int]
+    free_slots: list[int]
 
     @property
     def vocoder(self) -> Vocoder:
-        """The net of ``vocode``."""
+        """The vocoder's net."""
         return self.vocode.vocoder
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """When spoken words can be committed to a row: None for now, else when this is done."""
-        return self.family.looked_up(words) if words and isinstance(self.family, LooksUp) else None
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """Look spoken words up before they are committed: a future, or None where nothing needs to wait."""
+        return self.family.start_lookup(words) if words and isinstance(self.family, SupportsLookup) else None
 
     def row(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
-        """A row that has no slots yet. Raises BadOption."""
+        """A row without slots. Raises BadOption."""
         return self.family.row((), speaker, options, temperature, seed)
 
-    def seat(self, row: Row, speaker: int, seed: int) -> None:
-        """Give a row free slots, which it owns until ``release``."""
+    def assign_slots(self, row: Row, speaker: int, seed: int) -> None:
+        """Assign reset slots to a row until ``release``."""
         count = self.family.slots_per_row
-        slots = tuple(self.free[-count:])
-        assert len(slots) == count, "the engine admits no more rows than there are places"
+        slots = tuple(self.free_slots[-count:])
+        assert len(slots) == count, "the engine admits no more rows than there are slots"
         for slot in slots:
             self.family.slots.reset(slot)
         self.vocode.reset(slots[0], self.family.prompt(speaker), seed)
-        del self.free[-count:]
+        del self.free_slots[-count:]
         row.slots = slots
 
     def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
         """A row in free slots. Raises BadOption."""
         row = self.row(speaker, options, temperature, seed)
-        self.seat(row, speaker, seed)
+        self.assign_slots(row, speaker, seed)
         return row
 
     def release(self, row: Row) -> None:
-        """Take a row's slots back, where it had any."""
-        self.free.extend(row.slots)
+        """Free a row's slots, if any."""
+        self.free_slots.extend(row.slots)
 
 
 def pick_device(name: str) -> torch.device:
-    """``auto`` is a GPU when there is one. Raises BadOption, NeedsPackage."""
+    """``auto`` is the GPU, if any. Raises BadOption, NeedsPackage."""
     if name not in ("auto", "cpu", "cuda"):
         raise BadOption(f"there is no device {name!r}", "it is auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -77,39 +77,39 @@ def pick_device(name: str) -> torch.device:
 
 
 def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "") -> Vocoder:
-    """One of a card's vocoders, the default one unless named. Raises BadVoice."""
+    """Load a vocoder of a card, by default the card's own choice. Raises BadVoice."""
     name = name or card.vocoder
     if name not in card.vocoders:
         raise BadVoice(f"voice {card.name!r} has no vocoder {name!r}", f"it has {', '.join(card.vocoders)}")
     _check_sound(card, card.vocoders[name])
     weights = f"{name}.safetensors"
-    with no_larger_than(folder, card, weights):
+    with parameter_limit(folder, card, weights):
         vocoder = build_vocoder(name, card.vocoders[name])
     load_weights(vocoder, folder, card, weights)
     return vocoder.to(device).eval()
 
 
-def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
-    """Load and verify a voice with slots for so many utterances. Raises BadVoice."""
-    with _told_of(card):
+def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Voice:
+    """Load and verify a voice for a number of concurrent utterances. Raises BadVoice."""
+    with _naming_voice(card):
         info = family_info(card.family)
-        if strange := sorted({one.name for one in card.options} - {one.name for one in info.options}):
-            raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
-        if (told := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
-            raise BadVoice(f"the net knows {told!r:.40} speakers, the card others", "pack the voice anew")
-        vocoder = load_vocoder(card, folder, device)  # before the net, which takes longer
-        with no_larger_than(folder, card, f"{card.family}.safetensors"):
-            family = info.load(card, folder, device, places)
+        if unknown := sorted({one.name for one in card.options} - {one.name for one in info.options}):
+            raise BadVoice(f"{info.name} has no option {unknown[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
+        if (speakers := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
+            raise BadVoice(f"the net knows {speakers!r:.40} speakers, the card others", "pack the voice anew")
+        vocoder = load_vocoder(card, folder, device)  # first: the net takes longer to load
+        with parameter_limit(folder, card, f"{card.family}.safetensors"):
+            family = info.load(card, folder, device, slots)
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
-        slots = places * family.slots_per_row
-        vocode = VocodeModule(vocoder, alphabet(card.alphabet), slots, device)
-    return Voice(card, family, vocode, device, [*range(slots)][::-1])
+        kv_slots = slots * family.slots_per_row
+        vocode = VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), kv_slots, device)
+    return Voice(card, family, vocode, device, [*range(kv_slots)][::-1])
 
 
 @contextmanager
-def _told_of(card: Card) -> Generator[None]:
-    """Whatever is wrong with a card and its files is told of that voice. Raises BadVoice."""
+def _naming_voice(card: Card) -> Generator[None]:
+    """Turn any error while loading into a BadVoice that names the voice."""
     try:
         yield
     except BadVoice as error:
@@ -126,11 +126,13 @@ def _told_of(card: Card) -> Generator[None]:
 
 
 def _check_sound(card: Card, config: Mapping[str, Any]) -> None:
-    """A voice's frames, its vocoder's and those of its alphabet are one; raises BadVoice."""
+    """Raises BadVoice unless card, vocoder and acoustic tokenizer agree on rate and frames."""
     base = dmel.TIME_BASE
     if (card.sample_rate_hz, card.frame_samples, card.phase) != (base.rate_hz, base.frame_samples, base.phase):
-        wanted = f"{base.rate_hz} Hz, {base.frame_samples} samples a frame and phase {base.phase}"
-        raise BadVoice(f"the card of {card.name!r} has another rate, frame or phase than its alphabet", wanted)
+        expected = f"{base.rate_hz} Hz, {base.frame_samples} samples a frame and phase {base.phase}"
+        raise BadVoice(
+            f"the card of {card.name!r} has another rate, frame or phase than its acoustic tokenizer", expected
+        )
     own = (config.get("sample_rate_hz", base.rate_hz), config.get("frame_samples", base.frame_samples))
     if own != (base.rate_hz, base.frame_samples):
         raise BadVoice(f"a vocoder on the card of {card.name!r} has another rate or frame than the card", _RESTORE)

@@ -1,6 +1,6 @@
-"""One utterance packed for the page that shows it: a header in JSON, then sound, frames and p_eos as they are.
+"""Pack one utterance for its page: a JSON header, then sound, frames and p_eos as raw arrays.
 
-Pitch and level come in a bundle of their own: they take seconds for ten minutes of speech, and the picture none.
+Pitch and level are a separate bundle, since they take seconds to compute for ten minutes of speech.
 """
 
 import json
@@ -13,7 +13,7 @@ import numpy as np
 
 from studio.core.errors import NeedsPackage
 from studio.core.events import EOS_AT
-from studio.core.traces.forced import Attended
+from studio.core.traces.teacher_forcing import TeacherForcingResult
 from studio.core.traces.trace import Trace
 from studio.inspection.facts import facts
 from studio.inspection.timeline import Timeline, timeline
@@ -21,15 +21,15 @@ from studio.measure.report import plain
 from studio.measure.signal.prosody import prosody
 
 _ALIGN = 4
-_TOLD_BY_TIMELINE = ("text", "heard_by", "words", "segments", "pauses")
-_LEVELS = 16  # of a frame's channel, where no frame says more
+_IN_TIMELINE = ("text", "heard_by", "words", "segments", "pauses")
+_LEVELS = 16  # minimum number of levels of a channel
 
 
 def pack(trace: Trace) -> bytes:
-    """What ``widgets/timeline/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
+    """The format of ``widgets/timeline/bundle.js``: u32 length, header, then the arrays, aligned to four bytes.
 
     Raises:
-        BadFile: the trace cannot be laid on a clock.
+        BadFile: the trace has no timeline.
     """
     line = timeline(trace)
     arrays = {
@@ -37,14 +37,14 @@ def pack(trace: Trace) -> bytes:
         "frames": ("u8", trace.frames.astype(np.uint8, copy=False)),
         "p_eos": ("f32", trace.p_eos.astype("<f4", copy=False)),
     }
-    return packed(_header(trace, line), arrays)
+    return pack_arrays(_header(trace, line), arrays)
 
 
-def pack_attention(found: Attended, p_eos: np.ndarray) -> bytes:
-    """Attention and likelihood of each frame in the same form: shares in 255ths, mean of the layers.
+def pack_attention(found: TeacherForcingResult, p_eos: np.ndarray) -> bytes:
+    """Attention and likelihood of each frame in the same format: shares in 255ths, mean over layers.
 
     Args:
-        p_eos: the trace's, float32 [F]; the header says how far what was computed now lies from it.
+        p_eos: the trace's, float32 [F]; the header has the largest difference from the one computed now.
     """
     shares = np.clip(np.rint(255.0 * found.shares), 0, 255).astype(np.uint8)
     header = {"what": found.what, "columns": shares.shape[1], "difference": found.difference(p_eos)}
@@ -53,18 +53,18 @@ def pack_attention(found: Attended, p_eos: np.ndarray) -> bytes:
         "word": ("i32", found.word.astype("<i4")),
         "likelihood": ("f32", found.log_likelihood.astype("<f4")),
     }
-    return packed(plain(header), arrays)
+    return pack_arrays(plain(header), arrays)
 
 
-def pack_prosody(pcm: np.ndarray, rate_hz: int, most_s: float = math.inf) -> bytes:
-    """Level and pitch in the same form; the header's ``lacks`` says why there is no pitch.
+def pack_prosody(pcm: np.ndarray, rate_hz: int, max_s: float = math.inf) -> bytes:
+    """Level and pitch in the same format; the header's ``lacks`` says why there is no pitch.
 
     Args:
         pcm: int16 [T].
-        most_s: of sound whose pitch is measured, which takes a core some seconds for every minute.
+        max_s: no pitch for longer sounds; it takes some seconds of CPU time a minute.
     """
-    is_short = len(pcm) <= most_s * rate_hz
-    lacks = "" if is_short else f"The pitch of more than {most_s / 60:g} minutes is left out: studio measure has it."
+    is_short = len(pcm) <= max_s * rate_hz
+    lacks = "" if is_short else f"The pitch of more than {max_s / 60:g} minutes is left out: studio measure has it."
     try:
         spoken = prosody(pcm, rate_hz, with_pitch=is_short)
     except NeedsPackage as error:
@@ -75,11 +75,11 @@ def pack_prosody(pcm: np.ndarray, rate_hz: int, most_s: float = math.inf) -> byt
         "lacks": lacks,
     }
     arrays = {"level": ("f32", spoken.level_db.astype("<f4")), "pitch": ("f32", spoken.pitch_hz.astype("<f4"))}
-    return packed(header, arrays)
+    return pack_arrays(header, arrays)
 
 
-def packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
-    """A header with some facts and where each array begins after it, each by its kind (``i16``, ``u8``, ``f32``)."""
+def pack_arrays(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+    """A header with ``facts`` and the offset of each array, then the arrays by kind (``i16``, ``u8``, ``f32``)."""
     header = {**facts, "arrays": []}
     at = 0  # from the end of the header on
     body: list[bytes] = []
@@ -96,7 +96,7 @@ def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
     found = facts(trace, line)
     highest = int(trace.frames.max(initial=0))
     return {
-        "facts": plain({name: value for name, value in found.items() if name not in _TOLD_BY_TIMELINE}),
+        "facts": plain({name: value for name, value in found.items() if name not in _IN_TIMELINE}),
         "timeline": {name: _plainly(value) for name, value in vars(line).items()},
         "frame_samples": plain(trace.meta.get("frame_samples", 0)),
         "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,
@@ -107,5 +107,5 @@ def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
 
 
 def _plainly(value: Any) -> Any:
-    """A lane's entries as their fields, which hold finite numbers; ``asdict`` takes seconds for ten minutes of them."""
+    """Dataclasses as dicts of finite numbers; ``asdict`` is too slow for long utterances."""
     return [vars(one) for one in value] if isinstance(value, tuple) else value

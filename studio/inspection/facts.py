@@ -1,13 +1,13 @@
-"""The facts of an utterance in figures and in lines: what the page shows, in a terminal."""
+"""Figures of an utterance, as data and as terminal tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studio.core.printable import printable
+from studio.core.checks import to_printable
 from studio.core.traces.trace import Trace
-from studio.inspection.textgrid import spans
+from studio.inspection.textgrid import word_spans
 from studio.inspection.timeline import Timeline
 from studio.measure.latency import STEPS, ladder
 from studio.measure.seams import seam_jumps
@@ -16,7 +16,7 @@ from studio.measure.timing.word_timing import SpokenSpan, timing_score
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_MOST_CHARS = 80  # of one thing that is told of a trace
+_MAX_CHARS = 80  # of one printed value
 COLLARS_MS = (25, 50, 100)
 _IDENTITY = (
     "source",
@@ -51,7 +51,7 @@ _LANES = {
 
 
 def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
-    """Everything that can be said of one utterance in figures; times in ms since ``ready``."""
+    """All figures of an utterance; times in ms since ``ready``."""
     segments = line.segments
     joins = [one.start for one in segments if one.start > 0]
     steps = ladder(trace) if line.heard_by != "recording" else None
@@ -74,9 +74,9 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
     }
 
 
-def against(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:
-    """How the words of a trace lie against a reference's, in the time of the sound; F1 by collar in ms."""
-    found = spans(trace)
+def compare_with_reference(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:
+    """Word times of a trace against those of a reference, in the time of the sound; F1 by collar in ms."""
+    found = word_spans(trace)
     scores = {collar_ms: timing_score(found, true, collar_ms / 1000.0) for collar_ms in COLLARS_MS}
     one = scores[COLLARS_MS[0]]
     return {
@@ -95,7 +95,7 @@ def _differences(line: Timeline, start: str, end: str) -> list[float]:
 
 
 def _mean(values: np.ndarray | None) -> float | None:
-    """Of those that are known."""
+    """Mean of the known values."""
     return None if values is None or np.isnan(values).all() else float(np.nanmean(values))
 
 
@@ -106,8 +106,8 @@ def _spread(values: list[float]) -> dict[str, float] | None:
     return {"min": float(low), "p50": float(middle), "p95": float(high), "n": len(values)}
 
 
-def shown(found: Mapping[str, Any]) -> "Iterable[RenderableType]":
-    """The facts as a terminal prints them: a table of words, then what held them up, seams and latency."""
+def render_facts(found: Mapping[str, Any]) -> "Iterable[RenderableType]":
+    """Terminal tables: words, lags, latency, pauses and seams."""
     yield from _headings(found)
     if found["words"]:
         yield _words(found)
@@ -141,10 +141,10 @@ def _headings(found: Mapping[str, Any]) -> Iterable[str]:
     voice = ":".join(str(about.pop(name)) for name in ("voice", "speaker") if name in about)
     if about.pop("source", "") == "forced":
         voice = f"a recording through {voice}"
-    given = about.pop("options", None)  # a trace may come from anywhere
-    options = ",".join(f"{name}={value}" for name, value in given.items()) if isinstance(given, Mapping) else ""
-    rest = (f"{name} {printable(value, _MOST_CHARS)}" for name, value in about.items())
-    yield "  ".join(filter(None, (printable(voice) or "a recording", printable(options), *rest)))
+    raw = about.pop("options", None)  # untrusted
+    options = ",".join(f"{name}={value}" for name, value in raw.items()) if isinstance(raw, Mapping) else ""
+    rest = (f"{name} {to_printable(value, _MAX_CHARS)}" for name, value in about.items())
+    yield "  ".join(filter(None, (to_printable(voice) or "a recording", to_printable(options), *rest)))
     ends = f"{len(found['segments'])} segments ({len(found['forced'])} forced to end)"
     parts = [f"{found['audio_s']:.2f} s at {found['rate_hz']} Hz", f"{len(found['words'])} words"]
     if found["segments"]:
@@ -201,5 +201,5 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]
         is_text = place == 0 or column in ("end", "seen with")
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for one in rows:
-        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(printable(value)) for value in one))
+        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(to_printable(value)) for value in one))
     return table

@@ -1,8 +1,8 @@
-"""Opening what is to be inspected: a trace as file, folder or bytes, or a recording with its text."""
+"""Open traces (file, folder or bytes) and recordings with their text, and place the words of recordings."""
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,14 @@ from studio.core import events as ev
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
+from studio.core.traces.teacher_forcing import TeacherForcingRequest, WordSpan
 from studio.core.traces.trace import Trace, open_trace
-from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
+from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_trace, read_trace_wav
+from studio.inspection.batch.sources import find_sources
+from studio.inspection.textgrid import parse_words, read_words
 from studio.measure.timing.word_timing import SpokenSpan
 
+ALIGNER = "pocketsphinx"
 MAX_TEXT_CHARS = 100_000
 _RIFF = b"RIFF"
 
@@ -23,16 +27,16 @@ def open_file(path: Path, text: str | None = None) -> Trace:
     """A trace (zip or folder), or a WAV file with its text.
 
     Args:
-        text: what a recording says; a trace knows that itself.
+        text: the text of a recording.
 
     Raises:
         BadFile: it is absent, damaged, or neither.
-        BadOption: a text was given for a trace.
-        BadText: it is longer than 100,000 characters.
+        BadOption: there is a text for a trace.
+        BadText: the text is longer than 100,000 characters.
     """
     if path.is_file() and _begins_with_riff(path):
         try:
-            return recording(*read_wav(read_bounded(path, MAX_BYTES["audio.wav"])), text or "")
+            return recording_trace(*read_wav(read_bounded(path, MAX_BYTES["audio.wav"])), text or "")
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror}", "give a WAV of at most 512 MB") from error
     if text:
@@ -41,54 +45,54 @@ def open_file(path: Path, text: str | None = None) -> Trace:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bytes that the parts of a trace may unpack to, and each layer; and events, None for as many as fit."""
+class UnpackLimits:
+    """Maximal unpacked bytes of a trace's parts and of each layer, and number of events (None for no limit)."""
 
     parts: Mapping[str, int]
     layer: int
     events: int | None = None
 
 
-def open_bytes(data: bytes, text: str = "", limits: Limits | None = None) -> Trace:
-    """What somebody sent: a trace's zip or a WAV.
+def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) -> Trace:
+    """An uploaded trace or WAV.
 
     Args:
-        limits: a trace file's own where None.
+        limits: None for those of trace files.
 
     Raises:
-        BadFile: it is neither, or damaged, or unpacks to more.
+        BadFile: it is neither, damaged, or exceeds the limits.
         BadText: the text is longer than 100,000 characters.
     """
     if data.startswith(_RIFF):
-        return recording(*read_wav(data), text)
-    chosen = limits or Limits(MAX_BYTES, MAX_LAYER_BYTES)
+        return recording_trace(*read_wav(data), text)
+    chosen = limits or UnpackLimits(MAX_BYTES, MAX_LAYER_BYTES)
     return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer, chosen.events))
 
 
-def sound_of_bytes(data: bytes, most_bytes: int) -> tuple[np.ndarray, int]:
-    """The samples int16 [T] and the rate of what somebody sent, a trace's zip or a WAV; nothing else of it is read.
+def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
+    """Samples int16 [T] and rate of an uploaded trace or WAV, without reading the rest.
 
     Args:
-        most_bytes: that a trace's sound may unpack to.
+        max_bytes: maximal unpacked size of a trace's sound.
 
     Raises:
-        BadFile: it is neither, or damaged, or unpacks to more.
+        BadFile: it is neither, damaged, or too large.
     """
-    return read_wav(data if data.startswith(_RIFF) else read_audio(io.BytesIO(data), most_bytes))
+    return read_wav(data if data.startswith(_RIFF) else read_trace_wav(io.BytesIO(data), max_bytes))
 
 
-def recording(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
-    """A recording as a trace whose only clock is its own; where its words lie is not known.
+def recording_trace(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
+    """A recording as a trace without a clock and without word times.
 
     Args:
         pcm: int16 [T].
-        text: what it says; words are what white space parts.
+        text: words separated by white space.
     """
     if len(text) > MAX_TEXT_CHARS:
         raise BadText(f"the text has {len(text):,} characters", f"give at most {MAX_TEXT_CHARS:,}")
     if not len(pcm):
         raise BadFile("the WAV holds no samples", "give one that does")
-    events: list[ev.Event] = [ev.Text(char_start=0, text=text)] if text else []
+    events: list[ev.Event] = [ev.TextReceived(char_start=0, text=text)] if text else []
     at = 0
     for i, word in enumerate(text.split()):
         start = text.index(word, at)
@@ -97,8 +101,8 @@ def recording(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
     return Trace({"rate_hz": rate_hz, "source": "recording"}, events, pcm)
 
 
-def placed(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
-    """A recording whose words lie where a reference says, as an aligner's; its text is the reference's.
+def with_word_times(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
+    """A recording with the words and word times of a reference, with the source ``aligner``.
 
     Raises:
         BadFile: a word ends beyond the recording.
@@ -109,7 +113,7 @@ def placed(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
         raise BadFile(
             f"“{beyond.text}” ends at {beyond.end_s:.2f} s of {length_s:.2f} s", "give the TextGrid of this recording"
         )
-    found = recording(trace.pcm, trace.rate_hz, " ".join(one.text for one in words))
+    found = recording_trace(trace.pcm, trace.rate_hz, " ".join(one.text for one in words))
     for i, one in enumerate(words):
         start, end = (min(round(at_s * trace.rate_hz), len(trace.pcm)) for at_s in (one.start_s, one.end_s))
         found.events.append(ev.WordStart(i=i, sample=start, source="aligner"))
@@ -120,3 +124,48 @@ def placed(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
 def _begins_with_riff(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == _RIFF
+
+
+def open_source(path: Path, text: str = "") -> Trace:
+    """A trace, or a WAV with its text in ``FILE.txt`` and its word times in ``FILE.TextGrid``.
+
+    Args:
+        text: the text of a WAV without ``FILE.txt``.
+
+    Raises:
+        BadFile: it or its TextGrid is absent or damaged.
+    """
+    if path.is_dir():  # an unfinished trace
+        return open_trace(path, str(path))
+    (source,) = find_sources([path])
+    is_wav = path.suffix.lower() == ".wav"
+    trace = open_file(path, (source.text or text) if is_wav else None)
+    return with_word_times(trace, read_words(source.reference)) if is_wav and source.reference else trace
+
+
+def request_from_textgrid(pcm: np.ndarray, rate_hz: int, data: bytes, name: str) -> TeacherForcingRequest:
+    """A recording int16 [T] with the words and times of a TextGrid's tier ``words``. Raises BadFile."""
+    spans = [WordSpan(one.text, one.start_s, one.end_s) for one in parse_words(data, name)]
+    if not spans:
+        raise BadFile(f"the tier words of {name} holds no word", "give the TextGrid of this recording")
+    return TeacherForcingRequest(pcm, rate_hz, spans=spans, placed_by=name)
+
+
+def request_from_aligner(recording: TeacherForcingRequest) -> TeacherForcingRequest:
+    """The recording with word times by the built-in aligner.
+
+    Raises:
+        BadFile: the aligner does not find the text.
+        BadOption: the words have times already.
+        NeedsPackage: the aligner is not installed.
+    """
+    from studio.measure.recognisers.pocketsphinx import PocketSphinx
+
+    if recording.spans:
+        raise BadOption("an aligner and a TextGrid both place the words", "choose one of them")
+    found = PocketSphinx().align(recording.pcm, recording.rate_hz, recording.text)
+    words = recording.text.split()
+    if found is None or len(found) != len(words):
+        raise BadFile("the aligner does not find this text in the recording", "let the voice or a TextGrid place them")
+    spans = [WordSpan(word, one.start_s, one.end_s) for word, one in zip(words, found, strict=True)]
+    return replace(recording, spans=spans, placed_by=ALIGNER)

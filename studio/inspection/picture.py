@@ -1,11 +1,11 @@
-"""The timeline as a picture to share: SVG, PDF or PNG, drawn by matplotlib."""
+"""Draw the timeline as SVG, PDF or PNG with matplotlib."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from studio.core.errors import BadFile, NeedsPackage
-from studio.inspection.heard import Pause
+from studio.inspection.playback import Pause
 from studio.inspection.timeline import TimedSegment, TimedWord, Timeline
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ PAUSES = {"text": "#e8c66a", "credit": "#c9cfd6", "compute": "#d1503f", "network
 
 
 def save(line: Timeline, path: Path, title: str = "") -> None:
-    """Draw a timeline into a file, by its suffix.
+    """Draw a timeline into a file; the suffix is the format.
 
     Raises:
-        BadFile: the suffix is another one, or the place cannot be written.
-        NeedsPackage: matplotlib is not there.
+        BadFile: the suffix is unknown, or the file cannot be written.
+        NeedsPackage: matplotlib is missing.
     """
     write_figure(draw(line, title), path)
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
-    """Write a picture into a file, by its suffix. Raises BadFile where it is another one, or cannot be written."""
+    """Write a figure into a file; the suffix is the format. Raises BadFile."""
     if path.suffix.lower() not in SUFFIXES:
         raise BadFile(f"{path} is no picture", f"give a file that ends in {', '.join(SUFFIXES)}")
     try:
@@ -44,7 +44,7 @@ def write_figure(figure: "Figure", path: Path) -> None:
 
 
 def draw(line: Timeline, title: str = "") -> "Figure":
-    """The three lanes, typed, made and heard, and a line through them for each word. Raises NeedsPackage."""
+    """Three lanes (typed, made, heard), with a line through them for each word. Raises NeedsPackage."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -72,13 +72,13 @@ def draw(line: Timeline, title: str = "") -> "Figure":
 
 
 def _typed(axes: Any, line: Timeline) -> None:
-    """A tick for each arrival, and each written word under the moment of its first character."""
-    kept = [one for one in line.keys if one.is_kept]
+    """A tick for each arrival, and each written word at the time of its first character."""
+    current = [one for one in line.keys if one.is_kept]
     dropped = [one for one in line.keys if not one.is_kept]
-    for keys, style in ((kept, {"color": _LANES["typed"]}), (dropped, {"color": _FORCED, "linestyle": ":"})):
+    for keys, style in ((current, {"color": _LANES["typed"]}), (dropped, {"color": _FORCED, "linestyle": ":"})):
         axes.vlines(_seconds(one.t_ms for one in keys), _TYPED - 0.1, _TYPED + 0.1, linewidth=0.8, **style)
     written: set[int] = set()
-    room_s = -1.0  # until where the labels so far reach
+    room_s = -1.0  # right end of the labels so far
     for word in line.words:
         if word.written in written or word.typed_ms is None:
             continue
@@ -128,13 +128,13 @@ def _heard(axes: Any, line: Timeline) -> None:
 
 
 def _join(axes: Any, word: TimedWord) -> None:
-    """One line of a word through the lanes: known, made, heard."""
+    """A word's line through the lanes: known, made, heard."""
     points = [(word.known_ms, _TYPED - 0.1), (word.made_ms, _MADE + _HEIGHT / 2)]
     low = [(word.made_ms, _MADE - _HEIGHT / 2), (word.heard_ms, _HEIGHT / 2)]
     for ends in (points, low):
-        there = [(t_ms / 1000.0, height) for t_ms, height in ends if t_ms is not None]
-        if len(there) == 2:
-            axes.plot(*zip(*there, strict=True), color=_FAINT, linewidth=0.8, alpha=0.8, solid_capstyle="round")
+        present = [(t_ms / 1000.0, height) for t_ms, height in ends if t_ms is not None]
+        if len(present) == 2:
+            axes.plot(*zip(*present, strict=True), color=_FAINT, linewidth=0.8, alpha=0.8, solid_capstyle="round")
 
 
 def _legend(axes: Any, pauses: Iterable[Pause], has_forced: bool) -> None:

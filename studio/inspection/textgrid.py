@@ -1,18 +1,18 @@
-"""Praat's TextGrids of an utterance: its words, segments and seams written, and a reference's words read."""
+"""TextGrids: write an utterance's words, segments and seams; read a reference's words."""
 
 from pathlib import Path
 
 from studio.core.errors import BadFile
 from studio.core.files import read_bounded
-from studio.core.traces.textgrid import MAX_BYTES, Entry, Tier, read_tiers, write_tiers
+from studio.core.traces.textgrid import MAX_BYTES, TextGridEntry, TextGridTier, read_tiers, write_tiers
 from studio.core.traces.trace import Trace
 from studio.measure.timing.word_timing import SpokenSpan
 
 _WORDS = "words"
 
 
-def spans(trace: Trace) -> list[SpokenSpan]:
-    """Words of a trace that were spoken, in the time of its sound without the pauses."""
+def word_spans(trace: Trace) -> list[SpokenSpan]:
+    """Spoken words of a trace, in the time of its sound without pauses."""
     rate_hz = trace.rate_hz
     return [
         SpokenSpan(word.text, word.start / rate_hz, word.end / rate_hz)
@@ -22,23 +22,27 @@ def spans(trace: Trace) -> list[SpokenSpan]:
 
 
 def write_textgrid(trace: Trace, path: Path) -> None:
-    """Write the tiers ``words``, ``segments`` (what each saw) and ``seams``, in the time of the sound without pauses.
+    """Write the tiers ``words``, ``segments`` (with the words seen) and ``seams``, in the time without pauses.
 
     Raises:
-        BadFile: the place cannot be written, or there is no sound.
+        BadFile: the file cannot be written, or there is no sound.
     """
     length_s = len(trace.pcm) / trace.rate_hz
     if not length_s:
         raise BadFile("there is no sound", "a TextGrid needs a length")
     texts = {word.i: word.text for word in trace.words()}
     segments = [
-        Entry(one.start / trace.rate_hz, one.end / trace.rate_hz, " ".join(texts.get(i, "?") for i in one.seen))
+        TextGridEntry(one.start / trace.rate_hz, one.end / trace.rate_hz, " ".join(texts.get(i, "?") for i in one.seen))
         for one in trace.segments()
         if one.end > one.start
     ]
-    words = [Entry(one.start_s, one.end_s, one.text) for one in spans(trace)]
-    seams = [Entry(one.start_s, one.start_s, "seam") for one in segments if one.start_s > 0]
-    tiers = [Tier(_WORDS, False, words), Tier("segments", False, segments), Tier("seams", True, seams)]
+    words = [TextGridEntry(one.start_s, one.end_s, one.text) for one in word_spans(trace)]
+    seams = [TextGridEntry(one.start_s, one.start_s, "seam") for one in segments if one.start_s > 0]
+    tiers = [
+        TextGridTier(_WORDS, False, words),
+        TextGridTier("segments", False, segments),
+        TextGridTier("seams", True, seams),
+    ]
     tiers = [tier for tier in tiers if tier.entries]
     if not tiers:
         raise BadFile("no word of it has a time", "give its words with --reference")
@@ -55,15 +59,15 @@ def read_words(path: Path) -> list[SpokenSpan]:
         BadFile: it is absent, damaged, or has no such tier.
     """
     try:
-        return words_of(read_bounded(path, MAX_BYTES), str(path))
+        return parse_words(read_bounded(path, MAX_BYTES), str(path))
     except FileNotFoundError as error:
         raise BadFile(f"there is no TextGrid {path}", "check the path") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror}", "give another file") from error
 
 
-def words_of(data: bytes, name: str) -> list[SpokenSpan]:
-    """The same of a TextGrid's bytes; ``name`` is what messages call it. Raises BadFile."""
+def parse_words(data: bytes, name: str) -> list[SpokenSpan]:
+    """``read_words`` of bytes; ``name`` is used in messages. Raises BadFile."""
     try:
         tiers = read_tiers(data)
     except BadFile as error:

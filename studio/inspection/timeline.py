@@ -1,8 +1,6 @@
-"""The timeline of an utterance: when each word was typed, made and heard, over one clock, and what held it up.
+"""The timeline of an utterance: when each word was typed, made and played, on one clock, and the pauses.
 
-The clock is the trace's: milliseconds since ``ready``. Sound lies on it where it was heard: by the reports of the
-player where there are some, otherwise as a listener hears it who begins with the first sample and never waits longer
-than the voice made him wait.
+The clock is the trace's: milliseconds since ``ready``. ``playback`` maps sound to it.
 """
 
 import bisect
@@ -11,15 +9,15 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 
 from studio.core import events as ev
-from studio.core.traces.in_force import SentText
+from studio.core.traces.revisions import SentText
 from studio.core.traces.trace import Trace, TraceSegment, TraceWord
-from studio.inspection.heard import HeardBy, Pause, Run, chunks_of, heard, when_of
+from studio.inspection.playback import Pause, PlaybackRun, PlaybackSource, chunk_times, playback, playback_time
 from studio.measure.latency import arrivals
 
 
 @dataclass(frozen=True)
-class Key:
-    """Text that arrived; ``char_start`` is its place in the text as sent. ``is_kept`` is false for what was revised."""
+class TypedKey:
+    """Text that arrived at ``char_start`` of the text as sent; ``is_kept`` is False where it was revised."""
 
     t_ms: float
     char_start: int
@@ -29,15 +27,15 @@ class Key:
 
 @dataclass(frozen=True)
 class TimedWord:
-    """One spoken word on the clock; times are None where the word never got so far.
+    """One spoken word on the clock; times are None for stages that it did not reach.
 
     Attributes:
-        written: which word of the text it comes from; [char_start, char_end) of the text as sent.
+        written: index of its written token, [char_start, char_end) of the text as sent.
         start, end: samples.
-        typed_ms: its first character arrived.
-        known_ms: what completes it (the white space after it, a flush, the end) arrived.
-        made_ms: the sound that holds its first sample was made; ``made_whole_ms``, its last.
-        heard_ms: its first sample left the player; ``heard_whole_ms``, its last.
+        typed_ms: arrival of its first character.
+        known_ms: arrival of what completes it (white space, a flush, the end).
+        made_ms, made_whole_ms: its first and its last sample were made.
+        heard_ms, heard_whole_ms: its first and its last sample were played.
     """
 
     i: int
@@ -59,7 +57,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class TimedSegment:
-    """One segment on the clock: when its sound was made, what it speaks and what it saw."""
+    """One segment on the clock: the words it speaks and saw, and the times of its sound."""
 
     index: int
     words: tuple[int, ...]
@@ -75,24 +73,24 @@ class TimedSegment:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Typed, made and heard of one utterance.
+    """One utterance: typed, made and played.
 
     Attributes:
-        text: as sent, with what was revised.
-        heard_by: whose clock the heard lane is: the ``player``'s reports, an ideal ``listener``'s, or, where nothing
-            is known but the sound, the ``recording``'s own.
-        start_ms, end_ms: everything lies between them.
+        text: the final text as sent.
+        heard_by: source of playback times: the ``player``'s reports, an ideal ``listener``, or the ``recording``'s own
+            time where there is no clock.
+        start_ms, end_ms: bounds of all times.
     """
 
     text: str
     rate_hz: int
-    heard_by: HeardBy
+    heard_by: PlaybackSource
     start_ms: float
     end_ms: float
-    keys: tuple[Key, ...] = ()
+    keys: tuple[TypedKey, ...] = ()
     words: tuple[TimedWord, ...] = ()
     segments: tuple[TimedSegment, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[PlaybackRun, ...] = ()
     pauses: tuple[Pause, ...] = ()
 
 
@@ -103,8 +101,8 @@ def timeline(trace: Trace) -> Timeline:
         BadFile: its pauses are longer than an hour, or it holds no clock and no sound.
     """
     keys, text = _keys(trace.events)
-    chunks = chunks_of(trace)
-    runs, pauses, heard_by = heard(trace, chunks)
+    chunks = chunk_times(trace)
+    runs, pauses, heard_by = playback(trace, chunks)
     starts = tuple(run.start for run in runs)
     is_clocked = heard_by != "recording"
     known = arrivals(trace.events) if is_clocked else {}
@@ -129,8 +127,10 @@ def timeline(trace: Trace) -> Timeline:
             known_ms=known.get(one.i),
             made_ms=None if one.start is None or not is_clocked else chunks.when(one.start),
             made_whole_ms=None if last is None or not is_clocked else chunks.when(last),
-            heard_ms=None if one.start is None else when_of(runs, starts, trace.rate_hz, one.start),
-            heard_whole_ms=None if one.end is None else when_of(runs, starts, trace.rate_hz, one.end, is_end=True),
+            heard_ms=None if one.start is None else playback_time(runs, starts, trace.rate_hz, one.start),
+            heard_whole_ms=None
+            if one.end is None
+            else playback_time(runs, starts, trace.rate_hz, one.end, is_end=True),
         )
 
     def segment(one: TraceSegment) -> TimedSegment:
@@ -142,7 +142,7 @@ def timeline(trace: Trace) -> Timeline:
             end=one.end,
             made_ms=chunks.when(one.start) if is_clocked and one.end > one.start else None,
             made_whole_ms=chunks.when(one.end - 1) if is_clocked and one.end > one.start else None,
-            heard_ms=when_of(runs, starts, trace.rate_hz, one.start),
+            heard_ms=playback_time(runs, starts, trace.rate_hz, one.start),
             p_eos=one.p_eos,
             forced=one.forced,
         )
@@ -163,47 +163,44 @@ def timeline(trace: Trace) -> Timeline:
     )
 
 
-# ---------------------------------------------------------------- typed
+def _keys(events: Iterable[ev.Event]) -> tuple[list[TypedKey], str]:
+    """Arrivals of text in order, and the final text; an arrival before the end of the text revises the rest.
 
-
-def _keys(events: Iterable[ev.Event]) -> tuple[list[Key], str]:
-    """Every arrival of text in order, and the text as sent; an arrival before the end of the text revises the rest.
-
-    What was typed before it was sent arrived when it was typed, a key at a time.
+    Text with ``typed`` times counts as arrived when it was typed, key by key.
     """
-    keys: list[Key] = []
+    keys: list[TypedKey] = []
     text = SentText()
-    kept: list[int] = []  # places in keys of what is still part of the text
-    typed: ev.Typed | None = None  # what comes next
+    current: list[int] = []  # indices in ``keys`` of what is still part of the text
+    typed: ev.TypingTimes | None = None  # for the next text
     for event in events:
-        if isinstance(event, ev.Typed):
+        if isinstance(event, ev.TypingTimes):
             typed = event
-        if not isinstance(event, ev.Text):
+        if not isinstance(event, ev.TextReceived):
             continue
-        while kept and keys[kept[-1]].char_start >= event.char_start and event.char_start < text.chars:
-            dropped = keys[kept[-1]]
-            keys[kept.pop()] = Key(dropped.t_ms, dropped.char_start, dropped.text, is_kept=False)
+        while current and keys[current[-1]].char_start >= event.char_start and event.char_start < text.chars:
+            dropped = keys[current[-1]]
+            keys[current.pop()] = TypedKey(dropped.t_ms, dropped.char_start, dropped.text, is_kept=False)
         text.put(event.char_start, event.text)
-        struck = list(_struck(event, typed))
+        new_keys = list(_typed_keys(event, typed))
         typed = None
-        kept += range(len(keys), len(keys) + len(struck))
-        keys += struck
+        current += range(len(keys), len(keys) + len(new_keys))
+        keys += new_keys
     return keys, str(text)
 
 
-def _struck(event: ev.Text, typed: ev.Typed | None) -> Iterator[Key]:
-    """The keys of a text: those that were struck in the same moment are one; none came before the clock began."""
+def _typed_keys(event: ev.TextReceived, typed: ev.TypingTimes | None) -> Iterator[TypedKey]:
+    """The keys of a text, those of one moment as one; none lies before the start of the clock."""
     if typed is None or typed.char_start != event.char_start:
-        yield Key(event.t_ms, event.char_start, event.text)
+        yield TypedKey(event.t_ms, event.char_start, event.text)
         return
     before_ms = [*typed.before_ms, *repeat(0.0, len(event.text) - len(typed.before_ms))]
     at = event.char_start
     for before, run in groupby(zip(before_ms, event.text, strict=False), key=lambda one: one[0]):
         text = "".join(char for _, char in run)
-        yield Key(max(0.0, typed.t_ms - before), at, text)
+        yield TypedKey(max(0.0, typed.t_ms - before), at, text)
         at += len(text)
 
 
-def _at_or_before(places: Sequence[int], times_ms: Sequence[float], place: int) -> float | None:
-    at = bisect.bisect_right(places, place) - 1
+def _at_or_before(positions: Sequence[int], times_ms: Sequence[float], position: int) -> float | None:
+    at = bisect.bisect_right(positions, position) - 1
     return times_ms[at] if at >= 0 else None

@@ -1,4 +1,4 @@
-"""A second opinion on where the words of utterances lie: several aligners, an interval, and cuts that are heard."""
+"""Check word times: medians and intervals over several aligners, and recognition of audio cut at the boundaries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from studio.core.errors import BadFile, BadOption, BadText
-from studio.core.traces.textgrid import Entry, Tier, write_tiers
+from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
 from studio.core.traces.trace import Trace
 from studio.inspection.batch.sources import Source
 from studio.inspection.opening import open_file
-from studio.inspection.textgrid import read_words, spans
-from studio.measure.recognisers.aligners import Takes, open_aligner
-from studio.measure.recognisers.choose import open_recogniser
-from studio.measure.recognisers.processes import map_processes
-from studio.measure.tables.columns import Column
-from studio.measure.timing.boundary_intervals import WordBoundaries, word_boundaries
-from studio.measure.timing.cut_check import Cut, cut_check, share_held
+from studio.inspection.textgrid import read_words, word_spans
+from studio.measure.recognisers.base import map_processes
+from studio.measure.recognisers.registry import Takes, open_aligner, open_recogniser
+from studio.measure.tables import Column
+from studio.measure.timing.boundaries import WordBoundaries, word_boundaries
+from studio.measure.timing.cut_check import BoundaryCut, cut_check, share_held
 from studio.measure.timing.word_timing import SpokenSpan
 
 COLUMNS = (
@@ -37,13 +36,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSetting:
-    """Whom to ask.
+    """Aligners and recogniser.
 
     Attributes:
-        aligners: by name (``studio.measure.recognisers.aligners``).
+        aligners: by name (``studio.measure.recognisers.registry``).
         folders: TextGrids of other aligners, a folder each, with ``NAME.TextGrid`` for ``NAME.wav`` or ``NAME.trace``.
-        recogniser: who hears the cuts; nobody where it is empty.
-        moved_ms: how far the cuts of the control lie from those that are checked, to either side.
+        recogniser: transcribes the cuts; empty for no cut check.
+        moved_ms: offset of the control cuts, to either side.
     """
 
     aligners: tuple[str, ...] = ("pocketsphinx",)
@@ -53,13 +52,13 @@ class TimingSetting:
 
 
 @dataclass(frozen=True)
-class Timing:
-    """One utterance.
+class UtteranceTiming:
+    """Word times of one utterance.
 
     Attributes:
-        takes: how many each aligner gave.
-        cuts: at the boundaries that were checked: the utterance's own, or where it has none the aligners'.
-        moved: the same, moved to either side.
+        takes: number of alignments of each aligner.
+        cuts: cuts at the utterance's own boundaries, or without those at the aligners'.
+        moved: control cuts, moved to either side.
     """
 
     file: str
@@ -67,11 +66,11 @@ class Timing:
     words: list[WordBoundaries]
     own: list[SpokenSpan | None]
     takes: dict[str, int]
-    cuts: list[Cut] = field(default_factory=list[Cut])
-    moved: list[Cut] = field(default_factory=list[Cut])
+    cuts: list[BoundaryCut] = field(default_factory=list[BoundaryCut])
+    moved: list[BoundaryCut] = field(default_factory=list[BoundaryCut])
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each boundary that somebody placed; its columns are ``COLUMNS``."""
+        """A row for each placed boundary, with the keys of ``COLUMNS``."""
         held = {one.word: one.holds for one in self.cuts}
         found: list[dict[str, Any]] = []
         for i, (word, own) in enumerate(zip(self.words, self.own, strict=True)):
@@ -97,7 +96,7 @@ class Timing:
         return found
 
     def textgrid(self) -> str:
-        """Point tiers for Praat: ``boundaries``, and where the interval of each begins, ``low``, and ends, ``high``."""
+        """Point tiers for Praat: ``boundaries``, and the ends ``low`` and ``high`` of their intervals."""
         tiers: dict[str, dict[float, list[str]]] = {"boundaries": {}, "low": {}, "high": {}}
         for word in self.words:
             for of, label in ((word.start, f"[ {word.word}"), (word.end, f"{word.word} ]")):
@@ -108,7 +107,9 @@ class Timing:
                         place_s = round(min(max(at_s, 0.0), self.length_s), 6)
                         tiers[name].setdefault(place_s, []).append(label)
         grid = [
-            Tier(name, True, [Entry(at_s, at_s, " ".join(labels)) for at_s, labels in sorted(points.items())])
+            TextGridTier(
+                name, True, [TextGridEntry(at_s, at_s, " ".join(labels)) for at_s, labels in sorted(points.items())]
+            )
             for name, points in tiers.items()
         ]
         return write_tiers(grid, self.length_s)
@@ -116,11 +117,11 @@ class Timing:
 
 def time_all(
     sources: Sequence[Source], setting: TimingSetting, *, workers: int = 1, on_done: Callable[[], object] | None = None
-) -> list[Timing | str]:
-    """Each utterance's timing, in order, or why there is none.
+) -> list[UtteranceTiming | str]:
+    """Each utterance's timing or an error message, in order.
 
     Raises:
-        BadOption, BadFile, NeedsPackage: an aligner, the recogniser or a folder cannot be had.
+        BadOption, BadFile, NeedsPackage: an aligner, the recogniser or a folder is not available.
     """
     for name in setting.aligners:
         open_aligner(name)
@@ -130,46 +131,46 @@ def time_all(
         if not folder.is_dir():
             raise BadFile(f"there is no folder {folder}", "give a folder of TextGrids")
     if not setting.aligners and not setting.folders:
-        raise BadOption("nobody is asked", "give an aligner, or a folder of TextGrids")
-    return map_processes(_timed, [(source, setting) for source in sources], workers, on_done)
+        raise BadOption("there is no aligner", "give an aligner, or a folder of TextGrids")
+    return map_processes(_timing_or_error, [(source, setting) for source in sources], workers, on_done)
 
 
-def _timed(source: Source, setting: TimingSetting) -> Timing | str:
+def _timing_or_error(source: Source, setting: TimingSetting) -> UtteranceTiming | str:
     try:
         return _timing(source, setting)
     except (BadFile, BadOption, BadText, ValueError) as error:
         return f"{source.file}: {error}"
 
 
-def _timing(source: Source, setting: TimingSetting) -> Timing:
+def _timing(source: Source, setting: TimingSetting) -> UtteranceTiming:
     trace = open_file(source.path, source.text or None)
     beside = read_words(source.reference) if source.reference else []
     is_recording = trace.meta.get("source") == "recording"
-    own = beside if is_recording else spans(trace)
+    own = beside if is_recording else word_spans(trace)
     texts = [one.text for one in own] or [word.text for word in trace.words()]
     if not texts or not len(trace.pcm):
         raise BadText("it has no words, or no sound", "give a trace, or a WAV with its text")
-    accounts = _accounts(trace, texts, source, setting)
+    alignments = _alignments(trace, texts, source, setting)
     if beside and not is_recording:
-        accounts["beside"] = [beside]
-    if not any(accounts.values()):
+        alignments["beside"] = [beside]
+    if not any(alignments.values()):
         raise BadFile("no aligner could place its words", "a word may be in no dictionary: give TextGrids of another")
-    words = word_boundaries(texts, accounts)
-    timing = Timing(
+    words = word_boundaries(texts, alignments)
+    timing = UtteranceTiming(
         source.file,
         len(trace.pcm) / trace.rate_hz,
         words,
         list(own) or [None] * len(texts),
-        {name: len(takes) for name, takes in accounts.items()},
+        {name: len(takes) for name, takes in alignments.items()},
     )
     if setting.recogniser:
-        timing.cuts.extend(_cuts(trace, own or _medians(words), setting, 0.0))
+        timing.cuts.extend(_cuts(trace, own or _median_words(words), setting, 0.0))
         for side in (-1.0, 1.0):
-            timing.moved.extend(_cuts(trace, own or _medians(words), setting, side * setting.moved_ms / 1000.0))
+            timing.moved.extend(_cuts(trace, own or _median_words(words), setting, side * setting.moved_ms / 1000.0))
     return timing
 
 
-def _accounts(trace: Trace, texts: Sequence[str], source: Source, setting: TimingSetting) -> dict[str, Takes]:
+def _alignments(trace: Trace, texts: Sequence[str], source: Source, setting: TimingSetting) -> dict[str, Takes]:
     found: dict[str, Takes] = {}
     for name in setting.aligners:
         found[name] = open_aligner(name)(trace.pcm, trace.rate_hz, " ".join(texts))
@@ -179,18 +180,18 @@ def _accounts(trace: Trace, texts: Sequence[str], source: Source, setting: Timin
     return found
 
 
-def _medians(words: Sequence[WordBoundaries]) -> list[SpokenSpan]:
-    """The words as the aligners have them; those that none found are left out, so cuts beside them are not made."""
+def _median_words(words: Sequence[WordBoundaries]) -> list[SpokenSpan]:
+    """The words with the aligners' medians; words that no aligner found are left out."""
     return [SpokenSpan(one.word, one.start.value, one.end.value) for one in words if one.start and one.end]
 
 
-def _cuts(trace: Trace, words: Sequence[SpokenSpan], setting: TimingSetting, moved_s: float) -> list[Cut]:
+def _cuts(trace: Trace, words: Sequence[SpokenSpan], setting: TimingSetting, moved_s: float) -> list[BoundaryCut]:
     hear = open_recogniser(setting.recogniser).transcribe
     return cut_check(trace.pcm, trace.rate_hz, words, hear, moved_s=moved_s)
 
 
-def summary(found: Sequence[Timing]) -> Mapping[str, Any]:
-    """Over all utterances: widths of intervals, how far own times lie from the medians, shares of cuts that hold."""
+def summary(found: Sequence[UtteranceTiming]) -> Mapping[str, Any]:
+    """Over all utterances: widths of intervals, distances of own times from medians, shares of cuts that hold."""
     rows = [row for one in found for row in one.rows()]
     widths = [1000.0 * (row["high_s"] - row["low_s"]) for row in rows if row["low_s"] is not None]
     away = [1000.0 * abs(row["own_s"] - row["at_s"]) for row in rows if None not in (row["own_s"], row["at_s"])]

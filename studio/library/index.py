@@ -1,7 +1,7 @@
-"""The index of the library: made from its folder, and made again from it at any time.
+"""The search index of the library, which can be rebuilt from its folder at any time.
 
-A new index is made under another name and takes the place of the old one when it is complete. Whoever has the old one
-open notices that by its inode and opens the new one.
+A new index is built under another name and replaces the old one when it is complete. Other processes notice the
+replacement by the inode and reconnect.
 """
 
 import json
@@ -20,18 +20,20 @@ from sqlalchemy.orm import registry
 from sqlmodel import Field, Session, SQLModel, col, delete, exists, func, select
 
 from studio.core.errors import BadOption, Unavailable
-from studio.library.entries import Entry, Note
+from studio.library.entries import EntryNote, LibraryEntry
 
-SCHEMA = 2  # another number in the file: it is made anew (1 may be incomplete: a rebuild began by emptying it)
+SCHEMA = 2  # a file of another version is rebuilt (1 may be incomplete)
 BUSY_MS = 10_000
 
 
 class _Base(SQLModel, registry=registry()):
-    """Tables of the library alone: those of the listening tests live in another database."""
+    """Metadata separate from the tables of listening tests."""
 
 
-class Kept(_Base, table=True):
-    """An entry; ``folded`` is its text and title without case, for search."""
+class IndexedEntry(_Base, table=True):
+    """An entry; ``folded`` is its case-folded text and title, for search."""
+
+    __tablename__ = "kept"  # pyright: ignore[reportAssignmentType]
 
     sha256: str = Field(primary_key=True)
     kind: str
@@ -50,11 +52,11 @@ class Kept(_Base, table=True):
     added_at: float = Field(index=True)
 
 
-_ALIKE = Kept.model_fields.keys() & {one.name for one in fields(Entry)} - {"options"}
+_SHARED_FIELDS = IndexedEntry.model_fields.keys() & {one.name for one in fields(LibraryEntry)} - {"options"}
 
 
-class Tagged(_Base, table=True):
-    """A tag of an entry."""
+class EntryTag(_Base, table=True):
+    __tablename__ = "tagged"  # pyright: ignore[reportAssignmentType]
 
     sha256: str = Field(primary_key=True)
     tag: str = Field(primary_key=True, index=True)
@@ -62,13 +64,12 @@ class Tagged(_Base, table=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What is looked for; all of it must hold.
+    """Search conditions, all of which must hold.
 
     Attributes:
-        text: words, each of them somewhere in text or title, in any case.
+        text: words, each anywhere in text or title, case-insensitive.
         voice: ``name`` or ``name:speaker``.
-        tag: that it has.
-        since, until: days (UTC) on which it was kept, both inclusive.
+        since, until: days (UTC) on which it was added, inclusive.
     """
 
     text: str = ""
@@ -85,17 +86,17 @@ class Query:
 
 
 class Index:
-    """Entries in one SQLite file, which another program may replace at any time."""
+    """Entries in one SQLite file, which another process may replace at any time."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._engine = _connected(file)
+        self._engine = _connect(file)
         self._identity: tuple[int, int] | None = None
-        self._checking = threading.Lock()
+        self._identity_lock = threading.Lock()
 
     @classmethod
     def create(cls, file: Path) -> "Index":
-        """A new one, empty; ``file`` must not be there."""
+        """A new, empty index; ``file`` must not exist."""
         index = cls(file)
         with index._engine.begin() as connection:
             _Base.metadata.create_all(connection)
@@ -103,60 +104,64 @@ class Index:
         return index
 
     def is_usable(self) -> bool:
-        """Whether there is an undamaged database with the tables of this version. Raises Unavailable."""
+        """Whether the file is an undamaged database of this version. Raises Unavailable."""
         if not self.file.is_file():
             return False
         try:
             with self._engine.connect() as connection:
                 version = connection.execute(text("PRAGMA user_version")).scalar_one()
                 return version == SCHEMA and connection.execute(text("PRAGMA quick_check(1)")).scalar_one() == "ok"
-        except OperationalError as error:  # locked, or the disk failed: not damaged
+        except OperationalError as error:  # locked or a disk error, not damage
             raise _unavailable(error) from error
         except DatabaseError:
             return False
 
     def close(self) -> None:
-        """Let go of the file."""
         self._engine.dispose()
 
-    def put(self, entries: Iterable[Entry]) -> None:
-        """Add entries, or replace those of the same name."""
+    def put(self, entries: Iterable[LibraryEntry]) -> None:
+        """Add or replace entries."""
         with self._session() as session:
             for one in entries:
-                _forget(session, one.sha256)
+                _delete(session, one.sha256)
                 session.add(_row(one))
-                session.add_all(Tagged(sha256=one.sha256, tag=tag) for tag in one.note.tags)
+                session.add_all(EntryTag(sha256=one.sha256, tag=tag) for tag in one.note.tags)
 
     def remove(self, sha256: str) -> None:
-        """Forget an entry."""
         with self._session() as session:
-            _forget(session, sha256)
+            _delete(session, sha256)
 
-    def find(self, query: Query) -> tuple[list[Entry], int]:
-        """A page of what fits, the newest first, and how many fit in all."""
-        wanted = list(_conditions(query))
+    def find(self, query: Query) -> tuple[list[LibraryEntry], int]:
+        """A page of matching entries, the newest first, and the number of all matches."""
+        conditions = list(_conditions(query))
         with self._session() as session:
-            count = session.exec(select(func.count()).select_from(Kept).where(*wanted)).one()
-            newest = select(Kept).where(*wanted).order_by(col(Kept.added_at).desc(), col(Kept.sha256))
+            count = session.exec(select(func.count()).select_from(IndexedEntry).where(*conditions)).one()
+            newest = (
+                select(IndexedEntry)
+                .where(*conditions)
+                .order_by(col(IndexedEntry.added_at).desc(), col(IndexedEntry.sha256))
+            )
             rows = session.exec(newest.offset(query.offset).limit(query.limit)).all()
             return _entries(session, rows), count
 
-    def named(self, start: str, most: int = 2) -> list[Entry]:
-        """Entries whose name begins so; ``start`` is hexadecimal."""
+    def find_by_prefix(self, start: str, limit: int = 2) -> list[LibraryEntry]:
+        """Entries whose SHA-256 begins with ``start``, at most ``limit``."""
         with self._session() as session:
-            rows = session.exec(select(Kept).where(col(Kept.sha256).startswith(start)).limit(most)).all()
+            rows = session.exec(
+                select(IndexedEntry).where(col(IndexedEntry.sha256).startswith(start)).limit(limit)
+            ).all()
             return _entries(session, rows)
 
     def tags(self) -> list[tuple[str, int]]:
-        """Every tag and how many have it, by name."""
+        """Every tag with its number of entries, by name."""
         with self._session() as session:
-            counted = select(Tagged.tag, func.count()).group_by(Tagged.tag).order_by(Tagged.tag)
+            counted = select(EntryTag.tag, func.count()).group_by(EntryTag.tag).order_by(EntryTag.tag)
             return [(tag, count) for tag, count in session.exec(counted)]
 
     def voices(self) -> list[str]:
-        """Every voice as ``name:speaker``, and where it has several speakers as ``name`` too."""
+        """Every voice as ``name:speaker``, and also as ``name`` where it has several speakers."""
         with self._session() as session:
-            named = select(Kept.voice, Kept.speaker).where(Kept.voice != "").distinct()
+            named = select(IndexedEntry.voice, IndexedEntry.speaker).where(IndexedEntry.voice != "").distinct()
             found = sorted(tuple(row) for row in session.exec(named))
         of = Counter(voice for voice, _ in found)
         several = [voice for voice, count in of.items() if count > 1]
@@ -164,15 +169,15 @@ class Index:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        self._follow()
+        self._reconnect()
         try:
             with Session(self._engine) as session, session.begin():
                 yield session
         except DatabaseError as error:
             raise _unavailable(error) from error
 
-    def _follow(self) -> None:
-        """Leave the connections to a file that was replaced. Raises Unavailable where there is none."""
+    def _reconnect(self) -> None:
+        """Drop connections to a replaced file. Raises Unavailable where the file is missing."""
         try:
             status = self.file.stat()
         except OSError as error:
@@ -180,7 +185,7 @@ class Index:
                 f"the index of the library cannot be opened: {error.strerror}", "run `studio library rebuild`"
             ) from error
         identity = (status.st_dev, status.st_ino)
-        with self._checking:
+        with self._identity_lock:
             if self._identity != identity:
                 self._engine.dispose()
                 self._identity = identity
@@ -191,44 +196,44 @@ def _unavailable(error: DatabaseError) -> Unavailable:
     return Unavailable(f"the index of the library cannot be used: {error.orig or error}", do)
 
 
-def _connected(file: Path) -> Engine:
+def _connect(file: Path) -> Engine:
     engine = create_engine(f"sqlite:///{file}")
 
     @event.listens_for(engine, "connect")
-    def waits(connection: Any, _: Any) -> None:
+    def set_timeout(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     return engine
 
 
-def _forget(session: Session, sha256: str) -> None:
-    session.exec(delete(Tagged).where(col(Tagged.sha256) == sha256))
-    session.exec(delete(Kept).where(col(Kept.sha256) == sha256))
+def _delete(session: Session, sha256: str) -> None:
+    session.exec(delete(EntryTag).where(col(EntryTag.sha256) == sha256))
+    session.exec(delete(IndexedEntry).where(col(IndexedEntry.sha256) == sha256))
 
 
 def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
     for word in query.text.casefold().split():
-        yield col(Kept.folded).contains(word, autoescape=True)
+        yield col(IndexedEntry.folded).contains(word, autoescape=True)
     voice, _, speaker = query.voice.partition(":")
     if voice:
-        yield col(Kept.voice) == voice
+        yield col(IndexedEntry.voice) == voice
     if speaker:
-        yield col(Kept.speaker) == speaker
+        yield col(IndexedEntry.speaker) == speaker
     if query.tag:
-        yield exists().where(col(Tagged.sha256) == col(Kept.sha256), col(Tagged.tag) == query.tag)
+        yield exists().where(col(EntryTag.sha256) == col(IndexedEntry.sha256), col(EntryTag.tag) == query.tag)
     if query.since:
-        yield col(Kept.added_at) >= _midnight(query.since)
+        yield col(IndexedEntry.added_at) >= _midnight(query.since)
     if query.until:
-        yield col(Kept.added_at) < _midnight(query.until) + 86_400.0
+        yield col(IndexedEntry.added_at) < _midnight(query.until) + 86_400.0
 
 
 def _midnight(day: date) -> float:
     return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
 
 
-def _row(one: Entry) -> Kept:
-    return Kept(
-        **{name: getattr(one, name) for name in _ALIKE},
+def _row(one: LibraryEntry) -> IndexedEntry:
+    return IndexedEntry(
+        **{name: getattr(one, name) for name in _SHARED_FIELDS},
         title=one.note.title,
         folded=f"{one.note.title}\n{one.text}".casefold(),
         options=json.dumps(dict(one.options)),
@@ -236,16 +241,18 @@ def _row(one: Entry) -> Kept:
     )
 
 
-def _entries(session: Session, rows: Sequence[Kept]) -> list[Entry]:
+def _entries(session: Session, rows: Sequence[IndexedEntry]) -> list[LibraryEntry]:
     names = [row.sha256 for row in rows]
     tags: dict[str, list[str]] = {name: [] for name in names}
-    for one in session.exec(select(Tagged).where(col(Tagged.sha256).in_(names)).order_by(Tagged.tag)):
+    for one in session.exec(select(EntryTag).where(col(EntryTag.sha256).in_(names)).order_by(EntryTag.tag)):
         tags[one.sha256].append(one.tag)
     return [
-        Entry(
-            **{name: getattr(row, name) for name in _ALIKE},
+        LibraryEntry(
+            **{name: getattr(row, name) for name in _SHARED_FIELDS},
             options=json.loads(row.options),
-            note=Note(row.title, row.text if row.kind == "recording" else "", tuple(tags[row.sha256]), row.added_at),
+            note=EntryNote(
+                row.title, row.text if row.kind == "recording" else "", tuple(tags[row.sha256]), row.added_at
+            ),
         )
         for row in rows
     ]

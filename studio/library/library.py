@@ -1,8 +1,7 @@
-"""The library of kept utterances: a folder that explains itself, and an index of it for search.
+"""The library of stored utterances: plain files, and a search index that is built from them.
 
-``sounds/ab/<sha256>.trace`` (or ``.wav``) is what was kept, under the SHA-256 of its bytes; ``notes/ab/<sha256>.json``
-is what people said of it, and ``annotations/ab/<sha256>/`` what annotators marked in it (``annotations.py``). All are
-files that can be copied; everything else is made from them.
+``sounds/ab/<sha256>.trace`` (or ``.wav``) is an utterance, named by the SHA-256 of its bytes;
+``notes/ab/<sha256>.json`` is its note, and ``annotations/ab/<sha256>/`` its annotations (``annotations.py``).
 """
 
 import hashlib
@@ -17,22 +16,22 @@ from pathlib import Path
 
 from sqlalchemy.exc import DatabaseError
 
-from studio.annotation.edits import Document, Edit
+from studio.annotation.edits import AnnotationDocument, AnnotationEdit
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
 from studio.core.files import read_bounded
 from studio.core.folders import data_folder
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
-from studio.inspection.opening import Limits, open_bytes
-from studio.library.annotations import Annotations, Sound
+from studio.inspection.opening import UnpackLimits, open_bytes
+from studio.library.annotations import AnnotatedSound, Annotations
 from studio.library.assignments import Assignments
-from studio.library.entries import Entry, Note, entry_of, note_of, now
+from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
 from studio.library.index import Index, Query
 
 try:
     import fcntl
-except ImportError:  # Windows: only the threads of one program wait for each other
+except ImportError:  # Windows: locks work within one process only
     fcntl = None
 
 MAX_FILE_BYTES = sum(MAX_BYTES.values())
@@ -43,23 +42,23 @@ _BATCH = 100
 log = logging.getLogger("studio.library")
 
 Progress = Callable[[int, int], None]
-_Stamp = tuple[int, int, int]  # inode, size, time of the last change
+_Stamp = tuple[int, int, int]  # inode, size, modification time
 
 
 @dataclass(frozen=True)
 class _Indexed:
-    """What a rebuild read: the stamps of a sound and its note, and why the utterance is not in the index."""
+    """A file read by a rebuild: stamps of the sound and its note, and why the utterance is not in the index."""
 
     stamps: tuple[_Stamp | None, _Stamp | None]
     problem: str
 
 
 class Library:
-    """Utterances that somebody chose to keep; several threads and programs may use one at once.
+    """Stored utterances; safe for several threads and processes.
 
     Args:
-        root: made for its owner alone, since traces hold what people typed. Where the index is missing, damaged, or
-            of another version, it is made from the folder, which takes a while.
+        root: created with access for its owner alone, since traces hold what people typed. An index that is missing,
+            damaged or of another version is rebuilt, which takes a while.
 
     Raises:
         BadFile: the folder cannot be used.
@@ -68,7 +67,7 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = data_folder(root)
         self._lock = threading.Lock()
-        self.annotations = Annotations(self.root, self._is_kept)
+        self.annotations = Annotations(self.root, self._has_utterance)
         self.assignments = Assignments(self.root)
         self._index = Index(self.root / "index.sqlite")
         try:
@@ -84,72 +83,71 @@ class Library:
             ) from error
 
     def close(self) -> None:
-        """Let go of the index."""
         self._index.close()
 
-    def keep(
+    def add(
         self,
         data: bytes,
         text: str = "",
         title: str = "",
         tags: Iterable[str] = (),
-        limits: Limits | None = None,
-    ) -> Entry:
-        """Keep a trace, or a WAV with its text. What is there already only gets the title and the tags.
+        limits: UnpackLimits | None = None,
+    ) -> LibraryEntry:
+        """Store a trace, or a WAV with its text; for an existing entry, only set the title and add the tags.
 
         Args:
-            limits: what it may unpack to; a trace file's own where None.
+            limits: None for those of trace files.
 
         Raises:
-            BadFile: it is neither, or damaged, or unpacks to more.
+            BadFile: it is neither, damaged, or exceeds the limits.
             NotStored: the disk refused it.
-            BadText, BadOption: the text is too long; a title or a tag cannot be one.
+            BadText, BadOption: the text is too long; a title or a tag is invalid.
         """
         sha256 = hashlib.sha256(data).hexdigest()
         is_wav = data.startswith(b"RIFF")
         if text and not is_wav:
             raise BadOption("a trace takes no text", "it holds its own")
-        with self._alone():
-            known = self._index.named(sha256)
+        with self._locked():
+            known = self._index.find_by_prefix(sha256)
             if known:
                 before = known[0].note
-                note = before.changed(title or None, add=tags)
+                note = before.with_changes(title or None, add=tags)
                 note = replace(note, text=text or note.text)
             else:
-                note = Note(title, text if is_wav else "", added_at=now()).changed(add=tags)
-            entry = entry_of(sha256, open_bytes(data, note.text, limits), len(data), note)
-            if not known or not self._is_kept(sha256):  # a removal that failed halfway leaves it in the index
+                note = EntryNote(title, text if is_wav else "", added_at=now_s()).with_changes(add=tags)
+            entry = make_entry(sha256, open_bytes(data, note.text, limits), len(data), note)
+            if not known or not self._has_utterance(sha256):  # after a removal that failed half way
                 _write(self._sound(sha256, "wav" if is_wav else "trace"), data, "the utterance")
-            return self._noted(entry)
+            return self._write_note(entry)
 
-    def find(self, query: Query) -> tuple[list[Entry], int]:
-        """A page of what fits, the newest first, and how many fit in all."""
+    def find(self, query: Query) -> tuple[list[LibraryEntry], int]:
+        """A page of matching entries, the newest first, and the number of all matches."""
         return self._index.find(query)
 
     def tags(self) -> list[tuple[str, int]]:
-        """Every tag and how many have it."""
+        """Every tag with its number of entries."""
         return self._index.tags()
 
     def voices(self) -> list[str]:
-        """Every voice that is heard, ``name`` or ``name:speaker``, as ``Query`` takes them."""
+        """Every voice, as in ``Query.voice``."""
         return self._index.voices()
 
-    def entry(self, name: str) -> Entry:
-        """The one entry whose SHA-256 begins so. Raises BadOption."""
+    def entry(self, name: str) -> LibraryEntry:
+        """The entry whose SHA-256 begins with ``name``. Raises BadOption."""
         if not _NAME.fullmatch(name):
-            raise BadOption(f"{name[:80]!r} is no name of an utterance", "give 6 to 64 of its hexadecimal digits")
-        found = self._index.named(name)
+            raise BadOption(f"{name[:80]!r} is not the name of an utterance", "give 6 to 64 of its hexadecimal digits")
+        found = self._index.find_by_prefix(name)
         if len(found) != 1:
             what = "no utterance" if not found else "more than one utterance"
             raise BadOption(f"{what} begins with {name}", "studio library find lists them")
         return found[0]
 
-    def path(self, entry: Entry) -> Path:
-        """Where an entry's file lies."""
+    def path(self, entry: LibraryEntry) -> Path:
+        """Path of an entry's file."""
         return self._sound(entry.sha256, "wav" if entry.kind == "recording" else "trace")
 
-    def read(self, entry: Entry) -> bytes:
-        """An entry's file. Raises BadFile where it is missing or damaged, Unavailable where the disk fails."""
+    def read(self, entry: LibraryEntry) -> bytes:
+        """The bytes of an entry's file. Raises BadFile where it is missing or damaged, Unavailable on I/O errors."""
         path = self.path(entry)
         try:
             data = read_bounded(path, MAX_FILE_BYTES)
@@ -159,62 +157,63 @@ class Library:
             log.error("%s cannot be read: %s", path, error.strerror)
             raise Unavailable(f"the utterance cannot be read: {error.strerror}", "try again") from error
         if hashlib.sha256(data).hexdigest() != entry.sha256:
-            raise BadFile(f"{path} is not what was kept", "take it from a copy; its name is its SHA-256")
+            raise BadFile(f"{path} is damaged", "restore it from a copy; its name is its SHA-256")
         return data
 
-    def open(self, entry: Entry) -> Trace:
+    def open(self, entry: LibraryEntry) -> Trace:
         """An entry as a trace. Raises BadFile."""
         return open_bytes(self.read(entry), entry.note.text)
 
-    def note(
+    def update_note(
         self,
-        entry: Entry,
+        entry: LibraryEntry,
         title: str | None = None,
         add: Iterable[str] = (),
         drop: Iterable[str] = (),
         tags: Iterable[str] | None = None,
-    ) -> Entry:
-        """Another title, more tags, fewer; ``tags`` instead of all that are there. Raises BadOption."""
-        with self._alone():
-            entry = self.entry(entry.sha256)  # somebody else may have changed it, or removed it
+    ) -> LibraryEntry:
+        """Set the title, add and drop tags; ``tags`` replaces all tags. Raises BadOption."""
+        with self._locked():
+            entry = self.entry(entry.sha256)  # it may have been changed or removed
             note = entry.note if tags is None else replace(entry.note, tags=tuple(tags))
-            return self._noted(replace(entry, note=note.changed(title, add, drop)))
+            return self._write_note(replace(entry, note=note.with_changes(title, add, drop)))
 
-    def annotate(self, entry: Entry, annotator: str, edit: Edit) -> Document:
-        """Do an edit of an annotator's, and answer what they have said now, once it is on disk.
+    def annotate(self, entry: LibraryEntry, annotator: str, edit: AnnotationEdit) -> AnnotationDocument:
+        """Apply an annotator's edit durably and return the document.
 
         Raises:
-            BadOption, ChangedMeanwhile: it cannot be done, and nothing was; NotStored: the disk refused it.
-            BadFile: the utterance or the journal is gone or damaged.
+            BadOption, AnnotationConflict: the edit is invalid or outdated.
+            NotStored: the disk refused it.
+            BadFile: the utterance or the journal is missing or damaged.
         """
-        return self.annotations.edit(self._annotated(entry, annotator), annotator, edit)
+        return self.annotations.edit(self._annotated_sound(entry, annotator), annotator, edit)
 
-    def document(self, entry: Entry, annotator: str) -> Document:
-        """What an annotator has said of an utterance; an empty document where that is nothing. Raises BadFile."""
+    def document(self, entry: LibraryEntry, annotator: str) -> AnnotationDocument:
+        """An annotator's document on an utterance; empty where there is none. Raises BadFile."""
         found = self.annotations.by(entry.sha256, annotator)
         if found is None:
-            sound = self._annotated(entry, annotator)
-            found = Document(annotator, sound.rate_hz, sound.samples)
+            sound = self._annotated_sound(entry, annotator)
+            found = AnnotationDocument(annotator, sound.rate_hz, sound.samples)
         return found
 
-    def remove(self, entry: Entry) -> None:
-        """Delete an entry's file, its note, and what annotators said of it."""
-        with self._alone():
+    def remove(self, entry: LibraryEntry) -> None:
+        """Delete an entry's file, note and annotations."""
+        with self._locked():
             try:
                 for path in (self.path(entry), self._note(entry.sha256)):
                     durable.remove(path)
             except OSError as error:
                 raise NotStored(f"the utterance cannot be removed: {error.strerror}", "try again") from error
             self.annotations.remove(entry.sha256)
-            self._index.remove(entry.sha256)  # last: until then it is listed, and may be removed again
+            self._index.remove(entry.sha256)  # last, so that a failed removal can be repeated
 
     def rebuild(self, progress: Progress = lambda done, of: None) -> tuple[int, list[str]]:
-        """Make the index from the folder: how many entries there are, and messages on what could not be read.
+        """Rebuild the index; returns the number of entries, and messages about unreadable files.
 
-        The old index serves until the new one is complete; others may keep and change entries meanwhile.
+        The old index is used until the new one is complete; entries may be added and changed meanwhile.
 
         Args:
-            progress: called with how many files were read, and of how many.
+            progress: called with the number of files read, and of all files.
 
         Raises:
             NotStored: the disk refused it; the old index stays.
@@ -225,8 +224,8 @@ class Library:
             index = Index.create(part)
             try:
                 read = self._index_files(index, {}, progress)
-                with self._alone():
-                    read = self._index_files(index, read)  # what changed while the others were read
+                with self._locked():
+                    read = self._index_files(index, read)  # changes since the first pass
                     index.close()
                     self._remove_journal()
                     durable.publish(part, self._index.file)
@@ -242,14 +241,14 @@ class Library:
         return len(read) - len(problems), [*problems, *self.annotations.problems()]
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One change at a time: a note is read, changed and written, and an index takes the place of another."""
+    def _locked(self) -> Iterator[None]:
+        """Lock the library for a change, across threads and processes."""
         with self._lock:
             try:
                 file = (self.root / "lock").open("ab")
             except OSError as error:
                 raise NotStored(
-                    f"the library cannot be changed: {error.strerror}", "see who may write into its folder"
+                    f"the library cannot be changed: {error.strerror}", "check the permissions of its folder"
                 ) from error
             with file:
                 if fcntl is not None:
@@ -259,10 +258,10 @@ class Library:
     def _index_files(
         self, index: Index, before: dict[Path, _Indexed], progress: Progress = lambda done, of: None
     ) -> dict[Path, _Indexed]:
-        """Put every sound that is new or changed since ``before`` into an index, and take out those that are gone."""
+        """Index every sound that is new or changed since ``before``, and remove deleted ones."""
         files = sorted(path for path in self.root.glob("sounds/*/*") if _FILE.fullmatch(path.name))
         found: dict[Path, _Indexed] = {}
-        batch: list[Entry] = []
+        batch: list[LibraryEntry] = []
         for done, path in enumerate(files, 1):
             stamps = (_stamp(path), _stamp(self._note(path.stem)))
             if path in before and before[path].stamps == stamps:
@@ -283,55 +282,55 @@ class Library:
         return found
 
     def _remove_journal(self) -> None:
-        """Remove what a crash left beside the old index: SQLite would play it back into the new one."""
+        """Remove a rollback journal of the old index, which SQLite would apply to the new one."""
         with suppress(Unavailable):
-            self._index.is_usable()  # reading plays it back into the old one
+            self._index.is_usable()  # reading applies it to the old index
         durable.remove(self._index.file.with_name(f"{self._index.file.name}-journal"))
 
-    def _read_file(self, path: Path) -> tuple[Entry | None, str]:
-        """The entry of a sound; None and a message where it is damaged. One file stops no other.
+    def _read_file(self, path: Path) -> tuple[LibraryEntry | None, str]:
+        """The entry of a sound, or None and a message where it is damaged.
 
-        Where the disk fails, the entry is what the old index has: the file may be readable again later.
+        On I/O errors the entry of the old index is used, since the file may be readable later.
         """
         try:
             data = read_bounded(path, MAX_FILE_BYTES)
             if hashlib.sha256(data).hexdigest() != path.stem:
-                raise BadFile("it is not what was kept", "take it from a copy")
+                raise BadFile("its content does not match its name", "restore it from a copy")
             note = self._read_note(path.stem, path)
-            return entry_of(path.stem, open_bytes(data, note.text), len(data), note), ""
+            return make_entry(path.stem, open_bytes(data, note.text), len(data), note), ""
         except OSError as error:
-            known: list[Entry] = []
+            known: list[LibraryEntry] = []
             with suppress(Unavailable):
-                known = self._index.named(path.stem) if self._index.is_usable() else []
+                known = self._index.find_by_prefix(path.stem) if self._index.is_usable() else []
             return (known[0] if known else None), f"{path}: {error}"
         except (StudioError, ValueError, ArithmeticError, RecursionError) as error:
             return None, f"{path}: {error}"
 
-    def _read_note(self, sha256: str, sound: Path) -> Note:
+    def _read_note(self, sha256: str, sound: Path) -> EntryNote:
         file = self._note(sha256)
-        if not file.exists():  # only the sound was copied here, or a crash came between the two
-            return Note(added_at=round(sound.stat().st_mtime, 3))
+        if not file.exists():  # the sound alone was copied, or a crash came before the note
+            return EntryNote(added_at=round(sound.stat().st_mtime, 3))
         try:
-            return note_of(json.loads(read_bounded(file, MAX_NOTE_BYTES)))
+            return parse_note(json.loads(read_bounded(file, MAX_NOTE_BYTES)))
         except (ValueError, RecursionError) as error:
             raise BadFile(f"the note {file} is damaged: {error}", "remove it") from error
 
-    def _noted(self, entry: Entry) -> Entry:
-        """Write the note, then the index: a crash between the two leaves what a rebuild finds."""
+    def _write_note(self, entry: LibraryEntry) -> LibraryEntry:
+        """Write the note, then the index, which a rebuild can restore."""
         note = json.dumps(entry.note.to_dict(), ensure_ascii=False, indent=1).encode()
         _write(self._note(entry.sha256), note, "the note")
         self._index.put([entry])
         return entry
 
-    def _annotated(self, entry: Entry, annotator: str) -> Sound:
-        """What an edit is of; only an annotator's first one opens the sound."""
+    def _annotated_sound(self, entry: LibraryEntry, annotator: str) -> AnnotatedSound:
+        """The sound that an edit belongs to; only an annotator's first edit opens the file."""
         known = self.annotations.by(entry.sha256, annotator)
         if known is not None:
-            return Sound(entry.sha256, known.rate_hz, known.samples)
+            return AnnotatedSound(entry.sha256, known.rate_hz, known.samples)
         trace = self.open(entry)
-        return Sound(entry.sha256, trace.rate_hz, len(trace.pcm))
+        return AnnotatedSound(entry.sha256, trace.rate_hz, len(trace.pcm))
 
-    def _is_kept(self, sha256: str) -> bool:
+    def _has_utterance(self, sha256: str) -> bool:
         return any(self._sound(sha256, ending).exists() for ending in ("trace", "wav"))
 
     def _sound(self, sha256: str, ending: str) -> Path:

@@ -1,4 +1,4 @@
-"""Do people agree in what they say of the same units: Krippendorff's alpha of many, Cohen's kappa of two."""
+"""Inter-rater agreement: Krippendorff's alpha and Cohen's kappa."""
 
 # pandas comes without types.
 # pyright: reportMissingTypeStubs=false
@@ -17,12 +17,12 @@ Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
 def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal") -> float | None:
     """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
 
-    1 is agreement, 0 is chance. None where nothing was scored twice, or all scores are the same: then it is undefined.
+    1 is agreement, 0 is chance. None if undefined: nothing was scored twice, or all scores are equal.
 
     Raises:
-        BadOption: a scale that is not nominal, ordinal, interval or ratio.
+        BadOption: unknown scale.
     """
-    # Here, since evalica brings pandas along and that takes a second to load.
+    # Imported here: evalica loads pandas, which takes a second.
     import evalica
     import pandas as pd
 
@@ -38,15 +38,15 @@ def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal"
 def cohen_kappa(
     one: Sequence[int] | npt.NDArray[np.int64], other: Sequence[int] | npt.NDArray[np.int64]
 ) -> float | None:
-    """Cohen's kappa of the categories that two gave to the same units: (p_o - p_e) / (1 - p_e) (Cohen 1960, eq. 1).
+    """Cohen's kappa of two raters' categories: (p_o - p_e) / (1 - p_e) (Cohen 1960, eq. 1).
 
-    p_o is the share of units with the same category, p_e what their own shares would give by chance. None where there
-    are no units, or both gave one and the same category to all of them: then it is undefined.
+    p_o is the share of units with the same category, p_e its expectation by chance. None if undefined: there are no
+    units, or both raters gave one category to all.
 
     Args:
-        one, other: a number for each unit's category, in the same order.
+        one, other: category number of each unit, in the same order.
     """
-    assert len(one) == len(other), "both say something of every unit"
+    assert len(one) == len(other), "both must rate every unit"
     if not len(one):
         return None
     _, codes = np.unique(np.concatenate([one, other]), return_inverse=True)

@@ -1,4 +1,4 @@
-"""Bootstrap intervals (percentiles): how far a figure would move with other sentences of the same kind."""
+"""Bootstrap percentile intervals over sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ REPEATS = 10_000
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A value and the interval that holds it at ``level``; the bounds are no numbers where one draw was all."""
+class BootstrapInterval:
+    """A value and its confidence interval; the bounds are NaN if there was only one observation."""
 
     value: float
     low: float
@@ -19,21 +19,23 @@ class Interval:
 
 
 def draw_counts(count: int, repeats: int = REPEATS, seed: int = 0) -> np.ndarray:
-    """How often each of ``count`` sentences is drawn in each repeat: float [repeats, count]."""
+    """How often each sentence is drawn in each repeat: float [repeats, count]."""
     assert count > 0, "there must be sentences"
     return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
 
 
-def percentile_interval(value: float, drawn: np.ndarray, level: float = 0.95) -> Interval:
-    """The interval that holds ``level`` of what was drawn, about a value."""
+def percentile_interval(value: float, drawn: np.ndarray, level: float = 0.95) -> BootstrapInterval:
+    """The percentile interval of bootstrap draws."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(value), float(low), float(high), level)
+    return BootstrapInterval(float(value), float(low), float(high), level)
 
 
-def bootstrap_mean(each: Sequence[float], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95) -> Interval:
-    """The mean of one figure a sentence."""
+def bootstrap_mean(
+    each: Sequence[float], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
+) -> BootstrapInterval:
+    """Mean of one value per sentence."""
     if len(each) < 2:
-        return _alone(float(np.mean(each)), level)
+        return _without_bounds(float(np.mean(each)), level)
     return percentile_interval(float(np.mean(each)), _means(each, repeats, seed), level)
 
 
@@ -45,12 +47,12 @@ def bootstrap_mean_difference(
     repeats: int = REPEATS,
     seed: int = 0,
     level: float = 0.95,
-) -> Interval:
-    """The mean of ``one`` less that of ``other``: over the same sentences where paired, else each drawn by itself."""
+) -> BootstrapInterval:
+    """Mean of ``one`` minus mean of ``other``; paired draws use the same sentences for both."""
     assert not paired or len(one) == len(other), "a paired interval needs the same sentences"
     value = float(np.mean(one)) - float(np.mean(other))
     if min(len(one), len(other)) < 2:
-        return _alone(value, level)
+        return _without_bounds(value, level)
     if paired:
         drawn = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), repeats, seed)
     else:
@@ -62,5 +64,5 @@ def _means(each: Sequence[float] | np.ndarray, repeats: int, seed: int) -> np.nd
     return draw_counts(len(each), repeats, seed) @ np.asarray(each, np.float64) / len(each)
 
 
-def _alone(value: float, level: float) -> Interval:
-    return Interval(value, float("nan"), float("nan"), level)
+def _without_bounds(value: float, level: float) -> BootstrapInterval:
+    return BootstrapInterval(value, float("nan"), float("nan"), level)

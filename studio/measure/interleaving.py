@@ -1,4 +1,4 @@
-"""How far text and speech lie apart when they are interleaved n:m: the measures of paper 003 (section 6.2)."""
+"""Distance of text and speech in n:m interleaving: the measures of paper 003 (section 6.2)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ MOST_WORDS = 72  # words of a training sample in the paper
 
 @dataclass(frozen=True)
 class AlignedText:
-    """A spoken text whose words' places in the speech are known.
+    """A text with its alignment to speech.
 
     Attributes:
-        text_tokens: how many tokens each word has.
-        word_ends: the speech token before which each word ends; the first begins at 0.
+        text_tokens: number of tokens of each word.
+        word_ends: the speech token before which each word ends.
         speech_tokens: of the whole sample, at least ``word_ends[-1]``.
     """
 
@@ -25,11 +25,11 @@ class AlignedText:
 
 @dataclass(frozen=True)
 class WordMeasures:
-    """The measures of one sample's words, float64 [words] each; NaN for a word without a speech token.
+    """Measures of a sample's words, float64 [words] each; NaN for a word without a speech token.
 
     Attributes:
-        distance: D, the mean of d(x, y) over all pairs of the word's text and speech tokens: the index of y minus the
-            index of x in the interleaved sequence, so negative where speech precedes its text.
+        distance: D, the mean of d(x, y) over all pairs of the word's text tokens x and speech tokens y: index of y
+            minus index of x in the interleaved sequence, negative where speech precedes its text.
         future_words: A, the mean number of later words whose last token precedes a speech token of this one.
         precedes: F, the share of pairs in which speech precedes its text (d < 0).
     """
@@ -41,12 +41,12 @@ class WordMeasures:
 
 @dataclass(frozen=True)
 class PositionStatistics:
-    """The four measures by the position of a word in its sample, float64 [positions]; NaN where no sample is so long.
+    """The measures by word position, float64 [positions]; NaN beyond the longest sample.
 
     Attributes:
         mean_distance, std_distance: mu and sigma of D.
         future_words, precedes: the means of A and F.
-        samples: how many samples have a word there.
+        samples: number of samples with a word there.
     """
 
     mean_distance: np.ndarray
@@ -72,25 +72,25 @@ def word_measures(text: AlignedText, n: int, m: int, closing_tokens: int = 1) ->
     """D, A and F of every word of a sample.
 
     Args:
-        closing_tokens: text tokens after the words: the text's end is one (section 4.3).
+        closing_tokens: text tokens after the words, such as the end token (section 4.3).
     """
     count = len(text.text_tokens)
     ends = np.cumsum(text.text_tokens)
     tokens = int(ends[-1]) + closing_tokens
     x = text_positions(tokens, text.speech_tokens, n, m)
     y = speech_positions(tokens, text.speech_tokens, n, m)
-    complete = x[ends - 1]  # where each word's last token stands
+    complete = x[ends - 1]  # index of each word's last token
     measures = np.full((3, count), np.nan)
     for word in range(count):
-        mine = x[ends[word] - text.text_tokens[word] : ends[word]]
-        said = y[text.word_ends[word - 1] if word else 0 : text.word_ends[word]]
-        if not (len(mine) and len(said)):
+        word_text = x[ends[word] - text.text_tokens[word] : ends[word]]
+        word_speech = y[text.word_ends[word - 1] if word else 0 : text.word_ends[word]]
+        if not (len(word_text) and len(word_speech)):
             continue
-        seen = np.searchsorted(complete, said)  # words that stand whole before each of them
+        seen = np.searchsorted(complete, word_speech)  # complete words before each
         measures[:, word] = (
-            said.mean() - mine.mean(),
+            word_speech.mean() - word_text.mean(),
             np.maximum(0, seen - (word + 1)).mean(),
-            (said[:, None] < mine).mean(),
+            (word_speech[:, None] < word_text).mean(),
         )
     return WordMeasures(*measures)
 
@@ -98,13 +98,13 @@ def word_measures(text: AlignedText, n: int, m: int, closing_tokens: int = 1) ->
 def position_statistics(
     texts: Iterable[AlignedText], n: int, m: int, positions: int = MOST_WORDS, closing_tokens: int = 1
 ) -> PositionStatistics:
-    """The four measures for each word position over a training set (figure 4)."""
+    """The measures by word position over a training set (figure 4)."""
     rows: list[np.ndarray] = []
     for text in texts:
         one = word_measures(text, n, m, closing_tokens)
         row = np.full((3, positions), np.nan)
-        found = np.stack((one.distance, one.future_words, one.precedes))[:, :positions]
-        row[:, : found.shape[1]] = found
+        values = np.stack((one.distance, one.future_words, one.precedes))[:, :positions]
+        row[:, : values.shape[1]] = values
         rows.append(row)
     table = np.stack(rows) if rows else np.full((0, 3, positions), np.nan)
     samples = (~np.isnan(table[:, 0])).sum(0)

@@ -1,4 +1,4 @@
-"""The latency ladder of DESIGN section 10, read from a trace; every figure by the same names everywhere."""
+"""The latency ladder (t0a, t0, t1, ...) of a trace."""
 
 import bisect
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.traces.in_force import Revisions
+from studio.core.traces.revisions import LaterRevisions
 from studio.core.traces.trace import Trace
 from studio.measure.signal.loudness import active_level_db, first_audible_sample
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Times of one utterance in ms since ``ready``; None where the trace does not hold that step.
+class LatencyLadder:
+    """Times of an utterance in ms since ``ready``; None if the trace lacks the step.
 
-    t3 (first byte sent), t4 (received) and t6 (out of the player) are measured by who sends and who plays.
+    t3 (first byte sent), t4 (received) and t6 (out of the player) are measured by sender and player.
     """
 
     t0a_ms: float | None
@@ -36,19 +36,19 @@ class Ladder:
         return self.compute_ms / self.audio_ms if self.audio_ms else float("nan")
 
     def since(self, step: str, start: str) -> float | None:
-        """One step's time after another's, such as ``since("t2", "t0")``."""
+        """Time from one step to another: ``since("t2", "t0")``."""
         end_ms, start_ms = getattr(self, f"{step}_ms"), getattr(self, f"{start}_ms")
         return None if end_ms is None or start_ms is None else end_ms - start_ms
 
 
-def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
+def ladder(trace: Trace, speech_db: float | None = None) -> LatencyLadder:
     """The ladder of an utterance.
 
-    The first window is complete with the last word that the first segment was fed. A segment is reported when its
-    first frame is made and not yet sound: that is t1 (a frame is reported a turn later, when its p_eos is known).
+    The first window is complete with the last word fed to the first segment. A segment is reported with its first
+    frame, before it is sound: that is t1 (frames are reported a step later, when their p_eos is known).
 
     Args:
-        speech_db: the voice's active speech level; this utterance's own when None.
+        speech_db: the voice's active speech level; None for this utterance's own.
     """
     arrived = arrivals(trace.events)
     first = next((one for one in trace.events if isinstance(one, ev.Segment)), None)
@@ -57,14 +57,16 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     stalls = [one for one in trace.waits() if one.reason in ev.STALL_REASONS]
     level_db = active_level_db(trace.pcm, trace.rate_hz) if speech_db is None else speech_db
     audible = first_audible_sample(trace.pcm, trace.rate_hz, level_db) if np.isfinite(level_db) else None
-    heard = [one.t_ms for one in chunks if audible is not None and one.sample <= audible < one.sample + len(one.pcm)]
+    audible_ms = [
+        one.t_ms for one in chunks if audible is not None and one.sample <= audible < one.sample + len(one.pcm)
+    ]
     times_ms = [one.t_ms for one in chunks]
-    return Ladder(
+    return LatencyLadder(
         t0a_ms=arrived.get(0),
         t0_ms=max((arrived[i] for i in first.seen if i in arrived), default=None) if first else None,
         t1_ms=first.t_ms if first else None,
         t2_ms=times_ms[0] if times_ms else None,
-        t5_ms=heard[0] if heard else None,
+        t5_ms=audible_ms[0] if audible_ms else None,
         compute_ms=ended.compute_ms if ended else 0.0,
         audio_ms=1000.0 * len(trace.pcm) / trace.rate_hz,
         stalls=len(stalls),
@@ -74,23 +76,22 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
 
 
 def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
-    """When each committed word came in, in ms since ``ready``: with the text that holds the character after it, or else
-    with the flush that took it.
+    """Arrival of each committed word in ms since ``ready``: of the text with the character after it, else of the flush.
 
-    An engine reads its inbox later than text arrives, so the moment of commitment would flatter it.
+    The time of commitment would flatter an engine, since it reads its inbox later than text arrives.
     """
     flushes_ms = sorted(one.t_ms for one in events if isinstance(one, ev.Flushed))
-    ends: list[int] = []  # of the text as sent after each arrival, and when: a revision takes back what lay behind it
+    ends: list[int] = []  # end of the text after each arrival; a revision removes what was behind it
     times_ms: list[float] = []
     arrived: dict[int, float] = {}
-    later = Revisions(events)
+    later = LaterRevisions(events)
     for k, event in enumerate(events):
-        if isinstance(event, ev.Text):
+        if isinstance(event, ev.TextReceived):
             cut_ms: float | None = None
             while ends and ends[-1] > event.char_start:
                 ends.pop()
                 cut_ms = times_ms.pop()
-            if cut_ms is not None:  # what came in one piece with it and stays
+            if cut_ms is not None:  # the rest of the same piece stays
                 ends.append(event.char_start)
                 times_ms.append(cut_ms)
             ends.append(event.char_start + len(event.text))
@@ -111,20 +112,17 @@ def _arrival(word: ev.Committed, ends: Sequence[int], times_ms: Sequence[float],
 
 
 def percentiles(values: Sequence[float | None], points: Sequence[int] = (50, 95)) -> dict[str, float]:
-    """``{"p50": ..., "p95": ..., "iqr": ..., "n": ...}`` of the values that are there.
-
-    ``iqr`` is the range between the quartiles, which says how steady they are.
-    """
-    there = [value for value in values if value is not None]
-    out = {f"p{point}": float(np.percentile(there, point)) if there else float("nan") for point in points}
-    low, high = np.percentile(there, (25, 75)) if there else (np.nan, np.nan)
-    return out | {"iqr": float(high - low), "n": len(there)}
+    """``{"p50": ..., "p95": ..., "iqr": ..., "n": ...}`` of the values that are not None; NaN if there are none."""
+    known = [value for value in values if value is not None]
+    out = {f"p{point}": float(np.percentile(known, point)) if known else float("nan") for point in points}
+    low, high = np.percentile(known, (25, 75)) if known else (np.nan, np.nan)
+    return out | {"iqr": float(high - low), "n": len(known)}
 
 
 STEPS = (("t1", "t0"), ("t2", "t0"), ("t5", "t0"), ("t2", "t0a"), ("t5", "t0a"))
 
 
-def summary(ladders: Sequence[Ladder]) -> dict[str, Mapping[str, float] | float]:
+def summary(ladders: Sequence[LatencyLadder]) -> dict[str, Mapping[str, float] | float]:
     """Figures of many utterances, keyed by the ladder: ``{"t2_t0_ms": {"p50": ...}, ..., "rtf": ...}``."""
     out: dict[str, Mapping[str, float] | float] = {
         f"{step}_{start}_ms": percentiles([one.since(step, start) for one in ladders]) for step, start in STEPS

@@ -1,4 +1,4 @@
-"""Results: a table for people, and dated JSON that says on what, with what, and by which command it was measured."""
+"""Results as tables for people, and as dated JSON with hardware, versions and command."""
 
 import datetime
 import json
@@ -8,26 +8,31 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.core.shipped import DEFAULT_VOICE
-from studio.core.traces.provenance import git_sha, lines_of, versions
+from studio.core.folders import DEFAULT_VOICE
+from studio.core.traces.provenance import command_lines, git_sha, versions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 RESULTS = Path("bench/results")
-_LONGEST_WORD = 30  # that a table makes room for
+_LONGEST_WORD = 30  # that a first column has room for
+_MARKDOWN = ContextVar("_MARKDOWN", default=False)  # whether print_table writes Markdown
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
-    """Print rows under a title; floats with three digits."""
+    """Print a table; floats with three digits."""
+    if _MARKDOWN.get():
+        console().print(_markdown_table(title, columns, rows, note), markup=False, highlight=False, soft_wrap=True)
+        return
     from rich.table import Table
 
     table = Table(title=title, caption=note or None, title_justify="left", caption_justify="left")
-    longest = max((len(word) for row in rows for word in str(row[0]).split()), default=0)  # else it would be cut
+    longest = max((len(word) for row in rows for word in str(row[0]).split()), default=0)  # else rich truncates it
     for place, column in enumerate(columns):
         if place == 0:
             table.add_column(column, justify="left", min_width=min(longest, _LONGEST_WORD))
@@ -39,75 +44,88 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def weights_name(about: Mapping[str, str]) -> str:
-    """A recogniser or predictor as a title names it, with the first digits of its weights' sha256."""
+    """Name of a recogniser or predictor for titles, with the first digits of its weights' sha256."""
     names = dict.fromkeys(filter(None, (about["name"], about.get("weights"))))
     return f"{' '.join(names)} ({about['sha256'][:8]})"
 
 
 def recogniser_name(figures: Mapping[str, Any]) -> str:
-    """Whose word errors the figures are; before there was a choice they were pocketsphinx's."""
+    """The recogniser of figures; older figures without one are pocketsphinx's."""
     about = figures.get("recogniser")
     return weights_name(about) if about else "pocketsphinx"
 
 
 def setting_name(figures: Mapping[str, Any]) -> str:
-    """The options that were in force, after a comma; nothing where they were the card's own."""
+    """The options of figures, after a comma; empty for the card's defaults."""
     setting = figures["setting"] if "setting" in figures else f"m={figures['m']},n={figures['hop']}"
     return f", {setting}" if setting else ""
 
 
 @cache
 def console() -> "Console":
-    """Where tables go: wide where nobody looks, so that a pipe or a file holds whole rows."""
+    """The console of tables; 140 columns if it is a pipe or a file, so that rows are not truncated."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140)
 
 
 def no_bar(quiet: bool = False) -> bool:
-    """Whether progress is not to be drawn: into a file or a pipe it would write one empty line after the other."""
+    """Whether to hide progress bars: in a file or pipe they would print empty lines."""
     return quiet or not console().is_terminal
 
 
-def as_text(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:
-    """What ``show`` prints of the figures."""
-    with console().capture() as captured:
-        show(figures)
+def as_markdown(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:
+    """What ``show`` prints of the figures, its tables in Markdown."""
+    token = _MARKDOWN.set(True)
+    try:
+        with console().capture() as captured:
+            show(figures)
+    finally:
+        _MARKDOWN.reset(token)
     return captured.get()
 
 
+def _markdown_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(one.replace('|', chr(92) + '|') for one in cells)} |"
+
+    marks = ["---", *["--:"] * (len(columns) - 1)]
+    lines = [f"**{title}**", "", line(columns), line(marks), *(line([cell(value) for value in row]) for row in rows)]
+    return "\n".join([*lines, *(["", note] if note else []), ""])
+
+
 def cell(value: object) -> str:
-    """A value as a table shows it."""
+    """Format a table cell."""
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def hardware() -> dict[str, Any]:
-    """CPU model, the cores that this process may use, memory, and GPUs if there are any."""
+    """CPU model, cores available to this process, memory, GPUs, load and system."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": _memory_gb(),
-        "gpus": lines_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]),
+        "gpus": command_lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
     }
 
 
 def _command() -> str:
-    """What was typed, as ``studio`` however it was started, without --cache, which changes no figure.
+    """The command line as ``studio ...``, without --cache, which does not change figures.
 
-    Of a path from the root only the name is told: where files lie is one machine's.
+    Absolute paths are reduced to their names.
     """
-    name, said = Path(sys.argv[0]).name, sys.argv[1:]
-    kept = [word for before, word in zip(["", *said], said, strict=False) if "--cache" not in (before, word)]
-    kept = [re.sub(r"(^|[:=])(/(?!/)[^:]*)", lambda found: found[1] + Path(found[2]).name, word) for word in kept]
-    return shlex.join(["studio" if name == "__main__.py" else name, *kept])
+    name, args = Path(sys.argv[0]).name, sys.argv[1:]
+    words = [word for before, word in zip(["", *args], args, strict=False) if "--cache" not in (before, word)]
+    words = [re.sub(r"(^|[:=])(/(?!/)[^:]*)", lambda match: match[1] + Path(match[2]).name, word) for word in words]
+    return shlex.join(["studio" if name == "__main__.py" else name, *words])
 
 
 def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures with what one needs to judge and to repeat them."""
+    """Figures with the information needed to judge and repeat them."""
     return {
         "name": name,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -120,10 +138,7 @@ def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) -> Path:
-    """Write ``<folder>/<name>-<date>.json`` and return its path.
-
-    Figures of another voice than the first one stand beside it: ``<name>-<voice>-<date>.json``.
-    """
+    """Write ``<folder>/<name>-<date>.json``, or ``<name>-<voice>-<date>.json`` for voices other than the default."""
     result = describe(name, figures)
     folder.mkdir(parents=True, exist_ok=True)
     voice = str(result.get("voice") or DEFAULT_VOICE).partition(":")[0]
@@ -134,14 +149,14 @@ def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) 
 
 
 def newest_results(name: str, folder: Path = RESULTS) -> dict[str, Path]:
-    """The newest figures of a name, by voice in the order of their names; "" are those of the first voice."""
+    """The newest results of a name, by voice in alphabetical order; "" is the default voice."""
     voice_and_day = re.compile(rf"{re.escape(name)}(?:-(?P<voice>.+))?-\d{{4}}-\d\d-\d\d\.json")
     matches = [match for path in sorted(folder.glob(f"{name}-*.json")) if (match := voice_and_day.fullmatch(path.name))]
     return dict(sorted((match["voice"] or "", folder / match.string) for match in matches))
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: what is not a number becomes null, paths become text."""
+    """A JSON-compatible value: NaN and infinity become null, paths become text."""
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

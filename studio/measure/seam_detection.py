@@ -1,15 +1,15 @@
-"""Can seams be told from other word boundaries of the same speech: a detector, and the area under its ROC curve.
+"""Detection of seams among word boundaries: a cross-validated classifier, and the area under its ROC curve.
 
-A seam is a word boundary where a segment ends; between the words of one segment there are boundaries that are none. A
-detector is trained on some sentences to tell the two, and asked about the others: an area of 0.5 means that it cannot.
+A seam is a word boundary where a segment ends. An area of 0.5 means that seams are indistinguishable from other word
+boundaries of the same speech.
 
 *Features* (``boundary_features``), of 100 ms on each side of a boundary: log-mel means (24 bands, 40 Hz to half the
-rate) in three stretches before it and three after it, and the difference of the two that touch it; the largest change
-of level, of spectrum and of the waveform's second difference within 60 ms, and where the last is; the lowest level;
-the jump of pitch, and whether there is voice on both sides; how long the words beside it last.
+rate) in three intervals before and three after it, and the difference of the inner two; the largest change of level, of
+spectrum and of the waveform's second difference within 60 ms, and the place of the last; the lowest level; the pitch
+jump, and whether both sides are voiced; the durations of both words.
 
-*Classifier* (``scores``): logistic regression with an L2 penalty on the standardised features and their squares, fitted
-by Newton's method; the penalty is the best of three within the training sentences. *Folds* are of whole sentences.
+*Classifier* (``scores``): L2-regularised logistic regression on the standardised features and their squares, fitted by
+Newton's method; the penalty is the best of three on the training sentences. *Folds* are of whole sentences.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from itertools import pairwise
 import numpy as np
 
 from studio.core.traces.spectrogram import log_mel
-from studio.measure.bootstrap import Interval, draw_counts, percentile_interval
+from studio.measure.bootstrap import BootstrapInterval, draw_counts, percentile_interval
 from studio.measure.signal.prosody import Prosody, prosody
 
-VALID_FROM = 0.80  # of the area on naive concatenation; a detector that is worse than that is none
+VALID_FROM = 0.80  # a valid detector reaches this area on naive concatenation
 FOLDS = 10
 _BANDS, _HOP_MS, _WINDOW_MS = 24, 5.0, 15.0
 _EDGES_MS = (-100.0, -60.0, -20.0, 0.0, 20.0, 60.0, 100.0)
@@ -33,8 +33,8 @@ _REPEATS = 2000
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """The end of a word and the beginning of the next, s; ``is_seam`` where a segment ends between them."""
+class WordBoundary:
+    """A word boundary, with the durations of the words before and after it, s."""
 
     at_s: float
     before_s: float
@@ -42,8 +42,8 @@ class Boundary:
     is_seam: bool
 
 
-def boundary_features(pcm: np.ndarray, rate_hz: int, boundaries: Sequence[Boundary]) -> np.ndarray:
-    """What is heard around each boundary: float64 [B, F].
+def boundary_features(pcm: np.ndarray, rate_hz: int, boundaries: Sequence[WordBoundary]) -> np.ndarray:
+    """Acoustic features of each boundary: float64 [B, F].
 
     Args:
         pcm: int16 [T].
@@ -59,9 +59,9 @@ def boundary_features(pcm: np.ndarray, rate_hz: int, boundaries: Sequence[Bounda
     return np.stack([_features_at(mel, spoken, second, rate_hz, one) for one in boundaries])
 
 
-def _features_at(mel: np.ndarray, spoken: Prosody, second: np.ndarray, rate_hz: int, one: Boundary) -> np.ndarray:
+def _features_at(mel: np.ndarray, spoken: Prosody, second: np.ndarray, rate_hz: int, one: WordBoundary) -> np.ndarray:
     at = one.at_s * 1000.0 / _HOP_MS
-    stretches = [_mean(mel, at + a / _HOP_MS, at + b / _HOP_MS) for a, b in pairwise(_EDGES_MS)]
+    intervals = [_mean(mel, at + a / _HOP_MS, at + b / _HOP_MS) for a, b in pairwise(_EDGES_MS)]
     near_s = _NEAR_MS / 1000.0
     part = spoken.within(max(0.0, one.at_s - near_s), one.at_s + near_s)
     columns = mel[:, max(0, round(at - _NEAR_MS / _HOP_MS)) : round(at + _NEAR_MS / _HOP_MS) + 1]
@@ -70,9 +70,9 @@ def _features_at(mel: np.ndarray, spoken: Prosody, second: np.ndarray, rate_hz: 
     usual = np.sqrt(np.mean(np.square(rough))) if len(rough) else 0.0
     jump = spoken.pitch_jump_st(one.at_s)
     more = [
-        _most(np.abs(np.diff(part.level_db))),
-        _most(np.abs(np.diff(columns, axis=1)).mean(axis=0)),
-        np.log1p(_most(rough) / usual) if usual > 0 else 0.0,
+        _max(np.abs(np.diff(part.level_db))),
+        _max(np.abs(np.diff(columns, axis=1)).mean(axis=0)),
+        np.log1p(_max(rough) / usual) if usual > 0 else 0.0,
         abs(np.argmax(rough) / rate_hz - near_s) if len(rough) else 0.0,
         float(part.level_db.min(initial=0.0)) - spoken.active_db,
         abs(jump) if jump is not None else 0.0,
@@ -80,7 +80,7 @@ def _features_at(mel: np.ndarray, spoken: Prosody, second: np.ndarray, rate_hz: 
         np.log(max(0.01, one.before_s)),
         np.log(max(0.01, one.after_s)),
     ]
-    return np.concatenate([*stretches, stretches[3] - stretches[2], more])
+    return np.concatenate([*intervals, intervals[3] - intervals[2], more])
 
 
 def _mean(mel: np.ndarray, first: float, last: float) -> np.ndarray:
@@ -88,12 +88,12 @@ def _mean(mel: np.ndarray, first: float, last: float) -> np.ndarray:
     return mel[:, low : max(low + 1, round(last))].mean(axis=1)
 
 
-def _most(values: np.ndarray) -> float:
+def _max(values: np.ndarray) -> float:
     return float(values.max(initial=0.0))
 
 
 def scores(features: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> np.ndarray:
-    """How much each boundary looks like a seam to a detector that never saw its sentence: float64 [B].
+    """Cross-validated seam scores (log odds) of boundaries: float64 [B].
 
     Args:
         features: [B, F].
@@ -109,7 +109,7 @@ def scores(features: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed
 
 
 def _folds(sentences: np.ndarray, count: int, seed: int) -> list[np.ndarray]:
-    """Which boundaries are asked about in each fold: bool [B]."""
+    """Test boundaries of each fold: bool [B]."""
     known = np.random.default_rng(seed).permutation(np.unique(sentences))
     return [np.isin(sentences, part) for part in np.array_split(known, min(count, len(known)))]
 
@@ -117,17 +117,17 @@ def _folds(sentences: np.ndarray, count: int, seed: int) -> list[np.ndarray]:
 def _best_penalty(features: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int) -> float:
     parts = _folds(sentences, 3, seed + 1)
 
-    def reached(penalty: float) -> float:
-        found = np.zeros(len(labels))
+    def validated_area(penalty: float) -> float:
+        scores = np.zeros(len(labels))
         for test in parts:
-            found[test] = _fitted(features[~test], labels[~test], penalty)(features[test])
-        return area(found, labels)
+            scores[test] = _fitted(features[~test], labels[~test], penalty)(features[test])
+        return area(scores, labels)
 
-    return max(_PENALTIES, key=reached)
+    return max(_PENALTIES, key=validated_area)
 
 
 def _fitted(features: np.ndarray, labels: np.ndarray, penalty: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Logistic regression on features and their squares, both standardised; what it answers are log odds."""
+    """Fit logistic regression on standardised features and their squares; returns a function to log odds."""
     middle, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
 
     def wide(values: np.ndarray) -> np.ndarray:
@@ -150,15 +150,15 @@ def _fitted(features: np.ndarray, labels: np.ndarray, penalty: float) -> Callabl
     return lambda values: wide(values) @ weights
 
 
-def area(found: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Area under the ROC curve: how often a seam scores above a boundary that is none, ties as half (Mann-Whitney).
+def area(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Area under the ROC curve: probability that a seam scores above another boundary, ties as half (Mann-Whitney).
 
     Args:
-        weights: [B], how often each boundary counts.
+        weights: of each boundary, [B].
     """
-    many = np.ones(len(found)) if weights is None else weights
-    order = np.argsort(found, kind="stable")
-    score, yes = found[order], (many * labels)[order]
+    many = np.ones(len(scores)) if weights is None else weights
+    order = np.argsort(scores, kind="stable")
+    score, yes = scores[order], (many * labels)[order]
     no = (many * ~labels.astype(bool))[order]
     if not yes.sum() or not no.sum():
         return float("nan")
@@ -168,8 +168,8 @@ def area(found: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = Non
     return float((yes * (below + 0.5 * no)).sum() / (yes.sum() * no.sum()))
 
 
-def area_interval(found: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> Interval:
-    """The area and its bootstrap interval over sentences; the detector is the same in all draws."""
+def area_interval(scores: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> BootstrapInterval:
+    """The area with a bootstrap interval over sentences; the detector is not refitted."""
     known, place = np.unique(sentences, return_inverse=True)
-    drawn = np.array([area(found, labels, counts[place]) for counts in draw_counts(len(known), _REPEATS, seed)])
-    return percentile_interval(area(found, labels), drawn[np.isfinite(drawn)])
+    drawn = np.array([area(scores, labels, counts[place]) for counts in draw_counts(len(known), _REPEATS, seed)])
+    return percentile_interval(area(scores, labels), drawn[np.isfinite(drawn)])

@@ -1,4 +1,4 @@
-"""Word error rate: how many words a recogniser gets wrong, and how sure a difference is."""
+"""Word error rate of transcripts, with bootstrap intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from studio.core.errors import NeedsPackage
-from studio.measure.bootstrap import REPEATS, Interval, draw_counts, percentile_interval
+from studio.measure.bootstrap import REPEATS, BootstrapInterval, draw_counts, percentile_interval
 
 if TYPE_CHECKING:
     from whisper_normalizer.english import EnglishTextNormalizer
@@ -19,11 +19,10 @@ _GROUP = "pip install 'streaming-tts-studio[eval]'"
 
 
 def scored_words(text: str) -> list[str]:
-    """Words as they are scored, of what was asked for and of what was heard alike.
+    """Words as they are scored, for references and transcripts alike.
 
-    Lower case and without marks, numbers in digits, contractions written out, American spelling, no "um" (appendix C
-    of Radford et al. 2022, the paper of Whisper). Words in brackets count, which the paper takes for names of noises:
-    in a text that is read aloud they are spoken.
+    Lower case, no marks, numbers in digits, contractions expanded, American spelling, no "um" (appendix C of Radford et
+    al. 2022, the Whisper paper). Unlike in the paper, words in brackets count: in a text read aloud they are spoken.
 
     Raises:
         NeedsPackage: whisper-normalizer is not installed.
@@ -51,7 +50,7 @@ def _levenshtein() -> ModuleType:
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Counts of one comparison, or of many added up."""
+    """Error counts of one or more comparisons."""
 
     words: int
     substitutions: int = 0
@@ -60,12 +59,12 @@ class WordErrors:
 
     @property
     def errors(self) -> int:
-        """All three kinds."""
+        """Substitutions, deletions and insertions."""
         return self.substitutions + self.deletions + self.insertions
 
     @property
     def rate(self) -> float:
-        """Errors per word of the reference; may pass 1. Not a number where there is no reference."""
+        """Errors per reference word; may exceed 1. NaN without a reference."""
         return self.errors / self.words if self.words else float("nan")
 
     def __add__(self, other: "WordErrors") -> "WordErrors":
@@ -77,22 +76,22 @@ class WordErrors:
         )
 
 
-def word_errors(reference: str, heard: str) -> WordErrors:
+def word_errors(reference: str, transcript: str) -> WordErrors:
     """Word errors of a transcript by the cheapest alignment."""
-    (errors,) = word_errors_by_part(reference, heard, [])
+    (errors,) = word_errors_by_part(reference, transcript, [])
     return errors
 
 
-def word_errors_by_part(reference: str, heard: str, cuts: Sequence[int]) -> list[WordErrors]:
-    """Word errors of each part of a text that is cut before the words ``cuts``, by one alignment of the whole.
+def word_errors_by_part(reference: str, transcript: str, cuts: Sequence[int]) -> list[WordErrors]:
+    """Word errors of each part of a text, cut before the words ``cuts``, by one alignment of the whole.
 
-    An insertion counts for the part that holds the reference word after it (the last part at the end).
+    An insertion counts for the part of the reference word after it (at the end, for the last part).
     """
-    want, have = scored_words(reference), scored_words(heard)
-    edges = [0, *cuts, len(want)]
+    expected, recognised = scored_words(reference), scored_words(transcript)
+    edges = [0, *cuts, len(expected)]
     assert edges == sorted(edges), "cuts must lie inside the text, in order"
     counts = [{"replace": 0, "delete": 0, "insert": 0} for _ in edges[1:]]
-    for edit in _levenshtein().editops(want, have):
+    for edit in _levenshtein().editops(expected, recognised):
         part = int(np.searchsorted(edges[1:-1], edit.src_pos, side="right"))
         counts[part][edit.tag] += 1
     return [
@@ -102,14 +101,14 @@ def word_errors_by_part(reference: str, heard: str, cuts: Sequence[int]) -> list
 
 
 def corpus_errors(each: Sequence[WordErrors]) -> WordErrors:
-    """Errors of many sentences added up; its rate is the corpus WER (not the mean of rates)."""
+    """The sum of many sentences' errors; its rate is the corpus WER, not the mean of rates."""
     return sum(each, WordErrors(0))
 
 
 def bootstrap_rate(
     each: Sequence[WordErrors], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
-) -> Interval:
-    """Corpus WER with a bootstrap interval over sentences (percentiles)."""
+) -> BootstrapInterval:
+    """Corpus WER with a bootstrap percentile interval over sentences."""
     draws = draw_counts(len(each), repeats, seed)
     rates = draws @ _errors(each) / (draws @ _words(each))
     return percentile_interval(corpus_errors(each).rate, rates, level)
@@ -122,8 +121,8 @@ def bootstrap_difference(
     repeats: int = REPEATS,
     seed: int = 0,
     level: float = 0.95,
-) -> Interval:
-    """Corpus WER of ``one`` less that of ``other``, on the same sentences, with a paired bootstrap interval."""
+) -> BootstrapInterval:
+    """Corpus WER of ``one`` minus that of ``other`` on the same sentences, with a paired bootstrap interval."""
     assert len(one) == len(other), "a paired interval needs the same sentences"
     draws = draw_counts(len(one), repeats, seed)
     rates = draws @ _errors(one) / (draws @ _words(one)) - draws @ _errors(other) / (draws @ _words(other))

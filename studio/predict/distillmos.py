@@ -1,7 +1,7 @@
-"""DistillMOS (Stahl and Gamper 2025) in a process of its own: whoever asks loads no torch.
+"""DistillMOS (Stahl and Gamper 2025) in a separate process, so that the caller does not load torch.
 
-It was distilled from a predictor that learned from listeners' scores, and hears 7.68 s at a time: what is shorter is
-filled up with silence, which costs points. So its scores are compared over the same texts only.
+The model was distilled from a predictor trained on listeners' scores. It scores windows of 7.68 s and pads shorter ones
+with silence, which lowers the score: compare scores only over the same texts.
 """
 
 import importlib.util
@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from studio.core.errors import NeedsPackage, StudioError
-from studio.measure.signal.resample import at_16k
+from studio.measure.signal.spectral import at_16k
 
 PROCESS = "studio.predict.distillmos_process"
 HEADER = struct.Struct("<I")  # samples that follow, s16le at 16 kHz
@@ -27,20 +27,33 @@ _STOPS_WITHIN_S = 10.0
 
 
 class PredictorFailed(StudioError):
-    """The predictor's process ended when it should have answered."""
+    """The predictor's process ended instead of answering."""
 
     code = "predictor_failed"
 
 
+class MosPredictor(Protocol):
+    """Predicts the mean opinion score of a sound; shown beside listeners' scores, never in their place."""
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Provenance for saved results: ``name``, ``version`` of the package, ``sha256`` of the weights."""
+        ...
+
+    def predict(self, pcm: np.ndarray, rate_hz: int) -> float:
+        """Predicted MOS, 1 to 5, of int16 [T] at any rate; deterministic."""
+        ...
+
+
 class DistillMos:
-    """A predictor of MOS; closed, or left as a context manager, it ends its process.
+    """DistillMOS as a subprocess, which ends with ``close`` or the context manager.
 
     Args:
-        threads: of arithmetic.
+        threads: CPU threads of the model.
 
     Raises:
         NeedsPackage: distillmos or torch is not installed.
-        PredictorFailed: its process did not start, or broke off.
+        PredictorFailed: its process did not start, or stopped.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -75,7 +88,7 @@ class DistillMos:
             self._process.stdin.write(HEADER.pack(len(samples) // 2) + samples)
             self._process.stdin.flush()
         except (BrokenPipeError, ValueError) as error:
-            raise self._broken_off() from error
+            raise self._failure() from error
         return float(self._answer()["mos"])
 
     def close(self) -> None:
@@ -105,14 +118,12 @@ class DistillMos:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise self._broken_off()
+            raise self._failure()
         return json.loads(line)
 
-    def _broken_off(self) -> PredictorFailed:
+    def _failure(self) -> PredictorFailed:
         self._process.poll()
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().splitlines()
-        why = said[-1] if said else f"exit status {self._process.returncode}"
-        return PredictorFailed(
-            f"the predictor of MOS broke off ({why})", "what was predicted so far is kept: try again"
-        )
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else f"exit status {self._process.returncode}"
+        return PredictorFailed(f"the MOS predictor stopped ({why})", "earlier predictions are kept: try again")

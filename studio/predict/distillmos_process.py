@@ -1,6 +1,6 @@
-"""The process that holds DistillMOS: sounds on stdin (``distillmos.HEADER``), a line of JSON each on stdout.
+"""The DistillMOS process: sounds on stdin (``distillmos.HEADER``), one line of JSON per sound on stdout.
 
-The first line says what it is. It ends when stdin does.
+The first line is the provenance. The process ends with stdin.
 """
 
 import importlib.metadata
@@ -20,20 +20,20 @@ from studio.predict.distillmos import HEADER
 
 @torch.inference_mode()
 def main() -> None:
-    """Answer until there are no more sounds."""
+    """Score sounds until stdin ends."""
     torch.set_num_threads(int(sys.argv[1]))
-    with redirect_stdout(sys.stderr):  # it prints where its weights lie
+    with redirect_stdout(sys.stderr):  # it prints the path of its weights
         model = ConvTransformerSQAModel().eval()
     version = importlib.metadata.version("distillmos")
-    _say({"name": "DistillMOS", "version": version, "sha256": sha256_of(Path(DEFAULT_WEIGHTS_CHKPT))})
+    _write({"name": "DistillMOS", "version": version, "sha256": sha256_of(Path(DEFAULT_WEIGHTS_CHKPT))})
     while header := sys.stdin.buffer.read(HEADER.size):
         (samples,) = HEADER.unpack(header)
         pcm = np.frombuffer(sys.stdin.buffer.read(2 * samples), "<i2")
         score = model(torch.from_numpy(to_float(pcm)).unsqueeze(0)).item()
-        _say({"mos": round(score, 4)})
+        _write({"mos": round(score, 4)})
 
 
-def _say(answer: dict[str, object]) -> None:
+def _write(answer: dict[str, object]) -> None:
     print(json.dumps(answer), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""``/metrics`` for Prometheus: what the engine is doing and what the process takes."""
+"""``/metrics`` for Prometheus: load of the engine and resources of the process."""
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
@@ -10,19 +10,19 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from studio.core.load import EngineLoad, ModuleLoad, TellsLoad
+from studio.core.load import EngineLoad, ModuleLoad, SupportsLoad
 
-_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # the histogram's bounds
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # bounds of the histogram
 
 
 class EngineCollector(Collector):
-    """An engine's load as Prometheus has it, asked when it is scraped."""
+    """Collects an engine's load when Prometheus scrapes it."""
 
-    def __init__(self, engine: TellsLoad) -> None:
+    def __init__(self, engine: SupportsLoad) -> None:
         self._engine = engine
 
     def collect(self) -> Iterator[Any]:
-        """Every metric at this moment."""
+        """The current value of every metric."""
         load = self._engine.load()
         yield from _gauges(load)
         yield from _counters(load)
@@ -31,36 +31,36 @@ class EngineCollector(Collector):
 
 def _gauges(load: EngineLoad) -> Iterator[Any]:
     for name, what, value in (
-        ("places", "Utterances that are spoken at once.", load.places),
-        ("speaking", "Utterances that have a place.", load.speaking),
-        ("queue_places", "Utterances that may wait for a place.", load.queue),
-        ("waiting", "Utterances that wait for a place: the length of the queue.", load.waiting),
-        ("device_memory_bytes", "Memory that tensors take on a GPU.", load.device_bytes),
+        ("places", "Concurrency slots.", load.slots),
+        ("speaking", "Utterances in a slot.", load.speaking),
+        ("queue_places", "Maximum length of the queue.", load.queue),
+        ("waiting", "Length of the queue.", load.waiting),
+        ("device_memory_bytes", "GPU memory of tensors.", load.device_bytes),
     ):
         yield GaugeMetricFamily(f"studio_engine_{name}", what, value=value)
 
 
 def _counters(load: EngineLoad) -> Iterator[Any]:
     for name, what, value in (
-        ("utterances_opened", "Utterances that got a place.", load.opened),
+        ("utterances_opened", "Utterances that got a slot.", load.opened),
         (
             "utterances_refused",
-            "Times that somebody was told that the engine is busy; who tries again counts again.",
+            "Utterances rejected because the engine was busy; each retry counts.",
             load.refused,
         ),
-        ("utterances_failed", "Utterances that ended badly.", load.failed),
-        ("queued_seconds", "How long those that got a place had waited for it.", load.queued_ms / 1000.0),
-        ("audio_seconds", "Sound made.", load.audio_s),
-        ("stalls", "Pauses in mid-speech that were the computer's.", load.stalls),
-        ("stalled_seconds", "How long these pauses were together.", load.stalled_ms / 1000.0),
+        ("utterances_failed", "Utterances that failed.", load.failed),
+        ("queued_seconds", "Time in the queue of utterances that got a slot.", load.queued_ms / 1000.0),
+        ("audio_seconds", "Generated audio.", load.audio_s),
+        ("stalls", "Stalls: pauses in speech caused by compute.", load.stalls),
+        ("stalled_seconds", "Total time of stalls.", load.stalled_ms / 1000.0),
     ):
         yield CounterMetricFamily(f"studio_engine_{name}", what, value=value)
 
 
 def _of_modules(modules: tuple[ModuleLoad, ...]) -> Iterator[Any]:
     labels = ["voice", "module"]
-    rows = HistogramMetricFamily("studio_module_rows", "Rows of each run of a module.", labels=labels)
-    seconds = CounterMetricFamily("studio_module_seconds", "Time in which a module ran.", labels=labels)
+    rows = HistogramMetricFamily("studio_module_rows", "Rows per run of a module.", labels=labels)
+    seconds = CounterMetricFamily("studio_module_seconds", "Run time of a module.", labels=labels)
     slow = CounterMetricFamily("studio_module_slow_runs", "Runs that took longer than slow_run_ms.", labels=labels)
     for one in modules:
         counts = [sum(n for size, n in one.runs.items() if low < size <= high) for low, high in _spans()]
@@ -78,8 +78,8 @@ def _spans() -> list[tuple[float, float]]:
     return [*pairwise(bounds)]
 
 
-def add_metrics(app: FastAPI, engine: TellsLoad) -> None:
-    """Put ``/metrics`` into an app; it is behind the key like every route that is not listed as open."""
+def add_metrics(app: FastAPI, engine: SupportsLoad) -> None:
+    """Add ``/metrics``, which needs the key like every route that is not public."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(EngineCollector(engine))
     ProcessCollector(registry=registry)

@@ -1,4 +1,4 @@
-"""Written tokens into spoken words: ``english()`` reads numbers and signs, ``plain()`` only words."""
+"""Text normalisation, written tokens to spoken words: ``english()`` reads numbers and signs, ``plain()`` only words."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ _ADDRESS = re.compile(
     r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*"
     r"|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
 )
-_LONG_NUMBER = 3  # digits of an address that are read one by one
+_LONG_NUMBER = 3  # digits from which a number in an address is read digit by digit
 _INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z]\.)(?=[A-Z][a-z])")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 _HALF = re.compile(r"([aApP])\.?[mM]\.?")
 _LONE_AMOUNT = re.compile(rf"([{''.join(CURRENCIES)}])({numbers.NUMBER.pattern})")
 _DAY = re.compile(r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?")
-_PHONE_GROUPS = (7, 12)  # digits of a number that is written in groups
+_PHONE_GROUPS = (7, 12)  # digits of a phone number in groups
 
-Said = tuple[int, list[tuple[str, int]]]  # tokens used, and each word with the offset of its token
+Reading = tuple[int, list[tuple[str, int]]]  # tokens used, and each word with the offset of its token
 
 
 def letters(word: str) -> str:
-    """A word of letters as it is said: lower case; capitals that are no word are spelled (TTS: t t s)."""
+    """The reading of a word of letters: lower case; acronyms are spelled (TTS: t t s)."""
     bare, tail = word, ""
     if len(word) > 2 and word.endswith("s") and word[:-1].rstrip("'").isupper():
         bare, tail = word[:-1].rstrip("'"), "'s"
@@ -56,8 +56,8 @@ def letters(word: str) -> str:
     return " ".join(lower) + tail if spelled and len(bare) <= 6 else word.lower().strip("'")
 
 
-class Plain:
-    """Says words of letters, and nothing for the rest."""
+class PlainNormaliser:
+    """Reads words of letters; other tokens have no reading."""
 
     why = f"numbers and signs need the text group: {GROUP}"
 
@@ -67,12 +67,12 @@ class Plain:
             base, mark = split_mark(token)
             parts = [part for part in base.rstrip(".").split("-") if part]
             if parts and all(_WORD.fullmatch(part) for part in parts):
-                out += [(word, k) for word in _marked(" ".join(map(letters, parts)), mark)]
+                out += [(word, k) for word in _with_mark(" ".join(map(letters, parts)), mark)]
         return out
 
 
-class English:
-    """Says numbers, dates, times, money, measures, abbreviations and signs too."""
+class EnglishNormaliser:
+    """Reads numbers, dates, times, money, measures, abbreviations and signs, too."""
 
     why = "there is no reading for this sign: write it in words"
 
@@ -80,7 +80,7 @@ class English:
         out: list[tuple[str, int]] = []
         k = 0
         while k < len(tokens):
-            used, words = _say(tokens, k)
+            used, words = _read(tokens, k)
             out += [(word, k + offset) for word, offset in words]
             k += used
         return out
@@ -90,86 +90,86 @@ def english() -> Normaliser:
     """The English normaliser. Raises NeedsPackage without num2words."""
     if find_spec("num2words") is None:
         raise NeedsPackage("numbers are read by num2words, which is not installed", GROUP)
-    return English()
+    return EnglishNormaliser()
 
 
 def plain() -> Normaliser:
-    """Words only; needs nothing."""
-    return Plain()
+    """The normaliser without dependencies: words only."""
+    return PlainNormaliser()
 
 
 def best() -> Normaliser:
-    """English where it is installed, else plain."""
-    return English() if find_spec("num2words") else Plain()
+    """``english()`` if num2words is installed, else ``plain()``."""
+    return EnglishNormaliser() if find_spec("num2words") else PlainNormaliser()
 
 
-def _marked(said: str, mark: str) -> list[str]:
-    """The words of a phrase, the last one with the token's mark."""
-    words = said.split()
+def _with_mark(phrase: str, mark: str) -> list[str]:
+    """Words of a phrase, the last one with the token's mark."""
+    words = phrase.split()
     if words and words[-1][-1] not in MARKS:
         words[-1] += mark
     return words
 
 
-def _say(tokens: Sequence[str], k: int) -> Said:
-    """What token k says, alone or with those after it."""
+def _read(tokens: Sequence[str], k: int) -> Reading:
+    """The reading of token k, alone or with the tokens after it."""
     token = tokens[k]
     base, mark = split_mark(token)
     if _WORD.fullmatch(base) and base not in MONTH_NAMES:
-        return 1, [(word, 0) for word in _marked(letters(base), mark)]
+        return 1, [(word, 0) for word in _with_mark(letters(base), mark)]
     if k + 1 < len(tokens) and not mark:
         for rule in _GROUP_RULES:
-            said = rule(tokens[k:])
-            if said is not None:
-                return said
+            reading = rule(tokens[k:])
+            if reading is not None:
+                return reading
     if token in MUTE:
         return 1, []
     after = tokens[k + 1] if k + 1 < len(tokens) else ""
-    return 1, [(word, 0) for word in _marked(_alone(base, after), _ending(base, mark, after))]
+    return 1, [(word, 0) for word in _with_mark(_read_one(base, after), _ending(base, mark, after))]
 
 
 def _ending(base: str, mark: str, after: str) -> str:
-    """The mark a token leaves: its own, or the full stop of an abbreviation that also ends the sentence."""
+    """The mark of a token: its own, or the full stop of an abbreviation that ends the sentence."""
     may_end = base in MAY_END or (_HALF.fullmatch(base) and base.endswith("."))
     ends = not after or after[0].isupper()
     saint = base == "St." and after != ""
     return "." if not mark and may_end and ends and not saint else mark
 
 
-def _alone(base: str, after: str) -> str:
-    """One token as a phrase; empty when it has no reading."""
+def _read_one(base: str, after: str) -> str:
+    """A token as a phrase; empty if it has no reading."""
     if base == "St." and after[:1].isupper():
         return "saint"
-    said = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or numbers.phrase(base)
-    if said is not None:
-        return said
+    phrase = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or numbers.phrase(base)
+    if phrase is not None:
+        return phrase
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
     parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part]
     if len(parts) > 1 and not any(c in base for c in "+=<>×÷"):
         bare = [split_mark(part) for part in parts]
-        return " ".join(word for part, inner in bare for word in _marked(_alone(part, ""), inner))
+        return " ".join(word for part, inner in bare for word in _with_mark(_read_one(part, ""), inner))
     return _runs(base)
 
 
 def _runs(base: str) -> str:
     """Runs of letters, numbers and signs one by one: mp3, v2.0, C++, me@example.com."""
     if base in ("/", "#"):
-        return ""  # alone they are layout, and are reported
+        return ""  # alone they are layout: no reading
     address = _ADDRESS.fullmatch(base) is not None
-    found = _RUN.findall(base)
-    said: list[str] = []
-    for at, run in enumerate(found):
-        before, after = (found[at - 1] if at else ""), (found[at + 1] if at + 1 < len(found) else "")
+    runs = _RUN.findall(base)
+    spoken: list[str] = []
+    for at, run in enumerate(runs):
+        before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
         if run[0].isascii() and run[0].isalpha():
-            unspoken = len(found) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
-            in_host = address and before == "."  # where capitals mean nothing
-            said.append(" ".join(run.lower()) if unspoken else letters(run.lower() if in_host else run))
+            is_spelled = len(runs) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
+            in_host = address and before == "."  # capitals have no meaning there
+            spoken.append(" ".join(run.lower()) if is_spelled else letters(run.lower() if in_host else run))
         elif run[0].isdecimal():
-            said.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
+            spoken.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
         else:
-            said.append(SYMBOLS.get(run, "") if address else _sign(run, before[-1:], after[:1]))
-    return " ".join(said)
+            spoken.append(SYMBOLS.get(run, "") if address else _sign(run, before[-1:], after[:1]))
+    return " ".join(spoken)
 
 
 def _sign(sign: str, before: str, after: str) -> str:
@@ -178,19 +178,19 @@ def _sign(sign: str, before: str, after: str) -> str:
     inside = before.isalnum() and after.isalnum()
     quiet = sign in "_',:;!?" or (sign in "~/" and not numeric) or (sign in CURRENCIES and after.isdecimal())
     quiet = quiet or (sign in "*|" and not inside)
-    said = "" if quiet else SYMBOLS.get(sign, "")
+    name = "" if quiet else SYMBOLS.get(sign, "")
     if sign == "*" and inside and not numeric:
-        said = "star"
+        name = "star"
     if sign == ".":
-        said = "point" if numeric else "dot" if before and after else ""
+        name = "point" if numeric else "dot" if before and after else ""
     elif sign == "-":
-        said = "minus" if after.isdecimal() else ""
+        name = "minus" if after.isdecimal() else ""
     elif sign == "#":
-        said = "number" if after.isdecimal() else "sharp" if before.isalpha() else "hashtag"
-    return said
+        name = "number" if after.isdecimal() else "sharp" if before.isalpha() else "hashtag"
+    return name
 
 
-def _number_with(tokens: Sequence[str]) -> Said | None:
+def _number_with(tokens: Sequence[str]) -> Reading | None:
     """An amount and what it counts: 5 km, $5 million, 7:45 p.m., 2 1/2, 3 March."""
     amount, (base, mark) = tokens[0], split_mark(tokens[1])
     first, second = None, None
@@ -211,19 +211,19 @@ def _number_with(tokens: Sequence[str]) -> Said | None:
         first, second = f"the {numbers.ordinal(amount)} of", MONTH_NAMES[base]
     if first is None or second is None:
         return None
-    return 2, [(word, 0) for word in first.split()] + [(word, 1) for word in _marked(second, mark)]
+    return 2, [(word, 0) for word in first.split()] + [(word, 1) for word in _with_mark(second, mark)]
 
 
-def _month_day(tokens: Sequence[str]) -> Said | None:
+def _month_day(tokens: Sequence[str]) -> Reading | None:
     """March 3rd, Jan. 5."""
     base, mark = split_mark(tokens[1])
     if tokens[0] not in MONTH_NAMES or not _DAY.fullmatch(base):
         return None
-    day = [(word, 1) for word in _marked(numbers.ordinal(base), mark)]
+    day = [(word, 1) for word in _with_mark(numbers.ordinal(base), mark)]
     return 2, [(MONTH_NAMES[tokens[0]], 0), *day]
 
 
-def _sign_between(tokens: Sequence[str]) -> Said | None:
+def _sign_between(tokens: Sequence[str]) -> Reading | None:
     """10 - 20 is a range, 5 - 3 = 2 a difference, 2 * 3 a product."""
     if tokens[0] not in MUTE or len(tokens) < 2 or not tokens[1][0].isdecimal():
         return None
@@ -232,15 +232,15 @@ def _sign_between(tokens: Sequence[str]) -> Said | None:
     return 1, [("minus" if "=" in tokens else "to", 0)]
 
 
-def _numbered(tokens: Sequence[str]) -> Said | None:
+def _numbered(tokens: Sequence[str]) -> Reading | None:
     """No. 5, # 5."""
     if tokens[0] in ("No.", "#") and tokens[1][0].isdecimal():
         return 1, [("number", 0)]
     return None
 
 
-def _phone_groups(tokens: Sequence[str]) -> Said | None:
-    """+44 20 7946 0958: groups of digits that make a telephone number are read digit by digit."""
+def _phone_groups(tokens: Sequence[str]) -> Reading | None:
+    """+44 20 7946 0958: a telephone number in groups is read digit by digit."""
     groups = 0
     bases = [split_mark(token) for token in tokens]
     while groups < len(tokens) and re.fullmatch(r"\d{2,4}(?:-\d{4})?" if groups else r"\+?\d{1,4}", bases[groups][0]):
@@ -257,12 +257,14 @@ def _phone_groups(tokens: Sequence[str]) -> Said | None:
     if groups == 2 and len(bases[0][0]) != 3:
         return None
     plus = "plus " if tokens[0][0] == "+" else ""
-    said = [(plus if k == 0 else "") + numbers.digits(base) for k, (base, _) in enumerate(bases[:groups])]
+    phrases = [(plus if k == 0 else "") + numbers.digits(base) for k, (base, _) in enumerate(bases[:groups])]
     return groups, [
-        (word, k) for k, words in enumerate(said) for word in _marked(words, bases[k][1] or "," * (k < groups - 1))
+        (word, k)
+        for k, words in enumerate(phrases)
+        for word in _with_mark(words, bases[k][1] or "," * (k < groups - 1))
     ]
 
 
-_GROUP_RULES: list[Callable[[Sequence[str]], Said | None]] = [
+_GROUP_RULES: list[Callable[[Sequence[str]], Reading | None]] = [
     _month_day, _phone_groups, _number_with, _sign_between, _numbered,
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Numbers, money, times, dates and measures as phrases: each rule is a pattern of one token and what it says."""
+"""Numbers, money, times, dates and measures as phrases. Each rule is a pattern of one token and its reading."""
 
 import re
 from collections.abc import Callable
@@ -8,26 +8,26 @@ from studio.text.tables import CURRENCIES, MONTH_NAMES, SCALE_LETTERS, UNITS, VU
 
 _NUM = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\.\d+|\d+"
 _CUR = "[$£€¥₹]"
-_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an address of a computer
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SIGNS = {"-": "minus", "+": "plus", "~": "about"}
 _MONTHS = [name for key, name in MONTH_NAMES.items() if not key.endswith(".")]
 _UNITS = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
 _SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
-LONGEST_NUMBER = 15  # digits; what is longer is read digit by digit
+LONGEST_NUMBER = 15  # digits; longer numbers are read digit by digit
 NUMBER = re.compile(rf"[-+~]?(?:{_NUM})")
 
 
 @lru_cache(maxsize=2048)
 def _spell(number: int, to: str) -> str:
-    """num2words' reading, in plain words. Imported here: text without numbers never loads it."""
+    """num2words' reading in plain words. Imported lazily: only texts with numbers need it."""
     from num2words import num2words
 
     return num2words(number, to=to).replace("-", " ").replace(",", "")
 
 
 def digits(text: str) -> str:
-    """Digit by digit; what is no digit is passed over."""
+    """Digit by digit; other characters are skipped."""
     return " ".join(_DIGITS[int(c)] for c in text if c.isdecimal())
 
 
@@ -37,14 +37,14 @@ def cardinal(text: str) -> str:
         return f"{_SIGNS[text[0]]} {cardinal(text[1:])}"
     whole, _, decimals = text.replace(",", "").partition(".")
     if len(whole) > LONGEST_NUMBER or (len(whole) > 1 and whole[0] == "0"):
-        said = digits(whole)
+        spoken = digits(whole)
     else:
-        said = _spell(int(whole), "cardinal") if whole else ""
-    return f"{said} point {digits(decimals)}".strip() if decimals else said
+        spoken = _spell(int(whole), "cardinal") if whole else ""
+    return f"{spoken} point {digits(decimals)}".strip() if decimals else spoken
 
 
 def number(text: str) -> str:
-    """As ``cardinal``, but a bare 1100 to 2099 is a year, as it mostly is in prose."""
+    """As ``cardinal``, but a bare number from 1100 to 2099 is read as a year."""
     if len(text) == 4 and text.isdecimal() and "1100" <= text <= "2099":
         return year(text)
     return cardinal(text)
@@ -61,7 +61,7 @@ def ordinal(text: str) -> str:
 
 
 def plural(phrase: str) -> str:
-    """The last word in the plural: ninety, nineties."""
+    """The plural of a phrase: ninety, nineties."""
     return phrase[:-1] + "ies" if phrase.endswith("y") else phrase + ("es" if phrase.endswith("x") else "s")
 
 
@@ -78,7 +78,7 @@ def fraction(top: str, bottom: str) -> str:
 
 
 def is_one(amount: str) -> bool:
-    """Whether a measure after this amount stands in the singular."""
+    """Whether a unit after this amount is in the singular."""
     return amount in ("1", "-1", "1.0") or "/" in amount or amount in VULGAR
 
 
@@ -105,17 +105,17 @@ def _money(match: re.Match[str]) -> str:
 
 
 def clock(hours: str, minutes: str, half: str = "", seconds: str = "") -> str:
-    """A time of day: 7:45, 10:05 (oh five), 12:00 (o'clock, where no half of the day follows)."""
-    said = cardinal(str(int(hours)))
+    """A time of day: 7:45, 10:05 (oh five), 12:00 (o'clock, unless a.m. or p.m. follows)."""
+    spoken = cardinal(str(int(hours)))
     if minutes != "00":
-        said += (" oh " if minutes[0] == "0" else " ") + cardinal(str(int(minutes)))
+        spoken += (" oh " if minutes[0] == "0" else " ") + cardinal(str(int(minutes)))
     elif not half and not seconds and 0 < int(hours) <= 12:
-        said += " o'clock"
+        spoken += " o'clock"
     elif not half and not seconds:
-        said += " hundred"
+        spoken += " hundred"
     if seconds:
-        said += f" and {cardinal(str(int(seconds)))} {'second' if seconds == '01' else 'seconds'}"
-    return f"{said} {half[0].lower()} m" if half else said
+        spoken += f" and {cardinal(str(int(seconds)))} {'second' if seconds == '01' else 'seconds'}"
+    return f"{spoken} {half[0].lower()} m" if half else spoken
 
 
 def _date(month: str, day: str, the_year: str) -> str | None:
@@ -157,8 +157,8 @@ def _mixed(match: re.Match[str]) -> str:
 
 
 _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
-    (re.compile(pattern), say)
-    for pattern, say in (
+    (re.compile(pattern), read)
+    for pattern, read in (
         (rf"[-+~]?(?:{_NUM})", lambda m: number(m[0])),
         (rf"(?P<sign>-?)(?P<cur>{_CUR})(?P<num>{_NUM})(?P<scale>{_SCALES})?", _money),
         (rf"(?P<sign>-?)(?P<num>{_NUM})(?P<scale>(?!))?(?P<cur>{_CUR})", _money),
@@ -183,9 +183,9 @@ _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
 
 @lru_cache(maxsize=1024)
 def phrase(token: str) -> str | None:
-    """What a token without its mark says as a number, money, a time, a date or a measure; None when it is none."""
-    for pattern, say in _RULES:
+    """The reading of a token (without its mark) as a number, money, time, date or measure; else None."""
+    for pattern, read in _RULES:
         match = pattern.fullmatch(token)
-        if match is not None and (said := say(match)) is not None:
-            return said
+        if match is not None and (reading := read(match)) is not None:
+            return reading
     return None

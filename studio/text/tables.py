@@ -1,4 +1,4 @@
-"""What English says for written signs: abbreviations, symbols, units, money, letters."""
+"""Readings of written forms in English: abbreviations, symbols, units, money, letters."""
 
 from studio.core.text.typography import MONTHS
 

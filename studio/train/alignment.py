@@ -1,8 +1,7 @@
-"""Phones of frames whose words are known, and the words' ends: a Viterbi path through each word's phonemes.
+"""Forced alignment of phones within known word times: a Viterbi path through each word's phonemes.
 
-What a voice speaks has the ends of its words and not those of its phones. A phone is what it sounds like on average:
-the mean and the deviation of each channel over its frames in a corpus that knows its phones (monophones of one state
-and one Gaussian, as in any HMM aligner's first pass). Pauses may stand before and behind every word.
+A voice's speech has word ends but no phone times. The acoustic model is a monophone HMM with one state and one diagonal
+Gaussian per phone, estimated on a corpus with known phones. Pauses are allowed before and after every word.
 """
 
 from collections.abc import Iterable
@@ -13,24 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studio.core.errors import BadFile
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.text.phonemes import pronounce
 from studio.train.features import PHONES, Sentence, phone_of, read_features
 
 PAUSE = PHONES.index("pau")
-_LEAST_DEVIATION = 0.5  # of a level, in levels: a channel that hardly moves must not decide alone
+_MIN_DEVIATION = 0.5  # in levels: a nearly constant channel must not dominate
 
 
 @dataclass(frozen=True)
-class Phonebook:
-    """What each phone sounds like: mean and deviation of its levels, float64 [P, 80]; those never heard are NaN."""
+class PhoneModel:
+    """Mean and deviation of each phone's levels, float64 [P, 80]; NaN for phones that the corpus lacks."""
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
 
     @staticmethod
-    def of(sentences: Iterable[Sentence]) -> "Phonebook":
-        """The averages of a corpus' frames. Raises BadFile where it has no pause, or no phone."""
+    def estimate(sentences: Iterable[Sentence]) -> "PhoneModel":
+        """Estimate from labelled sentences. Raises BadFile if these have no pauses or no phones."""
         count = np.zeros(len(PHONES))
         total, squares = (np.zeros((len(PHONES), dmel.CHANNELS)) for _ in range(2))
         for s in sentences:
@@ -45,60 +44,59 @@ class Phonebook:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / count[:, None]
             deviation = np.sqrt(np.maximum(squares / count[:, None] - mean**2, 0.0))
-        return Phonebook(mean, np.maximum(deviation, _LEAST_DEVIATION))
+        return PhoneModel(mean, np.maximum(deviation, _MIN_DEVIATION))
 
     @staticmethod
-    def of_folder(features: Path) -> "Phonebook":
-        """The averages of all shards of a folder. Raises BadFile."""
+    def load(features: Path) -> "PhoneModel":
+        """Estimate from all shards of a folder. Raises BadFile."""
         paths = sorted(features.glob("*.safetensors"))
-        return Phonebook.of(sentence for path in paths for sentence in read_features(path)[0])
+        return PhoneModel.estimate(sentence for path in paths for sentence in read_features(path)[0])
 
     def score(self, levels: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Log likelihood of each phone in each frame, [F, P]; a phone never heard is as likely as the least likely."""
+        """Log likelihood of each phone in each frame, [F, P]; an unknown phone gets the lowest of the others."""
         away = (levels[:, None].astype(np.float64) - self.mean) / self.deviation
-        found = -(0.5 * away**2 + np.log(self.deviation)).sum(-1)
-        return np.where(np.isnan(found), np.nanmin(found, axis=1, keepdims=True), found)
+        score = -(0.5 * away**2 + np.log(self.deviation)).sum(-1)
+        return np.where(np.isnan(score), np.nanmin(score, axis=1, keepdims=True), score)
 
 
-def align(sentence: Sentence, book: Phonebook) -> Sentence | None:
-    """A sentence with the phone of each frame; a word ends with its last phone, and not with the pause behind it.
+def align(sentence: Sentence, model: PhoneModel) -> Sentence | None:
+    """Set the phone of each frame, and move word ends from the end of a pause to the end of the last phone.
 
     Args:
-        sentence: whose words' ends are known, a pause behind a word being the word's; its phones are not looked at.
+        sentence: word ends include the pause after the word; phones are ignored.
 
     Returns:
-        None where a word has no phonemes, or fewer frames than phonemes.
+        None if a word has no phonemes, or fewer frames than phonemes.
     """
-    score = book.score(sentence.levels)
+    score = model.score(sentence.levels)
     phones, ends, begin = np.zeros(len(sentence.levels), np.uint8), list[int](), 0
-    for said, end in zip(pronounce(sentence.words), sentence.word_ends, strict=True):
-        mine = [phone for name in said if (phone := phone_of(name)) is not None and phone != PAUSE]
-        if not mine or end - begin < len(mine):
+    for names, end in zip(pronounce(sentence.words), sentence.word_ends, strict=True):
+        states = [phone for name in names if (phone := phone_of(name)) is not None and phone != PAUSE]
+        if not states or end - begin < len(states):
             return None
-        states = np.array([PAUSE, *mine, PAUSE])
-        phones[begin:end] = states[walk(score[begin:end, states])]
+        states = np.array([PAUSE, *states, PAUSE])
+        phones[begin:end] = states[best_path(score[begin:end, states])]
         ends.append(begin + int(np.flatnonzero(phones[begin:end] != PAUSE)[-1]) + 1)
         begin = end
     return replace(sentence, word_ends=ends, phones=phones)
 
 
-def walk(score: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The best path through states in order: the state of each frame, int64 [F].
+def best_path(score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The best monotonic path through the states: the state of each frame, int64 [F]. Ties stay in the state.
 
     Args:
-        score: of each state in each frame, [F, S]. The first and the last state, which are pauses, may take no frame;
-            there are no more than F others. Where staying in a state is as good as leaving it, it is not left.
+        score: of each state in each frame, [F, S]. The first and the last state are optional; at most F others.
     """
     best = np.full(score.shape, -np.inf)
-    came = np.zeros(score.shape, bool)  # from the state before, rather than from itself
+    entered = np.zeros(score.shape, bool)  # from the previous state rather than from itself
     best[0, :2] = score[0, :2]
     for frame in range(1, len(score)):
         moved = np.concatenate(([-np.inf], best[frame - 1, :-1]))
-        came[frame] = moved > best[frame - 1]
+        entered[frame] = moved > best[frame - 1]
         best[frame] = np.maximum(moved, best[frame - 1]) + score[frame]
     state = score.shape[1] - (1 if best[-1, -1] > best[-1, -2] else 2)
     out = np.empty(len(score), np.int64)
     for frame in range(len(score) - 1, -1, -1):
         out[frame] = state
-        state -= int(came[frame, state])
+        state -= int(entered[frame, state])
     return out

@@ -1,4 +1,4 @@
-"""Train the byte-pair encoding of a voice (Sennrich et al. 2016) with the `tokenizers` library."""
+"""Train and apply the byte-pair encoding of a voice (Sennrich et al. 2016)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -8,14 +8,14 @@ import numpy as np
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.text.words import WordStream
-from studio.engine.families.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
+from studio.engine.families.common.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
 from studio.train.features import phone_of
 
 
 def read_spoken(path: Path) -> Iterator[list[str]]:
-    """The texts of a corpus as spoken words. Raises BadFile."""
+    """Spoken words of a corpus' texts. Raises BadFile."""
     normalise = best()
     for text in read_texts(path):
         stream = WordStream(normalise)
@@ -24,14 +24,14 @@ def read_spoken(path: Path) -> Iterator[list[str]]:
 
 
 def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Spelling = "letters") -> int:
-    """Learn ``size`` tokens from texts of spoken words and write the library's JSON; answers how many there are.
+    """Train an encoding of ``size`` tokens on spoken words and write it as JSON; returns the vocabulary size.
 
-    A word begins with ``▁`` and marks stand alone, so that a word's tokens never depend on its neighbours: a committed
-    word is encoded at once. Phonemes are those of each word by itself.
+    A word begins with ``▁`` and marks are separate, so a word's tokens do not depend on its neighbours, and a committed
+    word can be encoded at once. Phonemes are those of each word in isolation.
 
     Raises:
         BadFile: no text has a word.
-        NeedsPackage: the library is not installed.
+        NeedsPackage: tokenizers is not installed.
     """
     try:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -54,7 +54,7 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Sp
         texts = ([_pronounced(word) for word in words] for words in texts)
     written = [" ".join(words) for words in texts if words]
     if not written:
-        raise BadFile("there is no text with a word to learn an encoding from", "make some with `studio train texts`")
+        raise BadFile("there is no text with a word to train an encoding on", "make some with `studio train texts`")
     tokenizer.train_from_iterator(written, trainer)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
@@ -66,9 +66,9 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Sp
 def encoded_words(
     bpe: Bpe, words: Sequence[str], dropout: float = 0.0, rng: np.random.Generator | None = None
 ) -> list[tuple[int, ...]]:
-    """Tokens of each word; where a generator is given, merges are passed over as often as ``dropout`` says.
+    """Tokens of each word; with a generator, BPE merges are skipped with probability ``dropout``.
 
-    A few hours of speech are learned by heart, text and all, where every word has the same tokens each time.
+    Without dropout, nets overfit to the texts of a few hours of speech.
     """
     if rng is None or not dropout:
         return [bpe.encode(word) for word in words]
@@ -76,7 +76,7 @@ def encoded_words(
 
 
 def phones_of_tokens(bpe: Bpe) -> list[tuple[int, ...]]:
-    """The phones (``features.PHONES``) that each token stands for, by its id; none for a token of letters or a mark."""
+    """The phones (``features.PHONES``) of each token, by its id; none for tokens of letters and marks."""
     if bpe.spelling == "letters":
         return [()] * bpe.size
     return [tuple(phone for symbol in token if (phone := _phone_of(symbol))) for token in bpe.tokens]
@@ -87,6 +87,6 @@ def _phone_of(symbol: str) -> int | None:
 
 
 def _pronounced(word: str) -> str:
-    """A word's phonemes with its mark."""
+    """A word's phonemes and its mark."""
     bare = word.rstrip(MARKS)
     return spell_phonemes(bare) + word[len(bare) :]

@@ -1,4 +1,4 @@
-"""From a spoken corpus to features: dMel levels with word ends and phones, one safetensors file a shard."""
+"""Features of a corpus: dMel levels with word ends and phones, one safetensors file per shard."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.core.text.typography import MARKS
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.train.corpus import shards
 from studio.train.teachers.kokoro import SPACE, START, STOP
 from studio.train.teachers.programs import PAUSES
@@ -23,7 +23,7 @@ from studio.train.teachers.programs import PAUSES
 PHONES = (
     "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh other"
 ).split()
-# Phones as festival and flite write them, and as Kokoro does (IPA, with capitals for diphthongs).
+# Kokoro's phones (IPA, with capitals for diphthongs) as festival and flite write them.
 _IPA = dict(
     zip(
         "AIOWYæɑɐəᵊɔɛɜiɪᵻuʊʌðŋɡhjɹɾTʔʃʒʤʧθ",
@@ -33,17 +33,17 @@ _IPA = dict(
 )
 _PHONE_ID = {p: i for i, p in enumerate(PHONES)}
 _PHONE_ID |= {ipa: _PHONE_ID[p] for ipa, p in _IPA.items()} | dict.fromkeys((*PAUSES, *MARKS, START, STOP), 0)
-_JOINED = ("ˈ", "ˌ", SPACE)  # heard as a part of the phone after them; a long space is a pause
+_JOINED = ("ˈ", "ˌ", SPACE)  # part of the next phone; a long space is a pause
 _LONG_SPACE_FRAMES = 4
 _TENSORS = ("levels", "phones", "frames", "word_ends", "silence")
-_LEAST_SAMPLES = dmel.TIME_BASE.rate_hz // 20  # what a frame is made from is longer than the frame
-_LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
-_TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
+_MIN_SAMPLES = dmel.TIME_BASE.rate_hz // 20  # the analysis window is longer than a frame
+_LEAD_FRAMES = 1  # before the first phone: the silence prompt ends there
+_TAIL_FRAMES = 4  # after the last word, where the end token closes the window
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A spoken sentence in frames.
+    """A sentence in frames.
 
     Attributes:
         levels: uint8 [F, 80], from just before the first phone to just after the last.
@@ -67,13 +67,13 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
     """The sentence of a label line, and the silent frames around it, uint8 [S, 80].
 
     Raises:
-        BadFile: its sound cannot be read, or is too short for a frame.
+        BadFile: the sound cannot be read, or is too short for a frame.
     """
     base = dmel.TIME_BASE
     pcm = shards.read_sound(folder / label["wav"])
-    if len(pcm) < _LEAST_SAMPLES:
+    if len(pcm) < _MIN_SAMPLES:
         raise BadFile(
-            f"{folder / label['wav']} holds {len(pcm)} samples", f"a sentence has at least {_LEAST_SAMPLES} of them"
+            f"{folder / label['wav']} holds {len(pcm)} samples", f"a sentence has at least {_MIN_SAMPLES} of them"
         )
     levels = dmel.encode(torch.from_numpy(to_float(pcm))).numpy()
     ends = [base.frame_of_time(t) for _, t in label["phones"]]
@@ -94,14 +94,14 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
 
 
 def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -> int:
-    """Encode every finished shard that is not encoded yet; answers how many shards there are. Raises BadFile."""
-    found = shards.shards(corpus_folder)
+    """Encode all finished shards that are not encoded yet; returns the number of shards. Raises BadFile."""
+    folders = shards.shards(corpus_folder)
     out.mkdir(parents=True, exist_ok=True)
-    todo = [s for s in found if not (out / f"{s.name}.safetensors").is_file()]
+    todo = [s for s in folders if not (out / f"{s.name}.safetensors").is_file()]
     with ProcessPoolExecutor(workers) as pool:
         for _ in track(pool.map(_encode_shard, todo, [out] * len(todo)), "encoding", total=len(todo)):
             pass
-    return len(found)
+    return len(folders)
 
 
 def _encode_shard(shard: Path, out: Path) -> None:
@@ -114,12 +114,12 @@ def _encode_shard(shard: Path, out: Path) -> None:
 
 
 def _is_in_order(one: Sentence) -> bool:
-    """Whether each word has a frame of its own."""
+    """Whether each word has a frame."""
     return bool(one.word_ends[0] > 0 and (np.diff(one.word_ends) > 0).all() and one.word_ends[-1] <= len(one.levels))
 
 
 def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarray, path: Path) -> None:
-    """Write a shard of one speaker's sentences, which may be none, and silent frames uint8 [S, 80]; whole or not."""
+    """Write a shard of a speaker's sentences (maybe none) and silent frames uint8 [S, 80], atomically."""
     none = np.zeros((0, dmel.CHANNELS), np.uint8)
     tensors = {
         "levels": torch.from_numpy(np.concatenate([none, *(s.levels for s in sentences)])),
@@ -135,7 +135,7 @@ def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarr
 
 
 def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
-    """Sentences of an encoded shard, and its silent frames uint8 [S, 80]. Raises BadFile where it is damaged."""
+    """Sentences of an encoded shard, and its silent frames uint8 [S, 80]. Raises BadFile if it is damaged."""
     try:
         with safe_open(path, "np") as file:
             meta = file.metadata() or {}
@@ -149,7 +149,7 @@ def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
             sentences.append(one)
             at, word = at + count, stop
         if (at, word) != (len(levels), len(ends)) or not _are_levels(silence):
-            raise ValueError("its frames, words or silence are not those that it counts")
+            raise ValueError("its frames, words or silence do not match their counts")
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BadFile(
             f"{path} holds no features: {error!s:.200}",
@@ -159,23 +159,23 @@ def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
 
 
 def _check(one: Sentence, count: int) -> None:
-    """Whether what was read is a sentence; raises ValueError."""
+    """Raises ValueError unless a sentence is valid."""
     if not one.words or not all(isinstance(word, str) and word for word in one.words):
         raise ValueError("a sentence has no words")
     if len(one.words) != len(one.word_ends):
-        raise ValueError("a sentence has not an end of each word")
+        raise ValueError("a sentence has not one end per word")
     if not len(one.levels) == len(one.phones) == count > 0 or not _are_levels(one.levels):
-        raise ValueError("its levels are not of frames of 80 channels")
+        raise ValueError("its levels are not frames of 80 channels")
     if one.phones.dtype != np.uint8 or one.phones.ndim != 1 or one.phones.max() >= len(PHONES):
-        raise ValueError("a phone is none that there is")
+        raise ValueError("a phone is unknown")
     steps = np.diff([0, *one.word_ends, count + 1])
     if one.word_ends[0] < 0 or (steps[1:] <= 0).any():
-        raise ValueError("the ends of its words are out of order, or beyond its frames")
+        raise ValueError("the word ends are out of order, or beyond the frames")
 
 
-def _are_levels(found: np.ndarray) -> bool:
-    shape = found.dtype == np.uint8 and found.ndim == 2 and found.shape[1] == dmel.CHANNELS
-    return bool(shape and len(found) and found.max() < dmel.LEVELS)
+def _are_levels(levels: np.ndarray) -> bool:
+    shape = levels.dtype == np.uint8 and levels.ndim == 2 and levels.shape[1] == dmel.CHANNELS
+    return bool(shape and len(levels) and levels.max() < dmel.LEVELS)
 
 
 def typical_silence(silences: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The page's own scripts and styles, served under an address that changes with their content."""
+"""The pages' scripts and styles, served at an address that changes with their content."""
 
 import hashlib
 from functools import lru_cache
@@ -28,25 +28,25 @@ _STYLES = (
 
 @lru_cache
 def _scripts() -> dict[str, bytes]:
-    """Every file that may be fetched, by its path: read once, since they are kept by browsers under their digest."""
-    found = sorted(path for path in WIDGETS.rglob("*") if path.suffix in _MEDIA_TYPES)
-    return {path.relative_to(WIDGETS).as_posix(): path.read_bytes() for path in found}
+    """Every file that may be fetched, by path; read once, since browsers cache them by digest."""
+    paths = sorted(path for path in WIDGETS.rglob("*") if path.suffix in _MEDIA_TYPES)
+    return {path.relative_to(WIDGETS).as_posix(): path.read_bytes() for path in paths}
 
 
 @lru_cache
 def asset_path() -> str:
-    """Where the scripts are below the server's root: a new place whenever one of them changes."""
+    """The path of the scripts; it changes whenever one of them does."""
     digest = hashlib.sha256(b"".join(_scripts().values())).hexdigest()[:12]
     return f"/studio-assets/{digest}"
 
 
 def styles() -> str:
-    """The page's styles, for its head."""
+    """The styles of all pages, for the head."""
     return "\n".join((WIDGETS.parent / name).read_text(encoding="utf-8") for name in _STYLES)
 
 
 def add_assets(app: FastAPI) -> None:
-    """Serve the scripts; must be called before Gradio takes the root."""
+    """Serve the scripts; call this before Gradio is mounted at the root."""
 
     @app.get(asset_path() + "/{path:path}", include_in_schema=False)
     def asset(request: Request, path: str) -> Response:

@@ -1,7 +1,7 @@
-"""Calls that pages make through Gradio's queue: strict in what they carry, bounded in what is kept of them.
+"""Middleware for calls to Gradio's queue: strictly validated, and bounded in memory.
 
-A call carries plain values, never a description of a file, which Gradio would fetch. What Gradio keeps of a page (its
-answers until they are fetched, a copy of every component) is forgotten when nobody listens.
+A call has plain values only: Gradio would fetch the file that an object describes. Gradio's state of a page (pending
+results, a copy of every component) is dropped when no client listens.
 """
 
 import json
@@ -12,31 +12,31 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from studio.serve.door.bodies import replayed, whole_body
+from studio.serve.middleware.bodies import read_body_bytes, replay_body
 from studio.ui.gradio_routes import DATA, HEARTBEAT, JOIN, SESSION, answer, path_of
-from studio.ui.gradio_sessions import Sessions
+from studio.ui.gradio_sessions import PageSessions
 
-MAX_HEARTBEATS = 1000  # each open page of anybody's holds one
+MAX_HEARTBEATS = 1000  # each open page has one
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _BUSY = "too many pages are open; try again in a minute"
 
 
 @dataclass(frozen=True)
-class Call:
-    """What a page asks for, checked; ``body`` is written anew, so that Gradio reads just what was checked."""
+class QueueCall:
+    """A validated call; ``body`` is serialised again, so that Gradio reads exactly what was validated."""
 
     session: str
     body: bytes
 
 
-class Calls:
-    """ASGI: Gradio's app, whose queue takes only calls that a page of ours makes.
+class QueueCalls:
+    """ASGI middleware: passes only calls that our pages make to Gradio's queue.
 
     Args:
-        functions: how many values each function takes, by its number.
+        functions: the number of values of each function, by its index.
     """
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, functions: Mapping[int, int]) -> None:
+    def __init__(self, app: ASGIApp, sessions: PageSessions, functions: Mapping[int, int]) -> None:
         self._app = app
         self._sessions = sessions
         self._functions = functions
@@ -55,21 +55,21 @@ class Calls:
 
     async def _join(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            call = self._read(await whole_body(receive) or b"")
-        except (ValueError, RecursionError):  # no JSON, no UTF-8, a number out of range, half a surrogate pair
+            call = self._parse(await read_body_bytes(receive) or b"")
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, a number out of range, a lone surrogate
             await answer(send, 422, "the message is not what this page sends; reload the page")
             return
         if not await self._sessions.admit(call.session):
             await answer(send, 503, _BUSY)
             return
-        await self._app(scope, replayed(call.body, receive), send)
+        await self._app(scope, replay_body(call.body, receive), send)
 
     async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = scope["query_string"].decode("latin-1").partition("=")[2]
         is_awaited = await self._sessions.is_awaited(session)
         with self._sessions.listening(session) as is_known:
             if not (is_known and is_awaited):
-                await answer(send, 404, "nothing was asked here; reload the page")
+                await answer(send, 404, "this page has no pending call; reload the page")
                 return
             await self._app(scope, receive, send)
 
@@ -83,8 +83,8 @@ class Calls:
         finally:
             self._heartbeats -= 1
 
-    def _read(self, body: bytes) -> Call:
-        """Raises ValueError, RecursionError unless this is a call of ours."""
+    def _parse(self, body: bytes) -> QueueCall:
+        """Parse a call. Raises ValueError, RecursionError."""
         call = json.loads(body)
         if not isinstance(call, dict) or not {"data", "fn_index", "session_hash"} <= call.keys() <= _KEYS:
             raise ValueError("no call")
@@ -101,19 +101,19 @@ class Calls:
             if not isinstance(event, dict):
                 raise ValueError("no event")
             _check_plain([*event.values()])
-        return Call(session, json.dumps(call, ensure_ascii=False, allow_nan=False).encode())
+        return QueueCall(session, json.dumps(call, ensure_ascii=False, allow_nan=False).encode())
 
 
-def _check_data(data: Any, wanted: int) -> None:
-    """Raises ValueError unless there are as many values as wanted: plain ones, or lists of them."""
-    if not isinstance(data, list) or len(data) != wanted:
+def _check_data(data: Any, count: int) -> None:
+    """Raises ValueError unless there are ``count`` plain values or lists of them."""
+    if not isinstance(data, list) or len(data) != count:
         raise ValueError("no data")
     for value in data:
         _check_plain(value if isinstance(value, list) else [value])
 
 
 def _check_plain(values: list[Any]) -> None:
-    """Raises ValueError unless all are text, numbers, truth values or nothing: a file is described by an object."""
+    """Raises ValueError unless all are strings, numbers, booleans or null; a file would be an object."""
     for value in values:
         if isinstance(value, int) and abs(value) > 2**53:
             raise ValueError("no number")

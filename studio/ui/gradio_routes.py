@@ -1,7 +1,6 @@
-"""The routes of Gradio that our pages use. Every other one, also of a later Gradio, does not exist here.
+"""Allow-list of the Gradio routes that our pages use; every other one is 404.
 
-Gradio brings some sixty routes: uploads, files by path and by URL, proxies, links that keep a page's fields. Each is a
-way to the machine that no page of ours needs, so what is open is listed and the rest is 404.
+Gradio has some sixty routes, such as uploads, files by path and by URL, and proxies. Our pages need none of them.
 """
 
 import re
@@ -18,12 +17,12 @@ _FILE = f"(?:{_NAME}/){{0,5}}{_NAME}"
 
 @dataclass(frozen=True)
 class OpenRoute:
-    """One route that answers.
+    """One allowed route.
 
     Attributes:
         methods: of HTTP.
-        path: a regular expression for the whole path below the app's root.
-        query: one for the whole query, where Gradio reads it; any other is not passed on (pages read their own).
+        path: regular expression of the whole path below the app's root.
+        query: regular expression of the whole query; None drops the query (pages read their own).
     """
 
     methods: frozenset[str]
@@ -46,13 +45,13 @@ CALL_ROUTES = (
 
 
 def open_routes(pages: Collection[str]) -> tuple[OpenRoute, ...]:
-    """The routes of an app with these pages ("" is the first)."""
+    """The allowed routes of an app with these pages ("" is the first)."""
     answered = ((page, _GET if page else _PAGE) for page in pages)  # Gradio answers HEAD for its first page alone
     return (*(OpenRoute(methods, f"/{re.escape(page)}") for page, methods in answered), *STATIC_ROUTES, *CALL_ROUTES)
 
 
 class OpenRoutes:
-    """ASGI: what is on the list goes to Gradio, everything else is answered here."""
+    """ASGI middleware: passes allowed routes to Gradio and answers 404 to all others."""
 
     def __init__(self, app: ASGIApp, routes: Collection[OpenRoute]) -> None:
         self._app = app
@@ -68,8 +67,8 @@ class OpenRoutes:
         if route is None or (route.query is not None and not re.fullmatch(route.query, query, re.ASCII)):
             await answer(send, 404, "there is nothing here")
             return
-        kept = scope["query_string"] if route.query is not None else b""
-        await self._app({**scope, "query_string": kept}, receive, send)
+        query_string = scope["query_string"] if route.query is not None else b""
+        await self._app({**scope, "query_string": query_string}, receive, send)
 
     def _route(self, scope: Scope) -> OpenRoute | None:
         path = path_of(scope)
@@ -83,7 +82,7 @@ def path_of(scope: Scope) -> str:
 
 
 async def answer(send: Send, status: int, text: str) -> None:
-    """A line of text, nothing more."""
+    """Respond with a line of text."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": f"{text}\n".encode()})

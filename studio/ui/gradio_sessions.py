@@ -1,4 +1,4 @@
-"""What Gradio keeps of each open page, bounded: it would keep it for ever, also when nobody ever asks for it."""
+"""Bounds of Gradio's state per open page, which Gradio would keep for ever."""
 
 import asyncio
 import time
@@ -9,39 +9,39 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-MAX_SESSIONS = 200  # pages that have called lately: 130 KiB each
-MAX_WAITING = 16  # calls of one page that have not been answered to it
-IDLE_S = 0.02  # Gradio looks every 1 ms whether somebody called: 6% of a core while nobody does
-MAX_QUEUED = 128  # calls that wait for their turn, of all pages
-FORGOTTEN_S = 30.0  # after so long without anybody who listens
-_LEAVING_S, _LOOK_S = 2.0, 0.02  # until a page's own listener before is gone
+MAX_SESSIONS = 200  # pages with recent calls: 130 KiB each
+MAX_WAITING = 16  # pending calls of one page
+IDLE_S = 0.02  # Gradio polls every 1 ms: 6% of a core while idle
+MAX_QUEUED = 128  # pending calls of all pages
+FORGOTTEN_S = 30.0  # a page without a listener for so long is dropped
+_LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to disconnect
 
 
-def bound(blocks: gr.Blocks) -> None:
-    """Set Gradio's own bounds; before the app is mounted."""
+def limit_queue(blocks: gr.Blocks) -> None:
+    """Set Gradio's own limits, before the app is mounted."""
     blocks.queue(max_size=MAX_QUEUED)
-    blocks._queue.ANALYTICS_MAX_EVENTS = 100  # each call makes a table of as many
+    blocks._queue.ANALYTICS_MAX_EVENTS = 100  # each call builds a table of this length
     blocks._queue.sleep_when_free = IDLE_S
     blocks.state_session_capacity = 2 * MAX_SESSIONS
 
 
 @dataclass
-class _Page:
+class _PageState:
     seen_s: float = 0.0
     listeners: int = 0
 
 
-class Sessions:
-    """Knows which pages have called and who listens, and has Gradio forget the others."""
+class PageSessions:
+    """Tracks the pages with calls and their listeners, and drops Gradio's state of the others."""
 
     def __init__(self, blocks: gr.Blocks, clock: Callable[[], float] = time.monotonic) -> None:
         self._blocks = blocks
         self._clock = clock
-        self._pages: OrderedDict[str, _Page] = OrderedDict()  # the one seen longest ago is first
+        self._pages: OrderedDict[str, _PageState] = OrderedDict()  # least recently used first
         self._sweeper: asyncio.Task[None] | None = None
 
     async def admit(self, session: str) -> bool:
-        """Whether a page may call now."""
+        """Whether a page may make a call now."""
         await self.sweep()
         if len(self._blocks._queue.pending_event_ids_session.get(session, ())) >= MAX_WAITING:
             return False
@@ -50,27 +50,27 @@ class Sessions:
             if silent is None:
                 return False
             await self._forget(silent)
-        self._see(session, self._pages.setdefault(session, _Page()))
+        self._see(session, self._pages.setdefault(session, _PageState()))
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep_till_empty())
         return True
 
     async def is_awaited(self, session: str) -> bool:
-        """Whether Gradio keeps something for a page, and nobody is being told it; whoever was may be just leaving.
+        """Whether a page has pending results and no listener; waits for a previous listener to disconnect.
 
-        To others Gradio begins an answer all the same, and breaks it off with a traceback.
+        For others, Gradio would start a response and fail with a traceback.
         """
-        for _ in range(round(_LEAVING_S / _LOOK_S)):
+        for _ in range(round(_LEAVING_S / _POLL_S)):
             if (page := self._pages.get(session)) is None or not page.listeners:
                 break
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         page = self._pages.get(session)
-        kept = session in self._blocks._queue.pending_messages_per_session
-        return kept and page is not None and not page.listeners
+        has_results = session in self._blocks._queue.pending_messages_per_session
+        return has_results and page is not None and not page.listeners
 
     @contextmanager
     def listening(self, session: str) -> Iterator[bool]:
-        """Somebody listens to a page's answers; yields whether the page has called."""
+        """Count a listener of a page's results; yields whether the page has made a call."""
         page = self._pages.get(session)
         if page is None:
             yield False
@@ -84,12 +84,12 @@ class Sessions:
                 self._see(session, page)
 
     async def sweep(self) -> None:
-        """Forget the pages that nobody has listened to for a while."""
+        """Drop the pages without a listener for ``FORGOTTEN_S``."""
         before_s = self._clock() - FORGOTTEN_S
         for name in [name for name, page in self._pages.items() if not page.listeners and page.seen_s < before_s]:
             await self._forget(name)
 
-    def _see(self, session: str, page: _Page) -> None:
+    def _see(self, session: str, page: _PageState) -> None:
         page.seen_s = self._clock()
         self._pages.move_to_end(session)
 

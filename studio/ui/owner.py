@@ -1,4 +1,4 @@
-"""What the owner's pages share: the token, which every call checks, and text that stays text."""
+"""Shared parts of the owner's pages: the token, which every call checks, and HTML escaping."""
 
 import re
 from collections.abc import Callable
@@ -10,24 +10,24 @@ import gradio as gr
 from gradio.context import Context as Building
 
 from studio.core.errors import StudioError
-from studio.mos.analysis.snapshots import Snapshots
-from studio.mos.service import Listening
-from studio.serve.door.addresses import network_of
+from studio.mos.analysis.results_cache import ResultsCache
+from studio.mos.service import ListeningTests
+from studio.serve.middleware.limits import network_of
 
 T = TypeVar("T")
 _ASK = (
     "Give the owner's token. It was printed when the studio first started; <code>studio campaign token</code> makes "
     "a new one. It is kept in this browser tab only."
 )
-# The token lives in sessionStorage: gone with the tab, never in an address, never in a cookie.
+# The token is in sessionStorage: it is gone with the tab, and never in an address or cookie.
 _KEEP = "const kept = 'studio-owner';"
 RECALL_JS = f"() => {{ {_KEEP} return sessionStorage.getItem(kept) || ''; }}"
 STORE_JS = (
     f"(token, ...rest) => {{ {_KEEP} token ? sessionStorage.setItem(kept, token) : sessionStorage.removeItem(kept); "
     "return [token, ...rest]; }"
 )
-# The token goes to a script in this tab, which sends it along with every call; Gradio's queue has no part in it.
-_TELL_JS = """(token) => {
+# Hands the token to the page's script, which sends it with every request, without Gradio's queue.
+_HAND_OVER_JS = """(token) => {
   token ? sessionStorage.setItem('studio-owner', token) : sessionStorage.removeItem('studio-owner');
   dispatchEvent(new Event('studio-owner'));
 }"""
@@ -36,22 +36,22 @@ QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 @dataclass(frozen=True)
 class Owner:
-    """What the owner's pages are built from."""
+    """The data of the owner's pages."""
 
-    listening: Listening
-    snapshots: Snapshots
+    listening: ListeningTests
+    snapshots: ResultsCache
 
     def call(self, token: object, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
-        """Run ``work`` for the owner alone: a message as HTML (empty when all went well), and what it answered.
+        """Run ``work`` if the token is the owner's: an error as HTML (else empty), and the result.
 
         Args:
-            request: who calls; wrong tokens are counted by the network address that they come from.
+            request: wrong tokens are counted by its network address.
         """
         if not isinstance(token, str) or not token.strip():
             return notice(_ASK, "info"), None
         try:
             access = self.listening.access
-            with access.watched(network_of(request.client.host if request.client else "")):
+            with access.limit_forgeries(network_of(request.client.host if request.client else "")):
                 access.check_owner(token.strip())
             return "", work()
         except StudioError as error:
@@ -59,12 +59,12 @@ class Owner:
 
 
 def plain(text: object) -> str:
-    """Text as HTML that shows it; also harmless in a template."""
+    """Escape text for HTML and for Gradio's templates."""
     return escape(str(text)).translate({ord(c): f"&#{ord(c)};" for c in "`${}"})
 
 
 def _sentence(message: str) -> str:
-    """An error's message as HTML that begins as a sentence does, with its `commands` set as code."""
+    """An error's message as HTML: capitalized, with its `commands` as code."""
     return re.sub("&#96;(.+?)&#96;", r"<code>\1</code>", plain(message[:1].upper() + message[1:]))
 
 
@@ -84,16 +84,16 @@ def token_field() -> tuple[gr.Textbox, gr.Button]:
 
 
 def on_open(js: str, outputs: list[Any]) -> Any:
-    """Run a script when the page that is being built is opened; a dependency to hang ``then`` on."""
+    """Run a script when the page is opened; returns the dependency, for ``then``."""
     assert Building.root_block is not None, "pages are built inside Blocks"
     return Building.root_block.load(None, None, outputs, js=js, **QUIET)
 
 
-def script_page(component: Callable[[], gr.HTML]) -> gr.HTML:
-    """A page that is the owner's token and one component, whose script makes every call."""
+def owner_script_page(component: Callable[[], gr.HTML]) -> gr.HTML:
+    """A page of the token field and one component, whose script makes every request."""
     with gr.Column(elem_classes="owner"):
         token, show = token_field()
-        found = component()
+        script = component()
     on_open(RECALL_JS, [token])
-    gr.on([show.click, token.submit], None, [token], None, js=_TELL_JS, **QUIET)
-    return found
+    gr.on([show.click, token.submit], None, [token], None, js=_HAND_OVER_JS, **QUIET)
+    return script

@@ -1,5 +1,4 @@
-"""What stands in a page's head: its title, description and picture, ours alone, Gradio's own go; and what the Inspect
-page needs first."""
+"""The head of a page: our title, description and picture in place of Gradio's, and an early request of Inspect."""
 
 import re
 from html import escape
@@ -10,12 +9,12 @@ from studio.ui.assets import asset_path
 from studio.ui.page_policy import host_of
 
 CLAIM = "It speaks while you are still typing."
-PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the page
-_THEIRS = re.compile(
+PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the Live page
+_GRADIO_TAGS = re.compile(
     rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*|<link\s+rel="manifest"[^>]*>\s*', re.IGNORECASE
 )
 _CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
-# What the Inspect page's address names is asked for before the page's own scripts have come, which take half a second.
+# The trace in the address of the Inspect page is requested before the page's scripts have loaded, in half a second.
 _EARLY = """<script>{
 const trace = new URLSearchParams(location.search).get('trace');
 if (trace) (window.earlyView = fetch(`ROOT/traces/${encodeURIComponent(trace)}.view`)).catch(() => {});
@@ -23,36 +22,36 @@ if (trace) (window.earlyView = fetch(`ROOT/traces/${encodeURIComponent(trace)}.v
 _BY_LINK = ("/rate", "/annotate")
 
 
-def described(html: bytes, scope: Scope, title: str) -> bytes:
-    """A page whose description is its own, without Gradio's link to a manifest that nobody serves.
+def add_description(html: bytes, scope: Scope, title: str) -> bytes:
+    """A page with our description, without Gradio's link to a missing manifest.
 
-    Raters' and annotators' pages keep only a plain title: their links show nothing of the studio behind them.
+    Pages of raters and annotators have a title only, so that previews of their links do not reveal the studio.
     """
-    html = _THEIRS.sub(b"", html)
+    html = _GRADIO_TAGS.sub(b"", html)
     is_by_link = scope["path"].rstrip("/").endswith(_BY_LINK)
     ours = b'<meta name="robots" content="noindex">' if is_by_link else (_tags(scope, title) + _early(scope)).encode()
     return _CHARSET.sub(lambda found: found.group(0) + ours, html, count=1)
 
 
 def _tags(scope: Scope, title: str) -> str:
-    said = {"og:type": "website", "og:title": title, "og:description": CLAIM}
-    named = {"description": CLAIM, "twitter:card": "summary_large_image", "twitter:title": title}
+    properties = {"og:type": "website", "og:title": title, "og:description": CLAIM}
+    names = {"description": CLAIM, "twitter:card": "summary_large_image", "twitter:title": title}
     if address := _address(scope):
-        said |= {"og:image": address, "og:image:width": "1200", "og:image:height": "630"}
-        named |= {"twitter:image": address}
-    tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in said.items()]
-    return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in named.items()])
+        properties |= {"og:image": address, "og:image:width": "1200", "og:image:height": "630"}
+        names |= {"twitter:image": address}
+    tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in properties.items()]
+    return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in names.items()])
 
 
 def _early(scope: Scope) -> str:
-    """The script that asks for the trace of the page's address; ``inspect.js`` takes the answer."""
+    """The script that requests the trace of the page's address; ``inspect.js`` uses the response."""
     if not scope["path"].rstrip("/").endswith("/inspect"):
         return ""
     return _EARLY.replace("ROOT", escape(scope.get("root_path", "").rstrip("/")))
 
 
 def _address(scope: Scope) -> str:
-    """Where the picture is, whole as those who show links want it; empty where the host is not named."""
+    """The absolute address of the picture; empty without a host."""
     host = host_of(scope)
     if not host:
         return ""

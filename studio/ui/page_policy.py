@@ -1,8 +1,7 @@
-"""What the pages' scripts may do: run where the server wrote them, and talk to this server alone.
+"""The content security policy of the pages: only the server's scripts run, and they connect to this server alone.
 
-Gradio writes its configuration into inline scripts, which are marked by a number that changes with every answer, and
-makes functions of text (each component's ``js_on_load``), which only 'unsafe-eval' allows. What others typed can be
-neither: an element that somebody smuggled in runs nothing.
+Gradio's inline scripts get a nonce. Its functions from text (each component's ``js_on_load``) need 'unsafe-eval'. A
+script in injected markup has no nonce and does not run.
 """
 
 import hashlib
@@ -13,23 +12,23 @@ from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from studio.serve.door.headers import POLICY
+from studio.serve.middleware.headers import POLICY
 
-Described = Callable[[bytes, Scope], bytes]
+EditPage = Callable[[bytes, Scope], bytes]
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)
 _SCRIPT = re.compile(rb"<script(?=[\s>])(.*?</script>)", re.DOTALL | re.IGNORECASE)
 
 
 class PagePolicy:
-    """ASGI: the HTML of the app inside gets a content security policy; everything else passes.
+    """ASGI middleware: adds a content security policy to HTML; other responses pass unchanged.
 
     Args:
-        scripts: inline scripts that the page makes itself, known by their text.
-        described: gives the HTML of a page its description.
+        scripts: the text of inline scripts without a nonce.
+        edit_page: changes the HTML of a page.
     """
 
-    def __init__(self, app: ASGIApp, scripts: Collection[str], described: Described = lambda html, _: html) -> None:
-        self._app, self._described = app, described
+    def __init__(self, app: ASGIApp, scripts: Collection[str], edit_page: EditPage = lambda html, _: html) -> None:
+        self._app, self._edit_page = app, edit_page
         digests = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
         self._hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
 
@@ -37,7 +36,7 @@ class PagePolicy:
         start: Message | None = None
         body = bytearray()
 
-        async def told(message: Message) -> None:
+        async def collect(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and _is_html(message):
                 start = message
@@ -48,19 +47,19 @@ class PagePolicy:
                 if not message.get("more_body", False):
                     await self._send_page(scope, start, bytes(body), send)
 
-        await self._app(scope, receive, told)
+        await self._app(scope, receive, collect)
 
     async def _send_page(self, scope: Scope, start: Message, html: bytes, send: Send) -> None:
         nonce = secrets.token_urlsafe(16)
-        html = marked(self._described(html, scope), nonce)
-        own = (b"content-length", POLICY)
-        headers = [(name, value) for name, value in start["headers"] if name.lower() not in own]
+        html = add_nonce(self._edit_page(html, scope), nonce)
+        replaced = (b"content-length", POLICY)
+        headers = [(name, value) for name, value in start["headers"] if name.lower() not in replaced]
         headers += [(b"content-length", str(len(html)).encode()), (POLICY, self.policy(scope, nonce).encode())]
         await send({**start, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else html})
 
     def policy(self, scope: Scope, nonce: str) -> str:
-        """What a page may do whose scripts bear this number."""
+        """The policy of a page whose scripts have this nonce."""
         parts = {
             "default-src": "'none'",
             "script-src": f"'self' 'unsafe-eval' 'nonce-{nonce}' {self._hashes}".strip(),
@@ -76,24 +75,24 @@ class PagePolicy:
         return "; ".join(f"{name} {sources}" for name, sources in parts.items())
 
 
-def marked(html: bytes, nonce: str) -> bytes:
-    """A page whose every script bears the number; what only looks like a script inside one stays."""
+def add_nonce(html: bytes, nonce: str) -> bytes:
+    """A page with a nonce in every script tag; text inside scripts is unchanged."""
     return _SCRIPT.sub(rb'<script nonce="' + nonce.encode() + rb'"\1', html)
 
 
 def script_policy(scope: Scope) -> str:
-    """Of a script of ours, which may be a Worker's: it takes no policy from the page that starts it."""
+    """The policy of a script, for Workers: they do not inherit the page's policy."""
     return f"default-src 'none'; script-src 'self'; connect-src {_connections(scope)}"
 
 
 def _connections(scope: Scope) -> str:
-    """This server; some browsers do not count a socket of the same host as 'self'."""
+    """This server; in some browsers 'self' does not include sockets."""
     host = host_of(scope)
     return f"'self' ws://{host} wss://{host}" if host else "'self'"
 
 
 def host_of(scope: Scope) -> str:
-    """The name that the caller gave this server; empty where it is not plainly one."""
+    """The Host header; empty where it is malformed."""
     host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
     return host if _HOST.fullmatch(host) else ""
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from studio.annotation.agreement import agreement, matches
-from studio.annotation.layers import Layer, Mark
+from studio.annotation.agreement import agreement, match_marks
+from studio.annotation.layers import AnnotationLayer as Layer
+from studio.annotation.layers import AnnotationMark as Mark
 from studio.core.errors import BadOption
 
 RATE_HZ, SAMPLES = 24_000, 240_000
@@ -54,7 +55,10 @@ def test_labels_of_matched_points_give_cohens_own_kappa() -> None:
 
 def test_frames_by_hand() -> None:
     """Ten frames of 10 ms: 4 both a, 2 one a and other nothing, 4 nothing: p_o .8, p_e .6 * .4 + .4 * .6 = .48."""
-    one, other = Layer("w", marks=(Mark(0, 1440, "a"),)), Layer("w", marks=(Mark(0, 960, "a"),))
+    one, other = (
+        Layer("w", marks=(Mark(0, 1440, "a"),)),
+        Layer("w", marks=(Mark(0, 960, "a"),)),
+    )
     found = agreement({"one": one, "other": other}, 2400, RATE_HZ, 20.0)
     kappa = found.pairs[0].kappa_frames
     assert (kappa.value, kappa.n) == (pytest.approx((0.8 - 0.48) / 0.52), 10)
@@ -74,7 +78,7 @@ def test_overlapping_labels_of_a_frame_are_a_category_of_their_own() -> None:
 
 def test_three_annotators_share_a_unit_and_nobody_has_two_marks_in_it() -> None:
     layers = {"a": points((100, "x")), "b": points((110, "x"), (112, "y")), "c": points((105, "x"), (900, "z"))}
-    units = matches(layers, 20.0)
+    units = match_marks(layers, 20.0)
     assert units == [{"a": Mark(100, 100, "x"), "b": Mark(110, 110, "x"), "c": Mark(105, 105, "x")}]
 
 
@@ -83,12 +87,13 @@ def test_the_order_of_annotators_changes_no_match() -> None:
     names = ("a", "b", "c")
     layers = {
         name: Layer(
-            "w", marks=tuple(sorted(Mark(int(at), int(at) + 900, "xy"[at % 2]) for at in rng.integers(0, 9000, 30)))
+            "w",
+            marks=tuple(sorted(Mark(int(at), int(at) + 900, "xy"[at % 2]) for at in rng.integers(0, 9000, 30))),
         )
         for name in names
     }
-    found = matches(layers, 100.0)
-    assert found == matches(dict(reversed(layers.items())), 100.0)
+    found = match_marks(layers, 100.0)
+    assert found == match_marks(dict(reversed(layers.items())), 100.0)
     used = [(name, mark) for unit in found for name, mark in unit.items()]
     assert len(found) > 5 and all(len(unit) > 1 for unit in found)
     assert len(used) <= 90
@@ -97,15 +102,15 @@ def test_the_order_of_annotators_changes_no_match() -> None:
 def test_what_is_undefined_says_so() -> None:
     empty, one = Layer("w"), in_a_row("aa")
     found = agreement({"x": empty, "y": empty}, SAMPLES, RATE_HZ)
-    assert (found.f1.value, found.f1.undefined) == (None, "nobody marked anything")
+    assert (found.f1.value, found.f1.undefined) == (None, "no marks")
     assert found.alpha_marks.undefined == "no marks were matched"
-    assert found.alpha_frames.undefined == "all said the same of everything"
+    assert found.alpha_frames.undefined == "all used a single label"
     found = agreement({"x": empty, "y": one}, SAMPLES, RATE_HZ)
     pair = found.pairs[0]
     assert (pair.precision.undefined, pair.recall.value, pair.f1.value) == ("x marked nothing", 0.0, 0.0)
     assert pair.kappa_marks.undefined == "no marks were matched"
     found = agreement({"x": one, "y": one}, SAMPLES, RATE_HZ)
-    assert found.pairs[0].kappa_marks.undefined == "both said the same of everything"
+    assert found.pairs[0].kappa_marks.undefined == "both used a single label"
     assert found.pairs[0].kappa_frames.value == 1.0
     assert agreement({"x": empty, "y": empty}, 100, RATE_HZ).alpha_frames.undefined == "the sound has no frames"
 
@@ -113,7 +118,7 @@ def test_what_is_undefined_says_so() -> None:
 def test_what_cannot_be_compared_is_told() -> None:
     with pytest.raises(BadOption, match="two annotators"):
         agreement({"x": in_a_row("a")}, SAMPLES, RATE_HZ)
-    with pytest.raises(BadOption, match="points there"):
+    with pytest.raises(BadOption, match="another one points"):
         agreement({"x": in_a_row("a"), "y": points((1, "a"))}, SAMPLES, RATE_HZ)
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(BadOption, match="a collar of"):

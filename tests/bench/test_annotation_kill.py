@@ -2,7 +2,7 @@
 
 import pytest
 
-from studio.bench.annotation_kill import PLANT, AnnotationKillSetting, bench_annotation_kill
+from studio.bench.robustness.annotation_kill import PLANT, AnnotationKillSetting, bench_annotation_kill
 from studio.core.errors import BadOption
 
 

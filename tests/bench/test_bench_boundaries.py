@@ -12,12 +12,12 @@ from studio.bench.material import TeacherSpeech
 from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
 from studio.core.errors import BadVoice
-from studio.core.shipped import TEXTS, VOICES
-from studio.core.traces.trace import collect
-from studio.engine.alphabets import dmel
+from studio.core.folders import TEXTS, VOICES
+from studio.core.traces.trace import collect_trace
 from studio.engine.families.speakstream.family import SpeakStreamFamily
-from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.families.speakstream.rule import Options
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.speakstream.policy import SpeakStreamOptions
+from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.pocketsphinx import PocketSphinx
 from studio.train.teachers.programs import Programs
 
@@ -42,7 +42,7 @@ class Ending(SpeakStream):
     """A net whose p_eos passes one half at frames that a test chooses, counted from each segment's start."""
 
     def __init__(self, fires_at: int | None) -> None:
-        super().__init__(Config(1, 32, 2, 64, 1))
+        super().__init__(SpeakStreamConfig(1, 32, 2, 64, 1))
         self.fires_at = fires_at
 
     def heads(self, hidden):
@@ -54,13 +54,13 @@ class Ending(SpeakStream):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_net_that_never_ends_misses_every_boundary(taught, n):
-    figures = teacher_forced(Ending(None), ["slt"], [taught], Options("S1", 5, n))
+    figures = teacher_forced(Ending(None), ["slt"], [taught], SpeakStreamOptions("S1", 5, n))
     assert figures["misses"] == figures["boundaries"] == (9 if n == 1 else 4)
     assert figures["median_ms"] == float("inf")
 
 
 def test_a_net_that_ends_at_once_is_a_word_too_early(taught):
-    figures = teacher_forced(Ending(0), ["slt"], [taught], Options("S1", 5, 1))
+    figures = teacher_forced(Ending(0), ["slt"], [taught], SpeakStreamOptions("S1", 5, 1))
     words_ms = 1000 * np.diff([0.0, *taught.word_ends_s])[1:]
     assert figures["misses"] == 0
     assert figures["median_ms"] == pytest.approx(np.median(words_ms), abs=60)
@@ -75,7 +75,7 @@ def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch)
     monkeypatch.setattr(boundaries, "interleave", lambda *a, **k: seen.append(real(*a, **k)) or seen[-1])
     net = Ending(0)
     net.heads = lambda hidden: (hidden, torch.from_numpy(np.where(seen[-1].stop == 1.0, 9.0, -9.0))[None])
-    figures = teacher_forced(net, ["slt"], [taught], Options("S1", 5, 1))
+    figures = teacher_forced(net, ["slt"], [taught], SpeakStreamOptions("S1", 5, 1))
     assert figures["misses"] == 0
     assert figures["p90_ms"] <= 12.6 + 12.5
 
@@ -125,7 +125,7 @@ def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
             ev.Segment(index=i, words=[i], seen=[i], sample=start + shift * (i > 0), frame=0)
             for i, start in enumerate(starts)
         ]
-        return collect({}, [*events, *found, ev.Eos(segment=0, frame=0, p=0.1, forced=True)])
+        return collect_trace({}, [*events, *found, ev.Eos(segment=0, frame=0, p=0.1, forced=True)])
 
     aligned = [PocketSphinx().align(taught.pcm, RATE_HZ, text)]
     good = window_obeyed([trace(0)], aligned)
@@ -137,5 +137,5 @@ def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
 
 def test_a_family_without_p_eos_is_refused_in_words() -> None:
     asked = BoundarySetting(voices=VOICES, voice="finch", device="cpu", quiet=True, texts=TEXTS / "eval.txt")
-    with pytest.raises(BadVoice, match="finch is of the family s5: it has no p_eos"):
+    with pytest.raises(BadVoice, match="finch is of the family s5, which has no p_eos"):
         eval_boundaries(asked)

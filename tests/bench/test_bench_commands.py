@@ -72,11 +72,11 @@ def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, ca
 
 def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
     from studio.bench.evaluation.hour import HourSetting, _Hour
-    from studio.bench.material import desk
+    from studio.bench.material import evaluation_run
 
     asked = {name: value for name, value in given.items() if name != "count"}
     setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)  # nothing is recognised here
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         hour = _Hour(at, setting, "slt", given["texts"].read_text().splitlines())
         hour.speak()
     first, last = hour.blocks
@@ -88,10 +88,11 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
 
 
 def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
-    from studio.bench.material import Setting, desk
+    from studio.bench.evaluation.settings import Setting
+    from studio.bench.material import evaluation_run
 
     asked = {name: given[name] for name in ("voices", "voice") if name in given}
-    with desk(Setting(**asked, cache=tmp_path, quiet=True)) as at:
+    with evaluation_run(Setting(**asked, cache=tmp_path, quiet=True)) as at:
         (first,) = at.speak("slt", ["The kettle is on."], {})
         (kept,) = tmp_path.glob("speech/*.trace")
         whole = kept.read_bytes()
@@ -104,10 +105,10 @@ def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
 
 
 def test_the_socket_is_timed_with_the_cards_own_options(given):
-    from studio.bench.latency import LatencySetting, bench_latency
+    from studio.bench.speed.latency import LatencySetting, bench_latency
 
     asked = given | {"count": 1}
-    out = bench_latency(LatencySetting(**asked, warm=0, pause_ms=0.0, served=1, quiet=True))
+    out = bench_latency(LatencySetting(**asked, warm=0, pause_ms=0.0, typed=0, cold=0, served=1, quiet=True))
     assert out["t4_t0_ms"]["n"] == 1 and out["t4_t0_ms"]["p50"] > 0
 
 
@@ -129,12 +130,12 @@ def test_short_texts_stand_beside_the_teacher(given, capsys):
 
 
 def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
-    from studio.bench.evaluation.short import drawn
+    from studio.bench.evaluation.short import draw_texts
 
     lines = ["The dog, however, slept.", 'She said "go on" twice.']
-    texts = drawn(lines, 12, 0)
-    assert texts == drawn(lines, 12, 0) != drawn(lines, 12, 1) and len(set(texts)) == len(texts)
-    pairs = {text for text in drawn(lines, 100, 0) if " " in text}
+    texts = draw_texts(lines, 12, 0)
+    assert texts == draw_texts(lines, 12, 0) != draw_texts(lines, 12, 1) and len(set(texts)) == len(texts)
+    pairs = {text for text in draw_texts(lines, 100, 0) if " " in text}
     assert pairs == {"the dog", "she said", "said go", "go on"}
 
 
@@ -161,7 +162,7 @@ def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(gi
         for name, (pcm, rate_hz) in _taught(given).items():
             hiss = np.random.default_rng(0).normal(0, noise, len(pcm)) if noise else 0
             write_wav(folder / f"{name}.wav", np.clip(pcm + hiss, -32768, 32767).astype(np.int16), rate_hz)
-    voice = QualitySetting(**given, settings=("m=2",), vocoders=("sourcefilter",))
+    voice = QualitySetting(**given, settings=("m=2",), vocoders="sourcefilter")
     figures = eval_quality(voice)["speakers"]["slt"]
     assert set(figures) == {"teacher", "dMel", "sourcefilter mels", "sourcefilter dmel", "m=2"}
     assert all(one["n"] == 2 and one["above_teacher"]["paired"] for one in figures.values())
@@ -171,7 +172,7 @@ def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(gi
     )
     printed = capsys.readouterr().out
     assert "slt m=2" in printed and "DistillMOS" in printed and "not by people" in printed
-    out = eval_quality(QualitySetting(**given, speak=False, folders=(loud,), teacher=quiet))
+    out = eval_quality(QualitySetting(**given, folders=(loud,), teacher=quiet))
     assert out["speakers"] == {}
     assert out["folders"]["teacher"]["value"] == pytest.approx(figures["teacher"]["value"]), "it was asked before"
     assert out["folders"][str(loud)]["above_teacher"]["value"] < -0.3
@@ -196,9 +197,10 @@ def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
 
 
 def test_latency_is_keyed_by_the_ladder(given, capsys):
-    from studio.bench.latency import LatencySetting, bench_latency
+    from studio.bench.speed.latency import LatencySetting, bench_latency
 
-    out = bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, typed=1, gap_ms=20.0, pause_ms=0.0))
+    brief = {"warm": 1, "typed": 1, "cold": 0, "served": 0, "gap_ms": 20.0, "pause_ms": 0.0}
+    out = bench_latency(LatencySetting(**given, settings=("m=3",), **brief))
     assert out["typed"]["n"] == 1 and out["typed"]["t2_t0_ms"]["p50"] > 0.0
     assert 0.0 < out["t2_t0_ms"]["p50"] <= out["t2_t0a_ms"]["p50"] <= out["t2_t0a_ms"]["p95"]
     assert out["t2_t0_ms"]["n"] == 2
@@ -209,26 +211,30 @@ def test_latency_is_keyed_by_the_ladder(given, capsys):
 
 
 def test_results_become_a_page(given, tmp_path):
-    from studio.bench.latency import LatencySetting, bench_latency
+    from studio.bench.speed.latency import LatencySetting, bench_latency
     from studio.bench.summary import summarise
 
     with pytest.raises(BadFile, match="no results"):
         summarise(tmp_path, tmp_path / "page.md")
-    write_result("latency", bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, quiet=True)), tmp_path)
-    page = summarise(tmp_path, tmp_path / "docs" / "page.md").read_text()
-    assert "## First audio of the engine" in page and "t2 - t0" in page and "rtf (compute / audio)" in page
-    assert "other weights" not in page, "the voice is not one that ships"
+    setting = LatencySetting(**given, settings=("m=3",), warm=1, typed=0, cold=0, served=0, quiet=True)
+    write_result("latency", bench_latency(setting), tmp_path)
+    overview = summarise(tmp_path, tmp_path / "docs" / "README.md").read_text()
+    assert "(speed.md#first-audio-of-the-engine" in overview
+    page = (tmp_path / "docs" / "speed.md").read_text()
+    assert "## First audio of the engine" in page and "| t2 - t0 |" in page and "rtf (compute / audio)" in page
+    assert "have changed since" not in page, "the voice is not one that ships"
 
 
 @pytest.mark.parametrize("named", [{"voice": "finch", "sha256": {"s5.safetensors": "0"}}, {"voices": {"finch": {}}}])
 def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypatch):
     from studio.bench import summary
 
-    monkeypatch.setitem(summary.SHOWN, "wer", ("Intelligibility", lambda _: None))
+    monkeypatch.setitem(summary.TOPICS["speech"][1], "wer", ("Word error rate", lambda _: None))
     figures = {"hardware": {}, "command": "studio eval wer", "date": "2026-11-27", "git_sha": "0", **named}
     (tmp_path / "wer-2026-11-27.json").write_text(json.dumps(figures))
-    page = summary.summarise(tmp_path, tmp_path / "page.md").read_text()
-    assert ("Since then finch got other weights." in page) == ("voice" in named)
+    summary.summarise(tmp_path, tmp_path / "README.md")
+    page = (tmp_path / "speech.md").read_text()
+    assert ("The weights of finch have changed since." in page) == ("voice" in named)
 
 
 def test_mistakes_are_named(given, tmp_path):
@@ -238,7 +244,7 @@ def test_mistakes_are_named(given, tmp_path):
         eval_wer(WerSetting(**{**given, "speakers": ("nobody",)}))
     with pytest.raises(BadVoice, match="there are no voices"):
         eval_wer(WerSetting(**{**given, "voices": tmp_path}))
-    with pytest.raises(BadFile, match="holds 2 texts"):
+    with pytest.raises(BadFile, match="has only 2 texts"):
         eval_wer(WerSetting(**{**given, "count": 3}))
     with pytest.raises(BadFile, match="cannot be read"):
         eval_wer(WerSetting(**{**given, "texts": tmp_path / "none.txt"}))
@@ -294,7 +300,7 @@ def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
-    assert "No teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+    assert "There is no teacher of slt" in " ".join(capsys.readouterr().out.split())
 
 
 def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, monkeypatch, capsys):
@@ -305,32 +311,32 @@ def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, mo
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "m=1", "m=3"} and "above_dmel" not in figures["m=1"]
     assert figures["m=3"]["above_first"]["first"] == "m=1"
-    assert "No teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+    assert "There is no teacher of slt" in " ".join(capsys.readouterr().out.split())
     json.dumps(plain(out), allow_nan=False)
 
 
 def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypatch):
     from studio.bench.evaluation.quality import QualitySetting, eval_quality
     from studio.bench.evaluation.wer import WerSetting, eval_wer
-    from studio.bench.material import Desk
+    from studio.bench.material import EvaluationRun
 
     def spoken(*_, **__):
         pytest.fail("something was spoken")
 
     for name in ("speak", "teacher"):
-        monkeypatch.setattr(Desk, name, spoken)
+        monkeypatch.setattr(EvaluationRun, name, spoken)
     for measure, of in ((eval_wer, WerSetting), (eval_quality, QualitySetting)):
         with pytest.raises(BadOption):
             measure(of(**given, settings=("m=9",)))
     with pytest.raises(BadVoice, match="has no vocoder 'vocstream'"):
-        eval_quality(QualitySetting(**given, vocoders=("vocstream",)))
+        eval_quality(QualitySetting(**given, vocoders="vocstream"))
 
 
 def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
     from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     def judged(folder):
-        return eval_quality(QualitySetting(**given, speak=False, quiet=True, folders=(folder,)))["folders"][str(folder)]
+        return eval_quality(QualitySetting(**given, quiet=True, folders=(folder,)))["folders"][str(folder)]
 
     with pytest.raises(BadFile, match="none is no folder"):
         judged(tmp_path / "none")

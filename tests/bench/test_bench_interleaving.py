@@ -10,9 +10,10 @@ from tinybpe import write_tiny_bpe
 from typer.testing import CliRunner
 
 from studio.bench.evaluation.interleaving import eval_interleaving, heat_maps
+from studio.bench.evaluation.settings import InterleavingSetting
 from studio.cli import cli
 from studio.core.errors import BadFile
-from studio.engine.families.ist.rule import PAPER_RATIOS
+from studio.engine.families.ist.policy import PAPER_RATIOS
 
 
 @pytest.fixture
@@ -34,7 +35,8 @@ def corpus(tmp_path):
 
 
 def test_figures_of_a_corpus_and_their_picture(corpus):
-    found = eval_interleaving(*corpus, quiet=True)
+    features, bpe = corpus
+    found = eval_interleaving(InterleavingSetting(features=features, bpe=bpe, quiet=True))
     assert (found["texts"], found["tokens_per_word"]) == (1, 1.5)
     assert found["frames_per_token"] == pytest.approx(13 / 3)
     # 1:4 of ▁the ▁stone . end: x0 y0-3 x1 y4-7 x2 y8-11 end y12
@@ -53,4 +55,4 @@ def test_the_command_says_what_lacks_and_draws(corpus, tmp_path):
     assert done.exit_code == 0, done.output
     assert (tmp_path / "heat.html").stat().st_size > 1e6, "it needs no network"
     with pytest.raises(BadFile, match="holds no features"):
-        eval_interleaving(tmp_path, bpe)
+        eval_interleaving(InterleavingSetting(features=tmp_path, bpe=bpe))

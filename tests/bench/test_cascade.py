@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tinyvoice import write_tiny_voice
 
-from studio.bench import cascade
-from studio.bench.cascade import CascadeSetting, Reply, bench_cascade, evenly, read_replies
+from studio.bench.speed import cascade
+from studio.bench.speed.cascade import CascadeSetting, Reply, bench_cascade, evenly, read_replies
 from studio.bench.summary import summarise
 from studio.core import events as ev
 from studio.core.errors import BadFile
@@ -45,7 +45,7 @@ def test_the_voice_waits_for_the_words_that_it_needs(asked, monkeypatch, capsys,
     out = bench_cascade(CascadeSetting(**asked, settings=("n=1,m=3",), first_word_ms=200.0, word_ms=150.0))
     assert len(heard) == 4, "two more than are counted"
     for trace in heard:
-        came = [one.t_ms for one in trace.events if isinstance(one, ev.Text)]
+        came = [one.t_ms for one in trace.events if isinstance(one, ev.TextReceived)]
         assert len(came) == len(trace.words())
         assert all(t_ms >= 150.0 * k for k, t_ms in enumerate(came)), "counted since the utterance began"
     # A window of three words is there when the fourth begins: 200 + 3 * 150 ms; the whole text 600 ms later.
@@ -56,8 +56,8 @@ def test_the_voice_waits_for_the_words_that_it_needs(asked, monkeypatch, capsys,
     printed = capsys.readouterr().out
     assert "question to first sound" in printed and "the first word after 200 ms" in printed
     write_result("cascade", out, tmp_path / "results")
-    page = summarise(tmp_path / "results", tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "## From a question to the first sound" in page
+    page = summarise(tmp_path / "results", tmp_path / "README.md").with_name("speed.md")
+    assert "## From a question to the first sound" in page.read_text(encoding="utf-8")
 
 
 def test_replies_of_a_file_come_as_they_came(asked, tmp_path):
@@ -91,7 +91,7 @@ def test_replies_of_a_file_come_as_they_came(asked, tmp_path):
 def test_what_is_no_reply_is_told_by_its_line(tmp_path, line):
     path = tmp_path / "replies.jsonl"
     path.write_text('{"pieces": [[1, "a"]]}\n' + line, encoding="utf-8")
-    with pytest.raises(BadFile, match=r"line 2 of .* is no reply; write .*pieces"):
+    with pytest.raises(BadFile, match=r"line 2 of .* is not a reply; write .*pieces"):
         read_replies(path)
 
 
@@ -107,5 +107,5 @@ def test_too_few_replies_and_no_file(tmp_path):
 def test_a_reply_without_a_word_is_no_latency(asked, tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text('{"pieces": [[1, "..."]]}', encoding="utf-8")
-    with pytest.raises(BadFile, match="was not spoken"):
+    with pytest.raises(BadFile, match="nothing was spoken"):
         bench_cascade(CascadeSetting(**{**asked, "count": 1}, arrivals=path, quiet=True))

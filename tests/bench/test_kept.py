@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studio.bench.kept import code_digest, speaking_code
+from studio.bench.answer_cache import code_digest, speaking_code
 
 
 @pytest.fixture

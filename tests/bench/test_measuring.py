@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.bench.measuring import MeasuringSetting, bench_measure
+from studio.bench.speed.measuring import MeasuringSetting, bench_measure
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile
 

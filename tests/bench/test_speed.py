@@ -14,7 +14,7 @@ from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
 from studio.bench.page.served import packets_ms
-from studio.bench.speed import exported, generate, load, newcomers, pooled, step, typists
+from studio.bench.speed import generate, load, newcomers, pooled, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
@@ -23,8 +23,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
-from studio.engine.hosting.scheduling import Schedule
-from studio.engine.nets.transformer import DecoderConfig, rotary
+from studio.engine.scheduler import SchedulingPolicy
 from studio.measure.report import plain
 
 LINES = ["The rain stopped just before noon.", "My sister sold the old brown horse."]
@@ -39,7 +38,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
 
 
 def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
-    setting = load.LoadSetting(
+    setting = load.QueriesSetting(
         subject=subject, lines=LINES, rates=(4,), kinds=("short",), seconds=1.0, places=2, quiet=True
     )
     out = subject.about() | load.bench_queries(setting)
@@ -64,8 +63,8 @@ def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.Captu
 def test_a_rate_is_held_when_nobody_was_refused_or_had_to_wait() -> None:
     run = {"kind": "mixed", "arrivals": "fixed", "refused": 0, "failed": 0, "stalled": 0}
     runs = [run | {"per_s": 10}, run | {"per_s": 30}, run | {"per_s": 60, "stalled": 1}]
-    assert load.held(runs, "mixed", "fixed") == 30
-    assert load.held(runs, "mixed", "poisson") is None
+    assert load.highest_clean_rate(runs, "mixed", "fixed") == 30
+    assert load.highest_clean_rate(runs, "mixed", "poisson") is None
 
 
 @pytest.mark.parametrize("kind", [*MEANS_S])
@@ -161,25 +160,25 @@ def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytes
     json.dumps(plain(out), allow_nan=False)
     step.show(out)
     printed = capsys.readouterr().out
-    assert "of bandwidth" in printed and "2 rows through the pool" in printed
+    assert "of bandwidth" in printed and "2 batched rows" in printed
 
 
 def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: set[tuple[int, int]] = set()
-    choose = Schedule.choose
+    choose = SchedulingPolicy.choose
 
-    def seen(self: Schedule, ready: list[Any], left_ms: Any) -> list[Any]:
+    def seen(self: SchedulingPolicy, ready: list[Any], left_ms: Any) -> list[Any]:
         chosen = choose(self, ready, left_ms)
         sizes.add((len(ready), len(chosen)))
         return chosen
 
-    monkeypatch.setattr(Schedule, "choose", seen)
+    monkeypatch.setattr(SchedulingPolicy, "choose", seen)
     voice = subject.loaded(3)
-    free = len(voice.free)
+    free = len(voice.free_slots)
     out = pooled.bench_pool(voice, 3, 4, 2)
-    assert len(voice.free) == free
+    assert len(voice.free_slots) == free
     assert {(1, 1), (3, 3)} <= sizes and all(ready == chosen for ready, chosen in sizes), "nobody waits"
     assert 0 < out["gain_low"] <= out["gain"] <= out["gain_high"]
     assert (out["rows"], out["frames"]) == (3, 4) and min(out["together_ms"], out["alone_ms"]) > 0
@@ -193,42 +192,6 @@ def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) ->
     needs(find_spec("transformers"), "the package transformers")
     found = generate.stock_loop(sizes, (20,), 3)
     assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
-
-
-def test_an_exported_step_runs_or_says_why_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = generate.Stock(2, 64, 2, 128, torch.device("cpu"))
-    with monkeypatch.context() as patch:
-        patch.setattr(exported, "find_spec", lambda name: None)
-        assert "pip install" in exported.exported_step(sizes, (20,), 3)["left_out"]
-    on_gpu = generate.Stock(2, 64, 2, 128, torch.device("meta"))
-    assert "on a CPU" in exported.exported_step(on_gpu, (20,), 3)["left_out"]
-    found = exported.exported_step(sizes, (20, 60), 3)
-    assert [run["context"] for run in found["runs"]] == [20, 60] and all(run["ms"] > 0 for run in found["runs"])
-    runs = [{"context": context, "rows": 1, "decode_ms": {"p50": 2.0}} for context in (20, 60)]
-    step._show_beside({"runs": runs}, found, "The same decoder", "exported, ms")
-    assert "60 tokens" in capsys.readouterr().out
-
-
-def test_the_exported_step_attends_to_what_it_is_given() -> None:
-    """Against the decoder on the whole sequence: the last of nine frames, the eight before it held."""
-    torch.manual_seed(0)
-    config = DecoderConfig(2, 64, 2, 128)
-    net = exported._Frame(config).eval()
-    for block in net.decoder.layers():
-        torch.nn.init.normal_(block.out.weight, std=0.1)
-        torch.nn.init.normal_(block.down.weight, std=0.1)
-    x = torch.randn(1, 9, 64)
-    noise = torch.zeros(80, 16)
-    with torch.no_grad():
-        held = [torch.zeros(2, 1, 2, 0, 32), torch.zeros(2, 1, 2, 0, 32)]
-        for at in range(9):
-            cos, sin = rotary(torch.tensor([at]), 32, config.rotary_base)
-            levels, _, k, v = net(x[:, at : at + 1], cos, sin, noise, *held)
-            held = [torch.cat((held[0], k), 3), torch.cat((held[1], v), 3)]
-        whole = net.head(net.decoder(x)[:, -1]).view(80, 16)
-    assert torch.equal(levels, whole.argmax(-1))
 
 
 def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:
@@ -263,7 +226,7 @@ def test_random_weights_speak_by_the_table() -> None:
 def test_batches_are_those_between_two_moments() -> None:
     def moment(runs: dict[int, int]) -> EngineLoad:
         ms = {size: 2.0 * count for size, count in runs.items()}
-        return EngineLoad(places=4, speaking=0, modules=(ModuleLoad("v", "decode", runs, ms),))
+        return EngineLoad(slots=4, speaking=0, modules=(ModuleLoad("v", "decode", runs, ms),))
 
     (found,) = batches(moment({1: 5, 4: 10}), moment({1: 5, 4: 2}))
     assert found["histogram"] == {"4": {"runs": 8, "ms": 2.0}} and found["mean_rows"] == 4.0

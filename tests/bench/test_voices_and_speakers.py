@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from tinyvoice import write_tiny_voice
 
-from studio.bench.material import Setting, desk
+from studio.bench.evaluation.settings import Setting
+from studio.bench.material import evaluation_run
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.measure.report import plain
-from studio.train.teachers.choose import open_teacher
+from studio.train.teachers.registry import open_teacher
 
 
 def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
@@ -42,7 +43,7 @@ def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monke
     assert "rms, never learned" in capsys.readouterr().out
     with pytest.raises(BadOption, match="each of 2 speakers says one or more"):
         eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts, "count": 1}, references=6))
-    with pytest.raises(BadFile, match="2 to be spoken and 7 to tell speakers by"):
+    with pytest.raises(BadFile, match="2 to be spoken and 7 as references"):
         eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=7))
 
 
@@ -67,7 +68,7 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
     assert one["seams"] == {"setting": "", "n": 2, "found": None}, "every word of it is a segment"
     printed = capsys.readouterr().out
-    assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Can seams be told" in printed
+    assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Seams against" in printed
     json.dumps(plain(out), allow_nan=False)
     show(out | {"voices": {"tiny": one, "again": one | {"steps": None}}})
     printed = capsys.readouterr().out
@@ -103,7 +104,7 @@ def test_a_teacher_that_is_not_at_hand_leaves_no_bar(tmp_path, monkeypatch):
     (tmp_path / "tiny" / "recipe.toml").write_text(recipe + more)
     monkeypatch.delenv("STUDIO_KOKORO", raising=False)
     open_teacher.cache_clear()
-    with desk(Setting(voices=tmp_path, quiet=True)) as at:
+    with evaluation_run(Setting(voices=tmp_path, quiet=True)) as at:
         with pytest.raises(BadFile, match="set STUDIO_KOKORO"):
             at.teacher("one", ["Yes."])
         assert at.progress.tasks == []

@@ -12,7 +12,7 @@ from studio.bench.summary import summarise
 from studio.core import events as ev
 from studio.core.cards import read_cards
 from studio.measure.report import plain, write_result
-from studio.serve.live.stream import Stream
+from studio.serve.live.stream import UtteranceStream
 
 
 def test_every_frame_is_served_and_timed(
@@ -20,13 +20,13 @@ def test_every_frame_is_served_and_timed(
 ) -> None:
     write_tiny_voice(tmp_path / "voices")
     told: list[int] = []
-    packet = Stream.packet
+    packet = UtteranceStream.packet
 
-    def counted(stream: Stream, audio: ev.Audio) -> bytes:
+    def counted(stream: UtteranceStream, audio: ev.Audio) -> bytes:
         told.append(audio.sample)
         return packet(stream, audio)
 
-    monkeypatch.setattr(Stream, "packet", counted)
+    monkeypatch.setattr(UtteranceStream, "packet", counted)
     setting = wire.WireSetting(frames=120, warm=20, block=25, voices=tmp_path / "voices")
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, that of a browser's tests
         out = thread.submit(wire.bench_wire, setting).result()
@@ -36,11 +36,10 @@ def test_every_frame_is_served_and_timed(
         assert out[name]["n"] == 4 and 0 < out[name]["p50"] <= out[name]["p95"]
     assert out["process_ms"] > 0
     json.dumps(plain(out), allow_nan=False)
-    assert "by the clock" in capsys.readouterr().out
+    assert "wall time" in capsys.readouterr().out
     write_result("wire", out, tmp_path / "results")
-    assert (
-        "## What the socket costs for each frame" in summarise(tmp_path / "results", tmp_path / "page.md").read_text()
-    )
+    page = summarise(tmp_path / "results", tmp_path / "README.md").with_name("speed.md")
+    assert "## Server CPU time per frame" in page.read_text()
 
 
 def test_its_turns_are_those_of_an_engine(tmp_path: Path) -> None:

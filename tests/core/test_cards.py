@@ -10,15 +10,15 @@ from tones import tone_card
 
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadVoice
-from studio.core.shipped import VOICES
+from studio.core.folders import VOICES
 from studio.serve.live.protocol import hello
 
 
 def test_the_default_speaker_is_offered_first() -> None:
     card = tone_card()
-    assert card.speakers == card.offered == ("low", "high")
+    assert card.speakers == card.speakers_default_first == ("low", "high")
     other = replace(card, default_speaker="high")
-    assert other.offered == ("high", "low") and other.speakers == ("low", "high")
+    assert other.speakers_default_first == ("high", "low") and other.speakers == ("low", "high")
     assert parse_voice("", {"tone": other}) == (other, "high") == parse_voice("tone", {"tone": other})
     assert parse_voice("tone:low", {"tone": other}) == (other, "low")
     assert json.loads(hello([other]))["voices"][0]["speakers"] == ["high", "low"]
@@ -56,7 +56,7 @@ def test_json_of_any_type_in_any_place_is_refused_in_words_or_can_be_told(place:
                 assert str(error).isprintable() and error.do
             else:
                 json.dumps(told.to_dict(), indent=1)
-                ", ".join((*told.offered, *told.vocoders, *told.parameters, told.number_format)).encode()
+                ", ".join((*told.speakers_default_first, *told.vocoders, *told.parameters, told.number_format)).encode()
 
 
 @pytest.mark.parametrize("field", ["options", "speakers", "figures", "config"])
@@ -71,7 +71,7 @@ def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str)
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"low": None}, "'m' has one of low and high alone; give both or neither"),
+        ({"low": None}, "'m' has only one of low and high; give both or neither"),
         ({"default": 7}, "default of the card's option 'm' is 7; it is a whole number from 1 to 6"),
         ({"default": 1.5}, "is 1.5; it is a whole number from 1 to 6"),
         ({"default": True}, "is True; it is a whole number from 1 to 6"),
@@ -108,5 +108,5 @@ def test_names_that_a_terminal_obeys_are_refused(field: str, sign: str) -> None:
 
 
 def test_what_lies_too_deep_is_refused() -> None:
-    with pytest.raises(BadVoice, match="lie more than 16 deep"):
+    with pytest.raises(BadVoice, match="nested more than 16 deep"):
         Card.from_dict(shipped() | {"figures": {"a": NESTED}})

@@ -25,8 +25,8 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
             desk.rest()
         live = desk.live
         assert live.text == model
-        assert len(live._origin) == live._said <= len(model)
-        assert not set(model[live._said :]) & set(" \n"), "a complete word stayed unsent"
+        assert len(live._origin) == live._covered <= len(model)
+        assert not set(model[live._covered :]) & set(" \n"), "a complete word stayed unsent"
         assert all(0 <= origin < len(live._sent) for origin in live._origin)
         assert list(live._origin) == sorted(live._origin)
         assert all(0 <= first <= last < len(desk.out.words) for first, last, _ in desk.out.edited)
@@ -49,7 +49,7 @@ def test_what_nobody_has_heard_is_what_stands_in_the_field(edits: list[tuple[flo
         assert desk.live.text == model and _letters(model).startswith(_letters(desk.out.sent))
     desk.clock.ms += 400
     desk.live.poll()
-    assert not set(model[desk.live._said :]) & set(" \n"), "a complete word stayed unsent"
+    assert not set(model[desk.live._covered :]) & set(" \n"), "a complete word stayed unsent"
     desk.live.end()
     assert desk.out.sent.split() == model.split() and desk.out.edited == []
 
@@ -65,7 +65,7 @@ def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str,
     desk, model, heard = Desk(out=out), "", ""
     for (place, share, insert, at_end), words in zip(edits, more, strict=False):
         out.heard = min(out.heard + words, len(out.sent.split()))
-        heard = out.sent[: out.settled()]
+        heard = out.sent[: out.settled_chars()]
         at = len(model) if at_end else int(place * len(model))
         remove = int(share * (len(model) - at))
         model = model[:at] + insert + model[at + remove :]
@@ -73,7 +73,7 @@ def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str,
         if insert.endswith("."):
             desk.rest()
         assert desk.live.text == model and out.sent.startswith(heard)
-        assert len(desk.live._origin) == desk.live._said <= len(model)
+        assert len(desk.live._origin) == desk.live._covered <= len(model)
     before = len(out.words)
     desk.edit(len(model), 0, " zzz yyy ")
     assert out.words[before:][-2:] == ["zzz", "yyy"]
@@ -173,7 +173,7 @@ def test_no_edit_after_the_end_takes_back_what_was_heard(
     desk.live.end()
     for (place, share, insert, _), words in zip(edits, more, strict=False):
         out.heard = min(out.heard + words, len(out.sent.split()))
-        heard = out.sent[: out.settled()]
+        heard = out.sent[: out.settled_chars()]
         at = int(place * len(model))
         remove = int(share * (len(model) - at))
         if at >= len(model):

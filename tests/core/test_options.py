@@ -4,7 +4,7 @@ import pytest
 
 from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
-from studio.core.options import flagged_options, merge_options, parse_options
+from studio.core.options import merge_options, options_from_flags, parse_options
 
 SPECS = (
     OptionSpec("guidance", "float", 1.0, "Guidance", "how far to go", low=1.0, high=3.0),
@@ -34,8 +34,8 @@ def test_what_an_option_cannot_be_is_told_with_its_kind_and_range(written, told)
 
 
 def test_a_flag_is_named_as_it_was_typed():
-    assert flagged_options(SPECS, {"--window": ("m", None), "--other": ("other", 2)}) == ["other=2"]
-    with pytest.raises(BadOption, match=r"^--window is nothing that this voice .*its options are far, guidance, mode"):
-        flagged_options(SPECS, {"--window": ("m", 3)})
+    assert options_from_flags(SPECS, {"--window": ("m", None), "--other": ("other", 2)}) == ["other=2"]
+    with pytest.raises(BadOption, match=r"this voice has no option for --window.*its options are far, guidance, mode"):
+        options_from_flags(SPECS, {"--window": ("m", 3)})
     with pytest.raises(BadOption, match="it has no options"):
-        flagged_options((), {"--window": ("m", 3)})
+        options_from_flags((), {"--window": ("m", 3)})

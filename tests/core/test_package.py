@@ -11,10 +11,9 @@ from studio.core.errors import BadOption, BadText, BadVoice
 
 
 def test_the_public_names():
-    assert studio.__all__ == ["open_trace", "synthesize"]
+    assert studio.__all__ == ["open_trace", "replay", "speak", "synthesize"]
     assert studio.__version__
-    assert callable(studio.open_trace)
-    assert callable(studio.synthesize)
+    assert all(callable(getattr(studio, name)) for name in studio.__all__)
     with pytest.raises(AttributeError, match="nothing_such"):
         studio.__getattr__("nothing_such")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from studio.core.ports import Normaliser
 from studio.core.text.typography import ABBREVIATIONS, MAX_TOKEN_CHARS, SYMBOLS, WHITE
-from studio.core.text.words import MAX_HELD_TOKENS, WordChanges, WordStream, grows
+from studio.core.text.words import MAX_HELD_TOKENS, WordChanges, WordStream, can_grow
 from studio.text import tables
 from studio.text.normalise import english, plain
 
@@ -54,7 +54,7 @@ def test_white_space_commits_and_half_a_word_never_is() -> None:
     "token", ["$5", "1999", "Dr.", "p.m.", "e.g.", "J.", "pre-", "-", "#", "March", "½", "COVID-19"]
 )
 def test_what_can_grow_is_held_until_the_next_word(token: str) -> None:
-    assert grows(token)
+    assert can_grow(token)
     push = Pushed()
     assert push(f"a {token} ") == ["a"]
     assert push("million") == []
@@ -63,7 +63,7 @@ def test_what_can_grow_is_held_until_the_next_word(token: str) -> None:
 
 @pytest.mark.parametrize("token", ["end.", "1999.", "5,", "I.", "well-known", "hello", "p.m.,", "March."])
 def test_what_cannot_grow_is_committed_at_its_space(token: str) -> None:
-    assert not grows(token)
+    assert not can_grow(token)
     assert Pushed()(f"{token} ") != []
 
 

@@ -3,7 +3,7 @@
 import re
 
 from studio.core.errors import TooLate
-from studio.core.events import Committed, Edited, Event, Revised, Typed
+from studio.core.events import Committed, Edited, Event, Revised, TypingTimes
 from studio.core.text.livetext import LiveText
 from studio.core.text.words import WordChanges, WordStream
 from studio.text.normalise import plain
@@ -29,7 +29,7 @@ class Recorder:
         self.sent = ""
         self.calls: list[str] = []
         self.edited: list[tuple[int, int, str]] = []
-        self.typed: list[Typed] = []
+        self.typed: list[TypingTimes] = []
         self.words: list[str] = []
         self.stream = WordStream(plain())
         self.unseen: list[Event] = []
@@ -38,7 +38,7 @@ class Recorder:
         self.sent += text
         self._commit(self.stream.push(text))
 
-    def settled(self) -> int:
+    def settled_chars(self) -> int:
         return len(self.sent)
 
     def revise(self, char_start: int, text: str) -> None:
@@ -52,8 +52,8 @@ class Recorder:
         self.calls.append("end")
         self._commit(self.stream.end())
 
-    def note(self, event: Event) -> None:
-        if isinstance(event, Typed):
+    def add_event(self, event: Event) -> None:
+        if isinstance(event, TypingTimes):
             self.typed.append(event)
             return
         assert isinstance(event, Edited)
@@ -72,12 +72,12 @@ class Unheard(Recorder):
 
     heard = 0
 
-    def settled(self) -> int:
+    def settled_chars(self) -> int:
         starts = [w.end() for w in re.finditer(r"\S+\s+", self.sent)]
         return [0, *starts][min(self.heard, len(starts))]
 
     def revise(self, char_start: int, text: str) -> None:
-        if char_start < self.settled():
+        if char_start < self.settled_chars():
             raise TooLate("it was heard")
         assert char_start <= len(self.sent)
         self.sent = self.sent[:char_start]
@@ -101,7 +101,7 @@ class Desk:
     def deliver(self) -> None:
         unseen, self.out.unseen = self.out.unseen, []
         for event in unseen:
-            self.live.seen(event)
+            self.live.on_event(event)
 
     def rest(self) -> bool:
         """Type nothing for a while."""

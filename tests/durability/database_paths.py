@@ -14,15 +14,15 @@ from sqlmodel import select
 
 from studio.core.clips import read_wav
 from studio.mos.campaign.config import from_json
-from studio.mos.exchange.other_database import merge_from
-from studio.mos.making.editing import change_settings, new_draft
-from studio.mos.service import open_listening
+from studio.mos.import_export.merge_database import merge_from
+from studio.mos.service import open_listening_tests
+from studio.mos.stimuli.editing import change_settings, new_draft
 from studio.mos.store import migrations
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.trials import Trial
-from studio.serve.mos.drafts.sounds import DraftSounds
+from studio.serve.mos.draft_sounds import DraftSounds
 
 
 class _InDatabase(WritePath):
@@ -30,14 +30,14 @@ class _InDatabase(WritePath):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.listening = open_listening("", root)
+        self.listening = open_listening_tests("", root)
 
     def close(self) -> None:
         self.listening.close()
 
     @classmethod
     def names(cls, root: Path, statement: Any) -> set[str]:
-        with closing(open_listening("", root)) as listening, listening.store.read() as session:
+        with closing(open_listening_tests("", root)) as listening, listening.store.read() as session:
             assert session.execute(text("PRAGMA integrity_check")).scalar_one() == "ok"
             return {str(one) for one in session.exec(statement)}
 
@@ -112,7 +112,7 @@ class Uploads(_InDatabase):
             new_draft(self.listening, "d", "incremental-mos")
 
     def save(self, number: int) -> str:
-        DraftSounds(self.listening).keep("d", "system", f"item{number}.wav", recording(number, frames=22))
+        DraftSounds(self.listening).store("d", "system", f"item{number}.wav", recording(number, frames=22))
         return f"item{number}"
 
     @classmethod
@@ -128,7 +128,7 @@ class Merges(_InDatabase):
     def prepare(self, number: int) -> None:
         other = self.root.parents[1] / "other" / str(number)  # on a disk that works
         if not other.exists():
-            with closing(open_listening("", other)) as listening:
+            with closing(open_listening_tests("", other)) as listening:
                 World(listening.store, other / "clips").campaign(name=f"c{number}", systems=[SystemSpec(f"s{number}")])
         self.other = other / "studio.sqlite"
 
@@ -138,7 +138,7 @@ class Merges(_InDatabase):
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
-        with closing(open_listening("", root)) as listening:
+        with closing(open_listening_tests("", root)) as listening:
             found = set[str]()
             with listening.store.read() as session:
                 for campaign in session.exec(select(Campaign)):

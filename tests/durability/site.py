@@ -9,16 +9,16 @@ from durability.write_paths import LAYER, recording
 from mos.world import ACR, World
 from sqlmodel import select
 
-from studio.annotation.edits import Edit, PutMark
-from studio.annotation.layers import Mark
+from studio.annotation.edits import AnnotationEdit, PutMark
+from studio.annotation.layers import AnnotationMark
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.mos.making.editing import new_draft
-from studio.mos.service import open_listening
+from studio.mos.service import open_listening_tests
+from studio.mos.stimuli.editing import new_draft
 from studio.mos.store.tables.answers import Answer, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.trials import Trial
-from studio.serve.mos.drafts.sounds import DraftSounds
+from studio.serve.mos.draft_sounds import DraftSounds
 
 
 class Site:
@@ -26,16 +26,16 @@ class Site:
 
     def __init__(self, data: Path, database: str = "") -> None:
         self.data, self.database = data, database
-        self.listening = open_listening(database, data)
+        self.listening = open_listening_tests(database, data)
         self.token = self.listening.access.first_token
         self.world = World(self.listening.store, data / "clips")
         self.world.listening = self.listening
         self.world.campaign(replace(ACR, raters_per_stimulus=1000))
         self.library = Library(data / "library")
-        self.utterance = self.library.keep(recording(0), "Text 0")
-        self.library.annotate(self.utterance, "a", Edit("e", (LAYER,), at=1.0))
+        self.utterance = self.library.add(recording(0), "Text 0")
+        self.library.annotate(self.utterance, "a", AnnotationEdit("e", (LAYER,), at=1.0))
         new_draft(self.listening, "d", "incremental-mos")
-        DraftSounds(self.listening).keep("d", "system", "item.wav", recording(1, frames=22))
+        DraftSounds(self.listening).store("d", "system", "item.wav", recording(1, frames=22))
         self.saved: set[str] = set()
 
     def save(self, number: int) -> None:
@@ -44,10 +44,10 @@ class Site:
         shown = rater.to_trials()
         rater.answer(shown)
         self.saved.add(shown["trial"]["trial"])
-        mark = PutMark("l1", Mark(number, number + 1, id=f"m{number}"))
-        self.library.annotate(self.utterance, "a", Edit(f"e{number}", (mark,), at=1.0))
+        mark = PutMark("l1", AnnotationMark(number, number + 1, id=f"m{number}"))
+        self.library.annotate(self.utterance, "a", AnnotationEdit(f"e{number}", (mark,), at=1.0))
         self.saved.add(f"m{number}")
-        self.saved.add(self.library.keep(recording(number + 1), f"Text {number + 1}").sha256)
+        self.saved.add(self.library.add(recording(number + 1), f"Text {number + 1}").sha256)
 
     def close(self) -> None:
         self.library.close()
@@ -56,7 +56,7 @@ class Site:
 
 def found_in(data: Path, database: str = "") -> set[str]:
     """Everything that a new server reads in a data folder; raises where something cannot be read."""
-    with closing(open_listening(database, data)) as listening, closing(Library(data / "library")) as library:
+    with closing(open_listening_tests(database, data)) as listening, closing(Library(data / "library")) as library:
         with listening.store.read() as session:
             found = {*session.exec(select(Trial.id).join(Answer))}
             assert len(session.exec(select(Score)).all()) == len(found)

@@ -21,8 +21,8 @@ from studio.backup.create import create_backup
 from studio.backup.restore import check_backup, restore_backup
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NotStored
-from studio.mos.exchange.other_database import merge_from
-from studio.mos.service import open_listening
+from studio.mos.import_export.merge_database import merge_from
+from studio.mos.service import open_listening_tests
 from studio.mos.store.database import Store
 
 __all__ = ["postgresql"]  # a fixture
@@ -68,7 +68,7 @@ def test_a_backup_under_load_holds_what_was_acknowledged_before(site: Site, tmp_
         restored = restore_backup(target, data)
         assert restored.problems == () and found_in(data) >= before
     assert (data.stat().st_mode & 0o777, (data / "studio.sqlite").stat().st_mode & 0o777) == (0o700, 0o600)
-    with closing(open_listening("", data)) as listening:
+    with closing(open_listening_tests("", data)) as listening:
         assert listening.access.first_token is None and site.token is not None
         listening.access.check_owner(site.token)
 
@@ -234,14 +234,14 @@ def test_postgresql_is_saved_and_restored_in_either_direction(tmp_path: Path, re
     with pytest.raises(BadOption, match="not empty"):
         restore_backup(tmp_path / "b.zip", tmp_path / "again", other)
     assert not (tmp_path / "again").exists()
-    with closing(open_listening(other, tmp_path / "server")) as listening:
+    with closing(open_listening_tests(other, tmp_path / "server")) as listening:
         world = World(listening.store, tmp_path / "server/clips")
         world.listening = listening
         rater = world.join("P99")
         rater.to_trials()
         rater.finish()  # numbers go on behind those that were copied
     made.close()
-    with closing(open_listening("", tmp_path / "third")) as third:
+    with closing(open_listening_tests("", tmp_path / "third")) as third:
         assert len(merge_from(third, str(tmp_path / "file/studio.sqlite"))) == 2
     Store(url).close()
     assert os.environ.get("STUDIO_DATABASE") is None

@@ -25,7 +25,7 @@ from studio.backup.restore import check_backup, restore_backup
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.serve.mos.drafts.sounds import DraftSounds
+from studio.serve.mos.draft_sounds import DraftSounds
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def test_every_file_that_is_saved_can_be_restored(site: Site, tmp_path: Path, name: str) -> None:
     (site.data / "settings.toml").write_text("[serve]\nport = 1\n")  # as after a restore
     (site.data / MANIFEST).write_text("{}")  # as after unpacking a backup by hand
-    DraftSounds(site.listening).keep("d", "clara:m?m=2", "item.wav", recording(2, frames=22))
+    DraftSounds(site.listening).store("d", "clara:m?m=2", "item.wav", recording(2, frames=22))
     (tmp_path / "other.toml").write_text("[serve]\nport = 2\n")
     create_backup(site.data, "", tmp_path / name, tmp_path / "other.toml")
     restore_backup(tmp_path / name, tmp_path / "restored")
@@ -61,7 +61,7 @@ def test_a_name_that_cannot_be_restored_is_refused_at_once(site: Site, tmp_path:
 
 
 def test_a_system_whose_name_ends_as_an_incomplete_file_does_is_saved(site: Site, tmp_path: Path) -> None:
-    DraftSounds(site.listening).keep("d", "v1.part", "item.wav", recording(2, frames=22))
+    DraftSounds(site.listening).store("d", "v1.part", "item.wav", recording(2, frames=22))
     made = create_backup(site.data, "", tmp_path / "b")
     assert "uploads/d/v1.part/item.wav" in made.files and "uploads/d/system/item.wav" in made.files
 
@@ -134,7 +134,7 @@ def test_an_utterance_is_never_saved_without_its_note(site: Site, tmp_path: Path
         nonlocal count
         count += 1
         if count < 30:
-            site.library.keep(recording(100 + count), f"Text {count}", title="kept meanwhile")
+            site.library.add(recording(100 + count), f"Text {count}", title="kept meanwhile")
 
     create_backup(site.data, "", tmp_path / "b", progress=keep)
     restore_backup(tmp_path / "b", tmp_path / "restored")

@@ -20,16 +20,16 @@ SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 SERVER = """
 import sys, time
 from pathlib import Path
-from studio.mos.service import open_listening
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.service import open_listening_tests
+from studio.mos.store.tables.campaigns import Secret
 from studio.serve.app import guarded_app
-from studio.serve.run import run, take_port
-from studio.settings import ServeSettings
+from studio.serve.server import run, bind_port
+from studio.serve.settings import ServeSettings
 
 settings = ServeSettings(port=0)
-listening = open_listening("", Path(sys.argv[1]))
+listening = open_listening_tests("", Path(sys.argv[1]))
 app = guarded_app(settings)
-taken = take_port(settings)
+bound = bind_port(settings)
 
 @app.get("/stuck")
 def stuck():
@@ -39,7 +39,7 @@ def stuck():
         time.sleep(1000)
 
 listening.store.write_now(lambda session: session.add(Secret(name="row", value="x")))
-run(app, settings, taken, lambda: print(taken.getsockname()[1], flush=True), stopped=listening.close)
+run(app, settings, bound, lambda: print(bound.getsockname()[1], flush=True), on_stopped=listening.close)
 """
 
 

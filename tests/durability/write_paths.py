@@ -10,17 +10,17 @@ from typing import ClassVar
 import numpy as np
 from inspection.spoken import RATE_HZ, pcm, story
 
-from studio.annotation.edits import Edit, PutLayer, PutMark
-from studio.annotation.layers import Layer, Mark
+from studio.annotation.edits import AnnotationEdit, PutLayer, PutMark
+from studio.annotation.layers import AnnotationLayer, AnnotationMark
 from studio.core.clips import read_wav, wav_bytes
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.library import annotations
-from studio.library.entries import Entry
+from studio.library.entries import LibraryEntry
 from studio.library.index import Query
 from studio.library.library import Library
 from studio.mos.store.clips import ClipFolder
-from studio.serve.traces.shelf import TraceShelf
+from studio.serve.trace_store import TraceStore
 
 LAYER = PutLayer("l1", "faults", "regions", ())
 
@@ -68,9 +68,9 @@ class _InLibrary(WritePath):
     def close(self) -> None:
         self.library.close()
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> LibraryEntry:
         """Utterance ``number``, kept where it is missing."""
-        return self.library.keep(recording(number), f"Text {number}")
+        return self.library.add(recording(number), f"Text {number}")
 
 
 class Edits(_InLibrary):
@@ -81,11 +81,11 @@ class Edits(_InLibrary):
 
     def save(self, number: int) -> str:
         changes = (*([LAYER] if not self.library.document(self.kept, "a").layers else []), self.mark(number))
-        self.library.annotate(self.kept, "a", Edit(f"e{number}", changes, at=1.0))
+        self.library.annotate(self.kept, "a", AnnotationEdit(f"e{number}", changes, at=1.0))
         return f"m{number}"
 
     def mark(self, number: int) -> PutMark:
-        return PutMark("l1", Mark(number, number + 1, id=f"m{number}"))
+        return PutMark("l1", AnnotationMark(number, number + 1, id=f"m{number}"))
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
@@ -103,8 +103,8 @@ class FirstEdits(_InLibrary):
         self.kept = self.entry(number // self.PEOPLE)
 
     def save(self, number: int) -> str:
-        changes = (LAYER, PutMark("l1", Mark(0, 9, id="m")))
-        self.library.annotate(self.kept, f"a{number}", Edit("e", changes, at=1.0))
+        changes = (LAYER, PutMark("l1", AnnotationMark(0, 9, id="m")))
+        self.library.annotate(self.kept, f"a{number}", AnnotationEdit("e", changes, at=1.0))
         return f"a{number}"
 
     @classmethod
@@ -145,7 +145,7 @@ class Notes(_InLibrary):
         self.kept = self.library.find(Query())[0][0] if number else self.entry(0)
 
     def save(self, number: int) -> str:
-        return self.library.note(self.kept, title=f"t{number}").note.title
+        return self.library.update_note(self.kept, title=f"t{number}").note.title
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
@@ -176,7 +176,7 @@ class Assignments(_InLibrary):
     """Assignments, a file each."""
 
     def save(self, number: int) -> str:
-        layers = [Layer("faults", "regions", ())]
+        layers = [AnnotationLayer("faults", "regions", ())]
         return self.library.assignments.make(f"t{number}", "Mark faults.", layers, ["0" * 64], ["Anna"]).id
 
     @classmethod
@@ -207,14 +207,14 @@ class Traces(WritePath):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.shelf = TraceShelf(root / "traces", 10_000, 10**9)
+        self.shelf = TraceStore(root / "traces", 10_000, 10**9)
 
     def save(self, number: int) -> str:
         return self.shelf.put(_trace())
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
-        shelf = TraceShelf(root / "traces", 10_000, 10**9)
+        shelf = TraceStore(root / "traces", 10_000, 10**9)
         tokens = {path.stem for path in (root / "traces").glob("*.trace")}
         assert all(len(open_trace(shelf.path(token)).pcm) for token in tokens)
         return tokens

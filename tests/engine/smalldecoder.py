@@ -2,7 +2,7 @@
 
 import torch
 
-from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.transformer import Decoder, DecoderConfig
 
 ROWS = 5
@@ -18,6 +18,6 @@ def a_decoder() -> Decoder:
     return made
 
 
-def memory(capacity: int = 64) -> KeyValueSlots:
+def memory(capacity: int = 64) -> KVCache:
     """Slots of ROWS rows, full of NaN."""
-    return KeyValueSlots(SIZES.layers, ROWS, SIZES.heads, capacity, SIZES.head_width, poison=True)
+    return KVCache(SIZES.layers, ROWS, SIZES.heads, capacity, SIZES.head_width, poison=True)

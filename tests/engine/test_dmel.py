@@ -8,7 +8,7 @@ from dmel.dmel import DiscretizedLogMelFbank, LogMelFbank
 from needs import data_folder
 
 from studio.core.errors import BadFile
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 
 
 def test_equals_the_authors_package_on_real_recordings():

@@ -14,10 +14,10 @@ from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
 from studio.cli import cli
-from studio.core.cards import MOST_WEIGHTS_BYTES, find_file, read_card, read_cards, sha256_of
+from studio.core.cards import MAX_WEIGHTS_BYTES, find_file, read_card, read_cards, sha256_of
 from studio.core.errors import BadVoice
-from studio.core.shipped import VOICES
-from studio.engine.loop import open_engine
+from studio.core.folders import VOICES
+from studio.engine.engine import open_engine
 from studio.engine.vocoders.registry import VOCODERS, build_vocoder
 from studio.text.normalise import best
 
@@ -82,7 +82,7 @@ def test_what_lies_in_another_folder_is_not_read_without_a_card_that_names_it(fo
         if (folder_of / "card.json").is_file():
             changed(folder_of, lambda card, change=change: card.update(change))
     with (other / "sourcefilter.safetensors").open("wb") as file:
-        file.truncate(MOST_WEIGHTS_BYTES)
+        file.truncate(MAX_WEIGHTS_BYTES)
     began_s = time.monotonic()
     assert find_file(folder, read_card(folder), "sourcefilter.safetensors").parent.name == "giver"
     assert time.monotonic() - began_s < 1
@@ -92,7 +92,7 @@ def test_an_encoding_larger_than_any_is_not_read(tmp_path):
     folder = write_tiny_voice(tmp_path / "voices", family="ist")
     with (folder / "bpe.json").open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(BadVoice, match=r"bpe\.json is not the file that the card names"):
+    with pytest.raises(BadVoice, match=r"bpe\.json differs from the file in the card"):
         opened(folder)
 
 
@@ -164,7 +164,7 @@ def test_pipes_and_devices_are_no_weights(folder, kind, beside):
 
 
 def test_a_card_that_is_no_object_or_no_text_names_its_file(folder):
-    for text, told in (("[]", "is no object"), (None, "title of the card is")):
+    for text, told in (("[]", "is not an object"), (None, "title of the card is")):
         if text is None:
             changed(folder, lambda card: card.update(title="\ud800"))
         else:

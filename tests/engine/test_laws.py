@@ -8,7 +8,7 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
-from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine, open_engine
 from studio.text.normalise import best
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "voices"
@@ -283,7 +283,7 @@ def test_others_change_nothing(engine):
 def test_law_3_whoever_shares_the_batch(tmp_path, kind):
     """Six utterances that start one after another, one of them cancelled: each as if it were alone."""
     write_tiny_voice(tmp_path, **kinds(kind))
-    engine = open_engine(tmp_path, best(), device="cpu", threads=1, places=6)
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1, slots=6)
     sizes: list[int] = []
     module = engine.voice("tiny").family.modules["decode"]
     run = module.run

@@ -9,10 +9,10 @@ from tinyvoice import write_tiny_voice
 from studio.core.cards import read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, Closed
 from studio.core.events import Ended, Failed
+from studio.core.folders import DEFAULT_VOICE
 from studio.core.ports import SpeakRequest
-from studio.core.shipped import DEFAULT_VOICE
-from studio.engine.hosting.limits import Limits
-from studio.engine.loop import open_engine
+from studio.engine.admission import EngineLimits
+from studio.engine.engine import open_engine
 from studio.text.normalise import best
 
 
@@ -76,7 +76,7 @@ def test_voices_of_one_folder_share_a_vocoder(folder):
     ("change", "message"),
     [
         ({"unheard_of": 1}, "unknown keys: unheard_of"),
-        ({"family": "whisper"}, "no family is called 'whisper'"),
+        ({"family": "whisper"}, "unknown family 'whisper'"),
         ({"vocoder": "griffin-lim"}, "has no vocoder 'griffin-lim'"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_card_that_is_no_json(folder):
 def test_a_card_in_another_voices_folder_is_no_voice(folder):
     """It would be found by one name and loaded by the other."""
     folder.rename(folder.parent / "copy")
-    with pytest.raises(BadVoice, match=r"copy is of a voice .tiny.*call the folder tiny"):
+    with pytest.raises(BadVoice, match=r"copy is of a voice .tiny.*rename the folder to tiny"):
         opened(folder)
 
 
@@ -114,7 +114,7 @@ def test_an_empty_folder_says_where_voices_are(tmp_path):
 
 
 def test_requests_that_cannot_be_met(folder):
-    engine = opened(folder, places=1, limits=Limits(queue=0))
+    engine = opened(folder, slots=1, limits=EngineLimits(queue=0))
     try:
         with pytest.raises(BadVoice, match="no voice 'lark'"):
             engine.open(SpeakRequest(voice="lark"))
@@ -136,7 +136,7 @@ def test_requests_that_cannot_be_met(folder):
         with pytest.raises(BadOption, match="seed"):
             engine.open(SpeakRequest(seed=2**53))
         first = engine.open(SpeakRequest())
-        assert engine.places_free() == 0
+        assert engine.free_slots() == 0
         with pytest.raises(Busy, match="places are taken"):
             engine.open(SpeakRequest())
         with pytest.raises(BadOption, match="1 <= n <= m"):
@@ -156,7 +156,7 @@ def test_an_error_in_one_utterance_leaves_the_others_alone(folder, monkeypatch):
     try:
         broken, sound = engine.open(SpeakRequest()), engine.open(SpeakRequest())
         sound.push_text("one two three")
-        monkeypatch.setattr(broken, "want", lambda: 1 / 0)
+        monkeypatch.setattr(broken, "next_input", lambda: 1 / 0)
         sound.end()
         assert isinstance(list(sound.events())[-1], Ended)
         last = list(broken.events())[-1]
@@ -168,7 +168,7 @@ def test_an_error_in_one_utterance_leaves_the_others_alone(folder, monkeypatch):
 
 def voice_slots(engine) -> list[int]:
     """Free slots of the voice, once the engine's thread has seen the ends."""
-    return engine.voice("tiny").free
+    return engine.voice("tiny").free_slots
 
 
 def test_a_closed_engine_fails_what_still_speaks(folder):

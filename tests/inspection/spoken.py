@@ -3,7 +3,7 @@
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect_trace
 
 RATE_HZ, FRAME = 24_000, 600  # a frame lasts 25 ms
 TEXT = "One  two 3 "
@@ -27,7 +27,7 @@ def story(*, played: bool = False) -> list[ev.Event]:
             utterance=1, voice="v", speaker="a", family="speakstream", rate_hz=RATE_HZ, frame_samples=FRAME, seed=3
         )
     ]
-    out += [ev.Text(char_start=k, text=key, t_ms=100.0 * k) for k, key in enumerate(TEXT)]
+    out += [ev.TextReceived(char_start=k, text=key, t_ms=100.0 * k) for k, key in enumerate(TEXT)]
     words = (("one", 0, 0, 3), ("two", 1, 5, 8), ("three", 2, 9, 10))
     out += [
         ev.Committed(i=i, word=word, written=written, char_start=first, char_end=last, t_ms=100.0 * last + 5.0)
@@ -61,4 +61,4 @@ def story(*, played: bool = False) -> list[ev.Event]:
 
 def trace(*, played: bool = False) -> Trace:
     """The story, collected."""
-    return collect({}, story(played=played))
+    return collect_trace({}, story(played=played))

@@ -17,8 +17,8 @@ from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.batch import run
-from studio.inspection.batch.columns import TABLES
 from studio.inspection.batch.sources import find_sources
+from studio.inspection.batch.tables import TABLES
 
 GRID = """File type = "ooTextFile"
 Object class = "TextGrid"
@@ -132,13 +132,13 @@ def test_only_what_is_new_is_measured_again(folder: Path, tmp_path: Path, monkey
     journal.write_text(journal.read_text() + '{"file": "cut o')  # a stop in the middle of a line
     shutil.copy(folder / "far" / "said.wav", folder / "far" / "third.wav")
     touched: list[str] = []
-    true = run._measured
+    true = run._measure
 
     def noted(source: Any, with_pitch: bool) -> Any:
         touched.append(source.file)
         return true(source, with_pitch)
 
-    monkeypatch.setattr(run, "_measured", noted)
+    monkeypatch.setattr(run, "_measure", noted)
     again = run.measure([folder], journal=journal)
     assert touched == ["far/third.wav"]
     assert [row for row in again.utterances if row["file"] != "far/third.wav"] == whole.utterances

@@ -10,7 +10,7 @@ import pytest
 from inspection.spoken import RATE_HZ, pcm, trace
 
 from studio.inspection.bundle import pack, pack_prosody
-from studio.inspection.opening import recording
+from studio.inspection.opening import recording_trace
 
 KINDS = {"i16": "<i2", "u8": "u1", "f32": "<f4", "i32": "<i4"}
 
@@ -39,7 +39,7 @@ def test_everything_comes_back() -> None:
 
 
 def test_a_recording_has_sound_alone() -> None:
-    header, arrays = unpack(pack(recording(pcm(), RATE_HZ, "añb \u2028 c")))
+    header, arrays = unpack(pack(recording_trace(pcm(), RATE_HZ, "añb \u2028 c")))
     assert (arrays["pcm"] == pcm()).all() and not len(arrays["frames"])
     assert header["timeline"]["heard_by"] == "recording" and header["facts"]["ladder"] == {}
 
@@ -47,13 +47,13 @@ def test_a_recording_has_sound_alone() -> None:
 def test_level_and_pitch_come_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     time_s = np.arange(RATE_HZ) / RATE_HZ
     buzz = sum(np.sin(2 * np.pi * 150 * k * time_s) / k for k in range(1, 8))
-    sound = recording((5000 * np.asarray(buzz)).astype(np.int16), RATE_HZ, "")
+    sound = recording_trace((5000 * np.asarray(buzz)).astype(np.int16), RATE_HZ, "")
     header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz))
     assert (header["step_samples"], header["lacks"]) == (120, "")
     assert len(arrays["pitch"]) == len(arrays["level"]) == 200
     assert np.median(arrays["pitch"]) == pytest.approx(150, rel=0.01)
     assert header["active_db"] == pytest.approx(np.median(arrays["level"]), abs=1.0)
-    header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz, most_s=0.5))
+    header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz, max_s=0.5))
     assert "left out" in header["lacks"] and len(arrays["level"]) == 200 and not len(arrays["pitch"])
     monkeypatch.setitem(sys.modules, "pyworld.pyworld", None)
     header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz))

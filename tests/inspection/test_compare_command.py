@@ -15,13 +15,13 @@ from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.engine.loop import open_engine
-from studio.inspection.comparison.compare import compare, take_of
+from studio.engine.engine import open_engine
+from studio.inspection.comparison.compare import compare, compared_utterance
 from studio.inspection.comparison.naming import labels
 from studio.inspection.comparison.picture import draw
-from studio.inspection.comparison.sources import open_source
+from studio.inspection.opening import open_source
 from studio.text.normalise import best
 
 
@@ -66,7 +66,7 @@ def test_pictures_hold_every_word_of_each(pair: list[Path], tmp_path: Path) -> N
     ElementTree.parse(svg)
     assert png.read_bytes().startswith(b"\x89PNG")
     traces = [open_source(path) for path in pair]
-    lanes = draw(compare([take_of("", trace) for trace in traces]), labels(traces)).axes[0]
+    lanes = draw(compare([compared_utterance("", trace) for trace in traces]), labels(traces)).axes[0]
     assert [text.get_text() for text in lanes.texts] == ["one", "two", "three"] * 2
     assert [one.get_text() for one in lanes.get_yticklabels()] == ["1 m=1", "2 m=3"]
 
@@ -122,7 +122,7 @@ def test_utterances_are_named_by_what_differs() -> None:
     hot = [of("v", temperature=0.1), of("v", temperature=0.3), of("w", temperature=0.2)]
     assert labels(hot) == ["v temperature=0.1", "v temperature=0.3", "w temperature=0.2"]
     assert len(labels([of("v" * 500), of("w")])[0]) <= 60
-    keys = [ev.Text(t_ms=600.0 * k, char_start=k, text="x") for k in range(2)]
+    keys = [ev.TextReceived(t_ms=600.0 * k, char_start=k, text="x") for k in range(2)]
     typed = Trace(of("v").meta, keys, pcm())
     at_once = Trace(of("v").meta, [replace(one, t_ms=0.0) for one in keys], pcm())
     assert labels([typed, at_once]) == ["v:a, typed", "v:a, text at once"]
@@ -135,7 +135,7 @@ def test_a_trace_is_compared_with_itself_vocoded_a_segment_at_a_time(tmp_path: P
     utterance = engine.open(SpeakRequest(voice="tiny:one", seed=3))
     utterance.push_text("several words of one sentence")
     utterance.end()
-    made = collect(utterance.provenance, utterance.events())
+    made = collect_trace(utterance.provenance, utterance.events())
     engine.close()
     writer = TraceWriter(tmp_path / "a", made.meta)
     writer.write(*made.events)

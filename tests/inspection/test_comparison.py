@@ -9,18 +9,17 @@ from inspection.spoken import RATE_HZ, story
 
 from studio.core import events as ev
 from studio.core.errors import BadOption, BadText
-from studio.core.traces.trace import Trace, collect
-from studio.inspection.comparison.common_axis import TimeMap, stretched
+from studio.core.traces.trace import Trace, collect_trace
+from studio.inspection.comparison.common_axis import TimeMap, match_words, stretched
 from studio.inspection.comparison.compare import (
     compare,
+    compared_utterance,
     pair_figures,
     spectral_difference,
-    take_of,
     with_prosody,
 )
-from studio.inspection.comparison.matching import match_words
 from studio.inspection.comparison.spectra import FLOOR_DB, STEP_S, columns_s, spectrogram_db
-from studio.inspection.opening import placed, recording
+from studio.inspection.opening import recording_trace, with_word_times
 from studio.measure.signal.prosody import prosody
 from studio.measure.timing.word_timing import SpokenSpan
 
@@ -31,12 +30,12 @@ def tone(length_s: float, hz: float = 200.0, peak: float = 6000.0, rate_hz: int 
 
 def spoken(spans: list[tuple[str, float, float]], length_s: float, **how: float) -> Trace:
     """A recording whose words lie where they are said to."""
-    sound = recording(tone(length_s, **how), RATE_HZ, "")
-    return placed(sound, [SpokenSpan(*one) for one in spans])
+    sound = recording_trace(tone(length_s, **how), RATE_HZ, "")
+    return with_word_times(sound, [SpokenSpan(*one) for one in spans])
 
 
 def takes(*traces: Trace):
-    return [take_of(f"take {k}", trace) for k, trace in enumerate(traces)]
+    return [compared_utterance(f"take {k}", trace) for k, trace in enumerate(traces)]
 
 
 SLOW = spoken([("one", 0.2, 0.6), ("two", 0.6, 1.0), ("three", 1.4, 2.0)], 2.0)
@@ -116,7 +115,7 @@ def test_no_map_ever_falls() -> None:
 
 def test_figures_of_a_pair_are_what_was_made() -> None:
     found = compare(takes(SLOW, QUICK))
-    measured = [prosody(one.trace.pcm, RATE_HZ) for one in found.takes]
+    measured = [prosody(one.trace.pcm, RATE_HZ) for one in found.utterances]
     figures = pair_figures(with_prosody(found.rows, measured), 0, 1)
     assert figures.words == 3
     assert figures.duration_ratio == pytest.approx(1.0 / 1.4)
@@ -131,14 +130,14 @@ def test_latency_is_compared_word_by_word() -> None:
         ev.Audio(sample=one.sample, pcm=one.pcm, t_ms=one.t_ms + 50.0) if isinstance(one, ev.Audio) else one
         for one in story()
     ]
-    found = compare(takes(collect({}, story()), collect({}, late)))
+    found = compare(takes(collect_trace({}, story()), collect_trace({}, late)))
     assert found.rows[0][0].known_to_heard_ms == pytest.approx(300.0)  # known at 300, heard at 600
     assert pair_figures(found.rows, 0, 1).known_to_heard_ms == pytest.approx(50.0, abs=1.0)
 
 
 def test_a_trace_less_itself_is_nothing_and_half_as_loud_is_no_difference() -> None:
     sound = tone(1.0) + np.random.default_rng(1).integers(-500, 500, RATE_HZ).astype(np.int16)
-    same, quiet = recording(sound, RATE_HZ, "a"), recording((sound // 2).astype(np.int16), RATE_HZ, "a")
+    same, quiet = recording_trace(sound, RATE_HZ, "a"), recording_trace((sound // 2).astype(np.int16), RATE_HZ, "a")
     found = compare(takes(same, quiet, same))
     assert np.nanmax(np.abs(spectral_difference(found, 0, 2, stretch=False))) == 0.0
     assert np.nanmax(np.abs(spectral_difference(found, 0, 1, stretch=False))) < 0.7, "levels are taken out"
@@ -170,15 +169,15 @@ def test_a_column_is_analysed_around_its_own_time() -> None:
 def test_another_text_is_told_and_not_stretched() -> None:
     other = spoken([("nothing", 0.0, 0.2), ("of", 0.2, 0.4), ("that", 0.4, 1.0)], 1.0)
     found = compare(takes(SLOW, QUICK, other))
-    assert found.strangers == [2] and not found.can_stretch
-    with pytest.raises(BadOption, match="word over word"):
+    assert found.other_texts == [2] and not found.can_stretch
+    with pytest.raises(BadOption, match="word by word"):
         spectral_difference(found, 0, 1, stretch=True)
     assert spectral_difference(found, 0, 2, stretch=False).shape == (80, 200)
 
 
 def test_a_recording_without_times_is_laid_beside_the_others() -> None:
-    found = compare(takes(recording(tone(1.0), RATE_HZ, "one two three"), SLOW))
-    assert found.reference == 1 and not found.can_stretch and found.strangers == []
+    found = compare(takes(recording_trace(tone(1.0), RATE_HZ, "one two three"), SLOW))
+    assert found.reference == 1 and not found.can_stretch and found.other_texts == []
     assert [[one is None for one in row] for row in found.rows] == [[True, False]] * 3
 
 

@@ -14,7 +14,7 @@ from studio.core import events as ev
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.traces.trace_writer import TraceWriter
-from studio.inspection.opening import Limits, open_bytes
+from studio.inspection.opening import UnpackLimits, open_bytes
 
 
 @pytest.fixture
@@ -127,4 +127,4 @@ def test_what_was_sent_unpacks_no_further_than_allowed(trace: Path) -> None:
     for wav_bytes_allowed, layer in ((10_000, 1 << 20), (1 << 20, 100)):
         parts = {"meta.json": 1 << 20, "events.jsonl": 1 << 20, "audio.wav": wav_bytes_allowed, "layers.npz": 1 << 20}
         with pytest.raises(BadFile, match="unpacks to more"):
-            open_bytes(trace.read_bytes(), limits=Limits(parts, layer))
+            open_bytes(trace.read_bytes(), limits=UnpackLimits(parts, layer))

@@ -12,10 +12,10 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile
-from studio.core.traces.trace import collect
+from studio.core.traces.trace import collect_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.inspection.opening import placed, recording
-from studio.inspection.textgrid import read_words, spans, write_textgrid
+from studio.inspection.opening import recording_trace, with_word_times
+from studio.inspection.textgrid import read_words, word_spans, write_textgrid
 from studio.measure.timing.word_timing import SpokenSpan
 
 
@@ -31,7 +31,7 @@ def test_a_thousand_random_words_come_back_to_the_sample(tmp_path: Path) -> None
         events.append(ev.WordStart(i=i, sample=int(edges[2 * i]), source="eos"))
         events.append(ev.WordEnd(i=i, sample=int(edges[2 * i + 1]), source="eos"))
     events.append(ev.Audio(sample=0, pcm=sound))
-    made = collect({}, events)
+    made = collect_trace({}, events)
     write_textgrid(made, tmp_path / "a.TextGrid")
     back = read_words(tmp_path / "a.TextGrid")
     assert [one.text for one in back] == texts
@@ -56,7 +56,7 @@ def test_utf_16_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.TextGrid"
     write_textgrid(trace(), path)
     path.write_text(path.read_text(encoding="utf-8"), encoding="utf-16")
-    assert read_words(path) == spans(trace())
+    assert read_words(path) == word_spans(trace())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_grid_without_words_and_one_of_another_recording_are_told(tmp_path: Pa
     with pytest.raises(BadFile, match="no tier named words"):
         read_words(path)
     with pytest.raises(BadFile, match=r"ends at 9\.00 s"):
-        placed(recording(pcm(), RATE_HZ, ""), [SpokenSpan("late", 8.0, 9.0)])
+        with_word_times(recording_trace(pcm(), RATE_HZ, ""), [SpokenSpan("late", 8.0, 9.0)])
 
 
 def test_the_command_compares_a_trace_and_places_a_recording(tmp_path: Path) -> None:

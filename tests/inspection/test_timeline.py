@@ -10,10 +10,10 @@ from inspection.spoken import FRAME, RATE_HZ, TEXT, pcm, story, trace
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.traces.trace import collect, open_trace
+from studio.core.traces.trace import collect_trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.inspection.heard import Run, when_of
-from studio.inspection.opening import open_file, recording
+from studio.inspection.opening import open_file, recording_trace
+from studio.inspection.playback import PlaybackRun, playback_time
 from studio.inspection.timeline import timeline
 
 
@@ -36,7 +36,7 @@ def test_pauses_are_named_and_lie_where_they_were_heard() -> None:
         ("text", 700.0, 790.0, False),
         ("compute", 790.0, 800.0, True),
     ]
-    assert line.runs == (Run(600.0, 0, 4 * FRAME), Run(800.0, 4 * FRAME, 10 * FRAME))
+    assert line.runs == (PlaybackRun(600.0, 0, 4 * FRAME), PlaybackRun(800.0, 4 * FRAME, 10 * FRAME))
 
 
 def test_where_a_player_reports_its_clock_holds() -> None:
@@ -53,17 +53,17 @@ def test_where_a_player_reports_its_clock_holds() -> None:
 def test_what_a_closed_trace_no_longer_heard_of_is_heard_all_the_same() -> None:
     """The reports end in the first segment: the second one follows when it was made, after the wait for it."""
     events = [one for one in story(played=True) if not isinstance(one, ev.Played) or one.t_ms < 800.0]
-    line = timeline(collect({}, events))
+    line = timeline(collect_trace({}, events))
     assert line.heard_by == "player" and line.runs[-1].end == 10 * FRAME
     assert [(one.reason, one.start_ms, one.end_ms) for one in line.pauses] == [("text", 740.0, 800.0)]
     assert line.words[-1].heard_whole_ms == pytest.approx(950.0)
     events.insert(-1, ev.Cancelled(heard=[0], sample=4 * FRAME, t_ms=905.0))
-    assert timeline(collect({}, events)).words[-1].heard_ms is None, "who cancels hears no more"
+    assert timeline(collect_trace({}, events)).words[-1].heard_ms is None, "who cancels hears no more"
 
 
 def test_a_player_that_stands_still_for_nothing_known_is_called_so() -> None:
     events = [one for one in story(played=True) if not isinstance(one, ev.Wait)]
-    assert [one.reason for one in timeline(collect({}, events)).pauses] == ["unknown"]
+    assert [one.reason for one in timeline(collect_trace({}, events)).pauses] == ["unknown"]
 
 
 def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
@@ -71,7 +71,7 @@ def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
     events = story()[:-1]
     sound = pcm(14)[10 * FRAME :]
     events += [
-        ev.Text(char_start=9, text="4 ", t_ms=1100.0),
+        ev.TextReceived(char_start=9, text="4 ", t_ms=1100.0),
         ev.Revised(from_sample=7 * FRAME, take=1, words=2, t_ms=1101.0),
         ev.Committed(i=2, word="four", written=2, char_start=9, char_end=10, t_ms=1102.0),
         ev.Segment(index=2, words=[2], seen=[2], sample=7 * FRAME, frame=7, t_ms=1105.0),
@@ -79,7 +79,7 @@ def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
         ev.WordStart(i=2, sample=7 * FRAME, source="eos", t_ms=1110.0),
         ev.Ended(samples=11 * FRAME, t_ms=1120.0),
     ]
-    line = timeline(collect({}, events))
+    line = timeline(collect_trace({}, events))
     assert line.text == "One  two 4 "
     assert [key.text for key in line.keys if not key.is_kept] == ["3", " "]
     last = line.words[2]
@@ -88,8 +88,8 @@ def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
 
 
 def test_a_recording_has_no_clock_but_its_own() -> None:
-    line = timeline(recording(pcm(), RATE_HZ, "one two"))
-    assert line.heard_by == "recording" and line.runs == (Run(0.0, 0, 10 * FRAME),)
+    line = timeline(recording_trace(pcm(), RATE_HZ, "one two"))
+    assert line.heard_by == "recording" and line.runs == (PlaybackRun(0.0, 0, 10 * FRAME),)
     assert [(word.text, word.known_ms, word.heard_ms) for word in line.words] == [
         ("one", None, None),
         ("two", None, None),
@@ -100,7 +100,7 @@ def test_pauses_of_more_than_an_hour_are_refused() -> None:
     events = story()
     events.insert(-1, ev.Wait(reason="text", sample=5 * FRAME, duration_ms=4e6, t_ms=905.0))
     with pytest.raises(BadFile, match="longer than an hour"):
-        timeline(collect({}, events))
+        timeline(collect_trace({}, events))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -117,12 +117,12 @@ def test_whatever_a_trace_holds_lanes_keep_their_order(seed: int) -> None:
         dry_ms = max(now_ms, dry_ms or 0.0) + 1000.0 * samples / RATE_HZ
         events.append(ev.Audio(sample=at, pcm=np.ones(samples, np.int16), t_ms=now_ms))
         at += samples
-    line = timeline(collect({}, events))
+    line = timeline(collect_trace({}, events))
     assert [run.start for run in line.runs[1:]] == [run.end for run in line.runs[:-1]]
     assert (line.runs[0].start, line.runs[-1].end) == (0, at)
     for event in events:
         if isinstance(event, ev.Audio):
-            heard_ms = when_of(line.runs, [run.start for run in line.runs], line.rate_hz, event.sample)
+            heard_ms = playback_time(line.runs, [run.start for run in line.runs], line.rate_hz, event.sample)
             assert heard_ms is not None and heard_ms >= event.t_ms - 1e-6
 
 
@@ -138,26 +138,26 @@ def test_a_wait_before_sound_that_was_taken_back_was_waited_all_the_same() -> No
         ev.Wait(reason="compute", sample=FRAME, duration_ms=100.0, t_ms=300.0),
         ev.Audio(sample=FRAME, pcm=sound, t_ms=300.0),
     ]
-    trace = collect({}, events)
+    trace = collect_trace({}, events)
     line = timeline(trace)
     assert [(run.t_ms, run.start, run.end) for run in line.runs] == [(100.0, 0, FRAME), (300.0, FRAME, 2 * FRAME)]
-    assert len(trace.as_heard()) == 2 * FRAME + round(0.175 * RATE_HZ)
+    assert len(trace.pcm_with_waits()) == 2 * FRAME + round(0.175 * RATE_HZ)
 
 
 def test_keys_that_were_typed_before_their_word_was_sent_lie_where_they_were_typed() -> None:
     """A word that came whole at 300 ms: its letters at 100, 180 and 180 ms, the space when it was sent."""
     events: list[ev.Event] = [
-        ev.Typed(t_ms=300.0, char_start=0, before_ms=[200.0, 120.0, 120.0]),
-        ev.Text(t_ms=300.0, char_start=0, text="one "),
+        ev.TypingTimes(t_ms=300.0, char_start=0, before_ms=[200.0, 120.0, 120.0]),
+        ev.TextReceived(t_ms=300.0, char_start=0, text="one "),
         ev.Committed(t_ms=301.0, i=0, word="one", written=0, char_start=0, char_end=3),
-        ev.Typed(t_ms=400.0, char_start=4, before_ms=[9000.0]),  # before there was a place for it
-        ev.Text(t_ms=400.0, char_start=4, text="b "),
+        ev.TypingTimes(t_ms=400.0, char_start=4, before_ms=[9000.0]),  # before there was a place for it
+        ev.TextReceived(t_ms=400.0, char_start=4, text="b "),
         ev.Committed(t_ms=401.0, i=1, word="b", written=1, char_start=4, char_end=5),
         ev.Audio(t_ms=450.0, sample=0, pcm=pcm(1)),
-        ev.Text(t_ms=500.0, char_start=6, text="c "),
+        ev.TextReceived(t_ms=500.0, char_start=6, text="c "),
         ev.Ended(t_ms=600.0, samples=FRAME, compute_ms=0.0),
     ]
-    line = timeline(collect({}, [*story()[:1], *events]))
+    line = timeline(collect_trace({}, [*story()[:1], *events]))
     assert [(one.t_ms, one.text) for one in line.keys] == [
         (100.0, "o"), (180.0, "ne"), (300.0, " "), (0.0, "b"), (400.0, " "), (500.0, "c ")
     ]  # fmt: skip
@@ -174,7 +174,7 @@ def test_nothing_is_heard_before_it_was_made(late_ms: float, frame: int) -> None
         else one
         for one in story()
     ]  # fmt: skip
-    line = timeline(collect({}, events))
+    line = timeline(collect_trace({}, events))
     for word in line.words:
         assert word.made_ms is not None and word.heard_ms is not None and word.made_ms <= word.heard_ms
         assert word.made_whole_ms is not None and word.heard_whole_ms is not None
@@ -191,7 +191,7 @@ def test_what_a_listener_gave_no_credit_for_is_not_held_against_the_voice() -> N
         for one in story()
     ]
     late.insert(-1, ev.Wait(reason="credit", sample=4 * FRAME, duration_ms=500.0, t_ms=1300.0))
-    assert timeline(collect({}, late)).runs == timeline(trace()).runs
+    assert timeline(collect_trace({}, late)).runs == timeline(trace()).runs
 
 
 def test_a_trace_that_was_cut_short_is_told_by_its_path(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.core.traces.textgrid import Entry, Tier, read_tiers, write_tiers
+from studio.core.traces.textgrid import TextGridEntry, TextGridTier, read_tiers, write_tiers
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection import timing
 from studio.inspection.batch.sources import find_sources
-from studio.inspection.textgrid import spans
+from studio.inspection.textgrid import word_spans
 from studio.inspection.timing import TimingSetting, summary, time_all
-from studio.measure.recognisers.aligners import open_aligner
+from studio.measure.recognisers.registry import open_aligner
 
 
 @pytest.fixture
@@ -32,9 +32,12 @@ def utterance(tmp_path: Path) -> Path:
     for name, by_s in (("early", -0.01), ("late", 0.03)):
         (tmp_path / name).mkdir()
         words = [
-            Entry(max(0.0, one.start_s + by_s), min(length_s, one.end_s + by_s), one.text) for one in spans(trace())
+            TextGridEntry(max(0.0, one.start_s + by_s), min(length_s, one.end_s + by_s), one.text)
+            for one in word_spans(trace())
         ]
-        (tmp_path / name / "a.TextGrid").write_text(write_tiers([Tier("words", False, words)], length_s), "utf-8")
+        (tmp_path / name / "a.TextGrid").write_text(
+            write_tiers([TextGridTier("words", False, words)], length_s), "utf-8"
+        )
     return path
 
 
@@ -80,8 +83,8 @@ def test_cuts_are_heard_and_moved_as_a_control(tmp_path: Path, monkeypatch: pyte
             return " ".join(text for k, text in enumerate(texts, 1) if (pcm == k).sum() == 400)
 
     write_wav(tmp_path / "a.wav", sound, rate_hz)
-    words = [Entry(0.4 * k, 0.4 * (k + 1), text) for k, text in enumerate(texts)]
-    grid = write_tiers([Tier("words", False, words)], 1.2)
+    words = [TextGridEntry(0.4 * k, 0.4 * (k + 1), text) for k, text in enumerate(texts)]
+    grid = write_tiers([TextGridTier("words", False, words)], 1.2)
     (tmp_path / "other").mkdir()
     for place in (tmp_path, tmp_path / "other"):
         (place / "a.TextGrid").write_text(grid, "utf-8")
@@ -99,8 +102,8 @@ def test_pocketsphinx_gives_takes_between_its_frames(tmp_path: Path) -> None:
     """The demo's recording: ten takes, whose medians lie on no frame of 10 ms alone."""
     import soundfile
 
-    from studio.core.shipped import DEMO
-    from studio.measure.timing.boundary_intervals import word_boundaries
+    from studio.core.folders import DEMO
+    from studio.measure.timing.boundaries import word_boundaries
 
     items = {one["name"]: one["text"] for one in json.loads((DEMO / "manifest.json").read_text())["items"]}
     path = next(DEMO.glob("teacher-*/bridge*.flac"))
@@ -122,7 +125,7 @@ def test_who_cannot_be_asked_is_told(utterance: Path, tmp_path: Path) -> None:
         time_all(sources, TimingSetting(aligners=("mfa",)))
     with pytest.raises(BadFile, match="no folder"):
         time_all(sources, TimingSetting(folders=(tmp_path / "nowhere",)))
-    with pytest.raises(BadOption, match="nobody is asked"):
+    with pytest.raises(BadOption, match="there is no aligner"):
         time_all(sources, TimingSetting(aligners=()))
     (told,) = time_all(sources, TimingSetting(aligners=(), folders=(tmp_path / "in",)))
     assert isinstance(told, str) and "no aligner could place its words" in told

@@ -13,13 +13,22 @@ from inspection.spoken import RATE_HZ, pcm
 from typer.testing import CliRunner
 
 from studio.annotation import edits
-from studio.annotation.edits import ChangedMeanwhile, DropLayer, DropMark, Edit, Finish, PutLayer, PutMark, edit_of
-from studio.annotation.layers import Mark
+from studio.annotation.edits import (
+    AnnotationConflict,
+    AnnotationEdit,
+    DropLayer,
+    DropMark,
+    PutLayer,
+    PutMark,
+    SetDone,
+    parse_edit,
+)
+from studio.annotation.layers import AnnotationMark as Mark
 from studio.cli import cli
 from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.library import annotations
-from studio.library.entries import Entry
+from studio.library.entries import LibraryEntry
 from studio.library.library import Library
 
 SAMPLES = 3 * 600
@@ -34,16 +43,16 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def entry(library: Library) -> Entry:
-    return library.keep(wav_bytes(pcm(3), RATE_HZ), "Speech flows")
+def entry(library: Library) -> LibraryEntry:
+    return library.add(wav_bytes(pcm(3), RATE_HZ), "Speech flows")
 
 
 def put(name: str, start: int = 0, end: int = 10, was: int = 0, label: str = "click") -> PutMark:
     return PutMark("l1", Mark(start, end, label, "", name), was)
 
 
-def edit(name: str, *changes: edits.Change) -> Edit:
-    return Edit(name, changes, at=1.0)
+def edit(name: str, *changes: edits.Change) -> AnnotationEdit:
+    return AnnotationEdit(name, changes, at=1.0)
 
 
 def journal(library: Library) -> Path:
@@ -56,20 +65,20 @@ def again(library: Library) -> Library:
     return Library(library.root)
 
 
-def test_an_edit_is_on_disk_and_read_by_others(library: Library, entry: Entry) -> None:
+def test_an_edit_is_on_disk_and_read_by_others(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "Änne", edit("e1", LAYER, put("m1", 5, 9), put("m2", 5, 7)))
-    after = library.annotate(entry, "Änne", edit("e2", put("m1", 6, 9, was=1), DropMark("l1", "m2", 1), Finish(True)))
+    after = library.annotate(entry, "Änne", edit("e2", put("m1", 6, 9, was=1), DropMark("l1", "m2", 1), SetDone(True)))
     other = again(library).document(entry, "Änne")
     assert other.to_dict() == after.to_dict()
     assert other.to_dict()["layers"][0]["marks"] == [["m1", 2, 6, 9, "click", ""]]
     assert (other.revision, other.is_done, other.samples, other.rate_hz) == (2, True, SAMPLES, RATE_HZ)
-    assert other.annotation().checked().layers[0].labels == ("click", "wrong prosody")
+    assert other.annotation().validated().layers[0].labels == ("click", "wrong prosody")
     head = json.loads(journal(library).read_text(encoding="utf-8").splitlines()[0])
     assert (head["annotator"], head["utterance"]) == ("Änne", entry.sha256), "the file says what it is"
     assert again(library).document(entry, "Bo").layers == {}, "another's is another's"
 
 
-def test_an_edit_that_is_sent_again_is_done_once(library: Library, entry: Entry) -> None:
+def test_an_edit_that_is_sent_again_is_done_once(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     for kept in (library, again(library)):
         assert kept.annotate(entry, "a", edit("e1", LAYER, put("m1"))).revision == 1
@@ -87,12 +96,12 @@ def test_an_edit_that_is_sent_again_is_done_once(library: Library, entry: Entry)
         PutMark("l2", Mark(0, 1, id="m9")),
     ],
 )
-def test_what_was_not_seen_is_not_overwritten(library: Library, entry: Entry, late: edits.Change) -> None:
+def test_what_was_not_seen_is_not_overwritten(library: Library, entry: LibraryEntry, late: edits.Change) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "a", edit("e2", PutLayer("l1", "faults", "regions", (), 1), put("m1", 2, 3, was=1)))
     library.annotate(entry, "a", edit("e3", put("m2")))
     before = journal(library).read_bytes()
-    with pytest.raises(ChangedMeanwhile):
+    with pytest.raises(AnnotationConflict):
         library.annotate(entry, "a", edit("e4", put("m3"), late))
     assert journal(library).read_bytes() == before, "all of an edit or nothing"
     assert library.annotate(entry, "a", edit("e5", DropLayer("l1", 3))).layers == {}
@@ -113,7 +122,7 @@ def test_what_was_not_seen_is_not_overwritten(library: Library, entry: Entry, la
         PutLayer("l2", "x", "points", tuple(map(str, range(edits.MAX_LABELS + 1)))),
     ],
 )
-def test_what_cannot_be_is_refused_and_makes_no_file(library: Library, entry: Entry, bad: edits.Change) -> None:
+def test_what_cannot_be_is_refused_and_makes_no_file(library: Library, entry: LibraryEntry, bad: edits.Change) -> None:
     with pytest.raises(BadOption):
         library.annotate(entry, "a", edit("e1", LAYER, bad))
     assert [*library.root.glob("annotations/*/*/*")] == []
@@ -122,7 +131,7 @@ def test_what_cannot_be_is_refused_and_makes_no_file(library: Library, entry: En
             library.annotate(entry, name, edit("e1", LAYER))
 
 
-def test_counts_are_bounded(library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_bounded(library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edits, "MAX_MARKS", 3)
     monkeypatch.setattr(annotations, "MAX_ANNOTATORS", 1)
     library.annotate(entry, "a", edit("e1", LAYER, *(put(f"m{n}") for n in range(3))))
@@ -135,7 +144,7 @@ def test_counts_are_bounded(library: Library, entry: Entry, monkeypatch: pytest.
         library.annotate(entry, "a", edit("e2", *layers))
 
 
-def test_half_a_line_was_never_answered(library: Library, entry: Entry) -> None:
+def test_half_a_line_was_never_answered(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     whole = journal(library).read_bytes()
     library.annotate(entry, "a", edit("e2", put("m2")))
@@ -149,7 +158,7 @@ def test_half_a_line_was_never_answered(library: Library, entry: Entry) -> None:
     assert [*again(library).document(entry, "a").layers["l1"].marks] == ["m1", "m3"]
 
 
-def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: Entry) -> None:
+def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "a", edit("e2", put("m2")))
     lines = journal(library).read_bytes().splitlines(keepends=True)
@@ -164,7 +173,7 @@ def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: Entr
 @pytest.mark.parametrize("end", [b"", b"\n"])
 @pytest.mark.parametrize("part", [slice(0, 30), slice(30, None), slice(0, 1), slice(-2, None)])
 def test_a_torn_last_line_is_skipped_reported_and_cut_off(
-    library: Library, entry: Entry, part: slice, end: bytes
+    library: Library, entry: LibraryEntry, part: slice, end: bytes
 ) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     before = journal(library).read_bytes()
@@ -178,14 +187,16 @@ def test_a_torn_last_line_is_skipped_reported_and_cut_off(
     assert library.annotations.problems() == [] and again(library).document(entry, "a").marks == 2
 
 
-def test_a_journal_that_is_only_torn_begins_anew(library: Library, entry: Entry) -> None:
+def test_a_journal_that_is_only_torn_begins_anew(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     journal(library).write_bytes(journal(library).read_bytes()[-40:])
     assert library.annotations.of(entry.sha256) == []
     assert library.annotate(entry, "a", edit("e1", LAYER, put("m1"))).marks == 1
 
 
-def test_a_disk_that_is_full_loses_nothing(library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_loses_nothing(
+    library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     before = journal(library).read_bytes()
 
@@ -200,7 +211,7 @@ def test_a_disk_that_is_full_loses_nothing(library: Library, entry: Entry, monke
     assert library.annotate(entry, "a", edit("e2", put("m2"))).revision == 2
 
 
-def test_a_long_journal_is_written_anew(library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_written_anew(library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotations, "MAX_EDITS", 5)
     library.annotate(entry, "a", edit("e0", LAYER, put("m1")))
     other = again(library)
@@ -214,7 +225,7 @@ def test_a_long_journal_is_written_anew(library: Library, entry: Entry, monkeypa
 
 
 def test_a_small_journal_takes_no_more_than_it_may(
-    library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch
+    library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(annotations, "MAX_JOURNAL_BYTES", 4000)
     library.annotate(entry, "a", edit("e0", LAYER, put("m0")))
@@ -232,13 +243,15 @@ def write_many(root: Path, name: str, who: str, count: int) -> None:
     entry = kept.entry(name)
     for n in range(count):
         kept.annotate(
-            entry, who, Edit(f"{who}{os.getpid()}x{n}", (PutMark("l1", Mark(n, n + 5, id=f"p{os.getpid()}x{n}")),))
+            entry,
+            who,
+            AnnotationEdit(f"{who}{os.getpid()}x{n}", (PutMark("l1", Mark(n, n + 5, id=f"p{os.getpid()}x{n}")),)),
         )
     kept.close()
 
 
 def test_several_programs_write_into_one_journal(
-    library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch
+    library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(annotations, "MAX_EDITS", 7)  # and write it anew under each other
     for who in ("a", "b"):
@@ -256,7 +269,7 @@ def test_several_programs_write_into_one_journal(
     ]
 
 
-def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry: Entry, tmp_path: Path) -> None:
+def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry: LibraryEntry, tmp_path: Path) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "b", edit("e1", LAYER))
     shutil.copytree(library.root, tmp_path / "copy", ignore=shutil.ignore_patterns("index.sqlite", "lock"))
@@ -274,7 +287,7 @@ def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry:
 
 
 def test_the_line_is_synced_before_it_is_answered(
-    library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch
+    library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.annotate(entry, "a", edit("e1", LAYER))
     synced: list[bytes] = []
@@ -298,7 +311,7 @@ def studio(library: Library, *arguments: str) -> str:
     return out.output
 
 
-def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry: Entry, tmp_path: Path) -> None:
+def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry: LibraryEntry, tmp_path: Path) -> None:
     library.annotate(entry, "Anna", edit("e1", LAYER, put("m1", 100, 500), put("m2", 300, 900, label="odd")))
     assert "Anna: 2 marks" in studio(library, "annotations", entry.name)
     file = tmp_path / "a.TextGrid"
@@ -335,4 +348,4 @@ def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry
 )
 def test_what_is_no_edit_is_refused(bad: object) -> None:
     with pytest.raises(BadOption):
-        edit_of(bad, 0.0)
+        parse_edit(bad, 0.0)

@@ -19,7 +19,7 @@ import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from typer.testing import CliRunner
 
-from studio.annotation.edits import Edit, PutLayer
+from studio.annotation.edits import AnnotationEdit, PutLayer
 from studio.cli import cli
 from studio.core import durable
 from studio.core.clips import wav_bytes, write_wav
@@ -57,11 +57,11 @@ def everything(library: Library) -> list[dict[str, object]]:
 
 
 def test_a_trace_is_kept_once_and_comes_back_byte_for_byte(library: Library, trace: bytes) -> None:
-    entry = library.keep(trace, title="First", tags=["demo"])
+    entry = library.add(trace, title="First", tags=["demo"])
     assert entry.sha256 == hashlib.sha256(trace).hexdigest()
     assert (entry.kind, entry.text, entry.voice, entry.speaker) == ("trace", "One  two 3", "v", "a")
     assert (entry.words, entry.duration_ms, entry.vocoder) == (3, 250.0, "tiny")
-    again = library.keep(trace, tags=["seen twice"])
+    again = library.add(trace, tags=["seen twice"])
     assert again.note.title == "First" and again.note.tags == ("demo", "seen twice")
     assert again.note.added_at == entry.note.added_at
     assert library.find(Query()) == ([again], 1)
@@ -69,21 +69,21 @@ def test_a_trace_is_kept_once_and_comes_back_byte_for_byte(library: Library, tra
 
 
 def test_a_recording_keeps_its_text(library: Library) -> None:
-    entry = library.keep(said(1), "Speech flows", title="mine")
+    entry = library.add(said(1), "Speech flows", title="mine")
     assert (entry.kind, entry.text, entry.voice) == ("recording", "Speech flows", "")
     assert library.open(entry).pcm.shape == (3 * 600,)
     with pytest.raises(BadText):
-        library.keep(said(2), "x" * 100_001)
+        library.add(said(2), "x" * 100_001)
     for bad in (b"", b"RIFF", b"no trace at all"):
         with pytest.raises(BadFile):
-            library.keep(bad)
+            library.add(bad)
     assert library.find(Query())[1] == 1 and len([*library.root.glob("sounds/*/*")]) == 1
 
 
 def test_what_is_looked_for_is_found(library: Library, trace: bytes) -> None:
-    library.keep(trace, title="typed live", tags=["demo"])
-    library.keep(said(1), "Straße 100% wide", title="one", tags=["Demo", "noise here"])
-    library.keep(said(2), "die STRASSE_x", title="two")
+    library.add(trace, title="typed live", tags=["demo"])
+    library.add(said(1), "Straße 100% wide", title="one", tags=["Demo", "noise here"])
+    library.add(said(2), "die STRASSE_x", title="two")
     assert names(library) == ["two", "one", "typed live"]
     assert names(library, text="strasse") == ["two", "one"]
     assert names(library, text="100%") == ["one"] and names(library, text="e_x") == ["two"]
@@ -98,20 +98,20 @@ def test_what_is_looked_for_is_found(library: Library, trace: bytes) -> None:
 
 
 def test_notes_change_and_bad_ones_are_refused(library: Library) -> None:
-    entry = library.keep(said(1), tags=["a", "b"])
-    entry = library.note(entry, title="now", add=["c"], drop=["a"])
+    entry = library.add(said(1), tags=["a", "b"])
+    entry = library.update_note(entry, title="now", add=["c"], drop=["a"])
     assert library.entry(entry.name).note == entry.note and entry.note.tags == ("b", "c")
-    assert library.note(entry, title="").note.title == ""
+    assert library.update_note(entry, title="").note.title == ""
     for tags in (["a,b"], [""], [" a"], ["x" * 61], ["two\nlines"], [f"t{n}" for n in range(33)]):
         with pytest.raises(BadOption):
-            library.note(entry, add=tags)
+            library.update_note(entry, add=tags)
     with pytest.raises(BadOption):
-        library.note(entry, title="two\nlines")
+        library.update_note(entry, title="two\nlines")
     assert library.entry(entry.sha256[:6]).note.tags == ("b", "c")
 
 
 def test_names_are_digits_and_lead_nowhere_else(library: Library) -> None:
-    entry = library.keep(said(1))
+    entry = library.add(said(1))
     for name in ("", "abc", "../../etc", entry.name.upper() + "G", "%" * 8, "000000"):
         with pytest.raises(BadOption):
             library.entry(name)
@@ -122,8 +122,8 @@ def test_names_are_digits_and_lead_nowhere_else(library: Library) -> None:
 
 @pytest.mark.parametrize("harm", ["gone", "damaged", "another schema"])
 def test_the_index_is_made_again_from_the_folder(library: Library, trace: bytes, harm: str) -> None:
-    library.keep(trace, title="typed", tags=["x", "y"])
-    library.keep(said(3), "a recording")
+    library.add(trace, title="typed", tags=["x", "y"])
+    library.add(said(3), "a recording")
     before = everything(library)
     library.close()
     file = library.root / "index.sqlite"
@@ -144,8 +144,8 @@ def test_the_index_is_made_again_from_the_folder(library: Library, trace: bytes,
 
 
 def test_a_rebuild_says_what_it_cannot_read(library: Library, trace: bytes) -> None:
-    kept = library.keep(trace)
-    other, third = library.keep(said(1), "one"), library.keep(said(2), "two", title="stays")
+    kept = library.add(trace)
+    other, third = library.add(said(1), "one"), library.add(said(2), "two", title="stays")
     path = library.path(kept)
     path.write_bytes(path.read_bytes()[:-1])
     library._note(other.sha256).write_text("{]")
@@ -153,15 +153,15 @@ def test_a_rebuild_says_what_it_cannot_read(library: Library, trace: bytes) -> N
     seen: list[tuple[int, int]] = []
     count, problems = library.rebuild(lambda done, of: seen.append((done, of)))
     assert count == 1 and len(problems) == 2 and seen[-1] == (3, 3)
-    assert "not what was kept" in "".join(problems) and "note" in "".join(problems)
-    with pytest.raises(BadFile, match="not what was kept"):
+    assert "does not match its name" in "".join(problems) and "note" in "".join(problems)
+    with pytest.raises(BadFile, match="is damaged"):
         library.read(kept)
 
 
 def _keeps(root: Path, numbers: list[int]) -> None:
     library = Library(root)
     for number in numbers:
-        library.keep(said(number), f"number {number}", tags=[f"t{number % 3}"])
+        library.add(said(number), f"number {number}", tags=[f"t{number % 3}"])
     library.close()
     os._exit(0)
 
@@ -218,7 +218,7 @@ def test_a_trace_that_cannot_be_told_again_is_not_kept(library: Library, trace: 
         for name, data in (parts | {"meta.json": meta.encode()}).items():
             archive.writestr(name, data)
     with pytest.raises(BadFile, match=r"meta\.json is not JSON"):
-        library.keep(out.getvalue())
+        library.add(out.getvalue())
     assert library.find(Query())[1] == 0 and not list(library.root.glob("sounds/*/*"))
 
 
@@ -232,7 +232,7 @@ def test_a_trace_that_cannot_be_told_again_is_not_kept(library: Library, trace: 
     ],
 )
 def test_a_note_that_is_damaged_stops_no_other(library: Library, note: str) -> None:
-    good, bad = library.keep(said(1), "one"), library.keep(said(2), "two")
+    good, bad = library.add(said(1), "one"), library.add(said(2), "two")
     next(library.root.glob(f"notes/*/{bad.sha256}.json")).write_text(note)
     strange = wav_bytes(pcm(), RATE_HZ)
     strange = strange[:24] + bytes(4) + strange[28:]  # no sample a second
@@ -244,14 +244,14 @@ def test_a_note_that_is_damaged_stops_no_other(library: Library, note: str) -> N
 
 
 def test_a_tag_that_stands_twice_in_a_note_is_one(library: Library) -> None:
-    entry = library.keep(said(1), "one")
+    entry = library.add(said(1), "one")
     note = next(library.root.glob(f"notes/*/{entry.sha256}.json"))
     note.write_text('{"title": "one", "text": "", "tags": ["b", "a", "b"], "added_at": 1}')
     assert library.rebuild() == (1, []) and library.entry(entry.sha256).note.tags == ("a", "b")
 
 
 def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Library, trace: bytes) -> None:
-    entries = [library.keep(said(number), f"text {number}") for number in range(4)]
+    entries = [library.add(said(number), f"text {number}") for number in range(4)]
     other = Library(library.root)  # as an annotator's or an owner's server has it open
 
     listed: list[int] = []
@@ -259,10 +259,10 @@ def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Li
     def meanwhile(done: int, of: int) -> None:
         listed.append(other.find(Query())[1])
         if done == 2:
-            other.note(entries[0], title="changed")
+            other.update_note(entries[0], title="changed")
             other.remove(entries[1])
-            other.keep(said(9), "kept meanwhile")
-            other.annotate(entries[2], "a", Edit("e", (PutLayer("l", "faults", "regions", ()),), 1.0))
+            other.add(said(9), "kept meanwhile")
+            other.annotate(entries[2], "a", AnnotationEdit("e", (PutLayer("l", "faults", "regions", ()),), 1.0))
 
     assert library.rebuild(meanwhile) == (4, []) and listed == [4, 4, 4, 4]
     for one in (library, other):
@@ -274,7 +274,7 @@ def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Li
 
 def test_an_index_of_an_interrupted_rebuild_of_before_is_made_anew(library: Library) -> None:
     for number in range(3):
-        library.keep(said(number), f"text {number}")
+        library.add(said(number), f"text {number}")
     library.close()
     with closing(sqlite3.connect(library.root / "index.sqlite", isolation_level=None)) as index:
         index.execute("DELETE FROM kept WHERE text <> 'text 1'")
@@ -286,7 +286,7 @@ def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite plays a journal that a crash left back into whatever database has its name."""
-    library.keep(said(1), "text 1")
+    library.add(said(1), "text 1")
     library.close()
     journal = library.root / "index.sqlite-journal"
     (library.root / "index.sqlite").unlink()
@@ -301,8 +301,8 @@ def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
 
 
 def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = library.keep(said(1), "text 1", title="mine")
-    library.keep(said(2), "text 2")
+    kept = library.add(said(1), "text 1", title="mine")
+    library.add(said(2), "text 2")
     real = read_bounded
 
     def fails(path: Path, most_bytes: int) -> bytes:
@@ -321,14 +321,14 @@ def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, mo
 
 
 def test_what_is_kept_again_after_half_a_removal_is_there(library: Library) -> None:
-    kept = library.keep(said(1), "text 1")
+    kept = library.add(said(1), "text 1")
     library.path(kept).unlink()  # as a removal does that fails before the index
-    again = library.keep(said(1), "text 1")
+    again = library.add(said(1), "text 1")
     assert library.read(again) == said(1) and library.rebuild() == (1, [])
 
 
 def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
-    library.keep(said(1), "text 1")
+    library.add(said(1), "text 1")
     (library.root / "index.sqlite").unlink()
     with pytest.raises(Unavailable, match="rebuild"):
         library.find(Query())
@@ -338,7 +338,7 @@ def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
 @pytest.mark.parametrize("damage", [slice(0, 100), slice(4096, 8192), slice(100, None)])
 def test_a_damaged_index_is_made_anew(library: Library, damage: slice) -> None:
     for number in range(30):
-        library.keep(said(number), f"text {number}", tags=["t"])
+        library.add(said(number), f"text {number}", tags=["t"])
     library.close()
     file = library.root / "index.sqlite"
     data = bytearray(file.read_bytes())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.measure.timing.cut_check import Cut, cut_check, share_held
+from studio.measure.timing.cut_check import BoundaryCut, cut_check, share_held
 from studio.measure.timing.word_timing import SpokenSpan
 
 RATE_HZ = 1000
@@ -24,7 +24,7 @@ def deaf(pcm: np.ndarray, rate_hz: int) -> str:
 
 
 def test_right_cuts_hold_and_moved_ones_do_not() -> None:
-    assert cut_check(SOUND, RATE_HZ, TIMES, hear) == [Cut(k, True, True) for k in range(3)]
+    assert cut_check(SOUND, RATE_HZ, TIMES, hear) == [BoundaryCut(k, True, True) for k in range(3)]
     assert [one.holds for one in cut_check(SOUND, RATE_HZ, TIMES, hear, moved_s=0.2)] == [False] * 3
     early = cut_check(SOUND, RATE_HZ, TIMES, hear, moved_s=-0.2)
     assert [(one.left, one.right) for one in early] == [(False, False)] * 3
@@ -34,7 +34,7 @@ def test_right_cuts_hold_and_moved_ones_do_not() -> None:
 
 def test_one_side_may_hold_alone() -> None:
     late = [TIMES[0], SpokenSpan("stopped", 0.7, 1.0), *TIMES[2:]]  # the first word ends right, the second starts late
-    assert cut_check(SOUND, RATE_HZ, late, hear)[0] == Cut(0, True, False)
+    assert cut_check(SOUND, RATE_HZ, late, hear)[0] == BoundaryCut(0, True, False)
 
 
 def test_what_the_recogniser_never_hears_is_not_judged() -> None:
@@ -55,7 +55,7 @@ def test_silence_and_single_words_have_nothing_to_judge() -> None:
 
 
 def test_the_share_is_of_judged_boundaries_with_an_interval_over_recordings() -> None:
-    good, bad, unknown = Cut(0, True, True), Cut(0, True, False), Cut(0, None, None)
+    good, bad, unknown = BoundaryCut(0, True, True), BoundaryCut(0, True, False), BoundaryCut(0, None, None)
     assert share_held([]) is None and share_held([[unknown]]) is None
     found = share_held([[good, good, unknown], [bad, good], [good]])
     assert found is not None and found.value == pytest.approx(4 / 5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.engine.families.ist.rule import Ratio, interleave
+from studio.engine.families.ist.policy import Ratio, interleave
 from studio.measure.interleaving import (
     AlignedText,
     position_statistics,

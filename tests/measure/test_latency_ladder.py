@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from studio.core import events as ev
-from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect_trace
 from studio.measure.latency import ladder, percentiles, summary
 
 RATE_HZ, FRAME = 24000, 600
@@ -16,11 +16,11 @@ def story(late_ms: float = 0.0) -> Trace:
     loud[::2] *= -1
     events = [
         ev.Ready(utterance=1, voice="v", speaker="s", family="f", rate_hz=RATE_HZ, frame_samples=FRAME, seed=0),
-        ev.Text(char_start=0, text="one ", t_ms=10),
+        ev.TextReceived(char_start=0, text="one ", t_ms=10),
         ev.Committed(i=0, word="one", written=0, char_start=0, char_end=3, t_ms=10.2),
-        ev.Text(char_start=4, text="two ", t_ms=20),
+        ev.TextReceived(char_start=4, text="two ", t_ms=20),
         ev.Committed(i=1, word="two", written=1, char_start=4, char_end=7, t_ms=20.2),
-        ev.Text(char_start=8, text="three ", t_ms=30),
+        ev.TextReceived(char_start=8, text="three ", t_ms=30),
         ev.Committed(i=2, word="three", written=2, char_start=8, char_end=13, t_ms=30.2),
     ]
     events.append(ev.Segment(index=0, words=[0], seen=[0, 1], sample=0, frame=0, t_ms=50.0 + late_ms))
@@ -34,7 +34,7 @@ def story(late_ms: float = 0.0) -> Trace:
         ev.Wait(reason="text", sample=3 * FRAME, duration_ms=70.0, t_ms=80),
         ev.Ended(samples=6 * FRAME, compute_ms=30.0, t_ms=120),
     ]
-    return collect({}, events)
+    return collect_trace({}, events)
 
 
 def test_every_step_of_the_ladder():
@@ -53,7 +53,7 @@ def test_audible_is_judged_by_the_voices_level():
 
 def test_an_utterance_without_sound_has_no_times():
     trace = story()
-    trace = collect({}, [one for one in trace.events if not isinstance(one, ev.Audio | ev.Frames | ev.Segment)])
+    trace = collect_trace({}, [one for one in trace.events if not isinstance(one, ev.Audio | ev.Frames | ev.Segment)])
     steps = ladder(trace)
     assert (steps.t0a_ms, steps.t0_ms, steps.t2_ms, steps.t5_ms) == (10, None, None, None)
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.measure.signal.pitch import pitch_in_pieces
-from studio.measure.signal.prosody import prosody, speaking_rate
+from studio.measure.signal.prosody import pitch_in_pieces, prosody, speaking_rate
 
 RATE_HZ = 24_000
 

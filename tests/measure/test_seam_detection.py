@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from studio.measure.seam_detection import Boundary, area, area_interval, boundary_features, scores
+from studio.measure.seam_detection import WordBoundary, area, area_interval, boundary_features, scores
+
+pytestmark = pytest.mark.slow
 
 RATE_HZ = 16_000
 
@@ -55,7 +57,7 @@ def test_a_click_at_a_boundary_is_seen() -> None:
         pcm = np.convolve(random.normal(size=3 * RATE_HZ), np.hanning(24), "same")
         pcm *= 1.0 + 0.5 * np.sin(2 * np.pi * 3 * np.arange(len(pcm)) / RATE_HZ + random.random())
         pcm = (3000 * pcm / np.abs(pcm).max()).astype(np.int16)
-        boundaries = [Boundary(0.2 * k, 0.2, 0.2, bool(k % 2)) for k in range(1, 14)]
+        boundaries = [WordBoundary(0.2 * k, 0.2, 0.2, bool(k % 2)) for k in range(1, 14)]
         for one in boundaries:
             if one.is_seam:
                 at = round((one.at_s + random.uniform(-0.02, 0.02)) * RATE_HZ)

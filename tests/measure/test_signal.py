@@ -1,11 +1,12 @@
-"""Loudness, seams and spectral distance on sounds whose answer is known."""
+"""Loudness, seams, spectral distance and resampling of known signals."""
 
 import numpy as np
 import pytest
 
 from studio.measure.seams import seam_jumps, seam_report
 from studio.measure.signal.loudness import active_level_db, first_audible_sample
-from studio.measure.signal.spectral import stft_distance
+from studio.measure.signal.spectral import RATE_HZ as RECOGNISER_HZ
+from studio.measure.signal.spectral import at_16k, stft_distance
 
 RATE_HZ = 24000
 
@@ -84,3 +85,16 @@ def test_seams_without_sound_on_both_sides_are_left_out() -> None:
     assert seam_jumps(pcm, RATE_HZ, [0, 10, 995]) == []
     assert [one.sample for one in seam_jumps(pcm, RATE_HZ, [500, 520])] == [500, 520]
     assert seam_jumps(pcm[:0], RATE_HZ, [0]) == []
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 22050, 24000, 48000])
+def test_resampling_keeps_tones_times_and_lengths(rate_hz):
+    count = rate_hz // 2 + 7
+    at_s = np.arange(count) / rate_hz
+    tone = (10000 * np.sin(2 * np.pi * 1000 * at_s) * np.hanning(count)).astype(np.int16)
+    out = at_16k(tone, rate_hz)
+    assert out.dtype == np.int16
+    assert abs(len(out) - count * RECOGNISER_HZ / rate_hz) <= 1
+    times_s = np.arange(len(out)) / RECOGNISER_HZ
+    expected = 10000 * np.sin(2 * np.pi * 1000 * times_s) * np.interp(times_s, at_s, np.hanning(count))
+    assert np.abs(out - expected).max() < 20

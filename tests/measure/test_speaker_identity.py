@@ -13,6 +13,8 @@ from studio.measure.speaker_identity import (
     nearer_together,
 )
 
+pytestmark = pytest.mark.slow
+
 RATE_HZ = 24_000
 TRACTS = {"short": (650, 1700, 2800), "middle": (560, 1450, 2450), "long": (480, 1250, 2150)}  # formants, Hz
 
@@ -41,16 +43,16 @@ def judge() -> NearestSpeaker:
 
 def test_new_speech_is_nearest_to_its_own_speaker(judge: NearestSpeaker) -> None:
     for name, formants in TRACTS.items():
-        found = judge.of(np.stack([mfcc_statistics(spoken(formants, seed), RATE_HZ) for seed in range(100, 110)]))
+        found = judge.predict(np.stack([mfcc_statistics(spoken(formants, seed), RATE_HZ) for seed in range(100, 110)]))
         assert found == [name] * 10
 
 
 def test_its_own_recordings_are_told_by_those_of_other_texts(judge: NearestSpeaker) -> None:
     texts = [str(seed) for _ in TRACTS for seed in range(12)]
-    told = judge.of_its_own(texts)
+    told = judge.cross_validate(texts)
     assert np.mean([a == b for a, b in zip(told, np.repeat([*TRACTS], 12), strict=True)]) > 0.9
     shuffled = np.random.default_rng(0).permutation(np.repeat([*TRACTS], 12))
-    guessed = NearestSpeaker(judge._recordings, shuffled.tolist()).of_its_own(texts)
+    guessed = NearestSpeaker(judge._recordings, shuffled.tolist()).cross_validate(texts)
     assert np.mean(np.array(guessed) == shuffled) < 0.6, "names that say nothing are not found again"
 
 
@@ -60,7 +62,7 @@ def test_a_voice_between_two_is_nearer_to_who_it_leans_to_than_others_are(judge:
 
     leaning = tuple(round(0.7 * a + 0.3 * b) for a, b in zip(TRACTS["middle"], TRACTS["short"], strict=True))
     others = of(TRACTS["middle"])
-    assert judge.of(of(leaning)).count("short") < 5, "it is not taken for them"
+    assert judge.predict(of(leaning)).count("short") < 5, "it is not taken for them"
     found = nearer(judge.distances(of(leaning), "short"), judge.distances(others, "short"))
     assert found.share > 0.9 and found.p < 0.001
     away = nearer(judge.distances(of(leaning), "long"), judge.distances(others, "long"))

@@ -32,13 +32,16 @@ def new_database(kind: str, folder: Path, request: pytest.FixtureRequest) -> str
     return f"postgresql://studio@/postgres?host={socket}&options=-csearch_path%3D{schema}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a new, empty database."""
     return new_database(request.param, tmp_path, request)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Another studio's listening tests, on either database, with its clips in a folder of its own."""
     folder = tmp_path / "other"

@@ -7,7 +7,7 @@ from sqlalchemy import create_engine, text
 from sqlmodel import Session
 
 from studio.mos.store.database import Store
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.campaigns import Secret
 
 
 def keep(name: str, value: str = "x") -> Callable[[Session], str]:

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from mos.world import ACR, RATE_HZ, Sitting, World
+from mos.world import ACR, RATE_HZ, RaterSession, World
 
 from studio.mos.campaign.config import CampaignConfig, Gates, Question
-from studio.mos.making.building import build
-from studio.mos.making.manifest import read_manifest
-from studio.mos.rating.campaigns import set_state
+from studio.mos.sessions.campaigns import set_state
+from studio.mos.stimuli.building import build_campaign
+from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
 
@@ -53,7 +53,7 @@ def campaign(
 ) -> str:
     """Build and open a campaign; answers its name."""
     manifest = read_manifest(write_sounds(folder / "sounds", checks=checks))
-    build(world.listening, name, config, manifest, seed=11)
+    build_campaign(world.listening, name, config, manifest, seed=11)
     world.store.write_now(lambda session: set_state(session, name, "open").id)
     return name
 
@@ -84,14 +84,14 @@ def given(shown: dict[str, Any], rng: Random, comment: str = "", check: int = 3)
     )
 
 
-def rate(world: World, who: str, name: str = "first", screens: int = 99, **how: Any) -> Sitting:
+def rate(world: World, who: str, name: str = "first", screens: int = 99, **how: Any) -> RaterSession:
     """A rater answers so many screens of a campaign, and finishes when none is left."""
-    sitting, rng = world.join(who, name), Random(who)
-    sitting.to_trials()
+    rater_session, rng = world.join(who, name), Random(who)
+    rater_session.to_trials()
     for _ in range(screens):
-        shown = sitting.next()
+        shown = rater_session.next()
         if shown["stage"] != "trials":
-            sitting.send("comments", comment=f"{NASTY} at the end")
+            rater_session.send("comments", comment=f"{NASTY} at the end")
             break
-        world.listening.answer(sitting.rater_id, given(shown, rng, **how)).result(30)
-    return sitting
+        world.listening.answer(rater_session.rater_id, given(shown, rng, **how)).result(30)
+    return rater_session

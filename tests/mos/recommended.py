@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mos.world import Sitting, World
+from mos.world import RaterSession, World
 from sqlmodel import col, select
 
 from studio.core.clips import read_wav
 from studio.mos.analysis.results import results
 from studio.mos.campaign.config import CampaignConfig, Gates
-from studio.mos.campaign.templates import template
-from studio.mos.exchange.export import export_rows
-from studio.mos.making.building import build
-from studio.mos.making.manifest import read_manifest
-from studio.mos.rating.campaigns import find, set_state
+from studio.mos.campaign.templates import load_template
+from studio.mos.import_export.export_answers import export_rows
+from studio.mos.sessions.campaigns import find_campaign, set_state
+from studio.mos.stimuli.building import build_campaign
+from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
 from studio.mos.store.tables.stimuli import Stimulus, System
 from studio.mos.store.tables.trials import Slot
@@ -46,10 +46,10 @@ def folder_of_sounds(folder: Path) -> Path:
 
 def campaign(world: World, folder: Path, name: str, **settings: Any) -> CampaignConfig:
     """A template's campaign, opened; raters are let in without gates."""
-    base = template(name)
+    base = load_template(name)
     texts = replace(base.texts, consent_version=3)
     config = replace(base, gates=Gates(level=False), texts=texts, **{"trials_per_sitting": 4, **settings})
-    build(world.listening, name, config, read_manifest(folder_of_sounds(folder)), seed=5)
+    build_campaign(world.listening, name, config, read_manifest(folder_of_sounds(folder)), seed=5)
     world.store.write_now(lambda session: set_state(session, name, "open").id)
     return config
 
@@ -69,7 +69,7 @@ def systems_of(world: World, trial: str) -> tuple[dict[int, str], str | None]:
 
 def send(
     world: World,
-    sitting: Sitting,
+    rater_session: RaterSession,
     shown: dict[str, Any],
     scores: dict[int, int],
     choice: str | None,
@@ -86,29 +86,29 @@ def send(
         ],
         response_ms=900.0,
     )
-    world.listening.answer(sitting.rater_id, answer).result(30)
+    world.listening.answer(rater_session.rater_id, answer).result(30)
 
 
 def results_of(world: World, name: str) -> dict[str, Any]:
     with world.store.read() as session:
-        found = results(session, find(session, name))
+        found = results(session, find_campaign(session, name))
     json.dumps(found, allow_nan=False)
     return found
 
 
 def rows_of(world: World, name: str) -> list[dict[str, Any]]:
     with world.store.read() as session:
-        return list(export_rows(session, find(session, name)))
+        return list(export_rows(session, find_campaign(session, name)))
 
 
-def begin(world: World, who: str, name: str) -> Sitting:
-    sitting = world.join(who, name)
-    sitting.to_trials()
-    return sitting
+def begin(world: World, who: str, name: str) -> RaterSession:
+    rater_session = world.join(who, name)
+    rater_session.to_trials()
+    return rater_session
 
 
-def screens(sitting: Sitting) -> Iterator[dict[str, Any]]:
-    while (shown := sitting.next())["stage"] == "trials":
+def screens(rater_session: RaterSession) -> Iterator[dict[str, Any]]:
+    while (shown := rater_session.next())["stage"] == "trials":
         yield shown
 
 

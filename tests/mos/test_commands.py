@@ -18,10 +18,10 @@ from tones import Script
 from studio.cli import main
 from studio.core.clips import write_wav
 from studio.mos.campaign.config import from_json
-from studio.mos.campaign.templates import template
-from studio.mos.making.editing import new_draft, put_system, set_texts
-from studio.mos.rating.campaigns import find, running
-from studio.mos.service import open_listening
+from studio.mos.campaign.templates import load_template
+from studio.mos.service import open_listening_tests
+from studio.mos.sessions.campaigns import find_campaign, load_campaign
+from studio.mos.stimuli.editing import new_draft, put_system, set_texts
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.stimuli import Item
 
@@ -50,7 +50,7 @@ def test_whichever_command_makes_the_database_tells_the_owners_token(studio: Stu
     out, err = studio(*new)
     [token] = re.findall(r"The owner's token .* shown this once: (\S+)", err)
     assert token not in out and "/rate?test=" in out
-    listening = open_listening("", tmp_path / "data")
+    listening = open_listening_tests("", tmp_path / "data")
     listening.access.check_owner(token)
     assert "token" not in "".join(studio("campaign", "list"))
     out, err = studio("campaign", "token")
@@ -71,7 +71,7 @@ def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None
     studio("campaign", "new", "first", "--template", "incremental-mos", "--from", sounds, "--draft")
     assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds less, 6 left\n"
     assert "0 raters and 0 answers" in studio("campaign", "delete", "first", "--yes")[0]
-    assert "no campaign yet" in studio("campaign", "list")[0]
+    assert "no campaigns" in studio("campaign", "list")[0]
 
 
 def test_a_trap_is_neither_a_system_nor_a_script(studio: Studio, tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> Non
     """Spoken, with the answer in their names, and shown with a text that does not tell it."""
     new = ("campaign", "new", "first", "--from", write_sounds(tmp_path / "sounds"), "--traps", "2", "--template")
     studio(*new, "incremental-mos")
-    listening = open_listening("", tmp_path / "data")
+    listening = open_listening_tests("", tmp_path / "data")
     with listening.store.read() as session:
-        run = running(session, find(session, "first"))
+        run = load_campaign(session, find_campaign(session, "first"))
         traps = [item for item in session.exec(select(Item)) if item.role == "trap"]
     listening.close()
     assert (run.config.gates.traps, len(run.traps)) == (2, 5)
@@ -113,11 +113,11 @@ def test_a_draft_is_set_spoken_and_looked_at_by_commands(
     studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Begun as the Edit page begins one: its settings as a file, other settings, what is lacking, its voice."""
-    monkeypatch.setattr("studio.engine.loop.open_engine", lambda *_: FakeEngine(Script(speed=1000.0)))
-    listening = open_listening("", tmp_path / "data")
+    monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_: FakeEngine(Script(speed=1000.0)))
+    listening = open_listening_tests("", tmp_path / "data")
     new_draft(listening, "mine", "incremental-mos")
     out, _ = studio("campaign", "settings", "mine")
-    assert from_json(tomllib.loads(out)) == template("incremental-mos")
+    assert from_json(tomllib.loads(out)) == load_template("incremental-mos")
     (tmp_path / "own.toml").write_text("raters_per_stimulus = 3\n[gates]\nheadphones = 'none'\n", encoding="utf-8")
     studio("campaign", "settings", "mine", "--config", tmp_path / "own.toml", "-o", tmp_path / "whole.toml")
     found = from_json(tomllib.loads((tmp_path / "whole.toml").read_text(encoding="utf-8")))
@@ -143,9 +143,9 @@ def test_parts_that_do_not_go_together_are_told_when_they_are_set(studio: Studio
     then.write_text('then = "pairs"\n')
     other.write_text("[texts]\nconsent_version = 9\n")
     _, err = studio("campaign", "new", "scores", *made, "--config", then, "--draft")
-    assert "goes on with 'pairs', and no test is called so" in err
+    assert "continues with 'pairs', which does not exist" in err
     _, err = studio("campaign", "new", "pairs", *made, "--config", other, "--draft")
-    assert "'scores' goes on with this test, which has another version of the consent" in err
+    assert "'scores' continues with this test, which has another version of the consent" in err
     out, _ = studio("campaign", "ready", "scores", status=1)
     assert "'pairs', which comes after this test, has another version of the consent" in out
     _, err = studio("campaign", "new", "more", *made, "--config", then, "--draft")
@@ -162,4 +162,4 @@ def test_parts_that_do_not_go_together_are_told_when_they_are_set(studio: Studio
     _, err = studio("campaign", "open", "scores")
     assert "note" not in err
     _, err = studio("campaign", "close", "pairs")
-    assert "'scores' goes on with this test, which is closed" in err
+    assert "'scores' continues with this test, which is closed" in err

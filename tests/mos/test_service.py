@@ -11,15 +11,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from mos.world import AB, ACR, SYSTEMS, Sitting, SystemSpec, World, items_of
+from mos.world import AB, ACR, SYSTEMS, RaterSession, SystemSpec, World, items_of
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadOption
-from studio.mos.analysis.judgements import judgements
-from studio.mos.campaign.config import CampaignConfig, Completion, Question, Screen
-from studio.mos.rating.answers import counted_answers
-from studio.mos.rating.campaigns import NotOpen
-from studio.mos.service import Listening
+from studio.mos.analysis.answers import load_answers
+from studio.mos.campaign.config import CampaignConfig, Completion, Question, ScreeningQuestion
+from studio.mos.service import ListeningTests
+from studio.mos.sessions.answers import count_answers
+from studio.mos.sessions.campaigns import NotOpen
 from studio.mos.store.access import Forbidden
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
@@ -55,8 +55,8 @@ def test_a_whole_campaign(world: World, kind: str) -> None:
         finished += 1
     assert finished == (4 if kind == "acr" else 2)
     with world.store.read() as session:
-        found = judgements(session, world.campaign_id())
-        assert counted_answers(session, world.campaign_id())["test"] == len(found) == finished * 4
+        found = load_answers(session, world.campaign_id())
+        assert count_answers(session, world.campaign_id())["test"] == len(found) == finished * 4
     shown = {"acr": 1}.get(kind, 2)
     assert all(len(j.systems) == shown and set(j.systems) <= set(SYSTEMS) for j in found)
     assert Counter(s for j in found for s in j.systems) == dict.fromkeys(SYSTEMS, finished * 4 * shown // 2)
@@ -67,11 +67,14 @@ def test_a_whole_campaign(world: World, kind: str) -> None:
 def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> None:
     """Every answer of every call and every sound, searched for names of systems, scripts and clips."""
     gates = replace(
-        ACR.gates, headphones="woods", level=True, screening=[Screen("native", "Native?", ["yes", "no"], ["yes"])]
+        ACR.gates,
+        headphones="woods",
+        level=True,
+        screening=[ScreeningQuestion("native", "Native?", ["yes", "no"], ["yes"])],
     )
     of_kind(world, replace(CONFIGS[kind], gates=gates))
     listening = world.listening
-    got: list[Any] = [listening.greet("first", world.link())]
+    got: list[Any] = [listening.describe_link("first", world.link())]
     got.append(listening.join("first", world.link(), "anna", {}, {}))
     anna = world.join("anna")
     got.append(anna.next())
@@ -160,7 +163,7 @@ def test_a_sound_is_the_one_of_its_slot_and_for_its_rater_alone(world: World) ->
 def test_a_link_is_greeted(world: World) -> None:
     """With what it opens; a wrong one is refused in the same words whether the campaign is there or not."""
     world.campaign(state="draft")
-    greet = world.listening.greet
+    greet = world.listening.describe_link
     panel, preview = world.link(), world.link(role="preview")
     assert greet("first", panel) == {"title": "Voices", "language": "en", "open": False, "preview": False}
     assert greet("first", preview) == {"title": "Voices", "language": "en", "open": True, "preview": True}
@@ -191,14 +194,14 @@ def test_a_link_says_nothing_of_its_campaign(world: World) -> None:
             (_, test), (_, key) = found = parse_qsl(query)
             assert page == "/rate" and [k for k, _ in found] == ["test", "key"]
             assert re.fullmatch("[0-9a-f]{16}", test) and key == world.link(name, role)
-            assert listening.greet(test, key) == listening.greet(name, key)
+            assert listening.describe_link(test, key) == listening.describe_link(name, key)
             joined = listening.join(test, key, "anna", {}, {})
             assert joined == listening.join(name, key, "anna", {}, {})
             seen.add(test)
     assert len(seen) == 2
     [other] = seen - {test}
     with pytest.raises(Forbidden):
-        listening.greet(other, key)
+        listening.describe_link(other, key)
 
 
 @pytest.mark.parametrize("who", ["panel|5f|\0", "\ud800", "é" * 400, ""])
@@ -236,8 +239,8 @@ def test_a_preview_is_never_counted(world: World) -> None:
         rater.to_trials()
         rater.finish()
     with world.store.read() as session:
-        assert counted_answers(session, world.campaign_id()) == {"test": 4}
-        assert len(judgements(session, world.campaign_id())) == 4
+        assert count_answers(session, world.campaign_id()) == {"test": 4}
+        assert len(load_answers(session, world.campaign_id())) == 4
     assert len(world.all(Answer)) == 8
 
 
@@ -246,11 +249,11 @@ def test_a_restart_changes_nothing(world: World, url: str) -> None:
     world.campaign()
     anna = world.join("anna")
     shown = anna.to_trials()
-    again = Listening(Store(url), ClipFolder(world.listening.clips.root))
+    again = ListeningTests(Store(url), ClipFolder(world.listening.clips.root))
     assert again.access.rater_of(anna.token) == anna.rater_id
     assert again.next(anna.rater_id).result(10) == shown
     assert again.sounds.clip(anna.rater_id, *_parts(shown["trial"]["slots"][0]["url"])).is_file()
-    assert again.greet("first", world.link())["open"]
+    assert again.describe_link("first", world.link())["open"]
     again.close()
 
 
@@ -271,26 +274,26 @@ def test_many_raters_at_once(world: World) -> None:
     """Ten go through a whole campaign side by side: nothing is lost, doubled or swapped."""
     world.campaign(replace(ACR, raters_per_stimulus=5), items=items_of(4))
     world.link()
-    sittings: list[Sitting] = []
+    rater_sessions: list[RaterSession] = []
 
     def go(n: int) -> None:
         rater = world.join(f"rater {n}")
         rater.to_trials()
         rater.finish(1 + n % 5)
-        sittings.append(rater)
+        rater_sessions.append(rater)
 
     threads = [threading.Thread(target=go, args=(n,)) for n in range(10)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(sittings) == 10
+    assert len(rater_sessions) == 10
     trials = {t.id: t for t in world.all(Trial)}
     per_rater = Counter(trials[a.trial_id].rater_id for a in world.all(Answer))
-    assert per_rater == {s.rater_id: 4 for s in sittings}
+    assert per_rater == {s.rater_id: 4 for s in rater_sessions}
     assert set(Counter(t.unit for t in trials.values()).values()) == {5}
     with world.store.read() as session:
-        found = judgements(session, world.campaign_id())
+        found = load_answers(session, world.campaign_id())
     values: dict[str, set[int]] = {}
     for one in found:
         values.setdefault(one.rater, set()).update(one.scores.values())

@@ -10,12 +10,12 @@ from sqlmodel import select
 
 from studio.core.clips import to_int16
 from studio.mos.campaign.config import CampaignConfig, Gates, Question, Texts
-from studio.mos.campaign.draft import ItemSpec, SystemSpec
-from studio.mos.rating import environment
-from studio.mos.rating.campaigns import create, set_state
-from studio.mos.rating.headphones import right_answers
-from studio.mos.rating.sittings import check_seed, tries
-from studio.mos.service import Listening
+from studio.mos.campaign.manifest import ItemSpec, SystemSpec
+from studio.mos.service import ListeningTests
+from studio.mos.sessions import environment
+from studio.mos.sessions.campaigns import create_campaign, set_state
+from studio.mos.sessions.headphones import correct_answers
+from studio.mos.sessions.stages import check_seed, count_tries
 from studio.mos.store.clips import ClipFolder, StoredClip
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic, ChoiceCreate, PlayCreate, ScoreCreate
@@ -47,7 +47,7 @@ class World:
 
     def __init__(self, store: Store, clips: Path) -> None:
         self.store = store
-        self.listening = Listening(store, ClipFolder(clips))
+        self.listening = ListeningTests(store, ClipFolder(clips))
 
     def campaign(
         self,
@@ -60,7 +60,7 @@ class World:
     ) -> str:
         """A campaign with a sound of half a second for every script and system; answers its name."""
         clips = {(i.name, s.name): self.clip(i.name, s.name) for i in items for s in systems}
-        self.store.write_now(lambda session: create(session, name, config, systems, items, clips, seed))
+        self.store.write_now(lambda session: create_campaign(session, name, config, systems, items, clips, seed))
         if state != "draft":
             self.set_state(state, name)
         return name
@@ -86,15 +86,15 @@ class World:
         assert found is not None
         return found
 
-    def join(self, who: str, name: str = "first", role: str = "panel") -> "Sitting":
+    def join(self, who: str, name: str = "first", role: str = "panel") -> "RaterSession":
         """Join by a link and go on from there."""
         return self.sit(who, {"PROLIFIC_PID": who}, name, role)
 
-    def sit(self, who: str, panel: dict[str, str], name: str = "first", role: str = "panel") -> "Sitting":
+    def sit(self, who: str, panel: dict[str, str], name: str = "first", role: str = "panel") -> "RaterSession":
         """The same, of whoever a panel says it is; empty for a rater with a code."""
         device = {"screen": "1280x720"}
         joined = self.listening.join(name, self.link(name, role), who, panel, device)
-        return Sitting(self, joined["token"], joined["stage"])
+        return RaterSession(self, joined["token"], joined["stage"])
 
     def all(self, table: Any) -> list[Any]:
         """Every row of a table."""
@@ -103,7 +103,7 @@ class World:
 
 
 @dataclass
-class Sitting:
+class RaterSession:
     """Somebody with a browser: a visitor, and once they have agreed a rater with another token."""
 
     world: World
@@ -118,9 +118,9 @@ class Sitting:
     def next(self) -> dict[str, Any]:
         visitor = self.world.listening.access.visitor_of(self.token)
         if visitor is not None:
-            return self.world.listening.door(visitor)
+            return self.world.listening.visitor_view(visitor)
         shown = self.world.listening.next(self.rater_id).result(30)
-        self.token = shown.pop("token", self.token)  # in the next part of a sitting they are another rater
+        self.token = shown.pop("token", self.token)  # in the next part of a session they are another rater
         return shown
 
     def send(self, stage: str, **data: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Sitting:
         self.token = shown.pop("token", self.token)
         return shown
 
-    def agree(self) -> "Sitting":
+    def agree(self) -> "RaterSession":
         """From a visitor to a rater, who agrees once."""
         if self.world.listening.access.visitor_of(self.token) is not None:
             self.send("consent", agreed=True, version=3)
@@ -152,7 +152,7 @@ class Sitting:
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
-            right = right_answers(kind, check_seed(rater, tries(session, rater, "headphones")))
+            right = correct_answers(kind, check_seed(rater, count_tries(session, rater, "headphones")))
         return [(a + 1) % 3 if i < wrong else a for i, a in enumerate(right)]
 
     def environment(self, wrong: int = 0) -> list[int]:
@@ -160,7 +160,7 @@ class Sitting:
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
-            right = environment.right_answers(check_seed(rater, tries(session, rater, "environment")))
+            right = environment.correct_answers(check_seed(rater, count_tries(session, rater, "environment")))
         return [2 if i < wrong else a for i, a in enumerate(right)]
 
     def answer(self, shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerPublic:

@@ -61,7 +61,7 @@ def test_a_breaking_process_is_named_and_answers_nothing_more():
         predictor._process.kill()
         predictor._process.wait()
         for _ in range(2):
-            with pytest.raises(PredictorFailed, match=r"broke off.*try again"):
+            with pytest.raises(PredictorFailed, match=r"stopped.*try again"):
                 predictor.predict(vowel(), RATE_HZ)
 
 

@@ -15,8 +15,8 @@ from tones import Script
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
-from studio.serve.run import server as make_server
-from studio.settings import ServeSettings
+from studio.serve.server import build_server as make_server
+from studio.serve.settings import ServeSettings
 
 
 def words_in(text: str, words: tuple[str, ...]) -> list[str]:

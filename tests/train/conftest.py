@@ -8,8 +8,8 @@ import pytest
 import torch
 from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 
-from studio.train.families.registry import fitting_of
-from studio.train.loop.fitting import run
+from studio.train.families.registry import training_for
+from studio.train.fit.loop import run
 from studio.train.pack import pack_voice
 from studio.train.recipes.recipe import Recipe, read_recipe
 
@@ -38,7 +38,7 @@ def trained(tmp_path_factory) -> Path:
     write_tiny_features(
         root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
     )
-    run(fitting_of(tiny_t5_recipe()), root / "features", root / "state", torch.device("cpu"), threads=1)
+    run(training_for(tiny_t5_recipe()), root / "features", root / "state", torch.device("cpu"), threads=1)
     pack_voice(tiny_t5_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
     return root
 

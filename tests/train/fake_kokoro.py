@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from studio.train.teachers.kokoro import Made
+from studio.train.teachers.kokoro import KokoroOutput
 
 RATE_HZ, STEP = 24_000, 600
 VOCABULARY = {s: i for i, s in enumerate(';:,.!?— AIOQWYbdfhijklmnpstuvwzæðŋɑɐɔəɛɜɡɪɹɾʃʊʌʒʤʧˈˌθᵊᵻʔaoeɚ“”…()"', start=1)}
@@ -22,7 +22,7 @@ class FakeKokoro:
         self.first, self.loud = first, loud
         self.asked: list[tuple[str, list[int]]] = []
 
-    def make(self, speaker: str, tokens: list[int]) -> Made:
+    def make(self, speaker: str, tokens: list[int]) -> KokoroOutput:
         """Durations from the token ids; the same tokens give the same sound."""
         self.asked.append((speaker, tokens))
         names = {i: s for s, i in VOCABULARY.items()}
@@ -37,4 +37,4 @@ class FakeKokoro:
                 at = np.arange((start - AHEAD) * STEP, (start - AHEAD + count) * STEP)
                 sound[at] = self.loud * np.sin(2 * np.pi * tone_hz(word) * at / RATE_HZ)
             start += int(count)
-        return Made(sound, frames)
+        return KokoroOutput(sound, frames)

@@ -7,9 +7,9 @@ import pytest
 
 from studio.core.errors import BadFile
 from studio.text.phonemes import pronounce
-from studio.train.alignment import PAUSE, Phonebook, align
+from studio.train.alignment import PAUSE, PhoneModel, align
 from studio.train.features import PHONES, Sentence, phone_of, save_features
-from studio.train.loop.spoken import words_of_frames
+from studio.train.fit.dataset import frame_words
 
 WORDS = ["then", "the", "apple,", "tea."]
 SOUND = np.random.default_rng(5).integers(0, 16, (len(PHONES), 80)).astype(np.uint8)  # what each phone sounds like
@@ -30,14 +30,14 @@ def spoken(words=WORDS, seed: int = 0, pause: int = 4) -> Sentence:
 
 def unaligned(sentence: Sentence) -> Sentence:
     """The same as a voice tells it: a pause is the end of the word before it, and phones are not known."""
-    of_frame = words_of_frames(sentence)
+    of_frame = frame_words(sentence)
     ends = [int((of_frame <= word).sum()) for word in range(len(sentence.words))]
     return replace(sentence, word_ends=ends, phones=np.ones_like(sentence.phones))
 
 
 @pytest.fixture(scope="module")
-def book() -> Phonebook:
-    return Phonebook.of(spoken(seed=seed) for seed in range(6))
+def book() -> PhoneModel:
+    return PhoneModel.estimate(spoken(seed=seed) for seed in range(6))
 
 
 def test_phones_and_ends_are_found_again(book):
@@ -72,4 +72,4 @@ def test_a_corpus_without_pauses_or_phones_is_refused(tmp_path):
     save_features("one", [mute], SOUND[:4], tmp_path / "one-000.safetensors")
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(BadFile, match="no pauses or no phones"):
-            Phonebook.of_folder(folder)
+            PhoneModel.load(folder)

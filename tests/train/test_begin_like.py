@@ -7,14 +7,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from studio.core.errors import BadFile
-from studio.engine.families.dsm.net import Config as DsmConfig
-from studio.engine.families.dsm.net import Dsm
-from studio.engine.families.ist.net import Config, Ist
-from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
-from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.weights.eightbit import in_eight_bits
-from studio.train.families.dsm.apart import lay_text_apart, tokens_of
-from studio.train.loop.weights import begin_like
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.nets.weights import quantise_int8
+from studio.train.families.dsm_fit import lay_text_apart, tokens_of
+from studio.train.fit.weights import load_shared_weights
 
 
 @pytest.fixture
@@ -28,9 +26,9 @@ def spoken(tmp_path):
 
 def test_layers_of_the_same_name_and_shape_are_taken_over(spoken):
     torch.manual_seed(2)
-    net, theirs = Ist(Config(2, 32, 2, 64, 70, 2)), load_file(spoken)
+    net, theirs = Ist(IstConfig(2, 32, 2, 64, 70, 2)), load_file(spoken)
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    names = begin_like(net, spoken)
+    names = load_shared_weights(net, spoken)
     assert {"decoder.blocks.1.qkv.weight", "frame.weight", "levels_out.bias", "level.weight"} <= set(names)
     after = net.state_dict()
     assert all(torch.equal(after[name], theirs[name]) for name in names)
@@ -39,10 +37,10 @@ def test_layers_of_the_same_name_and_shape_are_taken_over(spoken):
 
 
 def test_a_deeper_net_keeps_its_own_upper_layers_and_eight_bits_are_read(spoken):
-    save_file(in_eight_bits(load_file(spoken)), spoken)
-    net = Ist(Config(3, 32, 2, 64, 70, 2))
+    save_file(quantise_int8(load_file(spoken)), spoken)
+    net = Ist(IstConfig(3, 32, 2, 64, 70, 2))
     upper = net.decoder.blocks[2].get_parameter("up.weight").detach().clone()
-    assert not any(name.startswith("decoder.blocks.2.") for name in begin_like(net, spoken))
+    assert not any(name.startswith("decoder.blocks.2.") for name in load_shared_weights(net, spoken))
     assert torch.equal(net.decoder.blocks[2].get_parameter("up.weight"), upper)
 
 
@@ -62,7 +60,7 @@ def dsm(spoken):
     net = Dsm(replace(DsmConfig.named("tiny"), layers=2, width=32, heads=2, hidden=64, text_tokens=70))
     for speaker in range(2):
         net.set_extract(speaker, voiced(90))
-    assert "frame.weight" in begin_like(net, spoken)
+    assert "frame.weight" in load_shared_weights(net, spoken)
     return net
 
 
@@ -96,7 +94,7 @@ def test_text_of_dsm_begins_where_frames_are_not_and_as_long(dsm):
 def test_tokens_of_dsm_begin_as_those_of_a_net_that_reads_the_same(dsm, tmp_path):
     theirs, own = tmp_path / "theirs", tmp_path / "bpe.json"
     theirs.mkdir()
-    net = Ist(Config(2, 32, 2, 64, 70, 2))
+    net = Ist(IstConfig(2, 32, 2, 64, 70, 2))
     save_file({k: v.contiguous() for k, v in net.state_dict().items()}, theirs / "ist.safetensors")
     own.write_text("one encoding")
     assert tokens_of(theirs / "ist.safetensors", own) is None  # nobody says which encoding they are of
@@ -113,7 +111,7 @@ def test_tokens_of_dsm_begin_as_those_of_a_net_that_reads_the_same(dsm, tmp_path
 
 def test_nothing_in_common_is_an_error(spoken, tmp_path):
     with pytest.raises(BadFile, match="has no layer of this net's sizes"):
-        begin_like(Ist(Config(2, 48, 2, 80, 70, 2)), spoken)
+        load_shared_weights(Ist(IstConfig(2, 48, 2, 80, 70, 2)), spoken)
     (tmp_path / "none.safetensors").write_bytes(b"no")
     with pytest.raises(BadFile, match="is no file of weights"):
-        begin_like(Ist(Config(2, 32, 2, 64, 70, 2)), tmp_path / "none.safetensors")
+        load_shared_weights(Ist(IstConfig(2, 32, 2, 64, 70, 2)), tmp_path / "none.safetensors")

@@ -12,12 +12,12 @@ from needs import needs
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
-from studio.train.corpus import shards, speak
-from studio.train.families.registry import fitting_of
+from studio.train.corpus import shards, synthesis
+from studio.train.families.registry import training_for
 from studio.train.features import read_features, write_features
-from studio.train.loop.fitting import run
-from studio.train.recipes.recipe import check_held_out, read_recipe
-from studio.train.teachers.port import Taught, spoken_words
+from studio.train.fit.loop import run
+from studio.train.recipes.recipe import read_held_out, read_recipe
+from studio.train.teachers.port import AlignedSpeech, spoken_words
 from studio.train.teachers.programs import Programs, align_phones
 
 TEXTS = Path(__file__).parents[2] / "assets" / "texts"
@@ -49,24 +49,24 @@ def folder(tmp_path_factory):
 
 def test_from_text_to_weights_and_again(folder, small):
     spoken, encoded, state = folder / "corpus", folder / "features", folder / "state"
-    assert speak.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=2) == 4
+    assert synthesis.synthesise_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=2) == 4
     assert [p.name for p in shards.shards(spoken)] == ["rms-000", "slt-000", "rms-001", "slt-001"]
     untouched = (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns
     shutil.rmtree(spoken / "rms-001")
     (spoken / ".rms-001.part").mkdir()  # what a stopped run leaves
-    assert speak.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
+    assert synthesis.synthesise_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
     assert (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns == untouched
     assert write_features(spoken, encoded, workers=2) == 4
-    weights = run(fitting_of(small), encoded, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(small), encoded, state, torch.device("cpu"), threads=1)
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     assert "validation" in lines[-1] and weights.is_file()
     done = lines[-1]["step"]
     before = weights.read_bytes()
     assert (
-        run(fitting_of(small), encoded, state, torch.device("cpu"), threads=1).read_bytes() == before
+        run(training_for(small), encoded, state, torch.device("cpu"), threads=1).read_bytes() == before
     )  # nothing left to do
     longer = small.fit.__class__(**{**vars(small.fit), "steps": 9})
-    run(fitting_of(replace(small, fit=longer)), encoded, state, torch.device("cpu"), threads=1)
+    run(training_for(replace(small, fit=longer)), encoded, state, torch.device("cpu"), threads=1)
     last = json.loads((state / "metrics.jsonl").read_text().splitlines()[-1])["step"]
     assert (done, last) == (6, 9)
 
@@ -88,7 +88,7 @@ def test_word_ends_are_where_the_sound_says(speaker, folder):
         assert _rms(taught, end + 0.1, end + 1.0) < 0.2 * loud
 
 
-def _rms(taught: Taught, start_s: float, end_s: float) -> float:
+def _rms(taught: AlignedSpeech, start_s: float, end_s: float) -> float:
     piece = taught.pcm[int(start_s * taught.rate_hz) : int(end_s * taught.rate_hz)].astype(float)
     return float(np.sqrt((piece**2).mean())) if len(piece) else 0.0
 
@@ -121,16 +121,16 @@ def test_phones_of_two_lexicons_are_aligned():
 
 
 def test_evaluation_sentences_are_never_trained_on(recipe, tmp_path):
-    held_out = check_held_out(recipe, TEXTS)
+    held_out = read_held_out(recipe, TEXTS)
     assert len(held_out) == 200
     some = (TEXTS / "eval.txt").read_text().splitlines()[:3]
-    plans = speak.plan_shards([*some, *SENTENCES], recipe.corpus, held_out)
+    plans = synthesis.plan_shards([*some, *SENTENCES], recipe.corpus, held_out)
     assert sorted(t.text for p in plans for t in p.texts) == sorted(SENTENCES)
     shutil.copy(TEXTS / "eval.txt", tmp_path / "eval.txt")
     with (tmp_path / "eval.txt").open("a") as file:
         file.write("One more line.\n")
     with pytest.raises(BadFile, match="sha256"):
-        check_held_out(recipe, tmp_path)
+        read_held_out(recipe, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,17 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, StudioError
-from studio.core.shipped import RECIPES
-from studio.train.corpus.hear import hear_corpus
-from studio.train.families.registry import fitting_of
+from studio.core.folders import RECIPES
+from studio.train.corpus.asr_filter import filter_corpus
+from studio.train.distillation import lines_of
+from studio.train.families.registry import training_for
 from studio.train.features import read_features, write_features
-from studio.train.loop.ahead import Ahead
-from studio.train.loop.alone import alone
-from studio.train.loop.fitting import drawn_levels, rate_at, run
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import rate_share
+from studio.train.fit.prefetch import BatchPrefetcher
+from studio.train.fit.resources import lock_state_folder
+from studio.train.fit.training import sample_levels
 from studio.train.recipes.recipe import CorpusRecipe, read_recipe
-from studio.train.taught import lines_of
 
 CPU = torch.device("cpu")
 LARK = RECIPES / "lark.toml"
@@ -63,7 +65,7 @@ def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
     path = made / "features" / "one-001.safetensors"
     path.write_bytes(path.read_bytes()[:300] if data is None else data)
     with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
-        fitting = fitting_of(tiny_t5_recipe())
+        fitting = training_for(tiny_t5_recipe())
         run(fitting, made / "features", made / "other", CPU, threads=1)
 
 
@@ -84,18 +86,18 @@ def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
     else:
         torch.save(saved | {"fitter": {name: tensor * float("nan") for name, tensor in saved["fitter"].items()}}, path)
     with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
-        run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
+        run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
 
 
 def test_a_training_without_a_sentence_ends_in_words(made):
     held_back = replace(tiny_t5_recipe(), corpus=replace(tiny_t5_recipe().corpus, validation_shards=2))
-    with pytest.raises(BadFile, match=r"features leaves no sentence to learn from.*validation_shards"):
-        run(fitting_of(held_back), made / "features", made / "other", CPU, threads=1)
+    with pytest.raises(BadFile, match=r"features leaves no sentence to train on.*validation_shards"):
+        run(training_for(held_back), made / "features", made / "other", CPU, threads=1)
 
 
 def test_what_other_processes_find_wrong_is_told(made):
     (made / "features" / "one-001.safetensors").write_bytes(b"junk")
-    ahead = Ahead(fitting_of(tiny_t5_recipe()), made / "features", 1)
+    ahead = BatchPrefetcher(training_for(tiny_t5_recipe()), made / "features", 1)
     try:
         with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
             next(ahead.batches(0))
@@ -105,27 +107,27 @@ def test_what_other_processes_find_wrong_is_told(made):
 
 def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
     steady = replace(tiny_t5_recipe(decay_share=0.0, own_share=1.0), temperature=0.0)
-    assert rate_at(0.9, steady.of_voice()) == 1.0
-    assert run(fitting_of(steady), made / "features", made / "other", CPU, threads=1).is_file()
+    assert rate_share(0.9, steady.voice_fit()) == 1.0
+    assert run(training_for(steady), made / "features", made / "other", CPU, threads=1).is_file()
     logits = torch.tensor([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
-    assert drawn_levels(logits, 0.0).tolist() == [1, 0]
+    assert sample_levels(logits, 0.0).tolist() == [1, 0]
 
 
 def test_a_state_belongs_to_one_training_at_a_time(made):
-    with alone(made / "state"), pytest.raises(BadFile, match=r"another training is at work in .*--state"):
-        run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
-    assert run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1).is_file()
+    with lock_state_folder(made / "state"), pytest.raises(BadFile, match=r"another training is at work in .*--state"):
+        run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
+    assert run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1).is_file()
 
 
 def test_a_training_that_was_killed_leaves_its_state_free(made):
-    code = "import sys, time; from pathlib import Path; from studio.train.loop.alone import alone\n"
-    code += "with alone(Path(sys.argv[1])):\n    print('in', flush=True)\n    time.sleep(60)"
+    code = "import sys, time; from pathlib import Path; from studio.train.fit.resources import lock_state_folder\n"
+    code += "with lock_state_folder(Path(sys.argv[1])):\n    print('in', flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, made / "state"], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"in\n"
-        with pytest.raises(BadFile, match="another training"), alone(made / "state"):
+        with pytest.raises(BadFile, match="another training"), lock_state_folder(made / "state"):
             pass
         other.kill()
-    with alone(made / "state"):
+    with lock_state_folder(made / "state"):
         pass
 
 
@@ -136,10 +138,10 @@ def test_a_state_of_a_family_with_a_net_of_the_same_shape_is_named(made):
     for name in ("richtts", "ngram-richtts"):
         said = read_recipe(RECIPES / f"{name}-tiny.toml")
         corpus = CorpusRecipe(["one", "two"], 3, 1)
-        of[name] = replace(said, corpus=corpus, fit=replace(said.of_voice(), config=sizes, steps=2))
-    run(fitting_of(of["richtts"]), made / "features", made / "other", CPU, threads=1)
+        of[name] = replace(said, corpus=corpus, fit=replace(said.voice_fit(), config=sizes, steps=2))
+    run(training_for(of["richtts"]), made / "features", made / "other", CPU, threads=1)
     with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, .* of the family 'richtts'"):
-        run(fitting_of(of["ngram-richtts"]), made / "features", made / "other", CPU, threads=1)
+        run(training_for(of["ngram-richtts"]), made / "features", made / "other", CPU, threads=1)
 
 
 LABEL = {
@@ -249,7 +251,7 @@ def test_what_was_heard_before_and_is_damaged_is_named(tmp_path, lines):
     corpus = shard_of(tmp_path, b"")
     (corpus / "heard.jsonl").write_bytes(lines)
     with pytest.raises(BadFile, match=r"heard\.jsonl is damaged: .*remove it"):
-        hear_corpus(corpus, lambda sounds: [""] * len(sounds), sample=1)
+        filter_corpus(corpus, lambda sounds: [""] * len(sounds), sample=1)
 
 
 def test_texts_that_are_none_are_not_passed_over(tmp_path):

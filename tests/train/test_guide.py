@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from studio.engine.families.bpe import Bpe
+from studio.engine.families.common.bpe import Bpe
 from studio.engine.nets.transformer import Decoder, DecoderConfig, rotary
 from studio.train.alignment import PAUSE
 from studio.train.bpe import phones_of_tokens, train_bpe
-from studio.train.families.guide import NOWHERE, GuidedHead, spread
+from studio.train.families.guide import NO_TARGET, GuidedHead, token_of_frames
 from studio.train.features import PHONES
 
 
 def decode_guided(decoder: Decoder, x, queries, first, last=None):
     """What is decoded, and what is lost."""
     head = GuidedHead(decoder, queries, first, last)
-    return decoder(x, watch=head), head.lost
+    return decoder(x, watch=head), head.loss
 
 
 def test_a_frame_speaks_the_token_whose_phone_it_is():
@@ -23,20 +23,20 @@ def test_a_frame_speaks_the_token_whose_phone_it_is():
     words = np.array([0] * 8 + [1] * 4)
     phones = np.array([pau, a, a, a, a, b, c, pau, b, b, b, pau], np.uint8)
     said = [[(a,), (b, c), ()], [(), (b,)]]  # the second token has two phones; a mark; a symbol that nobody hears
-    assert spread(words, phones, said).tolist() == [0, 0, 0, 0, 0, 1, 1, 2, 4, 4, 4, 4]
+    assert token_of_frames(words, phones, said).tolist() == [0, 0, 0, 0, 0, 1, 1, 2, 4, 4, 4, 4]
 
 
 def test_a_phone_that_is_heard_otherwise_keeps_its_place():
     phones = np.array([1, 1, 9, 3, 3], np.uint8)
-    assert spread(np.zeros(5, int), phones, [[(1,), (2,), (3,)]]).tolist() == [0, 0, 1, 2, 2]
+    assert token_of_frames(np.zeros(5, int), phones, [[(1,), (2,), (3,)]]).tolist() == [0, 0, 1, 2, 2]
 
 
 def test_tokens_without_phones_have_their_words_frames_evenly():
     phones = np.array([1, 1, 1, 1, 1, 2, 0], np.uint8)
     letters = [[(), (), ()]]
-    assert spread(np.array([0] * 6 + [1]), phones, letters).tolist() == [0, 0, 1, 1, 2, 2, NOWHERE]
+    assert token_of_frames(np.array([0] * 6 + [1]), phones, letters).tolist() == [0, 0, 1, 1, 2, 2, NO_TARGET]
     hurried = [[(1, 2), (3, 4, 5, 6, 7)]]
-    assert spread(np.array([0] * 6 + [1]), phones, hurried).tolist() == [0, 0, 0, 1, 1, 1, NOWHERE]
+    assert token_of_frames(np.array([0] * 6 + [1]), phones, hurried).tolist() == [0, 0, 0, 1, 1, 1, NO_TARGET]
 
 
 def test_a_tokens_phones_are_those_that_it_is_written_in(tmp_path):
@@ -68,7 +68,7 @@ def test_the_loss_is_that_heads_attention_at_the_token(decoder):
     x = torch.randn(2, 12, 32)
     seen = []
     hook = decoder.blocks[1].norm_attention.register_forward_hook(lambda block, given, out: seen.append(given[0]))
-    queries, keys = torch.tensor([5, 12 + 7, 12 + 9]), torch.tensor([2, 7, NOWHERE])
+    queries, keys = torch.tensor([5, 12 + 7, 12 + 9]), torch.tensor([2, 7, NO_TARGET])
     _, lost = decode_guided(decoder, x, queries, keys)
     hook.remove()
     block, expected = decoder.blocks[1], []
@@ -89,7 +89,7 @@ def test_a_stretch_may_be_attended_to_anywhere_in_it(decoder):
 
 
 def test_where_nothing_is_asked_nothing_is_lost(decoder):
-    _, lost = decode_guided(decoder, torch.randn(1, 6, 32), torch.tensor([3]), torch.tensor([NOWHERE]))
+    _, lost = decode_guided(decoder, torch.randn(1, 6, 32), torch.tensor([3]), torch.tensor([NO_TARGET]))
     assert lost == 0.0 and lost.isfinite()
 
 

@@ -12,11 +12,12 @@ from train.fake_kokoro import AHEAD, RATE_HZ, STEP, FakeKokoro, tone_hz
 
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.measure.signal.loudness import active_level_db, first_audible_sample
 from studio.text.phonemes import phonemise
-from studio.train.teachers import kokoro, phonemes
-from studio.train.teachers.choose import open_teacher, teacher_of
+from studio.train.teachers import kokoro
+from studio.train.teachers.port import normalised_words, restore_case
+from studio.train.teachers.registry import open_teacher, teacher_of
 
 TEXTS = [
     "The rain stopped just before noon, and the streets began to shine.",
@@ -41,7 +42,7 @@ def _frames(pcm: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_net_keeps_its_contract(net, text):
     """Whole frames for every token, exactly as much sound, a silent start; sound runs ahead of the durations."""
-    symbols = " ".join(phonemise(phonemes.cased(text, phonemes.spoken(text))))
+    symbols = " ".join(phonemise(restore_case(text, normalised_words(text))))
     assert set(symbols) <= set(net.vocabulary)
     made = net.make("af_heart", [0, *(net.vocabulary[s] for s in symbols), 0])
     assert made.sound.dtype == np.float32 and made.frames.dtype == np.int64
@@ -56,12 +57,12 @@ def test_the_net_keeps_its_contract(net, text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_labels_keep_the_grid_and_the_silence_rule(net, text):
-    taught = kokoro.teach(net, "af_heart", text)
+    taught = kokoro.synthesise(net, "af_heart", text)
     assert taught is not None
     frames = [e * RATE_HZ / STEP for _, e in taught.phones]
     assert np.allclose(frames, np.rint(frames)) and (np.diff(frames) >= 0).all()
     assert len(dmel.encode(torch.from_numpy(to_float(taught.pcm)))) == round(frames[-1])
-    assert taught.words == [w.word for w in phonemes.spoken(text)]
+    assert taught.words == [w.word for w in normalised_words(text)]
     assert len(taught.word_ends_s) == len(taught.words) and (np.diff([0.0, *taught.word_ends_s]) > 0).all()
     first = first_audible_sample(taught.pcm, RATE_HZ, active_level_db(taught.pcm, RATE_HZ))
     assert first is not None and first < STEP
@@ -70,7 +71,7 @@ def test_labels_keep_the_grid_and_the_silence_rule(net, text):
 
 def test_every_word_is_heard_where_its_label_says():
     """Frame by frame: the tone in each word's frames is the word's own, and pauses are the marks'."""
-    taught = kokoro.teach(FakeKokoro(), "af_heart", TEXTS[0])
+    taught = kokoro.synthesise(FakeKokoro(), "af_heart", TEXTS[0])
     assert taught is not None
     frames = _frames(taught.pcm)
     hz = np.fft.rfftfreq(4 * STEP, 1 / RATE_HZ)[np.abs(np.fft.rfft(frames, 4 * STEP)).argmax(axis=1)]
@@ -98,7 +99,7 @@ def test_the_sound_is_shifted_by_half_a_frame():
     """A click at the start of a teacher's frame lies in the middle of the dMel frame of that number."""
     sound = np.zeros(20 * STEP, np.float32)
     sound[4 * STEP : 12 * STEP] = 0.1 * np.sin(np.arange(8 * STEP) / 4)
-    made = kokoro.Made(sound, np.array([4, 8, 8]))
+    made = kokoro.KokoroOutput(sound, np.array([4, 8, 8]))
     cut, frames = kokoro.cut_silence(made, dmel.TIME_BASE)
     assert (len(cut) + dmel.TIME_BASE.phase) % STEP == 0 and (len(cut) + dmel.TIME_BASE.phase) // STEP == frames.sum()
     assert list(frames) == [1, 8, 6]  # one silent frame, of which half is in the recording; six after the sound
@@ -110,7 +111,7 @@ def test_less_than_a_frame_of_silence_is_left_before_the_sound(late):
     sound = np.zeros(30 * STEP, np.float32)
     start = 12 * STEP + late
     sound[start : start + 5 * STEP] = 0.1 * np.sin(np.arange(5 * STEP) / 4)
-    made = kokoro.Made(sound, np.array([12, 2, 4, 6, 6]))
+    made = kokoro.KokoroOutput(sound, np.array([12, 2, 4, 6, 6]))
     cut, frames = kokoro.cut_silence(made, dmel.TIME_BASE)
     heard = first_audible_sample(cut, RATE_HZ, active_level_db(cut, RATE_HZ))
     assert heard is not None and 0 <= heard < STEP
@@ -129,21 +130,21 @@ def test_pauses_belong_to_marks_and_long_ones_to_spaces():
 
 
 def test_letters_and_names_reach_the_dictionary_as_they_are_written():
-    said = phonemes.spoken("A TTS by Polish I.T. men in the USA: IBM's, OK? WAIT.")
+    said = normalised_words("A TTS by Polish I.T. men in the USA: IBM's, OK? WAIT.")
     assert [w.word for w in said][:6] == ["a", "t", "t", "s", "by", "polish"]
-    assert phonemes.cased(
-        "A TTS by Polish men? WAIT, I said.", phonemes.spoken("A TTS by Polish men? WAIT, I said.")
+    assert restore_case(
+        "A TTS by Polish men? WAIT, I said.", normalised_words("A TTS by Polish men? WAIT, I said.")
     ) == ("A T T S by Polish men? wait, I said.")
-    assert phonemes.spoken("漢字") == []
+    assert normalised_words("漢字") == []
 
 
 def test_texts_that_do_not_fit_are_left_out():
     net = FakeKokoro()
-    assert kokoro.teach(net, "af_heart", "") is None
-    assert kokoro.teach(net, "af_heart", "one two three four five six seven " * 30) is None
+    assert kokoro.synthesise(net, "af_heart", "") is None
+    assert kokoro.synthesise(net, "af_heart", "one two three four five six seven " * 30) is None
     assert not net.asked
     net.vocabulary = {}
-    assert kokoro.teach(net, "af_heart", "Hello.") is None
+    assert kokoro.synthesise(net, "af_heart", "Hello.") is None
 
 
 def _tiny_onnx() -> bytes:

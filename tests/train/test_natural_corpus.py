@@ -10,15 +10,15 @@ import torch
 from train.fake_kokoro import FakeKokoro
 
 from studio.core.errors import BadFile
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.measure.signal.loudness import active_level_db
-from studio.train.corpus import hear, shards, speak
-from studio.train.corpus.texts import HeldOut, Text, deal, write_texts
-from studio.train.families.registry import fitting_of
+from studio.train.corpus import asr_filter, shards, synthesis
+from studio.train.corpus.texts import CorpusText, HeldOut, draw_texts, write_texts
+from studio.train.families.registry import training_for
 from studio.train.features import PHONES, read_features, write_features
-from studio.train.loop.fitting import run
-from studio.train.recipes.recipe import Recipe, check_held_out, read_recipe
-from studio.train.teachers import choose, kokoro
+from studio.train.fit.loop import run
+from studio.train.recipes.recipe import Recipe, read_held_out, read_recipe
+from studio.train.teachers import kokoro, registry
 
 ASSETS = Path(__file__).parents[2] / "assets"
 TEXTS = ASSETS / "texts"
@@ -48,16 +48,16 @@ def faked(monkeypatch) -> FakeKokoro:
     """The teacher ``fake``: the real one over a net without weights."""
     teacher = kokoro.Kokoro()
     net = teacher.__dict__["net"] = FakeKokoro()
-    choose.open_teacher.cache_clear()
-    monkeypatch.setitem(choose.TEACHERS, "fake", lambda weights: teacher)
+    registry.open_teacher.cache_clear()
+    monkeypatch.setitem(registry.TEACHERS, "fake", lambda weights: teacher)
     return net
 
 
 def test_from_texts_to_weights(folder, natural, faked):
-    held_out = HeldOut(check_held_out(natural, TEXTS))
+    held_out = HeldOut(read_held_out(natural, TEXTS))
     texts, spoken, encoded = folder / "texts.jsonl", folder / "corpus", folder / "features"
-    assert write_texts(deal(PROSE, folder, KINDS, 5, held_out, natural.seed), texts) == 5 * SHARD
-    assert speak.speak_corpus(natural, texts, TEXTS, spoken, 1, "fake") == 5
+    assert write_texts(draw_texts(PROSE, folder, KINDS, 5, held_out, natural.seed), texts) == 5 * SHARD
+    assert synthesis.synthesise_corpus(natural, texts, TEXTS, spoken, 1, "fake") == 5
     names = ["af_bella-000", "af_heart-000", "am_michael-000", "af_heart-001", "am_michael-001"]
     assert [p.name for p in shards.shards(spoken)] == names
     assert [s for s, _ in faked.asked][::SHARD] == ["af_heart", "am_michael", "af_bella", "af_heart", "am_michael"]
@@ -67,7 +67,7 @@ def test_from_texts_to_weights(folder, natural, faked):
     shutil.rmtree(spoken / "am_michael-001")
     (spoken / ".am_michael-001.part").mkdir()  # what a stopped run leaves
     asked = len(faked.asked)
-    assert speak.speak_corpus(natural, texts, TEXTS, spoken, 1, "fake") == 5
+    assert synthesis.synthesise_corpus(natural, texts, TEXTS, spoken, 1, "fake") == 5
     assert len(faked.asked) == asked + SHARD  # one shard was spoken again, and is the same
     assert (spoken / "am_michael-001" / "labels.jsonl").read_bytes() == before
     assert (spoken / "af_heart-000" / "labels.jsonl").read_bytes() == kept
@@ -84,20 +84,20 @@ def test_from_texts_to_weights(folder, natural, faked):
             assert PHONES[sentence.phones[sentence.word_ends[0] - 1]] not in ("pau", "other")
             assert label["kind"] in KINDS and abs(pcm).max() <= 0.95 * 32768
         assert len(silence) and silence.mean() < sentences[0].levels.mean()
-    weights = run(fitting_of(natural), encoded, folder / "state", torch.device("cpu"), threads=1)
+    weights = run(training_for(natural), encoded, folder / "state", torch.device("cpu"), threads=1)
     assert weights.is_file()
 
 
 def test_gain_and_peaks(tmp_path, natural, faked):
     """One gain for each speaker; a clip that would pass full scale gets less."""
     texts = tmp_path / "texts.jsonl"
-    write_texts([Text("prose", f"{s} Again and again.") for s in PROSE], texts)
+    write_texts([CorpusText("prose", f"{s} Again and again.") for s in PROSE], texts)
     levels = []
     for gain_db, loud in ((0.0, 0.2), (6.0, 0.2), (6.0, 0.8)):
         faked.loud = loud
         corpus = replace(natural.corpus, stages=[(["af_heart"], 1)], shard_sentences=4, gain_db={"af_heart": gain_db})
         out = tmp_path / f"{gain_db}-{loud}"
-        speak.speak_corpus(replace(natural, corpus=corpus), texts, TEXTS, out, 1, "fake")
+        synthesis.synthesise_corpus(replace(natural, corpus=corpus), texts, TEXTS, out, 1, "fake")
         pcm = shards.read_sound(out / "af_heart-000" / "0000.wav")
         levels.append((active_level_db(pcm, shards.RATE_HZ), np.abs(pcm).max() / 32768))
     assert levels[1][0] - levels[0][0] == pytest.approx(6.0, abs=0.1)
@@ -106,26 +106,26 @@ def test_gain_and_peaks(tmp_path, natural, faked):
 
 def test_held_out_texts_are_refused_and_so_are_too_few(tmp_path, natural):
     texts = tmp_path / "texts.jsonl"
-    write_texts([Text("prose", (TEXTS / "eval.txt").read_text().splitlines()[0])], texts)
+    write_texts([CorpusText("prose", (TEXTS / "eval.txt").read_text().splitlines()[0])], texts)
     with pytest.raises(BadFile, match="held out"):
-        speak.speak_corpus(natural, texts, TEXTS, tmp_path / "out", 1, "fake")
-    write_texts([Text("prose", PROSE[0])], texts)
+        synthesis.synthesise_corpus(natural, texts, TEXTS, tmp_path / "out", 1, "fake")
+    write_texts([CorpusText("prose", PROSE[0])], texts)
     with pytest.raises(BadFile, match="1 texts for 30"):
-        speak.speak_corpus(natural, texts, TEXTS, tmp_path / "out", 1, "fake")
+        synthesis.synthesise_corpus(natural, texts, TEXTS, tmp_path / "out", 1, "fake")
 
 
-def test_misheard_clips_are_left_out(tmp_path, natural):
+def test_wrong_clips_are_excluded(tmp_path, natural):
     """All of a kind is heard where a sample is wrong; short ones and carriers are judged by length and loudness."""
     corpus = replace(natural.corpus, stages=[(["af_heart"], 1)], shard_sentences=9)
     texts, out = tmp_path / "texts.jsonl", tmp_path / "corpus"
-    carriers = [Text("words", "Say harbor, then weather."), Text("words", "From tower to valley.")]
-    questions = [Text("question", f"Is the {w} old or new?") for w in ("road", "sea", "town")]
-    write_texts([*carriers, *questions, *(Text("prose", p) for p in PROSE)], texts)
-    speak.speak_corpus(replace(natural, corpus=corpus), texts, TEXTS, out, 1, "fake")
+    carriers = [CorpusText("words", "Say harbor, then weather."), CorpusText("words", "From tower to valley.")]
+    questions = [CorpusText("question", f"Is the {w} old or new?") for w in ("road", "sea", "town")]
+    write_texts([*carriers, *questions, *(CorpusText("prose", p) for p in PROSE)], texts)
+    synthesis.synthesise_corpus(replace(natural, corpus=corpus), texts, TEXTS, out, 1, "fake")
     shard = out / "af_heart-000"
     quiet = shards.read_sound(shard / "0001.wav") // 200
     shards.write_wav(shard / "0001.wav", quiet, shards.RATE_HZ)
-    written = {shards.read_sound(shard / x["wav"]).tobytes(): x["text"] for x in shards.every_label(shard)}
+    written = {shards.read_sound(shard / x["wav"]).tobytes(): x["text"] for x in shards.all_labels(shard)}
     heard: list[str] = []
 
     def transcribe(sounds):
@@ -136,16 +136,21 @@ def test_misheard_clips_are_left_out(tmp_path, natural):
         heard.extend(made)
         return made
 
-    found = hear.hear_corpus(out, transcribe, sample=1)
-    assert vars(found["words"]) == {"clips": 2, "heard": 0, "misheard": 0, "odd": 1}
-    assert vars(found["question"]) == {"clips": 3, "heard": 3, "misheard": 3, "odd": 0}
-    assert vars(found["prose"]) == {"clips": 4, "heard": 1, "misheard": 0, "odd": 0}  # said alike: nothing is wrong
+    found = asr_filter.filter_corpus(out, transcribe, sample=1)
+    assert vars(found["words"]) == {"clips": 2, "transcribed": 0, "wrong": 0, "implausible": 1}
+    assert vars(found["question"]) == {"clips": 3, "transcribed": 3, "wrong": 3, "implausible": 0}
+    assert vars(found["prose"]) == {
+        "clips": 4,
+        "transcribed": 1,
+        "wrong": 0,
+        "implausible": 0,
+    }  # said alike: nothing is wrong
     assert (shard / shards.LEFT_OUT).read_text().split() == ["0001.wav", "0002.wav", "0003.wav", "0004.wav"]
     assert [x["kind"] for x in shards.labels(shard)] == ["words", "prose", "prose", "prose", "prose"]
     assert len(heard) == 4
     with (out / "heard.jsonl").open("a") as file:
         file.write('{"clip": "half a li')  # a stopped run
-    hear.hear_corpus(out, transcribe, sample=2)
+    asr_filter.filter_corpus(out, transcribe, sample=2)
     assert len(heard) == 5  # what was heard before is remembered
     assert write_features(out, tmp_path / "features", workers=1) == 1
     assert len(read_features(tmp_path / "features" / "af_heart-000.safetensors")[0]) == 5
@@ -153,8 +158,8 @@ def test_misheard_clips_are_left_out(tmp_path, natural):
 
 def test_rare_spellings_that_sound_alike_are_kept():
     label = {"text": "The night knew.", "phones": [[p, 0.1] for p in ("<", *"ðəˈnˈIt", " ", *"nˈu", ".", ">")]}
-    assert hear.difference(label, "The knight new.") == 0.0
-    assert hear.difference(label, "The moon.") > hear.MISHEARD
-    assert hear.difference(label, "") == 1.0
+    assert asr_filter.difference(label, "The knight new.") == 0.0
+    assert asr_filter.difference(label, "The moon.") > asr_filter.MAX_DIFFERENCE
+    assert asr_filter.difference(label, "") == 1.0
     clock = {"text": "At 4:05 a.m.", "phones": [[p, 0.1] for p in "æt fˈɔɹ ˈO fˈIv ˌA ˈɛm"]}
-    assert hear.difference(clock, "at 405 AM") == 0.0
+    assert asr_filter.difference(clock, "at 405 AM") == 0.0

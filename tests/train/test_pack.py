@@ -13,9 +13,9 @@ from tinyvoice import VOCODERS
 
 from studio.core.cards import read_card, read_cards
 from studio.core.errors import BadFile, BadOption
-from studio.core.shipped import VOICES
+from studio.core.folders import VOICES
+from studio.engine.engine import open_engine
 from studio.engine.families.base import family_info
-from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 from studio.train.pack import pack_voice
@@ -36,7 +36,7 @@ def speaks(voices: Path) -> None:
                 made / "state/t5.safetensors",
                 lambda t: times(t, float("nan")),
             ),
-            "holds numbers that are none",
+            "has numbers that are not finite",
         ),
         (
             lambda made: tensors_changed(
@@ -44,10 +44,13 @@ def speaks(voices: Path) -> None:
             ),
             "does not fit this net",
         ),
-        (lambda made: (made / "vocoders/sourcefilter.json").unlink(), "holds no sizes of a vocoder"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_text("["), "holds no sizes of a vocoder"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_text('{"config": []}'), "holds no sizes"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_bytes(b"\xff"), "holds no sizes of a vocoder"),
+        (lambda made: (made / "vocoders/sourcefilter.json").unlink(), "a vocoder.s configuration"),
+        (lambda made: (made / "vocoders/sourcefilter.json").write_text("["), "a vocoder.s configuration"),
+        (
+            lambda made: (made / "vocoders/sourcefilter.json").write_text('{"config": []}'),
+            "is not a vocoder.s configuration",
+        ),
+        (lambda made: (made / "vocoders/sourcefilter.json").write_bytes(b"\xff"), "a vocoder.s configuration"),
         (lambda made: (made / "vocoders/sourcefilter.safetensors").write_bytes(b"no"), "is no file of weights"),
         ("too large", "the voice would be"),
     ],
@@ -66,7 +69,7 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
 
 @pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
 def test_a_recipe_of_no_voice_is_refused(made, change):
-    with pytest.raises(BadOption, match=r"is of no voice|a voice cannot be called"):
+    with pytest.raises(BadOption, match=r"trains no voice|a voice cannot be called"):
         pack_voice(replace(tiny_t5_recipe(), **change), made / "state", made / "vocoders", made / "voices")
     assert [path.name for path in (made / "voices").iterdir()] == ["small"]
 

@@ -12,9 +12,9 @@ from studio.bench.tables.definition import read_table
 from studio.cli import cli
 from studio.core.cards import read_card
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.core.shipped import RECIPES, TABLES, VOICES
-from studio.train.families.registry import fitting_of
-from studio.train.loop.fitting import run
+from studio.core.folders import RECIPES, TABLES, VOICES
+from studio.train.families.registry import training_for
+from studio.train.fit.loop import run
 from studio.train.pack import learned_from
 from studio.train.recipes.recipe import read_recipe, vocoder_settings
 
@@ -52,7 +52,7 @@ def test_what_is_shipped_can_be_read(path):
         ("speakers = \\[", "speakers = []", r"speakers is \[\]; it lists one or more"),
         ("speakers = \\[", 'speakers = ["a", "a"]', "each once"),
         ("speakers = \\[", 'speakers = "ab"', "speakers cannot be 'ab'; input should be a valid"),
-        ("shard_sentences =", "shard_sentences = 0", "has shards of nothing"),
+        ("shard_sentences =", "shard_sentences = 0", "has empty shards"),
         ("family =", 'family = ["s5"]', r"family \['s5'\] cannot be trained"),
         ("prompt_frames =", "prompt_frames = 1979-05-27", "prompt_frames cannot be .*write numbers, texts"),
         ("prompt_frames =", "prompt_frames = [60]", r"prompt_frames are no two lengths; write \[fewest, most\]"),
@@ -88,7 +88,7 @@ def test_a_recipe_of_other_things_is_refused(tmp_path, text):
 )
 def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
     with pytest.raises(BadOption, match=told):
-        fitting_of(read_recipe(changed(tmp_path, (key, line))))
+        training_for(read_recipe(changed(tmp_path, (key, line))))
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_unknown_keys_are_shown_as_a_terminal_can_show_them(tmp_path):
 
 
 def test_a_recipe_without_a_fit_fits_nothing():
-    with pytest.raises(BadOption, match=r"'ten-speakers' is of no voice; a voice's has a \[fit\]"):
-        fitting_of(read_recipe(RECIPES / "ten-speakers.toml"))
+    with pytest.raises(BadOption, match=r"'ten-speakers' trains no voice; add a \[fit\]"):
+        training_for(read_recipe(RECIPES / "ten-speakers.toml"))
 
 
 @pytest.mark.parametrize("family", ["speakstream", "ngram-richtts", "t5", "s5", "ist", "dsm", "tacotron"])
 def test_a_net_of_other_speakers_than_the_corpus_is_refused(tmp_path, family):
     recipe = read_recipe(changed(tmp_path, ("speakers = \\d", "speakers = 9"), of=f"{family}-tiny"))
     with pytest.raises(BadOption, match=r"\[fit.config\] has 9 speakers and \[corpus\] 2; write the same number"):
-        fitting_of(recipe)
+        training_for(recipe)
 
 
 @pytest.mark.parametrize("heads", [3, 128])
@@ -138,7 +138,7 @@ def test_a_net_of_other_speakers_than_the_corpus_is_refused(tmp_path, family):
 def test_heads_that_cannot_share_the_width_are_refused(tmp_path, family, heads):
     recipe = read_recipe(changed(tmp_path, ("heads =", f"heads = {heads}"), of=f"{family}-tiny"))
     with pytest.raises(BadOption, match=f"{heads} heads cannot share a width of 128; .*an even whole number"):
-        fitting_of(recipe)
+        training_for(recipe)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +151,16 @@ def test_heads_that_cannot_share_the_width_are_refused(tmp_path, family, heads):
 def test_a_net_too_large_for_any_training_is_refused_before_it_is_made(tmp_path, family, key, line):
     recipe = read_recipe(changed(tmp_path, (key, line), of=f"{family}-tiny"))
     with pytest.raises(BadOption, match=r"would have [\d,]+ parameters; it may have 2,000,000,000"):
-        fitting_of(recipe)
+        training_for(recipe)
 
 
 def test_a_net_that_the_machine_has_no_room_for_is_refused(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 2000 kB\n", encoding="ascii")
-    monkeypatch.setattr("studio.train.loop.room._MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr("studio.train.fit.resources._MEMINFO", tmp_path / "meminfo")
     with pytest.raises(BadOption, match=r"parameters need \d\.\d MB of memory; 2\.0 MB are free"):
-        fitting_of(read_recipe(RECIPES / "speakstream-tiny.toml"))
+        training_for(read_recipe(RECIPES / "speakstream-tiny.toml"))
     (tmp_path / "meminfo").write_text("MemAvailable: 10000 kB\n", encoding="ascii")
-    fitting = fitting_of(read_recipe(RECIPES / "speakstream-tiny.toml"))
+    fitting = training_for(read_recipe(RECIPES / "speakstream-tiny.toml"))
     with pytest.raises(BadOption, match=r"need 17\.\d MB of memory; 10\.2 MB are free"):
         run(fitting, tmp_path, tmp_path / "state", torch.device("cpu"))
 

@@ -12,9 +12,9 @@ from praatio.data_classes.interval_tier import IntervalTier
 
 from studio.core.errors import BadFile
 from studio.train.corpus import shards
-from studio.train.corpus.recordings import take_recordings
+from studio.train.corpus.recordings import import_recordings
 from studio.train.features import encode_label
-from studio.train.teachers.port import Taught
+from studio.train.teachers.port import AlignedSpeech
 from studio.train.teachers.programs import Programs
 
 TEXTS = ["The harbour was quiet, and cold.", "Nobody came."]
@@ -27,7 +27,7 @@ def taught():
     return list(Programs().speak("slt", TEXTS))
 
 
-def write_grid(path: Path, made: Taught) -> None:
+def write_grid(path: Path, made: AlignedSpeech) -> None:
     """As the Montreal Forced Aligner writes it: bare words, ARPAbet with stress, silences empty."""
     length = len(made.pcm) / made.rate_hz
     phones, at = [], 0.0
@@ -54,8 +54,8 @@ def test_ljspeech_with_a_metadata_file(taught, tmp_path):
     soundfile.write(tmp_path / "wavs" / "LJ001-0009.wav", np.zeros(9000, np.int16), 22_050)  # no TextGrid
     (tmp_path / "metadata.csv").write_text("".join(f"LJ001-000{i}|raw|{t}\n" for i, t in enumerate(TEXTS)))
     out = tmp_path / "corpus"
-    assert take_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
-    assert take_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
+    assert import_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
+    assert import_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
     shard = shards.shards(out)[0]
     assert shard.name == "lj-000"
     for label, made in zip(shards.labels(shard), taught, strict=True):
@@ -75,17 +75,17 @@ def test_libritts_with_texts_beside_and_a_speaker_in_the_name(taught, tmp_path):
         soundfile.write(folder / f"{stem}.flac", made.pcm, made.rate_hz)
         (folder / f"{stem}.normalized.txt").write_text(TEXTS[i] if i == 0 else "Somebody else came.")
         write_grid(tmp_path / "grids" / "19" / f"{stem}.TextGrid", made)
-    assert take_recordings(tmp_path, tmp_path / "grids", tmp_path / "corpus") == (1, 1)
+    assert import_recordings(tmp_path, tmp_path / "grids", tmp_path / "corpus") == (1, 1)
     assert [p.name for p in shards.shards(tmp_path / "corpus")] == ["19-000"]
 
 
 def test_mistakes_are_named(taught, tmp_path):
     with pytest.raises(BadFile, match="no WAV or FLAC"):
-        take_recordings(tmp_path, tmp_path, tmp_path / "out")
+        import_recordings(tmp_path, tmp_path, tmp_path / "out")
     soundfile.write(tmp_path / "nameless.wav", taught[0].pcm, taught[0].rate_hz)
     with pytest.raises(BadFile, match="--speaker"):
-        take_recordings(tmp_path, tmp_path, tmp_path / "out")
+        import_recordings(tmp_path, tmp_path, tmp_path / "out")
     (tmp_path / "nameless.txt").write_text(TEXTS[0])
     (tmp_path / "nameless.TextGrid").write_text("nonsense")
     with pytest.raises(BadFile, match="cannot be read"):
-        take_recordings(tmp_path, tmp_path, tmp_path / "out", speaker="x")
+        import_recordings(tmp_path, tmp_path, tmp_path / "out", speaker="x")

@@ -9,12 +9,12 @@ import torch
 from tinybpe import BPE_SIZE, write_tiny_bpe
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine.alphabets import dmel
-from studio.train.families.registry import fitting_of
+from studio.engine.tokenizers import dmel
+from studio.train.families.registry import training_for
 from studio.train.features import Sentence, save_features
-from studio.train.loop.fitting import run
-from studio.train.loop.spoken import SpokenText, prompts
-from studio.train.loop.weights import read_weights
+from studio.train.fit.dataset import SpeechDataset, find_prompts
+from studio.train.fit.loop import run
+from studio.train.fit.weights import read_weights
 from studio.train.recipes.recipe import Recipe, read_recipe
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -65,10 +65,10 @@ def state(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("family", ["ist", "dsm"])
 def test_nothing_of_theirs_is_learned(family: str, features: Path, state: Path) -> None:
     recipe = recipe_of(family, SPEAKERS, ["cy"])
-    text = SpokenText.of(features, recipe.corpus)
+    text = SpeechDataset.load(features, recipe.corpus)
     assert [len(text.training[one]) for one in SPEAKERS] == [2, 2, 0]
     assert [len(text.validation[one]) for one in SPEAKERS] == [2, 2, 4]
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     fitting.prepare(text, state)
     batches = [batch for number in range(4) for batch in fitting.batches(text, number)]
     found = {int(v) for one in batches for t in vars(one).values() if _is_levels(t) for v in t.unique()}
@@ -80,22 +80,22 @@ def _is_levels(value: object) -> bool:
 
 
 def test_their_recording_is_of_their_own_sentences(features: Path) -> None:
-    text = SpokenText.of(features, recipe_of("ist", SPEAKERS, ["cy"]).corpus)
-    found = prompts(text, 60, 120)
+    text = SpeechDataset.load(features, recipe_of("ist", SPEAKERS, ["cy"]).corpus)
+    found = find_prompts(text, 60, 120)
     assert [*found] == SPEAKERS and int(found["cy"].levels[0, 0]) in OF_CY
 
 
 def test_a_voice_of_other_speakers_is_begun_from(features: Path, state: Path, tmp_path: Path) -> None:
     """What tells the speakers is made anew; all else is taken over."""
     first = recipe_of("ist", SPEAKERS[:2], [])
-    start = run(fitting_of(first), features, state, torch.device("cpu"), 1)
+    start = run(training_for(first), features, state, torch.device("cpu"), 1)
     more = tmp_path / "more"
     more.mkdir()
     write_tiny_bpe(more / "bpe.json")
     recipe = recipe_of("ist", SPEAKERS, ["cy"])
     stays = replace(recipe, fit=replace(recipe.fit, peak_rate=0.0))
     old, new = (
-        read_weights(one) for one in (start, run(fitting_of(stays), features, more, torch.device("cpu"), 1, start))
+        read_weights(one) for one in (start, run(training_for(stays), features, more, torch.device("cpu"), 1, start))
     )
     assert old["prompt"].shape[0] == 2 and new["prompt"].shape[0] == 3
     assert int(new["prompt"][2, 0, 0]) in OF_CY
@@ -117,4 +117,4 @@ def test_who_is_unseen_must_be_told_by_a_recording() -> None:
 def test_a_speaker_without_features_is_told(features: Path) -> None:
     corpus = recipe_of("ist", [*SPEAKERS, "dee"], ["dee"]).corpus
     with pytest.raises(BadFile, match="has no features of dee"):
-        SpokenText.of(features, corpus)
+        SpeechDataset.load(features, corpus)

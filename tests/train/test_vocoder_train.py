@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import LEFT_OUT, read_sound
-from studio.train.loop.alone import alone
-from studio.train.vocoder.data import Sounds, analyse, collate, crop, load_shard, roughen
-from studio.train.vocoder.discriminators import Adversary, Discriminator, SampleDiscriminators
-from studio.train.vocoder.fit import Trainer, VocoderFit, fit
+from studio.train.fit.resources import lock_state_folder
+from studio.train.vocoder.data import VocoderDataset, analyse, collate, crop, degrade, hop_pitch, load_shard
+from studio.train.vocoder.discriminators import Discriminators, SampleDiscriminators, WaveDiscriminator
+from studio.train.vocoder.fit import VocoderFit, VocoderTrainer, fit
 from studio.train.vocoder.losses import SpectralLoss, fine_log_mel, pitch_loss
-from studio.train.vocoder.pitch import hop_pitch
 
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {
@@ -122,33 +121,33 @@ def test_the_pitch_loss_is_least_at_the_target() -> None:
 def test_roughened_frames_stay_within_a_level_and_a_half() -> None:
     mels = torch.randn(10, 30, 80) * 1.5 - 2.5
     mels = mels.clamp(-7, 2)
-    rough = roughen(mels, np.random.default_rng(0))
+    rough = degrade(mels, np.random.default_rng(0))
     assert (rough - mels).abs().max() < 0.3 + 0.6 + 0.08 * 6
     assert (rough - mels).abs().mean() > 0.05
-    assert torch.equal(rough, roughen(mels, np.random.default_rng(0)))
+    assert torch.equal(rough, degrade(mels, np.random.default_rng(0)))
 
 
-def test_a_discriminator_learns_to_tell() -> None:
+def test_a_discriminator_learns() -> None:
     torch.manual_seed(0)
-    adversary = Adversary({"pcm": Discriminator(1)}, 1e-3)
+    adversary = Discriminators({"pcm": WaveDiscriminator(1)}, 1e-3)
     assert sum(isinstance(m, torch.nn.Conv1d) for m in adversary.modules()) == 10
     pairs = {"pcm": (torch.randn(2, 1, 400), torch.randn(2, 1, 400) * 0.1)}
-    before = adversary.learn(pairs)
+    before = adversary.update(pairs)
     for _ in range(30):
-        after = adversary.learn(pairs)
+        after = adversary.update(pairs)
     assert after < 0.7 * before
-    assert adversary.deceive_loss(pairs).item() > 0.3
+    assert adversary.generator_loss(pairs).item() > 0.3
 
 
 def test_folded_samples_and_spectra_tell_a_buzz_from_noise() -> None:
     torch.manual_seed(0)
-    adversary = Adversary({"pcm": SampleDiscriminators()}, 1e-3)
+    adversary = Discriminators({"pcm": SampleDiscriminators()}, 1e-3)
     sound = torch.from_numpy(buzz(0.3, 150)).float()[None, None] / 32768
     pairs = {"pcm": (sound, torch.randn_like(sound) * sound.std())}
     assert len(adversary.judges["pcm"](sound)) == 8
-    before = adversary.learn(pairs)
+    before = adversary.update(pairs)
     for _ in range(20):
-        after = adversary.learn(pairs)
+        after = adversary.update(pairs)
     assert after < 0.5 * before
 
 
@@ -178,7 +177,7 @@ def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder
     made = build_vocoder(card["vocoder"], card["config"])
     made.load_state_dict(load_file(settings.export), strict=True)
     assert made(torch.full((1, 3, 80), -3.0)).isfinite().all()
-    begun = Trainer(replace(settings, state=tmp_path / "next", start=settings.export))
+    begun = VocoderTrainer(replace(settings, state=tmp_path / "next", start=settings.export))
     assert begun.step == 0
     assert all(torch.equal(tensor, made.state_dict()[name]) for name, tensor in begun.average.state_dict().items())
 
@@ -189,23 +188,23 @@ def test_refined_spectra_begin_from_a_source_filter(tmp_path: Path) -> None:
     start = tmp_path / "sourcefilter.safetensors"
     save_file({name: tensor.contiguous() for name, tensor in plain.state_dict().items()}, start)
     asked = VocoderFit(tmp_path, tmp_path / "state", tmp_path / "x.safetensors", "sourcevocos", CONFIGS["sourcevocos"])
-    model = Trainer(replace(asked, start=start)).model
+    model = VocoderTrainer(replace(asked, start=start)).model
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in plain.state_dict().items())
     assert not model.get_parameter("correct.weight").any(), "what refines begins as the identity"
     with pytest.raises(BadFile, match="does not fit this net"):
-        Trainer(replace(asked, vocoder="vocstream", config=CONFIGS["vocstream"], start=start))
+        VocoderTrainer(replace(asked, vocoder="vocstream", config=CONFIGS["vocstream"], start=start))
 
 
 def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
-    sounds = Sounds(corpus, tmp_path / "cache", held_out=3)
+    sounds = VocoderDataset(corpus, tmp_path / "cache", held_out=3)
     assert sounds.refresh(1) == 1 and sounds.refresh(5) == 1 and sounds.refresh(5) == 0
-    assert (len(sounds.train), len(sounds.unseen)) == (10, 6)
-    again = Sounds(corpus, tmp_path / "cache", held_out=3)
+    assert (len(sounds.train), len(sounds.validation)) == (10, 6)
+    again = VocoderDataset(corpus, tmp_path / "cache", held_out=3)
     again.refresh(2)
     a, b = (s.batch(np.random.default_rng(4), 3, 20) for s in (sounds, again))
     assert torch.equal(a.mels, b.mels) and torch.equal(a.pcm, b.pcm) and torch.equal(a.f0_hz, b.f0_hz)
-    assert collate(sounds.unseen[:1]).mels.shape[2] == 80
+    assert collate(sounds.validation[:1]).mels.shape[2] == 80
 
 
 def test_what_was_misheard_is_not_trained_on(corpus: Path, tmp_path: Path) -> None:
@@ -253,17 +252,17 @@ def test_a_training_that_diverges_leaves_what_was_saved(corpus: Path, tmp_path: 
     settings = asked(corpus, tmp_path)
     fit(settings)
     before = settings.export.read_bytes()
-    trainer = Trainer(settings)
+    trainer = VocoderTrainer(settings)
     with torch.no_grad():
         next(trainer.model.parameters()).fill_(float("nan"))
-    with pytest.raises(BadFile, match=r"diverged: a weight is no number after 2 steps.*learning_rate"):
+    with pytest.raises(BadFile, match=r"diverged: a weight is not finite after 2 steps.*learning_rate"):
         trainer.save()
     assert settings.export.read_bytes() == before
 
 
 def test_a_corpus_of_too_little_and_sounds_that_are_damaged_are_named(corpus: Path, tmp_path: Path) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
-    with pytest.raises(BadFile, match="corpus has no sound of over 500 frames to learn from"):
+    with pytest.raises(BadFile, match="corpus has no sound of over 500 frames to train on"):
         fit(asked(corpus, tmp_path, crop_frames=500))
     (kept, *_) = (tmp_path / "state" / "sounds").glob("*.npz")
     kept.write_bytes(kept.read_bytes()[:1000])
@@ -272,7 +271,7 @@ def test_a_corpus_of_too_little_and_sounds_that_are_damaged_are_named(corpus: Pa
 
 
 def test_a_state_of_a_vocoder_belongs_to_one_training(corpus: Path, tmp_path: Path) -> None:
-    with alone(tmp_path / "state"), pytest.raises(BadFile, match="another training is at work"):
+    with lock_state_folder(tmp_path / "state"), pytest.raises(BadFile, match="another training is at work"):
         fit(asked(corpus, tmp_path))
 
 

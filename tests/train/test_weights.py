@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from studio.core.errors import BadFile
-from studio.train.loop.weights import begin_from
+from studio.train.fit.weights import load_initial_weights
 
 
 def net(width: int = 3, layers: int = 2) -> nn.Sequential:
@@ -22,7 +22,7 @@ def kept(net: nn.Module, path: Path) -> Path:
 
 def test_weights_in_half_precision_are_taken(tmp_path: Path) -> None:
     old, new = net(), net()
-    begin_from(new, kept(old, tmp_path / "a.safetensors"))
+    load_initial_weights(new, kept(old, tmp_path / "a.safetensors"))
     weight = new.state_dict()["0.weight"]
     assert weight.dtype == torch.float32 and torch.equal(weight, old.state_dict()["0.weight"].bfloat16().float())
 
@@ -30,7 +30,7 @@ def test_weights_in_half_precision_are_taken(tmp_path: Path) -> None:
 def test_layers_on_top_may_lack(tmp_path: Path) -> None:
     old, new = net(), net(layers=3)
     top = new.state_dict()["2.weight"].clone()
-    begin_from(new, kept(old, tmp_path / "a.safetensors"), may_lack=("2.",))
+    load_initial_weights(new, kept(old, tmp_path / "a.safetensors"), may_lack=("2.",))
     assert torch.equal(new.state_dict()["2.weight"], top)
     assert torch.equal(new.state_dict()["1.bias"], old.state_dict()["1.bias"].bfloat16().float())
 
@@ -44,7 +44,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path, given: nn.Module, why
     new = net()
     before = {name: tensor.clone() for name, tensor in new.state_dict().items()}
     with pytest.raises(BadFile, match=f"does not fit this net: {why}"):
-        begin_from(new, kept(given, tmp_path / "a.safetensors"))
+        load_initial_weights(new, kept(given, tmp_path / "a.safetensors"))
     assert all(torch.equal(before[name], tensor) for name, tensor in new.state_dict().items())
 
 
@@ -52,4 +52,4 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(b"\x80\x04no weights")
     for path in (tmp_path / "a.safetensors", tmp_path / "missing.safetensors"):
         with pytest.raises(BadFile, match="is no file of weights"):
-            begin_from(net(), path)
+            load_initial_weights(net(), path)

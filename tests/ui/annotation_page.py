@@ -8,10 +8,10 @@ from inspection.spoken import RATE_HZ, story
 from serve.serving import eventually
 from ui.owner_site import Site
 
-from studio.annotation.edits import Edit, PutLayer
-from studio.annotation.layers import Mark
+from studio.annotation.edits import AnnotationEdit, PutLayer
+from studio.annotation.layers import AnnotationMark
 from studio.core.traces.trace_writer import TraceWriter
-from studio.library.entries import Entry
+from studio.library.entries import LibraryEntry
 from studio.library.index import Query
 from studio.library.library import Library
 
@@ -29,11 +29,11 @@ def library(site: Site) -> Any:
 
 
 @pytest.fixture
-def entry(library: Library, tmp_path: Any) -> Entry:
+def entry(library: Library, tmp_path: Any) -> LibraryEntry:
     writer = TraceWriter(tmp_path / "a", {})
     writer.write(*story())
-    kept = library.keep(writer.close().read_bytes(), title="typed")
-    library.annotate(kept, "Änne", Edit("e0", (LAYER, POINTS)))
+    kept = library.add(writer.close().read_bytes(), title="typed")
+    library.annotate(kept, "Änne", AnnotationEdit("e0", (LAYER, POINTS)))
     return kept
 
 
@@ -86,16 +86,16 @@ class Page:
         return self
 
 
-def marks(library: Library, entry: Entry, layer: str = "l1", annotator: str = "Änne") -> list[Mark]:
+def marks(library: Library, entry: LibraryEntry, layer: str = "l1", annotator: str = "Änne") -> list[AnnotationMark]:
     return sorted(library.document(entry, annotator).layers[layer].marks.values())
 
 
-def spans(library: Library, entry: Entry, layer: str = "l1") -> list[tuple[int, int, str]]:
+def spans(library: Library, entry: LibraryEntry, layer: str = "l1") -> list[tuple[int, int, str]]:
     return [(one.start_sample, one.end_sample, one.label) for one in marks(library, entry, layer)]
 
 
 @pytest.fixture
-def annotate(site: Site, entry: Entry, enter: Callable[..., Any]) -> Callable[..., Page]:
+def annotate(site: Site, entry: LibraryEntry, enter: Callable[..., Any]) -> Callable[..., Page]:
     def start(annotator: str = "Änne", **options: Any) -> Page:
         page = enter("library", **options)
         page.locator(".library[data-stage=open]").wait_for()

@@ -36,7 +36,7 @@ def put(
         seed=3,
         options=options,
     )
-    out: list[ev.Event] = [ready, ev.Text(char_start=0, text=text, t_ms=1.0)]
+    out: list[ev.Event] = [ready, ev.TextReceived(char_start=0, text=text, t_ms=1.0)]
     at = 0
     for i, (word, first, last) in enumerate(spans):
         start = text.index(word, at)

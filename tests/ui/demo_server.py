@@ -17,15 +17,15 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     from fakes import FakeEngine
 
-    from studio.mos.making.demo import add_demo_quietly
-    from studio.mos.service import open_listening
+    from studio.mos.service import open_listening_tests
+    from studio.mos.stimuli.demo import add_demo_quietly
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import ServeSettings
+    from studio.serve.server import run
+    from studio.serve.settings import ServeSettings
     from studio.ui.app import mount
 
     folder: Path = args.folder
-    listening = open_listening("", folder)
+    listening = open_listening_tests("", folder)
     token = listening.access.first_token
     assert token is not None, "the folder is new"
     (folder / "token.txt").write_text(token, encoding="utf-8")

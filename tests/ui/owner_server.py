@@ -28,8 +28,8 @@ def main() -> None:
     from mos.rated import CHECKED, MOS, NASTY, PAIRS, a_world, campaign, rate
 
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import ServeSettings
+    from studio.serve.server import run
+    from studio.serve.settings import ServeSettings
     from studio.ui.app import mount
 
     folder: Path = args.folder

@@ -68,7 +68,7 @@ class RatePage:
         self.wait("consent")
         self.press("I agree")
         self.wait("instructions")
-        self.press("Go on")
+        self.press("Continue")
         return self.trial()
 
     def trial(self, after: str = "") -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.mos.campaign.config import Arena, CampaignConfig, Completion, Gates, Question, Screen, Texts
-from studio.mos.campaign.templates import labels
-from studio.mos.making import building
-from studio.mos.making.manifest import read_manifest
-from studio.mos.rating import campaigns
-from studio.mos.service import Listening
+from studio.mos.campaign.config import Arena, CampaignConfig, Completion, Gates, Question, ScreeningQuestion, Texts
+from studio.mos.campaign.templates import quality_labels
+from studio.mos.service import ListeningTests
+from studio.mos.sessions import campaigns
+from studio.mos.stimuli import building
+from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
 
@@ -47,7 +47,7 @@ def write_clips(folder: Path) -> None:
     (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, str]]:
+def build(listening: ListeningTests, clips: Path, back: str) -> dict[str, dict[str, str]]:
     """Make and open the campaigns; answers the links' keys of each, by role. ``back`` is where 'back' ends."""
     texts = Texts(
         title="A <i>test</i>",
@@ -55,11 +55,11 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         instructions="Listen.\n\nThen say <script>document.body.dataset.hacked=1</script> how it was.",
         thanks="Thanks <b>a lot</b>.",
     )
-    natural = Question("naturalness", "How natural does it sound?", 1, 5, labels("en"))
-    coherence = Question("coherence", "How <b>coherent</b> is it?", 1, 5, labels("en"))
+    natural = Question("naturalness", "How natural does it sound?", 1, 5, quality_labels("en"))
+    coherence = Question("coherence", "How <b>coherent</b> is it?", 1, 5, quality_labels("en"))
     bare = Gates(level=False)
     base = CampaignConfig("acr", [natural], texts=texts, gates=bare, trials_per_sitting=3, raters_per_stimulus=500)
-    screen = Screen("native", "Your <b>first</b> language?", ["English", "Another"], ["English"])
+    screen = ScreeningQuestion("native", "Your <b>first</b> language?", ["English", "Another"], ["English"])
     gates = Gates(headphones="woods", level=True, screening=[screen], training=1)
     pair = replace(base, questions=[], prompt="Which one is better?", choices=["a", "b", "tie", "both_bad"])
     page = Question("quality", "How good is each?", 1, 100, {"1": "Worst", "100": "Best"})
@@ -103,7 +103,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
             systems = [replace(s, voice=VOICES[s.name]) for s in manifest.systems if s.name in VOICES]
             files = {key: path for key, path in manifest.files.items() if key[1] in VOICES}
             manifest = replace(manifest, systems=systems, files=files)
-        building.build(listening, name, config, manifest, seed=7)
+        building.build_campaign(listening, name, config, manifest, seed=7)
         row = listening.store.write_now(lambda session, name=name: campaigns.set_state(session, name, "open").id)
         assert row is not None
         links[name] = {role: listening.access.link_key(row, role) for role in ("panel", "preview")}
@@ -122,12 +122,12 @@ def main() -> None:
     from fakes import FakeEngine
 
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import ServeSettings
+    from studio.serve.server import run
+    from studio.serve.settings import ServeSettings
     from studio.ui.app import mount
 
     folder = args.folder
-    listening = Listening(Store(f"sqlite:///{folder / 'studio.sqlite'}"), ClipFolder(folder / "clips"))
+    listening = ListeningTests(Store(f"sqlite:///{folder / 'studio.sqlite'}"), ClipFolder(folder / "clips"))
     if not (folder / "links.json").exists():
         write_clips(folder / "sounds")
         back = f"http://127.0.0.1:{args.port}/health?finished=1"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(
-    ["studio.serve.app", "studio.serve.run", "studio.ui.app", "studio.mos.service", "studio.mos.making.building"]
+    ["studio.serve.app", "studio.serve.server", "studio.ui.app", "studio.mos.service", "studio.mos.stimuli.building"]
 )
 
 

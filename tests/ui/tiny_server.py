@@ -18,11 +18,11 @@ def main() -> None:
     from mos.world import World
     from tinyvoice import write_tiny_voice
 
-    from studio.engine.loop import open_engine
+    from studio.engine.engine import open_engine
     from studio.mos.store.database import Store
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import ServeSettings
+    from studio.serve.server import run
+    from studio.serve.settings import ServeSettings
     from studio.text.normalise import best
     from studio.ui.app import mount
 

@@ -1,7 +1,7 @@
-"""ELAN's EAF: a tier for each layer, exact to the millisecond, which is all that it knows of time.
+"""ELAN's EAF: a tier for each layer, exact to the millisecond.
 
 A label set is a controlled vocabulary, a note an annotation of a dependent tier, a point an annotation of one
-millisecond on a tier of the type ``points``. ELAN's tiers hold no overlaps, so those are spread over several.
+millisecond on a tier of the type ``points``. Overlapping marks are split into several tiers.
 """
 
 import datetime
@@ -10,10 +10,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from studio.annotation.formats.placing import Placing, bounded, number, unix
-from studio.annotation.formats.tiers import Tier, gathered, notes_name, spread, tier_name
+from studio.annotation.formats.sample_grid import SampleGrid, check_size, parse_number, unix_newlines
+from studio.annotation.formats.tiers import MarkTier, layers_from_tiers, notes_name, split_into_tiers, tier_name
 from studio.annotation.formats.xmltree import Element, parse
-from studio.annotation.layers import Annotation, Kind, Layer, Mark
+from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadFile
 
 _NOTES_TYPE = "notes"
@@ -27,20 +27,18 @@ _POINTS = re.compile(r"points(?: \d+)?")
 
 
 def write(annotation: Annotation) -> bytes:
-    """EAF 3.0. Raises BadOption: more than 100 marks lie over one another."""
-    return _Writer(annotation).bytes()
+    """EAF 3.0. Raises BadOption: more than 100 marks overlap."""
+    return _EafWriter(annotation).bytes()
 
 
-class _Writer:
-    """The parts of a document as they grow."""
-
+class _EafWriter:
     def __init__(self, annotation: Annotation) -> None:
         self._annotation = annotation
         self._slots: list[int] = []
         self._count = 0
         self._tiers: list[ET.Element] = []
         for number_, layer in enumerate(annotation.layers):
-            for part, marks in enumerate(spread(layer, self._span), 1):
+            for part, marks in enumerate(split_into_tiers(layer, self._span), 1):
                 self._tier(layer, _type(layer, number_), part, marks)
 
     def bytes(self) -> bytes:
@@ -58,12 +56,12 @@ class _Writer:
         self._types(root)
         return ET.tostring(root, encoding="utf-8", xml_declaration=True)
 
-    def _span(self, mark: Mark) -> tuple[int, int]:
-        """Milliseconds; nothing is shorter than one."""
+    def _span(self, mark: AnnotationMark) -> tuple[int, int]:
+        """Milliseconds, at least one long."""
         start, end = (round(1000 * at / self._annotation.rate_hz) for at in (mark.start_sample, mark.end_sample))
         return start, max(end, start + 1)
 
-    def _tier(self, layer: Layer, type_: str, part: int, marks: Iterable[Mark]) -> None:
+    def _tier(self, layer: AnnotationLayer, type_: str, part: int, marks: Iterable[AnnotationMark]) -> None:
         name = _clean(tier_name(layer.name, part))
         tier = ET.Element("TIER", {"LINGUISTIC_TYPE_REF": type_, "TIER_ID": name})
         self._tiers.append(tier)
@@ -119,34 +117,35 @@ class _Writer:
 
 
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Every tier as a layer; annotations of a dependent tier lie where their parent lies.
+    """Every tier as a layer; annotations of dependent tiers have the times of their parents.
 
     Raises:
-        BadFile: it is no EAF, is larger than 16 MB, an annotation has no time, or one that is not in the sound.
+        BadFile: it is no EAF, is larger than 16 MB, or an annotation has no time within the sound.
     """
-    placing = Placing(rate_hz, samples)
-    root = parse(bounded(data))
+    grid = SampleGrid(rate_hz, samples)
+    root = parse(check_size(data))
     if root.tag != "ANNOTATION_DOCUMENT":
-        raise BadFile(f"this is no EAF but {root.tag[:40]}", "ELAN writes them: Save")
+        raise BadFile(f"this is {root.tag[:40]}, not an EAF", "ELAN writes them: Save")
     header = root.first("HEADER")
     if header and header.attributes.get("TIME_UNITS", "milliseconds") != "milliseconds":
         raise BadFile("the times of this EAF are not in milliseconds", "save it with ELAN")
     times = _Times(root)
     labels = _labels(root)
-    tiers: list[Tier] = []
+    tiers: list[MarkTier] = []
     sets: dict[str, tuple[str, ...]] = {}
     for tier in root.all("TIER"):
-        name, type_ = unix(tier.need("TIER_ID")), tier.attributes.get("LINGUISTIC_TYPE_REF", "")
+        name, type_ = unix_newlines(tier.need("TIER_ID")), tier.attributes.get("LINGUISTIC_TYPE_REF", "")
         kind: Kind = "points" if _POINTS.fullmatch(times.type_of(tier)) else "regions"
-        tiers.append(Tier(name, kind, tuple(_mark(one, kind, times, placing) for one in _annotations(tier))))
+        tiers.append(MarkTier(name, kind, tuple(_mark(one, kind, times, grid) for one in _annotations(tier))))
         sets[name] = labels.get(type_, ())
-    return placing.annotation(
-        replace(layer, labels=sets.get(tier_name(layer.name, 1), sets.get(layer.name, ()))) for layer in gathered(tiers)
+    return grid.annotation(
+        replace(layer, labels=sets.get(tier_name(layer.name, 1), sets.get(layer.name, ())))
+        for layer in layers_from_tiers(tiers)
     )
 
 
 class _Times:
-    """Where annotations lie, in milliseconds: by their slots, or by the annotation that they depend on."""
+    """Times of annotations in ms, from their slots or from the annotation that they depend on."""
 
     def __init__(self, root: Element) -> None:
         order = root.first("TIME_ORDER")
@@ -158,7 +157,7 @@ class _Times:
         }
 
     def type_of(self, tier: Element) -> str:
-        """The linguistic type that gives the tier its times: its own, or that of the tier that it depends on."""
+        """The linguistic type of the tier that has the times: itself, or the one that it depends on."""
         for _ in range(_MAX_PARENTS):
             parent = self._tiers.get(tier.attributes.get("PARENT_REF", ""))
             if parent is None:
@@ -167,58 +166,58 @@ class _Times:
         return tier.attributes.get("LINGUISTIC_TYPE_REF", "")
 
     def of(self, one: Element) -> tuple[float, float]:
-        """Start and end of an annotation. Raises BadFile: it has none."""
+        """Start and end of an annotation. Raises BadFile where it has none."""
         where = one.attributes.get("ANNOTATION_ID", "an annotation")
         for _ in range(_MAX_PARENTS):
             if one.tag == "ALIGNABLE_ANNOTATION":
                 start, end = (self._slots.get(one.need(f"TIME_SLOT_REF{edge}")) for edge in (1, 2))
                 if start is None or end is None:
                     raise BadFile(f"the annotation {where[:40]} has no time", "give it one in ELAN, and save it")
-                return number(start, where), number(end, where)
+                return parse_number(start, where), parse_number(end, where)
             parent = self._annotations.get(one.need("ANNOTATION_REF"))
             if parent is None:
                 break
             one = parent
-        raise BadFile(f"the annotation {where[:40]} depends on none that has a time", "save the file with ELAN")
+        raise BadFile(f"the annotation {where[:40]} has no time", "save the file with ELAN")
 
 
 def _annotations(tier: Element) -> list[Element]:
     return [one for holder in tier.all("ANNOTATION") for one in holder.children[:1]]
 
 
-def _mark(one: Element, kind: Kind, times: _Times, placing: Placing) -> Mark:
+def _mark(one: Element, kind: Kind, times: _Times, grid: SampleGrid) -> AnnotationMark:
     where = one.attributes.get("ANNOTATION_ID", "an annotation")[:40]
     start_ms, end_ms = times.of(one)
-    start = placing.sample(start_ms / 1000.0, where)
-    # A point at the very end takes its millisecond from behind it.
-    end = start if kind == "points" else placing.sample(end_ms / 1000.0, where)
+    start = grid.sample(start_ms / 1000.0, where)
+    # The millisecond of a point at the very end lies after the sound.
+    end = start if kind == "points" else grid.sample(end_ms / 1000.0, where)
     value = one.first("ANNOTATION_VALUE")
     if end < start or end_ms < start_ms:
         raise BadFile(f"the annotation {where} ends before it begins", "save the file with ELAN")
     if kind == "regions" and start == end and end_ms > start_ms:
         start = max(0, end - 1)  # a region of less than a millisecond at the very end
-    return Mark(start, end, unix(value.text) if value else "")
+    return AnnotationMark(start, end, unix_newlines(value.text) if value else "")
 
 
 def _labels(root: Element) -> Mapping[str, tuple[str, ...]]:
-    """Sets of labels by linguistic type: the entries of its controlled vocabulary."""
+    """Label sets by linguistic type, from controlled vocabularies."""
     vocabularies = {one.need("CV_ID"): _entries(one) for one in root.all("CONTROLLED_VOCABULARY")}
     types = {one.need("LINGUISTIC_TYPE_ID"): one.attributes for one in root.all("LINGUISTIC_TYPE")}
     return {name: vocabularies.get(of.get("CONTROLLED_VOCABULARY_REF", ""), ()) for name, of in types.items()}
 
 
 def _entries(vocabulary: Element) -> tuple[str, ...]:
-    """Of each entry its first value; older files hold it in the entry itself."""
+    """The first value of each entry; in older files the entry itself."""
     values = [one.first("CVE_VALUE") for one in vocabulary.all("CV_ENTRY_ML")]
     values += list(vocabulary.all("CV_ENTRY"))
-    return tuple(dict.fromkeys(unix(one.text) for one in values if one and one.text.strip()))
+    return tuple(dict.fromkeys(unix_newlines(one.text) for one in values if one and one.text.strip()))
 
 
-def _type(layer: Layer, number_: int) -> str:
-    """``regions`` or ``points``; with a number where the layer has labels of its own."""
+def _type(layer: AnnotationLayer, number_: int) -> str:
+    """``regions`` or ``points``, with a number for a layer with a label set."""
     return f"{layer.kind} {number_ + 1}" if layer.labels else layer.kind
 
 
 def _clean(text: str) -> str:
-    """Two characters that XML 1.0 does not know are replaced."""
+    """Replace two characters that XML 1.0 forbids."""
     return text.translate({0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD})

@@ -1,24 +1,24 @@
-"""Label Studio's JSON: one task with its audio regions, exact to the sample, overlaps and notes as they are.
+"""Label Studio's JSON: one task with its audio regions, exact to the sample, without loss.
 
-A layer is a ``from_name``, a point a region without length, a note the region's ``meta.text``. The task's data says
-which layers there are, of which kind and with which labels; Label Studio keeps what it finds there. Nothing is lost.
+A layer is a ``from_name``, a point a region without length, a note the region's ``meta.text``. The task's data lists
+the layers with kinds and label sets; Label Studio preserves it.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from studio.annotation.formats.placing import Placing, decoded, unix
-from studio.annotation.layers import Annotation, Kind, Layer, Mark
+from studio.annotation.formats.sample_grid import SampleGrid, decode_text, unix_newlines
+from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
+from studio.core.checks import is_number
 from studio.core.errors import BadFile
-from studio.core.numbers import is_number
 
 _OURS = "layers"
 _HINT = "export it from Label Studio as JSON"
 
 
 def write(annotation: Annotation) -> bytes:
-    """A list of one task, as Label Studio imports and exports it; ``data.audio`` is for whoever imports it to fill."""
+    """A list of one task, as Label Studio imports and exports it; ``data.audio`` is filled by the importer."""
     length_s = annotation.samples / annotation.rate_hz
     results = [
         _result(f"{at}-{number}", layer, mark, annotation.rate_hz, length_s)
@@ -37,28 +37,28 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     Raises:
         BadFile: it is no such JSON, holds several tasks or annotations, or a time does not lie in the sound.
     """
-    placing = Placing(rate_hz, samples)
+    grid = SampleGrid(rate_hz, samples)
     task = _only(_parsed(data), "tasks")
     given = [one for one in _list(task.get("annotations")) if not _map(one).get("was_cancelled")]
     results = _list(_only(given, "annotations").get("result", [])) if given else []
     about = task.get("data")
     kinds, labels = _layers(_list(about.get(_OURS, [])) if isinstance(about, dict) else [])
-    marks: dict[str, list[Mark]] = {name: [] for name in kinds}
+    marks: dict[str, list[AnnotationMark]] = {name: [] for name in kinds}
     for at, result in enumerate(results, 1):
-        for name, mark in _marks(_map(result), f"region {at}", placing):
+        for name, mark in _marks(_map(result), f"region {at}", grid):
             marks.setdefault(name, []).append(mark)
-    found: list[Layer] = []
+    found: list[AnnotationLayer] = []
     for name, mine in marks.items():
         points = [one for one in mine if one.start_sample == one.end_sample]
         kind: Kind = kinds.get(name) or ("points" if len(points) == len(mine) else "regions")
         if kind == "regions" and points:  # two kinds under one name: the points get a layer of their own
-            found.append(Layer(f"{name} points", "points", marks=tuple(points)))
+            found.append(AnnotationLayer(f"{name} points", "points", marks=tuple(points)))
             mine = [one for one in mine if one.start_sample < one.end_sample]
-        found.append(Layer(name, kind, labels.get(name, ()), tuple(mine)))
-    return placing.annotation(found)
+        found.append(AnnotationLayer(name, kind, labels.get(name, ()), tuple(mine)))
+    return grid.annotation(found)
 
 
-def _result(name: str, layer: Layer, mark: Mark, rate_hz: int, length_s: float) -> dict[str, Any]:
+def _result(name: str, layer: AnnotationLayer, mark: AnnotationMark, rate_hz: int, length_s: float) -> dict[str, Any]:
     times = {"start": mark.start_sample / rate_hz, "end": mark.end_sample / rate_hz, "channel": 0}
     return {
         "id": mark.id or name,
@@ -73,7 +73,7 @@ def _result(name: str, layer: Layer, mark: Mark, rate_hz: int, length_s: float) 
 
 def _parsed(data: bytes) -> list[Any]:
     try:
-        found = json.loads(decoded(data), parse_constant=_no_constant)
+        found = json.loads(decode_text(data), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:  # digits without end are a ValueError, too
         raise BadFile("this is no JSON that can be read", _HINT) from error
     return found if isinstance(found, list) else [found]
@@ -83,19 +83,22 @@ def _no_constant(name: str) -> float:
     raise BadFile(f"the file holds {name}", "times are finite numbers of seconds")
 
 
-def _marks(result: Mapping[str, Any], where: str, placing: Placing) -> Iterator[tuple[str, Mark]]:
+def _marks(result: Mapping[str, Any], where: str, grid: SampleGrid) -> Iterator[tuple[str, AnnotationMark]]:
     value = _map(result.get("value", {}))
     if result.get("type") == "paragraphlabels":
-        raise BadFile("the task labels paragraphs of a text", "only regions of a sound are taken")
+        raise BadFile("the task labels paragraphs of a text", "only regions of a sound are supported")
     if "start" not in value or "end" not in value or result.get("type") == "textarea":
         return
     if not (is_number(value["start"]) and is_number(value["end"])):
         raise BadFile(f"{where}: its times are no finite numbers", "start and end are seconds")
-    start, end = (placing.sample(float(value[edge]), where) for edge in ("start", "end"))
+    start, end = (grid.sample(float(value[edge]), where) for edge in ("start", "end"))
     note = "\n".join(_text(one, where) for one in _list(_map(result.get("meta", {})).get("text", [])))
     labels = _list(value.get("labels", value.get("choices", [])))
     for label in labels or [""]:
-        yield _text(result.get("from_name", ""), where) or "labels", Mark(start, end, _text(label, where), note)
+        yield (
+            _text(result.get("from_name", ""), where) or "labels",
+            AnnotationMark(start, end, _text(label, where), note),
+        )
 
 
 def _layers(given: list[Any]) -> tuple[dict[str, Kind], dict[str, tuple[str, ...]]]:
@@ -132,4 +135,4 @@ def _list(value: Any) -> list[Any]:
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise BadFile(f"{where}: a label is no text", _HINT)
-    return unix(value)
+    return unix_newlines(value)

@@ -1,4 +1,4 @@
-"""The formats that annotations are taken from and given to, by name."""
+"""Import and export formats of annotations, by name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,11 @@ class Format:
     """One format.
 
     Attributes:
-        title: as a page names it.
+        title: display name.
         suffix: of its files, with the point.
-        media_type: of its files.
-        loses: what it cannot hold, as a page says it; empty where it holds everything.
-        write: raises BadOption where it cannot hold the annotation at all.
-        read: the annotation of a sound at ``rate_hz`` with so many samples; its marks have no ids yet. Raises BadFile,
-            and takes nothing then.
+        loses: what it cannot represent, for display; empty for nothing.
+        write: raises BadOption where it cannot represent the annotation at all.
+        read: (data, rate_hz, samples) to an annotation without ids. Raises BadFile.
     """
 
     title: str

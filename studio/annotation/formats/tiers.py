@@ -1,15 +1,14 @@
-"""Layers as tiers whose marks may not overlap, and back: Praat and ELAN know no others.
+"""Convert layers to tiers without overlaps (Praat, ELAN), and back.
 
-The marks of a layer that overlap are spread over ``NAME``, ``NAME (2)``, ``NAME (3)``; their notes lie in
-``NAME (notes)``, ``NAME (2 notes)``. A layer whose own name ends like that is called ``NAME (1)`` there, so every name
-leads back to one layer.
+Overlapping marks of a layer are split into ``NAME``, ``NAME (2)``, ``NAME (3)``; notes are in ``NAME (notes)``,
+``NAME (2 notes)``. A layer whose own name has such a suffix becomes ``NAME (1)``, so that names are unambiguous.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from studio.annotation.layers import Kind, Layer, Mark
+from studio.annotation.layers import AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadOption
 
 MAX_DEPTH = 100
@@ -17,36 +16,36 @@ MAX_DEPTH = 100
 _PART = re.compile(r"(?P<layer>.+) \((?P<part>[1-9]\d{0,2})\)", re.DOTALL)
 _NOTES = re.compile(r"(?P<layer>.+) \((?:(?P<part>[1-9]\d{0,2}) )?notes\)", re.DOTALL)
 
-Span = Callable[[Mark], tuple[int, int]]
+Span = Callable[[AnnotationMark], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Tier:
-    """Marks that follow one another; of a tier of notes the labels are notes."""
+class MarkTier:
+    """Marks without overlaps; the labels of a tier of notes are the notes."""
 
     name: str
     kind: Kind
-    marks: tuple[Mark, ...]
+    marks: tuple[AnnotationMark, ...]
 
 
-def spread(layer: Layer, span: Span) -> list[tuple[Mark, ...]]:
-    """The marks of a layer on as few tiers as hold them without overlap, at least one.
+def split_into_tiers(layer: AnnotationLayer, span: Span) -> list[tuple[AnnotationMark, ...]]:
+    """The marks of a layer on as few tiers without overlaps as possible, at least one.
 
     Args:
-        span: where a mark begins and ends in the format's own unit; two points in one place overlap, too.
+        span: start and end of a mark in the format's unit; two points at one place overlap.
 
     Raises:
-        BadOption: more than 100 of them lie over one another.
+        BadOption: more than 100 marks overlap.
     """
-    tiers: list[list[Mark]] = [[]]
+    tiers: list[list[AnnotationMark]] = [[]]
     ends: list[int] = [-1]
     for mark in sorted(layer.marks, key=span):
         start, end = span(mark)
         at = next((i for i, last in enumerate(ends) if last <= start), len(tiers))
         if at == MAX_DEPTH:
             raise BadOption(
-                f"{layer.name}: more than {MAX_DEPTH} marks lie over one another",
-                "write CSV or Label Studio's JSON, which hold them as they are",
+                f"{layer.name}: more than {MAX_DEPTH} marks overlap",
+                "write CSV or Label Studio's JSON instead",
             )
         if at == len(tiers):
             tiers.append([])
@@ -57,24 +56,24 @@ def spread(layer: Layer, span: Span) -> list[tuple[Mark, ...]]:
 
 
 def tier_name(layer: str, part: int) -> str:
-    """What the part ``part`` (from 1) of a layer is called."""
+    """Name of a layer's tier number ``part``, from 1."""
     if part > 1:
         return f"{layer} ({part})"
     return f"{layer} (1)" if _PART.fullmatch(layer) or _NOTES.fullmatch(layer) else layer
 
 
 def notes_name(layer: str, part: int) -> str:
-    """What the tier of the notes of that part is called."""
+    """Name of the tier with its notes."""
     return f"{layer} (notes)" if part == 1 else f"{layer} ({part} notes)"
 
 
-def gathered(tiers: Sequence[Tier]) -> list[Layer]:
-    """Layers of tiers that ``tier_name`` and ``notes_name`` may have named, in their order.
+def layers_from_tiers(tiers: Sequence[MarkTier]) -> list[AnnotationLayer]:
+    """Merge tiers named by ``tier_name`` and ``notes_name`` into layers, in order.
 
     A tier that only looks like a part or like notes stays a layer of its own.
     """
-    layers: dict[str, dict[int, Tier]] = {}
-    rest: list[Tier] = []
+    layers: dict[str, dict[int, MarkTier]] = {}
+    rest: list[MarkTier] = []
     for tier in tiers:
         found = None if _NOTES.fullmatch(tier.name) else _PART.fullmatch(tier.name)
         layer, part = (found["layer"], int(found["part"])) if found else (tier.name, 1)
@@ -90,16 +89,16 @@ def gathered(tiers: Sequence[Tier]) -> list[Layer]:
         if not parts:
             del layers[layer]
     for tier in rest:
-        if not _noted(tier, layers):
-            layers[_free(tier.name, layers)] = {1: tier}
+        if not _attach_notes(tier, layers):
+            layers[_unused(tier.name, layers)] = {1: tier}
     return [
-        Layer(name, parts[1].kind, marks=tuple(mark for part in parts.values() for mark in part.marks))
+        AnnotationLayer(name, parts[1].kind, marks=tuple(mark for part in parts.values() for mark in part.marks))
         for name, parts in layers.items()
     ]
 
 
-def _noted(tier: Tier, layers: dict[str, dict[int, Tier]]) -> bool:
-    """Lay a tier of notes on its marks; whether each note found its own."""
+def _attach_notes(tier: MarkTier, layers: dict[str, dict[int, MarkTier]]) -> bool:
+    """Attach a tier of notes to its marks; False where a note has no mark."""
     found = _NOTES.fullmatch(tier.name)
     parts = layers.get(found["layer"], {}) if found else {}
     part = int(found["part"] or 1) if found else 0
@@ -115,7 +114,7 @@ def _noted(tier: Tier, layers: dict[str, dict[int, Tier]]) -> bool:
     return True
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
-    """The name, or with a number where a layer has it already."""
-    names = set(taken)
+def _unused(name: str, used: Iterable[str]) -> str:
+    """The name, with a number where it is used."""
+    names = set(used)
     return next(one for one in (name, *(f"{name} {k}" for k in range(2, len(names) + 3))) if one not in names)

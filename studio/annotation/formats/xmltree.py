@@ -1,4 +1,4 @@
-"""XML from strangers as a tree of plain elements: no document type, so no entities; bounded in depth and in parts."""
+"""Parse untrusted XML into a tree: no document type and entities, limited depth and size."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ MAX_ELEMENTS = 400_000
 
 @dataclass(slots=True)
 class Element:
-    """A tag with its attributes, the elements inside it, and the text directly inside it."""
+    """An element with its attributes, children and direct text."""
 
     tag: str
     attributes: dict[str, str]
@@ -21,19 +21,18 @@ class Element:
 
     @property
     def text(self) -> str:
-        """What is written in it."""
         return "".join(self.pieces)
 
     def all(self, tag: str) -> Iterator["Element"]:
-        """Its own children of that tag."""
+        """Its children of a tag."""
         return (one for one in self.children if one.tag == tag)
 
     def first(self, tag: str) -> "Element | None":
-        """The first of them."""
+        """Its first child of a tag."""
         return next(self.all(tag), None)
 
     def need(self, name: str) -> str:
-        """An attribute. Raises BadFile: it is not there."""
+        """An attribute. Raises BadFile where it is missing."""
         if name not in self.attributes:
             raise BadFile(f"{self.tag} has no {name}", "save the file again")
         return self.attributes[name]
@@ -43,7 +42,7 @@ def parse(data: bytes) -> Element:
     """The root element.
 
     Raises:
-        BadFile: it is no XML, declares a document type (and with it entities), or is nested or large beyond all use.
+        BadFile: it is no XML, declares a document type, or is nested too deeply or too large.
     """
     top = Element("", {})
     stack = [top]
@@ -65,7 +64,7 @@ def parse(data: bytes) -> Element:
         stack[-1].pieces.append(piece)
 
     def doctype(*_: object) -> None:
-        raise BadFile("the XML declares a document type", "leave it out: entities are not taken")
+        raise BadFile("the XML declares a document type", "leave it out: entities are not supported")
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -74,6 +73,6 @@ def parse(data: bytes) -> Element:
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError) as error:  # an encoding that nobody knows is a LookupError
+    except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: unknown encoding
         raise BadFile(f"this is no XML: {error}", "save the file again") from error
     return top.children[0]

@@ -1,30 +1,28 @@
-"""Boundaries: does a segment speak exactly its own words, and does the end of a segment stand at the end of a word.
+"""Boundaries: whether a segment speaks exactly its own words, and whether its end is at the end of a word.
 
-The text's last boundary is left out of the scores in seconds: there the segment ends with the text's tail, by design.
+Scores in seconds exclude the text's last boundary, where the segment ends after the final silence by design.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
+from studio.bench.evaluation.settings import BoundarySetting
+from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, read_texts
 from studio.core.errors import BadVoice
 from studio.core.traces.trace import Trace
-from studio.engine.alphabets import dmel
-from studio.engine.families.forcing import Given
+from studio.engine.families.common.teacher_forcing import TeacherForcingInput
 from studio.engine.families.speakstream.family import SpeakStreamFamily
-from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.speakstream.rule import Options
+from studio.engine.families.speakstream.model import SpeakStream
+from studio.engine.families.speakstream.policy import SpeakStreamOptions
+from studio.engine.tokenizers import dmel
+from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
-from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
-from studio.measure.timing.boundaries import BoundaryScore, boundary_score, distances, obeys
-from studio.train.families.speakstream.batches import collate
-from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, interleave
+from studio.measure.timing.boundaries import BoundaryScore, boundary_score, distances, speaks_exactly
+from studio.train.families.speakstream_fit import BOS, EOS, FRAME, collate, interleave
 from studio.train.features import Sentence, encode_label
 
 COLLAR_S = 0.1
@@ -34,30 +32,15 @@ _FIRES = 0.5
 _FRAME_S = dmel.TIME_BASE.frame_ms / 1000.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundarySetting(Setting):
-    """The first ``count`` texts of a file, window ``m``, hops ``hops``.
-
-    Attributes:
-        only_forced: nothing is spoken by the voice, nothing aligned: only the teacher's speech goes through its net.
-    """
-
-    texts: Path
-    count: int = 50
-    m: int = 5
-    hops: tuple[int, ...] = (1, 2, 3)
-    only_forced: bool = False
-
-
 def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
-    """The window obeyed for each hop; at n=1 also p_eos on the teacher's speech, and EOS against the aligner."""
+    """Segments with the right words by hop; at n=1 also p_eos on the teacher's speech, and EOS against the aligner."""
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "speakers": {}}
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         if at.card.family != "speakstream":
             raise BadVoice(
-                f"{at.card.name} is of the family {at.card.family}: it has no p_eos at the end of each word",
-                "measure a voice of speakstream, or compare settings by `studio eval wer`",
+                f"{at.card.name} is of the family {at.card.family}, which has no p_eos at the end of each word",
+                "choose a SpeakStream voice, or compare settings with `studio eval wer`",
             )
         out |= at.about()
         for speaker in at.speakers:
@@ -67,7 +50,7 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
     return out
 
 
-def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+def _speaker(at: EvaluationRun, setting: BoundarySetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {"window": {}}
     taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
     for n in () if setting.only_forced else setting.hops:
@@ -86,18 +69,18 @@ def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[s
     family = at.engine.voice(at.card.name).family
     assert isinstance(family, SpeakStreamFamily), "p_eos is SpeakStream's"
     speakers, own = list(at.card.speakers), [one for _, one in taught]
-    figures["teacher_forced"] = teacher_forced(family.net, speakers, own, Options("S1", setting.m, 1))
+    figures["teacher_forced"] = teacher_forced(family.net, speakers, own, SpeakStreamOptions("S1", setting.m, 1))
     figures["unaided"] = unaided(family, speakers, own, {"scheme": "S1", "m": setting.m, "n": 1})
     return figures
 
 
-def _align(at: Desk, name: str, sounds: Sequence[Sound], texts: Sequence[str]) -> list[list[WordTime] | None]:
+def _align(at: EvaluationRun, name: str, sounds: Sequence[Sound], texts: Sequence[str]) -> list[list[WordTime] | None]:
     bar = at.progress.add_task(f"align {name}", total=len(sounds))
     return align_all(sounds, texts, workers=at.setting.workers, on_done=lambda: at.progress.advance(bar))
 
 
 def window_obeyed(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
-    """Share of segments that hold the midpoints of exactly their own words; where the aligner fails, none does."""
+    """Share of segments that contain the midpoints of exactly their own words; 0 where alignment fails."""
     kept = segments = forced = unaligned = 0
     for trace, words in zip(traces, aligned, strict=True):
         spans = [(one.start_s * trace.rate_hz, one.end_s * trace.rate_hz) for one in words or ()]
@@ -106,19 +89,19 @@ def window_obeyed(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | No
         for segment in trace.segments():
             segments += 1
             forced += segment.forced
-            kept += fits and obeys((segment.start, segment.end), segment.words, spans)
+            kept += fits and speaks_exactly((segment.start, segment.end), segment.words, spans)
     share = max(1, segments)
     return {"obeyed": kept / share, "forced": forced / share, "segments": segments, "unaligned_texts": unaligned}
 
 
 def _free_running(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
-    """Our EOS against the aligner's word ends in our own audio."""
+    """EOS against the aligner's word ends, in the voice's own audio."""
     ours = [[one.end / trace.rate_hz for one in trace.segments()[:-1]] for trace in traces]
     return _f1([(found, _ends(words)) for found, words in zip(ours, aligned, strict=True)])
 
 
 def _ceiling(taught: Sequence[TeacherSpeech], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
-    """The same aligner's word ends against those that the teacher printed."""
+    """The same aligner's word ends against the teacher's."""
     return _f1([(_ends(words) or [], one.word_ends_s[:-1]) for one, words in zip(taught, aligned, strict=True)])
 
 
@@ -127,7 +110,7 @@ def _ends(words: list[WordTime] | None) -> list[float] | None:
 
 
 def _f1(pairs: Sequence[tuple[list[float], list[float] | None]]) -> dict[str, Any]:
-    """F1 at the collar; a text without an alignment has as many true boundaries as found ones, and no hit."""
+    """F1 at the collar; a text without an alignment counts as all misses."""
     total = BoundaryScore(0, 0, 0)
     for found, true in pairs:
         total += BoundaryScore(0, len(found), len(found)) if true is None else boundary_score(found, true, COLLAR_S)
@@ -135,11 +118,11 @@ def _f1(pairs: Sequence[tuple[list[float], list[float] | None]]) -> dict[str, An
 
 
 def teacher_forced(
-    net: SpeakStream, speakers: list[str], taught: Sequence[TeacherSpeech], options: Options
+    net: SpeakStream, speakers: list[str], taught: Sequence[TeacherSpeech], options: SpeakStreamOptions
 ) -> dict[str, Any]:
-    """Where p_eos first passes 0.5 in each segment of the teacher's own frames, against the teacher's word ends.
+    """First p_eos above 0.5 in each segment of the teacher's frames, against the teacher's word ends.
 
-    The frames that follow a segment's end belong to the next one, so a p_eos that has not passed by then is a miss.
+    Later frames belong to the next segment, so a p_eos that stays below is a miss.
     """
     return _scored([_teacher_forced_one(net, speakers, one, options) for one in taught])
 
@@ -147,17 +130,16 @@ def teacher_forced(
 def unaided(
     family: SpeakStreamFamily, speakers: list[str], taught: Sequence[TeacherSpeech], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The ends that p_eos alone finds in the teacher's frames, one after the other, against the teacher's word ends.
+    """Ends that p_eos alone finds in the teacher's frames, in sequence, against the teacher's word ends.
 
-    Nobody says which frames are whose: an end that is missed or comes early shifts what the next words are given, as in
-    ``studio force``.
+    Frames are not assigned to words: a missed or early end shifts the following words, as in ``studio force``.
     """
     pairs: list[tuple[list[float | None], list[float]]] = []
     for one in taught:
         sentence, start_s = _sentence(one)
-        given = Given(sentence.words, sentence.levels, speakers.index(sentence.speaker), options)
+        given = TeacherForcingInput(sentence.words, sentence.levels, speakers.index(sentence.speaker), options)
         found: list[float | None] = [
-            start_s + _FRAME_S * (each.first + len(each.p_eos)) for each in family.force(given)
+            start_s + _FRAME_S * (each.first + len(each.p_eos)) for each in family.teacher_force(given)
         ]
         true = one.word_ends_s[:-1]
         pairs.append(((found[:-1] + [None] * len(true))[: len(true)], true))
@@ -165,7 +147,7 @@ def unaided(
 
 
 def _scored(pairs: Sequence[tuple[list[float | None], list[float]]]) -> dict[str, Any]:
-    """Distances of found and true ends, text by text and in their order, and F1 at a frame's collar."""
+    """Distances of predicted and true ends in order, and F1 at a collar of one frame."""
     result = distances([one for found, _ in pairs for one in found], [one for _, true in pairs for one in true])
     total = BoundaryScore(0, 0, 0)
     for found, true in pairs:
@@ -180,16 +162,16 @@ def _scored(pairs: Sequence[tuple[list[float | None], list[float]]]) -> dict[str
 
 
 def _sentence(one: TeacherSpeech) -> tuple[Sentence, float]:
-    """The teacher's frames as in training, and the second of its recording at which they begin."""
+    """The teacher's frames as in training, and their start in the recording in seconds."""
     sentence, _ = encode_label(one.folder, one.label)
     return sentence, one.word_ends_s[0] - _FRAME_S * sentence.word_ends[0]
 
 
 @torch.inference_mode()
 def _teacher_forced_one(
-    net: SpeakStream, speakers: list[str], one: TeacherSpeech, options: Options
+    net: SpeakStream, speakers: list[str], one: TeacherSpeech, options: SpeakStreamOptions
 ) -> tuple[list[float | None], list[float]]:
-    """Seconds in the recording at which each inner segment's p_eos fires, and at which its last word ends."""
+    """Times in the recording, in seconds, of each inner segment's p_eos and of the end of its last word."""
     sentence, start_s = _sentence(one)
     silence = net.get_buffer("silence")[speakers.index(sentence.speaker)].cpu().numpy()
     row = interleave(sentence, silence, options, np.random.default_rng(0), prompt=_PROMPT_FRAMES)
@@ -213,7 +195,7 @@ def _teacher_forced_one(
 
 
 def _boundary_after(kind: int, value: int, target: int) -> int:
-    """The frame before which a segment would end, if it ended at this position."""
+    """The frame before which a segment ends if it ends at this position."""
     return int(value) + 1 if kind == FRAME else int(target)
 
 
@@ -232,8 +214,8 @@ def show(out: Mapping[str, Any]) -> None:
             )
         if alone := one.get("unaided"):
             missing = f"{alone['misses']} of {alone['boundaries']} missing, p90 {alone['p90_ms']:.1f} ms"
-            rows.append([f"{speaker} (a) ends found by p_eos alone, median |dt| ms", alone["median_ms"], missing])
-            rows.append([f"{speaker} (a) ends found by p_eos alone, F1 at 25 ms", alone["f1_25_ms"], ""])
+            rows.append([f"{speaker} (a) p_eos alone, median |dt| ms", alone["median_ms"], missing])
+            rows.append([f"{speaker} (a) p_eos alone, F1 at 25 ms", alone["f1_25_ms"], ""])
         if "free_running" in one:
             free, top = one["free_running"], one["aligner_on_teacher"]
             rows.append(

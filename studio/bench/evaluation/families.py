@@ -1,54 +1,35 @@
-"""All voices of a folder in one table: the same texts, teacher, vocoder, recogniser and predictor for each of them.
+"""All voices of a folder in one table, with the same texts, teacher, vocoder, recogniser and predictor.
 
-The table that no paper has: what each way of weaving text and speech costs and gives. It composes `studio eval wer`,
-`quality` and `seams` and `studio bench latency`, voice by voice; a stopped run goes on behind the last voice's kept
-speech and answers, but what is timed is never kept.
+It combines `studio eval wer`, `quality` and `seams` and `studio bench latency` for each voice. A stopped run resumes
+from cached speech and answers; timings are never cached.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from studio.bench.evaluation.quality import QualitySetting, eval_quality
 from studio.bench.evaluation.seams import seams_of
+from studio.bench.evaluation.settings import FamiliesSetting, Setting
 from studio.bench.evaluation.wer import WerSetting, eval_wer
-from studio.bench.latency import LatencySetting, bench_latency
-from studio.bench.material import Setting, desk, read_texts, written
+from studio.bench.material import evaluation_run, options_text, read_texts
+from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.core.cards import Card, find_file, read_cards
 from studio.core.errors import BadOption
 from studio.core.files import read_lines
 from studio.engine.families.base import family_info
 from studio.measure.report import print_table, recogniser_name, weights_name
 
-_REFERENCES = {"teacher": "teacher", "dmel": "dMel"}  # by what `eval wer` calls them, and `eval quality`
-
-
-@dataclass(frozen=True, kw_only=True)
-class FamiliesSetting(Setting):
-    """Every voice in the settings that its family names, as the speakers that all of them have.
-
-    Attributes:
-        texts: the first ``count`` are heard by the recogniser, the first ``predicted`` judged by the predictor.
-        timed: how many are spoken against the clock in each setting; 0 where something else is running.
-        seams: of how many the seams are looked for; 0 where nobody asks.
-        only: voices by name, all where empty.
-    """
-
-    texts: Path
-    count: int = 100
-    predicted: int = 50
-    timed: int = 20
-    seams: int = 0
-    only: tuple[str, ...] = ()
+_REFERENCES = {"teacher": "teacher", "dmel": "dMel"}  # their names in `eval wer` and `eval quality`
 
 
 def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
     """Rows of every voice, speaker and setting.
 
     Raises:
-        BadOption: a voice is not there, or they have no speaker in common.
+        BadOption: unknown voice, or no speaker in common.
     """
     there = read_cards(setting.voices)
     if lacking := [name for name in setting.only if name not in there]:
@@ -64,7 +45,7 @@ def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
 
 
 def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
-    """The speakers that all have, in the first one's order. Raises BadOption where there is none."""
+    """Speakers that all voices have, in the first one's order. Raises BadOption if there are none."""
     found = tuple(name for name in cards[0].speakers if all(name in card.speakers for card in cards))
     if not found:
         raise BadOption("the voices have no speaker in common", "name voices that have, with --voice")
@@ -72,7 +53,7 @@ def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
 
 
 def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A voice's figures, and who heard and who judged it."""
+    """A voice's figures, and the recogniser and predictor used."""
     same: dict[str, Any] = {
         "voices": setting.voices,
         "voice": card.name,
@@ -118,19 +99,19 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
 
 
 def _steps(folder: Path) -> int | None:
-    """The step at which the last training of a voice ended, by the curves in its folder; None where there are none."""
+    """The last training step by the curves in the voice's folder; None without curves."""
     curves = folder / "curves.jsonl"
     return json.loads(read_lines(curves)[-1])["step"] if curves.is_file() else None
 
 
 def _seams(setting: Setting, texts: list[str]) -> dict[str, Any]:
-    """Whether a detector can tell the voice's seams: by its card's options, of two words a segment where they say it.
+    """Seam detection with the card's options, with two words a segment where the family has that option.
 
-    ``found`` is None where there is nothing to be told apart, else as of ``seams_of``.
+    ``found`` is None if there is nothing to compare, else as from ``seams_of``.
     """
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         options = {spec.name: 2 for spec in at.card.options if spec.name == "n"}
-        return {"setting": written(options), "n": len(texts), "found": seams_of(at, texts, options)}
+        return {"setting": options_text(options), "n": len(texts), "found": seams_of(at, texts, options)}
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -153,12 +134,12 @@ def show(out: Mapping[str, Any]) -> None:
         print_table("First audio, all words of a text at once; compute / audio", columns, times)
     if looked := {name: one["seams"] for name, one in voices.items() if one["seams"]}:
         columns = ("", "texts", "area: voice", "95%", "vocoded by segments", "naive concatenation", "teacher")
-        note = "Area under the ROC curve, 0.5 cannot be told; none where every word is a segment, or every text."
-        print_table("Can seams be told from other word boundaries?", columns, [*map(_seam_row, looked.items())], note)
+        note = "Area under the ROC curve, 0.5 is chance; none where every word or every text is a segment."
+        print_table("Seams against other word boundaries", columns, [*map(_seam_row, looked.items())], note)
 
 
 def _lines(name: str, one: Mapping[str, Any]) -> Iterator[tuple[bool, tuple[object, ...]]]:
-    """The voice's rows as printed; those of the teacher, the same for all voices, bear a True and no voice's name."""
+    """The voice's rows for print; the teacher's rows, equal for all voices, have True and no voice name."""
     for row in one["rows"]:
         wer, mos = row["wer"], row["mos"]
         above, better = wer.get("above_dmel"), (mos or {}).get("above_teacher")

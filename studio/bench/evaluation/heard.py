@@ -1,52 +1,39 @@
-"""What a listener of the page gets: texts typed live into Chromium, captured as they leave the worklet, transcribed."""
+"""The Live page's output: texts typed into Chromium, captured after the audio worklet and transcribed."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from rich.progress import track
 
+from studio.bench.evaluation.settings import HeardSetting
 from studio.bench.material import read_texts
-from studio.bench.page.browser import captured, open_page, running_app, said, type_words, wait_said
+from studio.bench.page.browser import (
+    captured,
+    open_page,
+    running_app,
+    type_words,
+    utterances_played,
+    wait_utterances_played,
+)
 from studio.core.clips import write_wav
 from studio.core.errors import BadVoice
-from studio.measure.recognisers.choose import DEFAULT, open_recogniser
+from studio.measure.recognisers.registry import open_recogniser
 from studio.measure.report import no_bar, print_table, recogniser_name
 from studio.measure.wer import corpus_errors, word_errors
 
 RATE_HZ = 24_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeardSetting:
-    """Texts, one a line, and how fast they are typed.
-
-    Attributes:
-        command: starts the app; ``--port N`` is added. None for this package's own.
-        keep: a folder for the captured WAV files.
-    """
-
-    texts: Path
-    count: int = 10
-    wpm: float = 60.0
-    command: Sequence[str] | None = None
-    keep: Path | None = None
-    recogniser: str = DEFAULT
-    voice: str = ""
-    quiet: bool = False
-
-
 def eval_heard(setting: HeardSetting) -> dict[str, Any]:
-    """Transcripts and stalls of each text. Pauses are not captured: only what the voice made, as it was rendered.
+    """Transcripts and stalls of each text. Only rendered speech is captured, not pauses.
 
     Raises:
         NeedsPackage: playwright, chromium or the recogniser is missing.
-        BadFile: the recogniser's weights are.
+        BadFile: the recogniser's weights are missing.
         PageFailed: the app did not start, or samples were lost on their way.
-        BadVoice: the page offers no such voice or speaker.
+        BadVoice: the page has no such voice or speaker.
     """
     texts = read_texts(setting.texts)[: setting.count]
     recogniser, rows = open_recogniser(setting.recogniser), []
@@ -60,10 +47,10 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
                 f"the page has no voice {setting.voice!r:.100}", f"it took {voice}; `studio voices` lists them"
             )
         for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
-            before, began_s = said(page), time.monotonic()
+            before, began_s = utterances_played(page), time.monotonic()
             type_words(page, text.split(), setting.wpm)
             page.keyboard.press("Control+Enter")
-            wait_said(page, before + 1, 180.0)
+            wait_utterances_played(page, before + 1, 180.0)
             figures = page.evaluate("document.querySelector('.live').figures")
             pcm = captured(page, number)
             page.locator('[data-do="clear"]').click()
@@ -93,6 +80,6 @@ def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     rows = [[row["heard"], row["wer"], row["audio_s"], row["stalls"]] for row in out["rows"]]
     typed = f"{out['texts']} typed at {out['wpm']:g} wpm"
-    who = f" of {out['voice']}" if "voice" in out else ""  # older results do not say
+    who = f" of {out['voice']}" if "voice" in out else ""  # absent from older results
     title = f"Heard in the browser{who}, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
     print_table(title, ("what is heard", "WER", "speech s", "stalls"), rows)

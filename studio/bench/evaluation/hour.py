@@ -1,19 +1,19 @@
-"""An hour typed into one utterance: its last minutes beside its first, which say the same text; and its memory.
+"""One utterance of an hour: WER of its first and last minutes, which have the same text, and memory over time.
 
-Sentences are sent as they are needed, and spoken as fast as the machine can. When the first minutes are over, their
-text is known; in the end it is sent once more. Both are cut at the ends of words, sentence by sentence, and heard.
+Sentences are sent on demand and spoken at full speed. The text of the first minutes is sent again at the end. Both are
+cut at the ends of words, sentence by sentence, and recognised.
 """
 
 import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.bench.evaluation.settings import HourSetting
+from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.load import resident_bytes
@@ -21,35 +21,26 @@ from studio.core.ports import SpeakRequest
 from studio.measure.report import print_table, recogniser_name, setting_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, word_errors
 
-_AHEAD_LINES = 4  # the one that is spoken, and more words after it than any window has
+_AHEAD_LINES = 4  # the current sentence, and more words than any window has
 _MIB = 2.0**20
-
-
-@dataclass(frozen=True, kw_only=True)
-class HourSetting(Setting):
-    """Sentences of a file (one a line) in turn, for ``minutes`` of speech; ``block_minutes`` are compared."""
-
-    texts: Path
-    minutes: float = 60.0
-    block_minutes: float = 10.0
 
 
 @dataclass
 class _Line:
-    """A sentence: where it stands in the text as sent and, once it is spoken, in the sound."""
+    """A sentence: its position in the text and, once spoken, in the sound."""
 
     text: str
-    block: int | None = None  # 0 the first, 1 the last; the others are not kept
+    block: int | None = None  # 0 first, 1 last; others are not stored
     char: int = 0
     start: int = 0
     end: int = 0
 
 
 def eval_hour(setting: HourSetting) -> dict[str, Any]:
-    """WER of the first and the last minutes of one long utterance of each speaker, and memory as it goes on.
+    """WER of the first and last minutes of one long utterance of each speaker, and memory over time.
 
     Raises:
-        BadFile, BadOption, NeedsPackage: texts, a setting or the recogniser cannot be had.
+        BadFile, BadOption, NeedsPackage: bad texts or setting, or no recogniser.
         StudioError: the utterance failed.
     """
     if not 0.0 < 2.0 * setting.block_minutes <= setting.minutes:
@@ -63,8 +54,8 @@ def eval_hour(setting: HourSetting) -> dict[str, Any]:
         "block_minutes": setting.block_minutes,
         "speakers": {},
     }
-    with desk(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
@@ -72,7 +63,7 @@ def eval_hour(setting: HourSetting) -> dict[str, Any]:
     return out
 
 
-def _speaker(at: Desk, setting: HourSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+def _speaker(at: EvaluationRun, setting: HourSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     hour = _Hour(at, setting, speaker, texts)
     hour.speak()
     blocks = hour.blocks
@@ -93,25 +84,25 @@ def _speaker(at: Desk, setting: HourSetting, speaker: str, texts: Sequence[str])
 
 
 class _Hour:
-    """One long utterance: what was sent, what was made, and what it held in memory meanwhile."""
+    """One long utterance: its text, sound and memory use."""
 
-    def __init__(self, at: Desk, setting: HourSetting, speaker: str, texts: Sequence[str]) -> None:
+    def __init__(self, at: EvaluationRun, setting: HourSetting, speaker: str, texts: Sequence[str]) -> None:
         self._rate_hz = at.card.sample_rate_hz
         self._block, self._whole = (round(60.0 * m * self._rate_hz) for m in (setting.block_minutes, setting.minutes))
         request = SpeakRequest(f"{at.card.name}:{speaker}", setting.seed, options=at.one_setting)
         self._utterance = at.engine.open(request)
         self._bar, self._task = at.progress, at.progress.add_task(f"{speaker} speaks", total=self._whole)
         self._to_send = self._lines(texts)
-        self._unspoken: deque[_Line] = deque()  # the first of them is being spoken
+        self._unspoken: deque[_Line] = deque()  # the first one is being spoken
         self._sent_chars = self._word_end = 0
-        self._starts: dict[int, int] = {}  # of words that are not spoken yet, in the text
+        self._starts: dict[int, int] = {}  # text offsets of words that are not spoken yet
         self._audio: list[tuple[int, np.ndarray]] = []
         self.blocks: tuple[list[_Line], list[_Line]] = ([], [])
         self.samples = 0
         self.memory_mib: list[float] = []
 
     def speak(self) -> None:
-        """Speak it all. Raises StudioError when the utterance failed."""
+        """Speak everything. Raises StudioError if the utterance fails."""
         self._send()
         for event in self._utterance.events():
             if isinstance(event, ev.Failed):
@@ -124,13 +115,13 @@ class _Hour:
                 self._hear(event)
 
     def sound(self, line: _Line) -> tuple[np.ndarray, int]:
-        """The samples of a line that was kept, from the end of the word before it."""
+        """Samples of a stored line, from the end of the previous word."""
         first, last = line.start, line.end
         parts = [pcm[max(0, first - at) : last - at] for at, pcm in self._audio if at < last and at + len(pcm) > first]
         return np.concatenate([np.zeros(0, np.int16), *parts]), self._rate_hz
 
     def _lines(self, texts: Sequence[str]) -> Iterator[_Line]:
-        """The first minutes, what lies between, and the first minutes' lines again; then it ends."""
+        """Lines of the first minutes, of the middle, and the first ones again."""
         endless, first = itertools.cycle(texts), list[str]()
         while not first or self.samples < self._block:
             first.append(next(endless))
@@ -142,7 +133,7 @@ class _Hour:
         self._utterance.end()
 
     def _send(self) -> None:
-        """Send lines until enough are ahead."""
+        """Send lines until enough words are ahead."""
         while len(self._unspoken) < _AHEAD_LINES:
             line = next(self._to_send, None)
             if line is None:
@@ -155,7 +146,7 @@ class _Hour:
             self._sent_chars += len(line.text) + 1
 
     def _end_word(self, char: int, sample: int) -> None:
-        """A word ends, which stands there in the text."""
+        """Handle the end of a word at a text offset."""
         while len(self._unspoken) > 1 and self._unspoken[1].char <= char:
             self._unspoken.popleft()
             self._unspoken[0].start = self._word_end
@@ -190,6 +181,4 @@ def show(out: Mapping[str, Any]) -> None:
         "MiB after the first, last",
     )
     title = f"One utterance of {out['minutes']:g} minutes{setting_name(out)}; WER by {recogniser_name(out)}"
-    print_table(
-        title, columns, rows, "the same sentences first and last, in one utterance; memory of the whole process"
-    )
+    print_table(title, columns, rows, "the same sentences first and last; memory of the whole process")

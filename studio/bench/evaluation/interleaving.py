@@ -1,4 +1,4 @@
-"""The position-aware measures of a corpus for every ratio of IST-LM, as a table and as figure 4's heat maps."""
+"""Position-aware statistics of a corpus for every ratio of IST-LM, as a table and heat maps (paper 003, figure 4)."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
+from studio.bench.evaluation.settings import InterleavingSetting
 from studio.core.errors import BadFile, NeedsPackage
-from studio.engine.alphabets import dmel
-from studio.engine.families.bpe import Bpe
-from studio.engine.families.ist.rule import PAPER_RATIOS, Ratio
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.ist.policy import PAPER_RATIOS, Ratio
+from studio.engine.tokenizers import dmel
 from studio.measure.interleaving import MOST_WORDS, AlignedText, position_statistics
 from studio.measure.report import print_table
 from studio.train.features import read_features
@@ -21,27 +23,27 @@ if TYPE_CHECKING:
 MEASURES = {
     "mean_distance": "mean distance of speech to its text, tokens",
     "std_distance": "its standard deviation, tokens",
-    "future_words": "later words in view",
+    "future_words": "future words in view",
     "precedes": "share of speech before its text",
 }
 _COLUMNS = ("ratio", "frames a token", "distance", "its deviation", "later words", "speech first")
 
 
-def eval_interleaving(features: Path, encoding: Path, positions: int = MOST_WORDS, quiet: bool = False) -> dict:
-    """The four measures by word position for the paper's twelve ratios; see ``studio.measure.interleaving``.
+def eval_interleaving(setting: InterleavingSetting) -> dict[str, Any]:
+    """The four statistics by word position for the paper's twelve ratios; see ``studio.measure.interleaving``.
 
     Raises:
-        BadFile: there are no features.
+        BadFile: no features.
         BadVoice: the encoding cannot be read.
     """
-    texts = _aligned(features, Bpe.read(encoding))
+    texts = _aligned(setting.features, Bpe.read(setting.bpe))
     words = sum(len(text.text_tokens) for text in texts)
     tokens = sum(sum(text.text_tokens) for text in texts)
     frames = sum(text.speech_tokens for text in texts)
     ratios: dict[str, dict[str, list[float]]] = {}
     for name in PAPER_RATIOS:
         ratio = Ratio.parse(name)
-        found = position_statistics(texts, ratio.n, ratio.m, positions)
+        found = position_statistics(texts, ratio.n, ratio.m, MOST_WORDS)
         ratios[name] = {key: value.tolist() for key, value in asdict(found).items()}
     figures = {
         "texts": len(texts),
@@ -50,13 +52,16 @@ def eval_interleaving(features: Path, encoding: Path, positions: int = MOST_WORD
         "frame_ms": dmel.TIME_BASE.frame_ms,
         "ratios": ratios,
     }
-    if not quiet:
+    if setting.figure is not None:
+        heat_maps(figures).write_html(setting.figure)
+        typer.echo(f"heat maps in {setting.figure}", err=True)
+    if not setting.quiet:
         show(figures)
     return figures
 
 
 def show(figures: Mapping[str, Any]) -> None:
-    """The means over all positions, beside what speech takes by nature."""
+    """Print means over all positions, beside the natural rate of speech."""
     rows = []
     for name, found in figures["ratios"].items():
         ratio = Ratio.parse(name)
@@ -64,19 +69,19 @@ def show(figures: Mapping[str, Any]) -> None:
         rows.append((name, ratio.m / ratio.n, *means))
     natural, each = figures["frames_per_token"], figures["tokens_per_word"]
     note = (
-        f"{figures['texts']} texts, means over word positions. By nature a token lasts {natural:.2f} frames of "
-        f"{figures['frame_ms']:g} ms (a word has {each:.2f} tokens): with fewer the text runs ahead of the speech"
+        f"{figures['texts']} texts, means over word positions. In natural speech a token lasts {natural:.2f} frames of "
+        f"{figures['frame_ms']:g} ms (a word has {each:.2f} tokens): with fewer frames, text runs ahead of speech"
     )
     print_table("Text and speech interleaved n:m (paper 003, section 6.2)", _COLUMNS, rows, note)
 
 
 def heat_maps(figures: Mapping[str, Any]) -> "go.Figure":
-    """Figure 4 of paper 003: ratios from left to right, words from the first downwards, dark where high."""
+    """Figure 4 of paper 003: ratios from left to right, words from top to bottom, dark for high values."""
     try:
         import plotly.graph_objects as go
         from plotly.subplots import make_subplots
     except ImportError as error:
-        raise NeedsPackage("the heat maps need plotly", "pip install 'streaming-tts-studio[app]'") from error
+        raise NeedsPackage("heat maps need plotly", "pip install 'streaming-tts-studio[app]'") from error
 
     names = list(figures["ratios"])
     whole = make_subplots(rows=1, cols=len(MEASURES), subplot_titles=[*MEASURES.values()], horizontal_spacing=0.05)

@@ -1,31 +1,23 @@
-"""Long speech: does the second half of a paragraph stay as intelligible as the first."""
+"""WER of the first and second half of paragraphs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
-from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.bench.evaluation.settings import LongSetting
+from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.core import events as ev
 from studio.core.traces.trace import Trace
 from studio.measure.report import print_table, recogniser_name, setting_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, scored_words, word_errors_by_part
 
 
-@dataclass(frozen=True, kw_only=True)
-class LongSetting(Setting):
-    """Paragraphs of a file (one a line), spoken in one setting."""
-
-    texts: Path
-    count: int = 10
-
-
 def eval_long(setting: LongSetting) -> dict[str, Any]:
     """WER of the first and the second half of each paragraph, and the real-time factor."""
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "speakers": {}}
-    with desk(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, speaker, texts)
     if not setting.quiet:
@@ -33,8 +25,8 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
     return out
 
 
-def _speaker(at: Desk, speaker: str, texts: list[str]) -> dict[str, Any]:
-    traces = at.speak(speaker, texts, at.one_setting, at_once=1)  # its real-time factor is told
+def _speaker(at: EvaluationRun, speaker: str, texts: list[str]) -> dict[str, Any]:
+    traces = at.speak(speaker, texts, at.one_setting, at_once=1)  # the real-time factor is measured
     heard = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
     halves = [
         word_errors_by_part(text, words, [len(scored_words(text)) // 2])
@@ -51,7 +43,7 @@ def _speaker(at: Desk, speaker: str, texts: list[str]) -> dict[str, Any]:
 
 
 def real_time_factor(traces: list[Trace]) -> float:
-    """Compute / audio over many utterances, as the engine counted it."""
+    """Compute / audio over many utterances, by the engine's count."""
     compute_s = sum(one.compute_ms for trace in traces for one in trace.events if isinstance(one, ev.Ended)) / 1000.0
     audio_s = sum(len(trace.pcm) / trace.rate_hz for trace in traces)
     return compute_s / audio_s if audio_s else float("nan")

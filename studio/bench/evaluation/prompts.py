@@ -1,20 +1,20 @@
-"""Is each speaker of a voice heard as the one that its recording is of? By pitch, and by who is nearest and nearer.
+"""Speaker similarity of a voice to its reference recordings: nearest speaker, and pitch.
 
-Both are told from the teacher's own speech of other texts, through dMel and the voice's vocoder: what a voice that took
-over all of the speaker would sound like. So the teacher is the ceiling, and one speaker of them all is chance.
+The reference is the teacher's speech of other texts through dMel and the voice's vocoder. The teacher is the ceiling;
+chance is one over the number of speakers.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from studio.bench.evaluation.settings import PromptSetting
 from studio.bench.evaluation.wer import resynthesised
-from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.bench.material import EvaluationRun, evaluation_run, read_texts
 from studio.core.errors import BadFile, BadOption, BadVoice
-from studio.measure.recognisers.port import Sound
+from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table
 from studio.measure.signal.prosody import prosody
 from studio.measure.speaker_identity import Nearer, NearestSpeaker, mfcc_statistics, nearer, nearer_together
@@ -23,47 +23,33 @@ from studio.train.recipes.recipe import read_recipe
 TARGET_SHARE = 0.95
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptSetting(Setting):
-    """What is spoken, and what the speakers are told by.
-
-    Attributes:
-        texts: the first ``count`` are dealt to the speakers in turn.
-        references: the last texts of the file, which the teacher speaks as every speaker.
-    """
-
-    texts: Path
-    count: int = 120
-    references: int = 30
-
-
 def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
-    """Each speaker's sentences: whose they are nearest to, and on which side of all speakers' pitch they lie.
+    """Nearest speaker of each speaker's sentences, and their pitch relative to the median of all speakers.
 
     Raises:
-        BadVoice: the voice has one speaker, or its vocoder speaks without a pitch.
-        BadOption: there is not a text for each speaker.
-        BadFile: there are too few texts, the teacher cannot say them, or none is at hand.
+        BadVoice: the voice has one speaker, or its vocoder produces no pitch.
+        BadOption: fewer texts than speakers.
+        BadFile: too few texts, or no teacher that can speak them.
         NeedsPackage: pyworld or scikit-learn is not installed.
     """
     texts = read_texts(setting.texts)
     if setting.count + setting.references > len(texts):
         raise BadFile(
             f"{setting.texts} holds {len(texts)} texts",
-            f"{setting.count} to be spoken and {setting.references} to tell speakers by are asked for",
+            f"{setting.count} to be spoken and {setting.references} as references are required",
         )
     spoken_texts, of_teacher = texts[: setting.count], texts[len(texts) - setting.references :]
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         speakers = at.card.speakers
         if len(speakers) < 2:
-            raise BadVoice(f"{at.card.name} has one speaker", "measure a voice of several")
+            raise BadVoice(f"{at.card.name} has one speaker", "choose a voice of several speakers")
         if setting.count < len(speakers):
             raise BadOption(f"{setting.count} texts are too few", f"each of {len(speakers)} speakers says one or more")
         references = {speaker: _reference(at, speaker, of_teacher) for speaker in speakers}
         pitch = {speaker: _median_pitch(at, speaker, one) for speaker, one in references.items()}
         of = [speaker for speaker, one in references.items() for _ in one.texts]
         judge = NearestSpeaker(np.concatenate([one.statistics for one in references.values()]), of)
-        told = judge.of_its_own([text for one in references.values() for text in one.texts])
+        predicted = judge.cross_validate([text for one in references.values() for text in one.texts])
         middle_hz = float(np.exp(np.mean(np.log([*pitch.values()]))))
         sounds: dict[str, list[Sound]] = {}
         for turn, speaker in enumerate(speakers):
@@ -80,7 +66,7 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
             "setting": dict(at.one_setting),
             "references": setting.references,
             "middle_pitch_hz": middle_hz,
-            "teacher_right": float(np.mean([a == b for a, b in zip(of, told, strict=True)])),
+            "teacher_right": float(np.mean([a == b for a, b in zip(of, predicted, strict=True)])),
             "speakers": {name: {"unseen": name in unseen, **one} for name, one in found.items()},
         }
     out["seen"] = _together([one for one in out["speakers"].values() if not one["unseen"]])
@@ -94,30 +80,30 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reference:
-    """A speaker's recordings by the teacher: statistics [N, F], their texts, and the median pitch of each, or None."""
+    """The teacher's recordings of a speaker: statistics [N, F], texts, and median pitch of each or None."""
 
     statistics: np.ndarray
     texts: list[str]
     pitch_hz: list[float | None]
 
 
-def _reference(at: Desk, speaker: str, texts: Sequence[str]) -> _Reference:
+def _reference(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> _Reference:
     taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
     if not taught:
-        raise BadFile(f"the teacher says none of the texts as {speaker}", "give sentences of words and plain marks")
+        raise BadFile(f"the teacher speaks none of the texts as {speaker}", "give sentences of plain words")
     sounds = resynthesised(at, [(one.pcm, at.card.sample_rate_hz) for _, one in taught])
     return _Reference(
         np.stack([mfcc_statistics(*sound) for sound in sounds]), [text for text, _ in taught], [*map(_pitch, sounds)]
     )
 
 
-def _median_pitch(at: Desk, speaker: str, of: _Reference) -> float:
-    """Of the teacher's recordings, Hz. Raises BadVoice where none has a pitch."""
+def _median_pitch(at: EvaluationRun, speaker: str, of: _Reference) -> float:
+    """Median pitch of the teacher's recordings in Hz. Raises BadVoice if none has a pitch."""
     found = [pitch for pitch in of.pitch_hz if pitch is not None]
     if not found:
         raise BadVoice(
             f"the teacher's speech as {speaker} has no pitch through the vocoder of {at.card.name}",
-            "measure a voice whose vocoder can be understood (`studio eval vocoder`)",
+            "choose a voice with an intelligible vocoder (`studio eval vocoder`)",
         )
     return float(np.median(found))
 
@@ -127,10 +113,10 @@ def _pitch(sound: Sound) -> float | None:
 
 
 def _figures(judge: NearestSpeaker, speaker: str, statistics: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Whose the speaker's sentences are nearest to, and how near to the speaker beside those of all others."""
+    """Nearest speakers of the speaker's sentences, and their similarity relative to the other speakers' sentences."""
     own = statistics[speaker]
     others = np.concatenate([of for name, of in statistics.items() if name != speaker])
-    nearest = judge.of(own)
+    nearest = judge.predict(own)
     return {
         "n": len(own),
         "right": nearest.count(speaker),
@@ -149,8 +135,8 @@ def _pitches(sounds: Sequence[Sound], target_hz: float, middle_hz: float) -> dic
     }
 
 
-def _unseen(at: Desk) -> set[str]:
-    """Names of the speakers that the voice's training never met."""
+def _unseen(at: EvaluationRun) -> set[str]:
+    """Speakers that are not in the voice's training data."""
     path = at.setting.voices / at.card.name / "recipe.toml"
     if not path.is_file():
         return set()
@@ -159,7 +145,7 @@ def _unseen(at: Desk) -> set[str]:
 
 
 def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """All speakers' sentences as one; the interval is Wilson's."""
+    """Figures over all sentences, with Wilson's interval."""
     from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
 
     n, right = sum(one["n"] for one in figures), sum(one["right"] for one in figures)
@@ -174,7 +160,7 @@ def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _p_by_chance(found: Mapping[str, Any], speakers: int) -> float:
-    """How likely as many are right or more where each speaker is as likely as any."""
+    """One-sided binomial p-value against chance."""
     from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
 
     return float(binomtest(found["right"], found["n"], 1.0 / speakers, alternative="greater").pvalue)
@@ -193,7 +179,7 @@ def show(out: Mapping[str, Any]) -> None:
         pitch = "-" if one["pitch_hz"] is None else f"{one['pitch_hz']:.0f}"
         rows.append(
             [
-                name + (", never learned" if one["unseen"] else ""),
+                name + (", unseen" if one["unseen"] else ""),
                 f"{one['right']} of {one['n']}",
                 mistaken,
                 _nearer(one["nearer"]),
@@ -202,13 +188,13 @@ def show(out: Mapping[str, Any]) -> None:
                 f"{one['on_its_side']} of {one['voiced']}",
             ]
         )
-    for key, name in (("seen", "all that it learned"), ("unseen", "all that it never learned")):
+    for key, name in (("seen", "all training speakers"), ("unseen", "all unseen speakers")):
         if key in out:
             of = out[key]
             share = f"{of['share']['value']:.3f} ({of['share']['low']:.3f}-{of['share']['high']:.3f})"
             rows.append([name, share, "", _nearer(of["nearer"]), "", "", f"{of['on_its_side']:.3f}"])
     note = (
-        f"The teacher's own sentences are told right in {out['teacher_right']:.3f}; chance is "
+        f"The teacher's own sentences are assigned correctly in {out['teacher_right']:.3f}; chance is "
         f"{1 / len(out['speakers']):.3f}; {TARGET_SHARE} is to be reached of those that it learned. "
         "Nearer: of how many pairs the sentence that should be the speaker's is nearer to them than the sentence of "
         "another, and how likely that is by chance, which is 0.5. "

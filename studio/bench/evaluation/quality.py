@@ -1,6 +1,6 @@
-"""Predicted MOS of voices, settings, vocoders and folders of sounds, beside the speech that the voice learned from.
+"""Predicted MOS of voices, settings, vocoders and folders of sounds, beside the teacher's speech.
 
-A predictor's opinion, not people's: it says what to listen to next, and ranks nothing.
+Predictions are a guide for listening, not ratings: nothing is ranked by them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,53 +10,33 @@ from typing import Any
 
 import torch
 
+from studio.bench.answer_cache import answers
+from studio.bench.evaluation.settings import QualitySetting
 from studio.bench.evaluation.vocoder import resynthesise
 from studio.bench.evaluation.wer import resynthesised
-from studio.bench.kept import answers
-from studio.bench.material import Desk, Setting, read_texts, workplace
+from studio.bench.material import EvaluationRun, read_texts, work_folder
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, NeedsPackage
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
-from studio.measure.recognisers.port import Sound
+from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, weights_name
-from studio.predict.distillmos import DistillMos
-from studio.predict.port import MosPredictor
+from studio.predict.distillmos import DistillMos, MosPredictor
 
 ENDINGS = (".wav", ".flac")
 NOTE = "predicted by {}, not by people; short clips score lower, so compare over the same texts"
 
 
-@dataclass(frozen=True, kw_only=True)
-class QualitySetting(Setting):
-    """The first ``count`` texts of a file by every speaker and setting, or folders of sounds, or both.
-
-    Attributes:
-        speak: whether the voice is measured; only folders are, where it is not.
-        vocoders: of the card, to be heard alone on the teacher's speech.
-        folders: of WAV or FLAC files.
-        teacher: a folder of the teacher's own sounds (with a folder for each speaker, or not); else the programs that
-            taught the voice speak the texts, where they are installed.
-    """
-
-    texts: Path
-    count: int = 50
-    speak: bool = True
-    vocoders: tuple[str, ...] = ()
-    folders: tuple[Path, ...] = ()
-    teacher: Path | None = None
-
-
 @dataclass(frozen=True)
 class _Scores:
-    """Sounds by key (the text, or the file's name), and the predicted MOS of each."""
+    """Durations and predicted MOS of sounds by key (text or file name)."""
 
     seconds: dict[str, float]
     mos: dict[str, float]
 
 
 class _Judge:
-    """Asks the predictor, and keeps its answers."""
+    """The predictor with a cache of its answers."""
 
     def __init__(self, predictor: MosPredictor, folder: Path, progress: Any) -> None:
         self._predictor, self._folder, self._progress = predictor, folder, progress
@@ -77,18 +57,18 @@ class _Judge:
 
 
 def eval_quality(setting: QualitySetting) -> dict[str, Any]:
-    """Predicted MOS with bootstrap intervals, and how far above the teacher's (paired over the same texts or names).
+    """Predicted MOS with bootstrap intervals, and the difference from the teacher's (paired by text or name).
 
     Raises:
         NeedsPackage: the predictor's packages are missing.
-        BadFile: a folder holds no sounds, or one that cannot be read.
+        BadFile: a folder without sounds, or with an unreadable one.
     """
     out: dict[str, Any] = {"speakers": {}, "folders": {}, "notes": []}
-    with workplace(setting.cache) as (folder, progress), DistillMos(setting.workers) as predictor:
+    with work_folder(setting.cache) as (folder, progress), DistillMos(setting.workers) as predictor:
         judge = _Judge(predictor, folder, progress)
         out["predictor"] = predictor.about
         if setting.speak:
-            _voice(out, setting, judge, Desk(setting, folder, progress))
+            _voice(out, setting, judge, EvaluationRun(setting, folder, progress))
         if setting.folders:
             _folders(out, setting, judge)
     if not setting.quiet:
@@ -96,11 +76,11 @@ def eval_quality(setting: QualitySetting) -> dict[str, Any]:
     return out
 
 
-def _voice(out: dict[str, Any], setting: QualitySetting, judge: _Judge, at: Desk) -> None:
+def _voice(out: dict[str, Any], setting: QualitySetting, judge: _Judge, at: EvaluationRun) -> None:
     texts = read_texts(setting.texts, setting.count)
     out |= at.about() | {"texts": setting.texts.name}
-    at.settings()  # a wrong one is told before anything is spoken
-    for name in setting.vocoders:
+    at.settings()  # raises before anything is spoken
+    for name in setting.vocoder_names:
         at.vocoder(name)
     try:
         for speaker in at.speakers:
@@ -108,14 +88,19 @@ def _voice(out: dict[str, Any], setting: QualitySetting, judge: _Judge, at: Desk
             if isinstance(sounds, str):
                 out["notes"].append(sounds)
                 sounds = {}
-            shared = [text for text in texts if text in sounds] or texts  # a folder's names are no texts
+            shared = [text for text in texts if text in sounds] or texts  # file names of a folder are not texts
             out["speakers"][speaker] = _speaker(at, setting, judge, speaker, shared, sounds)
     finally:
         at.close()
 
 
 def _speaker(
-    at: Desk, setting: QualitySetting, judge: _Judge, speaker: str, texts: Sequence[str], teacher: dict[str, Sound]
+    at: EvaluationRun,
+    setting: QualitySetting,
+    judge: _Judge,
+    speaker: str,
+    texts: Sequence[str],
+    teacher: dict[str, Sound],
 ) -> dict[str, Any]:
     scores: dict[str, _Scores] = {}
     if teacher:
@@ -123,7 +108,7 @@ def _speaker(
         scores["teacher"] = judge.scores(f"{speaker} teacher", teacher)
         again = dict(zip(teacher, resynthesised(at, own), strict=True))
         scores["dMel"] = judge.scores(f"{speaker} dMel", again)
-        for name in setting.vocoders:
+        for name in setting.vocoder_names:
             for level, sounds in resynthesise(at, name, own).sounds.items():
                 row = f"{name} {level}"
                 scores[row] = judge.scores(f"{speaker} {row}", dict(zip(teacher, sounds, strict=True)))
@@ -156,15 +141,15 @@ def _figures(scores: Mapping[str, _Scores], teacher: _Scores | None) -> dict[str
 
 
 def _above(one: _Scores, teacher: _Scores) -> dict[str, Any]:
-    """Paired where every sound has its twin of the teacher's; else each side is drawn by itself."""
+    """Paired bootstrap if every sound has a counterpart of the teacher's, else unpaired."""
     paired = one.mos.keys() <= teacher.mos.keys()
     beside = [teacher.mos[key] for key in one.mos] if paired else list(teacher.mos.values())
     difference = bootstrap_mean_difference(list(one.mos.values()), beside, paired=paired)
     return asdict(difference) | {"paired": paired}
 
 
-def _teacher(at: Desk, setting: QualitySetting, speaker: str, texts: Sequence[str]) -> dict[str, Sound] | str:
-    """The teacher's sounds at the voice's rate by text (by name, where a folder is given), or why there are none."""
+def _teacher(at: EvaluationRun, setting: QualitySetting, speaker: str, texts: Sequence[str]) -> dict[str, Sound] | str:
+    """The teacher's sounds at the voice's rate by text (by name for a folder), or the reason why there are none."""
     rate_hz = at.card.sample_rate_hz
     if setting.teacher is not None:
         own = setting.teacher / speaker
@@ -173,7 +158,7 @@ def _teacher(at: Desk, setting: QualitySetting, speaker: str, texts: Sequence[st
         }
     said = at.teacher_at_hand(speaker, texts)
     if isinstance(said, str):
-        return f"{said} A folder of its sounds does, too (--teacher)."
+        return f"{said} Alternatively give a folder of its sounds with --teacher."
     return {text: (one.pcm, rate_hz) for text, one in zip(texts, said, strict=True) if one is not None}
 
 
@@ -183,16 +168,16 @@ def _at_rate(sound: Sound, rate_hz: int) -> Sound:
 
 
 def read_folder(folder: Path) -> dict[str, Sound]:
-    """The WAV and FLAC files of a folder by their names without ending, in order.
+    """The WAV and FLAC files of a folder by their stems, in order.
 
     Raises:
-        BadFile: there are none, two of one name, or one that is damaged or not mono.
+        BadFile: no files, two of one name, or a damaged or multi-channel one.
         NeedsPackage: soundfile is not installed.
     """
     try:
         import soundfile
     except ImportError as error:
-        raise NeedsPackage("sounds are read with soundfile", "pip install 'streaming-tts-studio[eval]'") from error
+        raise NeedsPackage("reading sounds needs soundfile", "pip install 'streaming-tts-studio[eval]'") from error
     if not folder.is_dir():
         what = "is a file" if folder.is_file() else "is no folder"
         raise BadFile(f"{folder} {what}", "give a folder of WAV or FLAC files")
@@ -241,6 +226,6 @@ def _beside(one: Mapping[str, Any]) -> list[object]:
 
 
 def _span(one: Mapping[str, Any], digits: str) -> str:
-    """Bounds, or a dash where one sound has none (not a number, and null where read back)."""
+    """Bounds, or a dash for a single sound (NaN, or null in JSON)."""
     low, high = one["low"], one["high"]
     return "-" if low is None or low != low else f"{low:{digits}} to {high:{digits}}"

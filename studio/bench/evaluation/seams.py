@@ -1,46 +1,36 @@
-"""Seam detectability: are the word boundaries where a segment ends like those within one, in the same speech?
+"""Seam detection: whether word boundaries at segment ends differ from those within a segment of the same speech.
 
-Beside the voice stand the teacher's recordings of the same words, whose "seams" are the same places and nothing; the
-voice's own frames vocoded a segment at a time and cross-faded; and naive concatenation, each segment an utterance of
-its own, which any detector has to see.
+Controls: the teacher's recordings of the same words, which have no seams; the voice's own frames vocoded segment by
+segment with cross-fades; and naive concatenation, one utterance per segment, which any detector must find.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.bench.evaluation.settings import SeamSetting
+from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.trace import Trace
-from studio.engine.alphabets import dmel
-from studio.engine.vocoders.by_segments import EQUAL_POWER, by_segments, spans_of
+from studio.engine.tokenizers import dmel
+from studio.engine.vocoders.resynthesis import EQUAL_POWER, segment_spans, vocode_by_segment
+from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
-from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
-from studio.measure.seam_detection import VALID_FROM, Boundary, area_interval, boundary_features, scores
+from studio.measure.seam_detection import VALID_FROM, WordBoundary, area_interval, boundary_features, scores
 
 TARGET_AREA = 0.60
-ENOUGH = 2000  # boundaries, for a figure that says something
+ENOUGH = 2000  # fewest boundaries for a meaningful figure
 _SAMPLES = dmel.TIME_BASE.frame_samples
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeamSetting(Setting):
-    """The first ``count`` texts of a file, spoken with each of ``hops`` words a segment, two or more."""
-
-    texts: Path
-    count: int = 200
-    hops: tuple[int, ...] = (2, 3)
 
 
 @dataclass(frozen=True)
 class _Spoken:
-    """One text: its sound, its words, and the places of words that end a segment."""
+    """One text: its sound, its words, and the indices of words that end a segment."""
 
     sound: Sound
     words: str
@@ -48,18 +38,18 @@ class _Spoken:
 
 
 def eval_seams(setting: SeamSetting) -> dict[str, Any]:
-    """The area under the detector's ROC curve for each number of words a segment, voice and controls together.
+    """Area under the detector's ROC curve for each number of words a segment, for the voice and the controls.
 
     Raises:
-        BadVoice: the voice does not speak in segments of so many words.
-        BadFile: no text is longer than one, or nothing could be aligned.
+        BadVoice: the voice has no segments of that many words.
+        BadFile: no text has two segments, or nothing could be aligned.
     """
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "hops": {}}
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         if at.card.family != "speakstream":
-            raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "measure a voice of speakstream")
-        out |= at.about() | {"setting": written(at.one_setting), "overlap_frames": EQUAL_POWER.frames}
+            raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "choose a SpeakStream voice")
+        out |= at.about() | {"setting": options_text(at.one_setting), "overlap_frames": EQUAL_POWER.frames}
         for n in setting.hops:
             found = seams_of(at, texts, at.one_setting | {"n": n})
             if found is None:
@@ -70,11 +60,11 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
     return out
 
 
-def seams_of(at: Desk, texts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The areas of the voice and of the controls with one setting, and whether they say something.
+def seams_of(at: EvaluationRun, texts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Areas of the voice and of the controls with one setting, and whether they are meaningful.
 
     Returns:
-        None where there is nothing to be told apart: every word is a segment, or every text.
+        None if there is nothing to compare: every word or every text is a segment.
     """
     spoken = {speaker: at.speak(speaker, texts, dict(options)) for speaker in at.speakers}
     traces = [(one, _ends(one)) for of in spoken.values() for one in of]
@@ -86,9 +76,9 @@ def seams_of(at: Desk, texts: Sequence[str], options: Mapping[str, Any]) -> dict
 
 
 def _conditions(
-    at: Desk, texts: Sequence[str], spoken: Mapping[str, Sequence[Trace]], options: Mapping[str, Any]
+    at: EvaluationRun, texts: Sequence[str], spoken: Mapping[str, Sequence[Trace]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Iterator[_Spoken]]]:
-    """Every condition by name; of all speakers together, each text of each speaker a sentence of its own."""
+    """Every condition by name, over all texts of all speakers."""
     pairs = [(speaker, k, trace) for speaker, traces in spoken.items() for k, trace in enumerate(traces)]
 
     def voice() -> Iterator[_Spoken]:
@@ -120,8 +110,8 @@ def _conditions(
     yield "teacher, same words", teacher()
 
 
-def _measured(at: Desk, name: str, spoken: Sequence[_Spoken]) -> dict[str, Any]:
-    """All boundaries placed by one aligner; a text that it cannot align is left out."""
+def _measured(at: EvaluationRun, name: str, spoken: Sequence[_Spoken]) -> dict[str, Any]:
+    """All boundaries by one aligner; texts that it cannot align are left out."""
     bar = at.progress.add_task(f"align {name}", total=len(spoken))
     sounds, words = [one.sound for one in spoken], [one.words for one in spoken]
     aligned = align_all(sounds, words, workers=at.setting.workers, on_done=lambda: at.progress.advance(bar))
@@ -141,10 +131,10 @@ def _measured(at: Desk, name: str, spoken: Sequence[_Spoken]) -> dict[str, Any]:
     return {"area": asdict(interval), "boundaries": len(y), "seams": int(y.sum()), "unaligned_texts": unaligned}
 
 
-def _boundaries(times: Sequence[WordTime], ends: frozenset[int]) -> list[Boundary]:
+def _boundaries(times: Sequence[WordTime], ends: frozenset[int]) -> list[WordBoundary]:
     """Between each word and the next."""
     return [
-        Boundary((a.end_s + b.start_s) / 2.0, a.end_s - a.start_s, b.end_s - b.start_s, k in ends)
+        WordBoundary((a.end_s + b.start_s) / 2.0, a.end_s - a.start_s, b.end_s - b.start_s, k in ends)
         for k, (a, b) in enumerate(pairwise(times))
     ]
 
@@ -157,11 +147,11 @@ def _ends(trace: Trace) -> frozenset[int]:
     return frozenset(one.words[-1] for one in trace.segments() if one.words)
 
 
-def _by_segments(at: Desk, trace: Trace) -> np.ndarray:
+def _by_segments(at: EvaluationRun, trace: Trace) -> np.ndarray:
     """The trace's frames, each segment vocoded from silence and cross-faded with the one before it: int16 [T]."""
     mels = dmel.dequantise(torch.from_numpy(np.array(trace.frames)))
-    spans = spans_of(trace, _SAMPLES)
-    return by_segments(at.vocoder(str(trace.meta["vocoder"])), mels, spans, at.setting.seed)
+    spans = segment_spans(trace, _SAMPLES)
+    return vocode_by_segment(at.vocoder(str(trace.meta["vocoder"])), mels, spans, at.setting.seed)
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -176,6 +166,6 @@ def show(out: Mapping[str, Any]) -> None:
             rows.append([f"n={n}: {few:,} boundaries are too few, give more texts ({ENOUGH:,})", "", "", "", ""])
         if not one["valid"]:
             rows.append([f"n={n}: the detector does not see naive concatenation: void", "", "", "", ""])
-    title = f"Can seams be told from other word boundaries? {out['n']} texts of {out['texts']} by {out['voice']}"
-    note = f"Area under the ROC curve; 0.5 cannot be told; the voice is to reach {TARGET_AREA:.2f} or less."
+    title = f"Seams against other word boundaries: {out['n']} texts of {out['texts']} by {out['voice']}"
+    note = f"Area under the ROC curve; 0.5 is chance; target of the voice: {TARGET_AREA:.2f} or less."
     print_table(title, ("", "area", "95%", "seams", "boundaries"), rows, note)

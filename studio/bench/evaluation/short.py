@@ -1,41 +1,33 @@
-"""Texts of one and two words: are they heard right as often as the teacher's, and are they whole."""
+"""Texts of one and two words: recognised as often as the teacher's, and complete."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from studio.bench.evaluation.settings import ShortSetting
 from studio.bench.evaluation.wer import resynthesised
-from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.core.errors import BadFile
 from studio.measure.bootstrap import bootstrap_mean
-from studio.measure.recognisers.port import Sound
+from studio.measure.recognisers.base import Sound
 from studio.measure.report import console, print_table, recogniser_name, setting_name
 from studio.measure.signal.loudness import audible_s
 from studio.measure.wer import scored_words
 
 _WHO = ("teacher", "dmel", "voice")  # dmel: the teacher's frames through the voice's vocoder
-_WHOLE = 0.5  # of the teacher's length; what is shorter has lost something
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShortSetting(Setting):
-    """``count`` texts, half of one word and half of two that follow each other, drawn by the seed from a file."""
-
-    texts: Path
-    count: int = 50
+_WHOLE = 0.5  # share of the teacher's length; shorter speech is cut off
 
 
 def eval_short(setting: ShortSetting) -> dict[str, Any]:
-    """The share of texts heard right, beside the teacher's, and lengths against the teacher's."""
-    texts = drawn(read_texts(setting.texts), setting.count, setting.seed)
+    """Share of texts recognised, beside the teacher's, and lengths relative to the teacher's."""
+    texts = draw_texts(read_texts(setting.texts), setting.count, setting.seed)
     if not texts:
         raise BadFile(f"{setting.texts} holds no word", "give a file of sentences")
     out: dict[str, Any] = {"texts": texts, "speakers": {}}
-    with desk(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, speaker, texts)
     if not setting.quiet:
@@ -43,8 +35,8 @@ def eval_short(setting: ShortSetting) -> dict[str, Any]:
     return out
 
 
-def drawn(lines: Sequence[str], count: int, seed: int) -> list[str]:
-    """Different texts of one and of two words in turn, from anywhere in ``lines``; without the marks around them."""
+def draw_texts(lines: Sequence[str], count: int, seed: int) -> list[str]:
+    """Distinct texts of one and of two words alternately, from anywhere in ``lines``, without punctuation."""
     dice = np.random.default_rng(seed)
     found: list[str] = []
     pools = [[" ".join(words) for line in lines for words in _runs(line, length)] for length in (1, 2)]
@@ -56,7 +48,7 @@ def drawn(lines: Sequence[str], count: int, seed: int) -> list[str]:
 
 
 def _runs(line: str, length: int) -> list[list[str]]:
-    """Every run of so many words that no mark parts."""
+    """Every sequence of ``length`` words without punctuation between them."""
     words = line.split()
     bare = [word.strip("\"'()[].,;:!?") for word in words]
     starts = range(len(words) - length + 1)
@@ -64,7 +56,7 @@ def _runs(line: str, length: int) -> list[list[str]]:
     return [run for at in whole if all(run := [one.lower() for one in bare[at : at + length]])]
 
 
-def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+def _speaker(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     taught = at.teacher(speaker, texts)
     kept = [place for place, one in enumerate(taught) if one is not None]
     texts = [texts[place] for place in kept]

@@ -1,4 +1,4 @@
-"""A teacher's speakers side by side, so that a voice's are chosen by measurement: clear, natural, lively, bright?"""
+"""A teacher's speakers side by side, to choose a voice's by measurement."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,17 +8,17 @@ import numpy as np
 
 from studio.core.clips import to_float
 from studio.core.errors import BadText
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.measure.report import print_table
 from studio.measure.signal.loudness import active_level_db
 from studio.measure.wer import corpus_errors, scored_words, word_errors
-from studio.train.corpus.shards import levelled
+from studio.train.corpus.shards import resample_and_scale
 from studio.train.teachers.port import Teacher
-from studio.train.vocoder.pitch import hop_pitch
+from studio.train.vocoder.data import hop_pitch
 
-TARGET_DB = -18.0  # of active speech: a recipe's gain_db brings a speaker there
+TARGET_DB = -18.0  # target of active speech; a recipe's gain_db reaches it
 _BANDS_KHZ = ((4, 6), (6, 8), (8, 10), (10, 12))
-_SPEECH_KHZ = (0.3, 3.0)  # what the bands are compared with
+_SPEECH_KHZ = (0.3, 3.0)  # reference band
 _WINDOW = 1024
 _PITCH_HOP = 240  # 10 ms
 
@@ -27,15 +27,15 @@ Sound = tuple[np.ndarray, int]  # int16 [T] and its rate in Hz
 
 @dataclass(frozen=True)
 class SpeakerFigures:
-    """One speaker over some texts.
+    """Figures of one speaker over several texts.
 
     Attributes:
-        wer: word errors of a recogniser.
-        mos: the mean predicted MOS, and its least one.
+        wer: word error rate.
+        mos: mean and lowest predicted MOS.
         pitch_hz: median, and the middle 90%; range_semitones is between these.
         bands_db: mean level of 4 to 6, 6 to 8, 8 to 10 and 10 to 12 kHz, against 0.3 to 3 kHz.
-        words_each_s: how fast it speaks.
-        gain_db: what brings its active speech to -18 dB of full scale.
+        words_each_s: speaking rate.
+        gain_db: gain to -18 dBFS of active speech.
     """
 
     speaker: str
@@ -57,14 +57,14 @@ def compare_speakers(
     transcribe: Callable[[Sequence[Sound]], list[str]],
     predict: Callable[[np.ndarray, int], float],
 ) -> dict[str, Any]:
-    """Figures of each speaker over the same texts, printed as a table as they come.
+    """Figures of each speaker over the same texts, printed as they are measured.
 
     Args:
-        transcribe: sounds to what a recogniser hears, in order.
-        predict: a sound's predicted MOS.
+        transcribe: transcripts of sounds, in order.
+        predict: predicted MOS of a sound.
 
     Raises:
-        BadText: a speaker can say none of the texts.
+        BadText: a speaker can speak none of the texts.
     """
     found = [_figures(teacher, speaker, texts, transcribe, predict) for speaker in speakers]
     columns = (
@@ -77,7 +77,7 @@ def compare_speakers(
         "words/s",
         "gain dB",
     )
-    print_table(f"{len(texts)} texts", columns, [_row(f) for f in found], "MOS is predicted, not people's")
+    print_table(f"{len(texts)} texts", columns, [_row(f) for f in found], "MOS is predicted, not rated")
     return {"speakers": [asdict(f) for f in found]}
 
 
@@ -90,9 +90,9 @@ def _figures(
 ) -> SpeakerFigures:
     spoken = [t for t in teacher.speak(speaker, texts) if t is not None]
     if not spoken:
-        raise BadText(f"{speaker} can say none of the texts", "give sentences of words and plain marks")
+        raise BadText(f"{speaker} can speak none of the texts", "give sentences of plain words")
     rate_hz = dmel.TIME_BASE.rate_hz
-    sounds = [(levelled(t, 0.0), rate_hz) for t in spoken]
+    sounds = [(resample_and_scale(t, 0.0), rate_hz) for t in spoken]
     heard = transcribe(sounds)
     errors = corpus_errors([word_errors(t.text, text) for t, text in zip(spoken, heard, strict=True)])
     mos = [predict(pcm, rate_hz) for pcm, _ in sounds]
@@ -118,7 +118,7 @@ def _pitch(pcm: np.ndarray) -> np.ndarray:
 
 
 def bands_db(sound: np.ndarray, rate_hz: int) -> tuple[float, ...]:
-    """Mean power of bands above 4 kHz against that of 0.3 to 3 kHz, dB, of float [T]."""
+    """Mean power of bands above 4 kHz relative to 0.3 to 3 kHz, in dB, of float [T]."""
     windows = np.lib.stride_tricks.sliding_window_view(sound, _WINDOW)[:: _WINDOW // 2] * np.hanning(_WINDOW)
     power = np.square(np.abs(np.fft.rfft(windows, axis=1))).mean(axis=0)
     khz = np.fft.rfftfreq(_WINDOW, 1000.0 / rate_hz)

@@ -1,19 +1,19 @@
-"""Vocoders alone: the teacher's speech through mels and back, by each of the card's vocoders."""
+"""Vocoders alone: copy-synthesis of the teacher's speech by each of the card's vocoders."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from studio.bench.evaluation.settings import VocoderSetting
 from studio.bench.evaluation.wer import score
-from studio.bench.material import Desk, Setting, desk, read_texts, vocode
+from studio.bench.material import EvaluationRun, evaluation_run, read_texts, vocode
 from studio.core.clips import to_float
-from studio.engine.alphabets import dmel
-from studio.measure.recognisers.port import Sound
+from studio.engine.tokenizers import dmel
+from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, recogniser_name
 from studio.measure.signal.spectral import stft_distance
 from studio.measure.wer import bootstrap_difference, bootstrap_rate
@@ -21,26 +21,12 @@ from studio.measure.wer import bootstrap_difference, bootstrap_rate
 _ANALYSES = {"mels": dmel.log_mel, "dmel": lambda pcm: dmel.dequantise(dmel.encode(pcm))}
 
 
-@dataclass(frozen=True, kw_only=True)
-class VocoderSetting(Setting):
-    """The first ``count`` texts of a file; ``vocoders`` empty for all of the card's.
-
-    Attributes:
-        threads: of torch, while the real-time factor is taken.
-    """
-
-    texts: Path
-    count: int = 100
-    vocoders: tuple[str, ...] = ()
-    threads: int = 1
-
-
 def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
-    """For each vocoder WER and STFT distance of mels and of dMel, parameters, and rtf (one frame at a time)."""
+    """WER and STFT distance from mels and from dMel, parameters, and rtf (one frame at a time) of each vocoder."""
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": 0, "vocoders": {}}
     threads = torch.get_num_threads()
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         out |= at.about() | {"threads": setting.threads, "recogniser": at.recogniser.about}
         said = [
             (text, one) for speaker in at.speakers for text, one in zip(texts, at.teacher(speaker, texts), strict=True)
@@ -60,16 +46,16 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Speech through a vocoder by what it was given (mels, dmel), and what that cost."""
+class CopySynthesis:
+    """Speech through a vocoder by input (mels, dmel), and the time."""
 
     sounds: dict[str, list[Sound]]
     rtf: float
     parameters: int
 
 
-def resynthesise(at: Desk, name: str, sounds: list[Sound]) -> Made:
-    """Sounds through mels and through dMel, and back by one of the card's vocoders, a frame at a time."""
+def resynthesise(at: EvaluationRun, name: str, sounds: list[Sound]) -> CopySynthesis:
+    """Sounds through mels and through dMel and back, by one vocoder, a frame at a time."""
     vocoder = at.vocoder(name)
     bar = at.progress.add_task(name, total=len(sounds) * len(_ANALYSES))
     made: dict[str, list[Sound]] = {kind: [] for kind in _ANALYSES}
@@ -84,10 +70,12 @@ def resynthesise(at: Desk, name: str, sounds: list[Sound]) -> Made:
             audio_s += len(samples) / rate_hz
             made[kind].append((samples, rate_hz))
             at.progress.advance(bar)
-    return Made(made, compute_s / audio_s, vocoder.parameter_count())
+    return CopySynthesis(made, compute_s / audio_s, vocoder.parameter_count())
 
 
-def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, Made]) -> None:
+def _score(
+    at: EvaluationRun, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, CopySynthesis]
+) -> None:
     own = score(at, "teacher", texts, teacher)
     out["teacher"] = asdict(bootstrap_rate(own))
     for name, one in made.items():
@@ -101,7 +89,7 @@ def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound]
 
 
 def _distance(sounds: list[Sound], teacher: list[Sound]) -> float:
-    """Mean STFT distance; a vocoder's first sample lies ``phase`` samples before the recording's."""
+    """Mean STFT distance; a vocoder's first sample is ``phase`` samples before the recording's."""
     phase = dmel.TIME_BASE.phase
     pairs = zip(sounds, teacher, strict=True)
     return float(np.mean([stft_distance(sound[phase:], own) for (sound, _), (own, _) in pairs]))

@@ -1,39 +1,30 @@
-"""Intelligibility by setting (paper 000's Table I: by window), by a recogniser, beside what the voice learned from."""
+"""Word error rate by setting (paper 000, Table I: by window), beside the teacher's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts, vocode
+from studio.bench.evaluation.settings import WerSetting
+from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, read_texts, vocode
 from studio.core.clips import to_float
-from studio.engine.alphabets import dmel
-from studio.measure.recognisers.port import Sound
+from studio.engine.tokenizers import dmel
+from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, recogniser_name
 from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors
 
 
-@dataclass(frozen=True, kw_only=True)
-class WerSetting(Setting):
-    """The first ``count`` texts of a file, by every speaker, in several settings of the family's options."""
-
-    texts: Path
-    count: int = 100
-
-
 def eval_wer(setting: WerSetting) -> dict[str, Any]:
-    """WER of each setting beside the teacher and the teacher's dMel by the same vocoder; intervals are paired.
+    """WER of each setting, of the teacher, and of the teacher's dMel by the same vocoder; intervals are paired.
 
-    A sentence that the teacher says in other words than ours is left out for all. Where no teacher is at hand, a note
-    says so, and the settings stand alone.
+    Sentences that the teacher speaks in other words are left out for all. Without a teacher, a note says so.
     """
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}, "notes": []}
-    with desk(setting) as at:
+    with evaluation_run(setting) as at:
         out |= at.about() | {"recogniser": at.recogniser.about}
-        settings = at.settings()  # a wrong one is told before anything is spoken
+        settings = at.settings()  # raises before anything is spoken
         for speaker in at.speakers:
             taught = at.teacher_at_hand(speaker, texts)
             if isinstance(taught, str):
@@ -46,7 +37,7 @@ def eval_wer(setting: WerSetting) -> dict[str, Any]:
 
 
 def _speaker(
-    at: Desk,
+    at: EvaluationRun,
     speaker: str,
     texts: Sequence[str],
     settings: Mapping[str, dict[str, Any]],
@@ -72,14 +63,14 @@ def _speaker(
     return figures
 
 
-def score(at: Desk, name: str, texts: Sequence[str], sounds: Sequence[Sound]) -> list[WordErrors]:
+def score(at: EvaluationRun, name: str, texts: Sequence[str], sounds: Sequence[Sound]) -> list[WordErrors]:
     """Word errors of each sound."""
     heard = at.transcribe(name, sounds)
     return [word_errors(text, words) for text, words in zip(texts, heard, strict=True)]
 
 
-def resynthesised(at: Desk, sounds: Sequence[Sound]) -> list[Sound]:
-    """Sounds through dMel and the voice's own vocoder."""
+def resynthesised(at: EvaluationRun, sounds: Sequence[Sound]) -> list[Sound]:
+    """Sounds through dMel and the voice's vocoder."""
     vocoder = at.vocoder()
     bar = at.progress.add_task("dMel re-synthesised", total=len(sounds))
     out: list[Sound] = []

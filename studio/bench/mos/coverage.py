@@ -1,7 +1,7 @@
-"""How often the studio's intervals hold the truth where labs live: few raters, few scripts, scores near the ceiling.
+"""Coverage of the studio's intervals in typical tests: few raters, few scripts, scores near the ceiling.
 
-The truth is what the same estimator says of very many raters of the same crowd, each with scripts of their own: an
-interval by rater and script is about other raters *and* other scripts.
+The true value is the same estimator's result for very many raters of the same population, each with scripts of their
+own, because an interval by rater and script generalises to other raters *and* other scripts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,85 +11,78 @@ from typing import Any
 
 import numpy as np
 
-from studio.bench.mos.crowd import Crowd
+from studio.bench.mos.settings import CoverageSetting
+from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.core.errors import BadOption
 from studio.measure.report import console, no_bar, print_table
-from studio.mos.stats.bradley_terry.error import clustered_spread
 from studio.mos.stats.bradley_terry.fit import centred, fit
-from studio.mos.stats.columns import F8, Ratings, Votes
-from studio.mos.stats.compare import all_pairs as all_differences
+from studio.mos.stats.bradley_terry.intervals import clustered_intervals
+from studio.mos.stats.columns import F8
 from studio.mos.stats.interval import Clusters, Interval
-from studio.mos.stats.means import by_system
+from studio.mos.stats.means import by_system, pairwise_differences
 from studio.mos.stats.ordinal.model import ordinal_model
 from studio.mos.stats.preference import preference
 
 METHODS: tuple[Clusters, ...] = ("two_way", "by_rater")
 _LABELS = {"two_way": "by rater and script", "by_rater": "by rater", "ordinal": "ordinal model"}
-_THEIR_SCRIPTS = 25  # of each of those who stand for the truth
+_TRUE_SCRIPTS = 25  # per rater of the true value
 Step = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class CoverageSetting:
-    """Which tests are simulated, and how often; ``everybody`` is how many raters stand for the truth."""
-
-    runs: int = 400
-    everybody: int = 40_000
-    seed: int = 0
-    tests: tuple[str, ...] = ("preference", "elo", "mos")
-    quiet: bool = False
-
-
-@dataclass(frozen=True)
-class Cell:
+class CoverageCell:
     """One simulated test.
 
     Attributes:
-        test: preference, elo, mos or ordinal (the scores of mos, by the ordinal model).
-        part: the row of the summary that it belongs to.
-        each: pairs of each rater (votes).
+        test: preference, elo, mos or ordinal (the scores of mos with the ordinal model).
+        part: row of the summary.
+        each: pairs per rater (votes).
     """
 
     test: str
     part: str
-    crowd: Crowd
+    population: SimulatedRaters
     raters: int
     scripts: int
     each: int = 0
 
 
-def cells(tests: tuple[str, ...]) -> list[Cell]:
-    """Every test that is simulated."""
-    found: list[Cell] = []
+def coverage_cells(tests: tuple[str, ...]) -> list[CoverageCell]:
+    """All simulated tests."""
+    result: list[CoverageCell] = []
     for scripts in (10, 100):
-        where = f"{scripts} scripts"
-        for gap in (0.0, 0.3, 1.0):
+        size = f"{scripts} scripts"
+        for difference in (0.0, 0.3, 1.0):
             for favour in (0.1, 0.25, 0.4):
-                crowd = Crowd(systems=(gap, 0.0), favour_sd=favour)
-                found.append(Cell("preference", f"preference 20 x 50, {where}", crowd, 20, scripts, 50))
+                population = SimulatedRaters(systems=(difference, 0.0), favour_sd=favour)
+                result.append(CoverageCell("preference", f"preference 20 x 50, {size}", population, 20, scripts, 50))
         for systems in (3, 7):
             for favour in (0.1, 0.25, 0.4):
-                crowd = Crowd(systems=tuple(np.linspace(-0.8, 0.8, systems).tolist()), favour_sd=favour)
-                found.append(Cell("elo", f"Elo 40 x 40, {where}", crowd, 40, scripts, 40))
+                population = SimulatedRaters(systems=tuple(np.linspace(-0.8, 0.8, systems).tolist()), favour_sd=favour)
+                result.append(CoverageCell("elo", f"Elo 40 x 40, {size}", population, 40, scripts, 40))
     for raters in (3, 5):
         for quality, clickers in ((4.5, 0.05), (5.0, 0.05), (5.5, 0.05), (6.0, 0.05), (5.5, 0.0), (6.5, 0.0)):
-            crowd = Crowd(systems=(quality, quality - 0.5), clickers=clickers)
-            found.append(Cell("mos", f"MOS {raters} x 6 near the ceiling", crowd, raters, 6))
+            population = SimulatedRaters(systems=(quality, quality - 0.5), clickers=clickers)
+            result.append(CoverageCell("mos", f"MOS {raters} x 6 near the ceiling", population, raters, 6))
     for quality in (2.5, 3.3, 4.0):
-        crowd = Crowd(systems=(quality, quality - 0.3))
-        found.append(Cell("mos", "MOS 20 x 30", crowd, 20, 30))
-    found += [replace(cell, test="ordinal") for cell in found if cell.test == "mos"]
-    return [cell for cell in found if cell.test in tests]
+        population = SimulatedRaters(systems=(quality, quality - 0.3))
+        result.append(CoverageCell("mos", "MOS 20 x 30", population, 20, 30))
+    result += [replace(cell, test="ordinal") for cell in result if cell.test == "mos"]
+    return [cell for cell in result if cell.test in tests]
 
 
 def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
-    """Coverage of every cell; what the summary says of each part: the mean over its cells, and the worst cell."""
-    wanted = cells(setting.tests)
+    """Coverage of every cell, and mean and worst cell of each part."""
+    cells = coverage_cells(setting.tests)
     rows: list[dict[str, Any]] = []
-    with _progress(len(wanted) * setting.runs, setting.quiet) as step:
-        for number, cell in enumerate(wanted):
+    with _progress(len(cells) * setting.runs, setting.quiet) as step:
+        for number, cell in enumerate(cells):
             rng = np.random.default_rng([setting.seed, number])
-            rows += list(_ROWS[cell.test](cell, rng, setting, step))
+            tallies, run_test = _CASES[cell.test](cell, rng, setting.everybody)
+            for _ in range(setting.runs):
+                run_test()
+                step()
+            rows += [row for tally in tallies for row in tally.rows(setting.runs)]
     out = {"runs": setting.runs, "seed": setting.seed, "cells": rows, "parts": _parts(rows)}
     if not setting.quiet:
         show(out)
@@ -97,82 +90,89 @@ def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the summary, fresh or read back from bench/results."""
+    """Print the summary of a new or a stored result."""
     rows = [
         [f"{p['part']}: {p['over']}", p["method"], p["mean"], p["worst"], p["none"], p["zero_width"], p["half_width"]]
         for p in out["parts"]
     ]
-    columns = ("", "interval", "mean", "worst cell", "none, worst cell", "no width, worst cell", "half width")
-    note = "Share of intervals that hold the truth, nominal 0.95; a test that has none counts as a miss."
+    columns = ("", "interval", "mean", "worst cell", "none, worst cell", "zero width, worst cell", "half-width")
+    note = "Share of intervals that cover the true value, nominal 0.95; a missing interval counts as a miss."
     if any(p["method"] == _LABELS["ordinal"] for p in out["parts"]):
-        note += " The ordinal model has none where all scores are alike."
-    print_table(f"Coverage, {out['runs']} tests a cell", columns, rows, note)
+        note += " The ordinal model has none if all scores are equal."
+    print_table(f"Coverage, {out['runs']} tests per cell", columns, rows, note)
 
 
-def _preference(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: Step) -> Iterator[dict[str, Any]]:
-    everybody = cell.crowd.votes(rng, setting.everybody, _THEIR_SCRIPTS, 1, own_scripts=True)
-    truth = np.array([preference(everybody, "s1", "s2", "exact").share.mean])
-    tally = _Tally(cell, "share", truth)
-    for _ in range(setting.runs):
-        votes = cell.crowd.votes(rng, cell.raters, cell.each, cell.scripts)
+Case = tuple[list["_CoverageTally"], Callable[[], None]]  # tallies, and the simulation of one test
+
+
+def _preference(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
+    everybody = cell.population.votes(rng, raters, _TRUE_SCRIPTS, 1, own_scripts=True)
+    tally = _CoverageTally(cell, "share", np.array([preference(everybody, "s1", "s2", "exact").share.mean]))
+
+    def run_test() -> None:
+        votes = cell.population.votes(rng, cell.raters, cell.each, cell.scripts)
         for method in METHODS:
             tally.mark_all(method, [preference(votes, "s1", "s2", method).share])
-        step()
-    yield from tally.rows(setting.runs)
+
+    return [tally], run_test
 
 
-def _elo(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: Step) -> Iterator[dict[str, Any]]:
-    truth = centred(fit(cell.crowd.votes(rng, setting.everybody, _THEIR_SCRIPTS, 1, own_scripts=True)).elo())
+def _elo(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
+    truth = centred(fit(cell.population.votes(rng, raters, _TRUE_SCRIPTS, 1, own_scripts=True)).elo())
     upper = np.triu_indices(len(truth), 1)
-    scores, gaps = _Tally(cell, "scores", truth), _Tally(cell, "differences", (truth[:, None] - truth)[upper])
-    for _ in range(setting.runs):
-        votes: Votes = cell.crowd.votes(rng, cell.raters, cell.each, cell.scripts)
+    scores = _CoverageTally(cell, "scores", truth)
+    gaps = _CoverageTally(cell, "differences", (truth[:, None] - truth)[upper])
+
+    def run_test() -> None:
+        votes = cell.population.votes(rng, cell.raters, cell.each, cell.scripts)
         fitted = fit(votes)
-        middle = fitted.elo().mean()
+        mean = fitted.elo().mean()
         for method in METHODS:
-            found = clustered_spread(votes, fitted, clusters=method)
-            scores.mark(method, found.low - middle, found.high - middle)
-            gaps.mark(method, found.difference_low[upper], found.difference_high[upper])
-        step()
-    yield from scores.rows(setting.runs)
-    yield from gaps.rows(setting.runs)
+            intervals = clustered_intervals(votes, fitted, clusters=method)
+            scores.mark(method, intervals.low - mean, intervals.high - mean)
+            gaps.mark(method, intervals.difference_low[upper], intervals.difference_high[upper])
+
+    return [scores, gaps], run_test
 
 
-def _mos(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: Step) -> Iterator[dict[str, Any]]:
-    everybody = cell.crowd.ratings(rng, setting.everybody, _THEIR_SCRIPTS, own_scripts=True)
-    truth = np.bincount(everybody.system, everybody.score) / np.bincount(everybody.system)
-    means, gaps = _Tally(cell, "means", truth), _Tally(cell, "differences", truth[:1] - truth[1:])
-    for _ in range(setting.runs):
-        ratings: Ratings = cell.crowd.ratings(rng, cell.raters, cell.scripts)
+def _true_means(cell: CoverageCell, rng: np.random.Generator, raters: int) -> F8:
+    everybody = cell.population.ratings(rng, raters, _TRUE_SCRIPTS, own_scripts=True)
+    return np.bincount(everybody.system, everybody.score) / np.bincount(everybody.system)
+
+
+def _mos(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
+    truth = _true_means(cell, rng, raters)
+    means, gaps = _CoverageTally(cell, "means", truth), _CoverageTally(cell, "differences", truth[:1] - truth[1:])
+
+    def run_test() -> None:
+        ratings = cell.population.ratings(rng, cell.raters, cell.scripts)
         for method in METHODS:
             means.mark_all(method, list(by_system(ratings, method).values()))
-            gaps.mark_all(method, [d.interval for d in all_differences(ratings, method)])
-        step()
-    yield from means.rows(setting.runs)
-    yield from gaps.rows(setting.runs)
+            gaps.mark_all(method, [d.interval for d in pairwise_differences(ratings, method)])
+
+    return [means, gaps], run_test
 
 
-def _ordinal(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: Step) -> Iterator[dict[str, Any]]:
-    everybody = cell.crowd.ratings(rng, setting.everybody, _THEIR_SCRIPTS, own_scripts=True)
-    truth = np.bincount(everybody.system, everybody.score) / np.bincount(everybody.system)
-    tally = _Tally(cell, "means", truth)
-    for _ in range(setting.runs):
-        ratings = cell.crowd.ratings(rng, cell.raters, cell.scripts)
+def _ordinal(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
+    tally = _CoverageTally(cell, "means", _true_means(cell, rng, raters))
+
+    def run_test() -> None:
+        ratings = cell.population.ratings(rng, cell.raters, cell.scripts)
         try:
             tally.mark_all("ordinal", list(ordinal_model(ratings).systems.values()))
-        except BadOption:  # all scores are alike
-            tally.mark("ordinal", *np.full((2, len(truth)), np.nan))
-        step()
-    yield from tally.rows(setting.runs)
+        except BadOption:  # all scores are equal
+            tally.mark("ordinal", *np.full((2, len(tally.truth)), np.nan))
+
+    return [tally], run_test
 
 
-_ROWS = {"preference": _preference, "elo": _elo, "mos": _mos, "ordinal": _ordinal}
+_CASES = {"preference": _preference, "elo": _elo, "mos": _mos, "ordinal": _ordinal}
 
 
-class _Tally:
+class _CoverageTally:
     """Hits and widths of one cell by method, over systems or pairs."""
 
-    def __init__(self, cell: Cell, over: str, truth: F8) -> None:
+    def __init__(self, cell: CoverageCell, over: str, truth: F8) -> None:
         self.cell, self.over, self.truth = cell, over, truth
         self.held: dict[str, F8] = {}
         self.flat: dict[str, int] = {}
@@ -184,7 +184,7 @@ class _Tally:
         self.mark(method, *(np.array(end) for end in zip(*ends, strict=True)))
 
     def mark(self, method: str, low: F8, high: F8) -> None:
-        """Count one test's intervals; where there is none (NaN) the truth is not held."""
+        """Count the intervals of one test; a missing interval (NaN) is a miss."""
         held = (low <= self.truth) & (self.truth <= high)
         self.held[method] = self.held.get(method, np.zeros(len(self.truth))) + held
         self.flat[method] = self.flat.get(method, 0) + int((high - low <= 0).sum())
@@ -195,7 +195,11 @@ class _Tally:
     def rows(self, runs: int) -> Iterator[dict[str, Any]]:
         cell = self.cell
         about = {"test": cell.test, "part": cell.part, "over": self.over, "raters": cell.raters}
-        about |= {"scripts": cell.scripts, "systems": list(cell.crowd.systems), "favour_sd": cell.crowd.favour_sd}
+        about |= {
+            "scripts": cell.scripts,
+            "systems": list(cell.population.systems),
+            "favour_sd": cell.population.favour_sd,
+        }
         for method, held in self.held.items():
             yield about | {
                 "truth": self.truth.tolist(),

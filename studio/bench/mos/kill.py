@@ -1,58 +1,38 @@
-"""``kill -9`` while raters answer: what was acknowledged is there afterwards, and was on the disk before it was said.
+"""``kill -9`` while raters answer: acknowledged answers must survive, and must be synced before the acknowledgement.
 
-Three checks. The server is killed at random moments, and the files it leaves are audited before the next one opens
-them. At other random moments it is held still (SIGSTOP) and its files are copied, as a snapshot or a backup would.
-And strace shows that every acknowledgement waits for a sync of the database's log, which no killing of a process can
-show: what a process has written survives it, synced or not.
+Three checks: the server is killed at random times, and its files are audited before the next start. At other random
+times it is stopped (SIGSTOP) and its files are copied, as a snapshot or a backup would. And strace shows that every
+acknowledgement waits for a sync of the database's log; killing a process cannot show this, because its writes survive
+without a sync.
 """
 
 import os
+import re
+import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from studio.bench.mos.load import server_settings
-from studio.bench.mos.log import RaterLog, raters
 from studio.bench.mos.server import BareServer, bare_server
-from studio.bench.mos.site import Site, audit, copy_files, make_site
-from studio.bench.mos.trace import synced_answers, tracer
+from studio.bench.mos.settings import MosKillSetting
+from studio.bench.mos.site import BenchSite, RaterLog, audit, copy_files, make_site, rater_process
 from studio.bench.page.browser import PageFailed
-from studio.core.errors import BadOption
+from studio.core.errors import BadOption, NeedsPackage
 from studio.measure.report import print_table
 
 PLANTS = ("acknowledge-before-commit", "synchronous-off")
-_SETTLE_S = 0.03  # for acknowledgements on their way into the raters' log
+_SETTLE_S = 0.03  # for acknowledgements in transit to the raters' log
 _PATIENCE_S = 60.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class KillSetting:
-    """How often to kill, and under what load.
-
-    Attributes:
-        kills: 0 leaves the killing out.
-        life_s: the least and the most time from a server's first acknowledgement to its end.
-        traced_s: how long raters go on under strace after the first acknowledgement; 0 leaves it out.
-        plant: a fault that the run must find: of PLANTS, or none.
-    """
-
-    kills: int = 200
-    raters: int = 24
-    think_s: tuple[float, float] = (0.1, 0.6)
-    life_s: tuple[float, float] = (0.0, 0.8)
-    traced_s: float = 4.0
-    seed: int = 0
-    plant: str = ""
-    quiet: bool = False
-
-
 @dataclass
-class _Found:
-    """What the checks found; ``failures`` in words."""
+class _KillFindings:
+    """Results of the checks; ``failures`` are messages."""
 
     copies: int = 0
     kills: int = 0
@@ -60,131 +40,135 @@ class _Found:
     doubled: set[str] = field(default_factory=set[str])
     failures: list[str] = field(default_factory=list[str])
 
-    def take(self, when: str, seen: Mapping[str, Any]) -> None:
-        """Add what an audit says."""
+    def take(self, when: str, report: Mapping[str, Any]) -> None:
+        """Add the result of an audit."""
         for name, known in (("lost", self.lost), ("doubled", self.doubled)):
-            fresh = sorted(set(seen[name]) - known)
-            known.update(fresh)
-            if fresh:
-                self.failures.append(f"{when}: {len(fresh)} answers {name}, of screens {', '.join(fresh[:3])}")
-        if seen["integrity"] != "ok":
-            self.failures.append(f"{when}: {seen['integrity']}")
+            added = sorted(set(report[name]) - known)
+            known.update(added)
+            if added:
+                self.failures.append(f"{when}: {len(added)} answers {name}, trials {', '.join(added[:3])}")
+        if report["integrity"] != "ok":
+            self.failures.append(f"{when}: {report['integrity']}")
 
 
-def bench_mos_kill(setting: KillSetting) -> dict[str, Any]:
-    """What was lost; ``failures`` is empty when nothing was and every acknowledgement was synced.
+def bench_mos_kill(setting: MosKillSetting) -> dict[str, Any]:
+    """Lost and duplicated answers; ``failures`` is empty if there are none and every acknowledgement was synced.
 
     Raises:
-        BadOption: the plant is not known.
+        BadOption: an unknown fault to plant.
         NeedsPackage: strace is missing.
     """
     if setting.plant not in ("", *PLANTS):
         raise BadOption(f"there is no fault {setting.plant!r}", f"plant {' or '.join(PLANTS)}")
-    found, log, settings, seen, traced = _Found(), RaterLog(Path(os.devnull)), {}, {}, {}
+    findings, log, settings, last_audit, sync_counts = _KillFindings(), RaterLog(Path(os.devnull)), {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         if setting.traced_s:
-            traced = _traced(setting, _site(Path(folder) / "traced"))
-            unsynced = traced["answers"] - traced["synced"]
-            if not traced["answers"]:
-                found.failures.append("strace saw no answer")
+            sync_counts = _run_traced(setting, _site(Path(folder) / "traced"))
+            unsynced = sync_counts["answers"] - sync_counts["synced"]
+            if not sync_counts["answers"]:
+                findings.failures.append("strace saw no answer")
             if unsynced:
-                found.failures.append(
-                    f"strace: {unsynced} of {traced['answers']} acknowledgements did not wait for a sync"
+                findings.failures.append(
+                    f"strace: {unsynced} of {sync_counts['answers']} acknowledgements did not wait for a sync"
                 )
         if setting.kills:
-            log, settings, seen = _killed(setting, _site(Path(folder) / "killed"), found)
-            found.failures += log.problems
+            log, settings, last_audit = _run_kills(setting, _site(Path(folder) / "killed"), findings)
+            findings.failures += log.problems
     out = {
         "plant": setting.plant,
-        "kills": found.kills,
-        "copies": found.copies,
+        "kills": findings.kills,
+        "copies": findings.copies,
         "raters": setting.raters,
         "acknowledged": len(log.acknowledged),
-        "answers": seen.get("answers"),
-        "lost": len(found.lost),
-        "doubled": len(found.doubled),
-        "integrity": seen.get("integrity"),
-        "strace": traced,
+        "answers": last_audit.get("answers"),
+        "lost": len(findings.lost),
+        "doubled": len(findings.doubled),
+        "integrity": last_audit.get("integrity"),
+        "strace": sync_counts,
         "settings": settings,
         "server": "python -m studio.bench.mos.server",
-        "failures": found.failures,
+        "failures": findings.failures,
     }
     if not setting.quiet:
         show(out)
     return out
 
 
-def _site(folder: Path) -> Site:
+def _site(folder: Path) -> BenchSite:
     return make_site(folder, items=12, systems=2, clip_s=0.5, trials=12, quota=10_000)
 
 
-def _killed(setting: KillSetting, site: Site, found: _Found) -> tuple[RaterLog, dict[str, str], dict[str, Any]]:
-    """Kill and begin again until it was done often enough; the raters go on all the while."""
+def _run_kills(
+    setting: MosKillSetting, site: BenchSite, findings: _KillFindings
+) -> tuple[RaterLog, dict[str, str], dict[str, Any]]:
+    """Kill and restart the server while raters answer."""
     rng = Random(setting.seed)
     with bare_server(site.folder, plant=setting.plant) as server:
         server.begin()
         settings = server_settings(server.url, site.owner)
-        with raters(
+        with rater_process(
             site, server.url, count=setting.raters, think_s=setting.think_s, seed=setting.seed, endless=True
         ) as (_, log):
             for number in range(setting.kills):
                 if number:
                     server.begin()
-                _life(setting, server, site, log, found, rng)
-        seen = audit(site.file, log.read().acknowledged)
-        found.take("at the end", seen)
-    return log, settings, seen
+                _run_until_kill(setting, server, site, log, findings, rng)
+        last_audit = audit(site.file, log.read().acknowledged)
+        findings.take("at the end", last_audit)
+    return log, settings, last_audit
 
 
-def _life(setting: KillSetting, server: BareServer, site: Site, log: RaterLog, found: _Found, rng: Random) -> None:
-    """One server's life: raters answer, it is held still and copied at one moment, and killed at another."""
+def _run_until_kill(
+    setting: MosKillSetting, server: BareServer, site: BenchSite, log: RaterLog, findings: _KillFindings, rng: Random
+) -> None:
+    """One server process: copied at a random time while stopped, and killed at another."""
     _wait_for_answer(log)
     life_s = rng.uniform(*setting.life_s)
-    held_at_s = rng.uniform(0.0, life_s)
-    time.sleep(held_at_s)
+    copy_at_s = rng.uniform(0.0, life_s)
+    time.sleep(copy_at_s)
     with tempfile.TemporaryDirectory() as folder:
         with server.stopped():
             time.sleep(_SETTLE_S)
-            told = list(log.read().acknowledged)
+            acknowledged = list(log.read().acknowledged)
             copy = copy_files(site.file, Path(folder) / "held")
-        time.sleep(life_s - held_at_s)
+        time.sleep(life_s - copy_at_s)
         server.kill()
-        found.kills += 1
-        found.copies += 1
-        found.take(f"copy {found.copies}, of a server held still", audit(copy, told))
-        told = log.read().acknowledged
-        found.take(f"kill {found.kills}", audit(copy_files(site.file, Path(folder) / "killed"), told))
+        findings.kills += 1
+        findings.copies += 1
+        findings.take(f"copy {findings.copies}, of a paused server", audit(copy, acknowledged))
+        acknowledged = log.read().acknowledged
+        findings.take(f"kill {findings.kills}", audit(copy_files(site.file, Path(folder) / "killed"), acknowledged))
 
 
 def _wait_for_answer(log: RaterLog) -> None:
-    """Until one more answer is acknowledged. Raises PageFailed."""
+    """Wait for the next acknowledged answer. Raises PageFailed."""
     before, until_s = len(log.read().acknowledged), time.monotonic() + _PATIENCE_S
     while len(log.read().acknowledged) == before:
         if time.monotonic() > until_s:
-            raise PageFailed(f"no answer was acknowledged within {_PATIENCE_S:g} s", "read what the server says")
+            raise PageFailed(f"no answer was acknowledged within {_PATIENCE_S:g} s", "see the server's output")
         time.sleep(0.01)
 
 
-def _traced(setting: KillSetting, site: Site) -> dict[str, int]:
-    """Acknowledgements under strace, and how many of them waited for a sync."""
+def _run_traced(setting: MosKillSetting, site: BenchSite) -> dict[str, int]:
+    """Number of acknowledgements under strace, and of those that waited for a sync."""
     out = site.folder / "strace.txt"
-    with bare_server(site.folder, plant=setting.plant, wrapper=tracer(out)) as server:
+    with bare_server(site.folder, plant=setting.plant, wrapper=strace_command(out)) as server:
         server.begin()
-        with raters(site, server.url, count=4, think_s=(0.02, 0.1), seed=setting.seed, endless=True) as (_, log):
+        with rater_process(site, server.url, count=4, think_s=(0.02, 0.1), seed=setting.seed, endless=True) as (_, log):
             _wait_for_answer(log)
             time.sleep(setting.traced_s)
     with out.open(encoding="utf-8", errors="replace") as lines:
-        found = synced_answers(lines)
-    return {"answers": found.answers, "synced": found.synced}
+        counts = count_synced(lines)
+    return {"answers": counts.answers, "synced": counts.synced}
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
+    """Print the figures of a new or a stored result."""
     rows: list[list[object]] = [
         ["answers acknowledged", out["acknowledged"]],
         ["of them lost", out["lost"]],
-        ["screens answered twice", out["doubled"]],
-        ["copies of a server held still", out["copies"]],
+        ["trials answered twice", out["doubled"]],
+        ["copies of a paused server", out["copies"]],
         ["integrity_check at the end", out["integrity"]],
         ["acknowledged under strace", out["strace"].get("answers")],
         ["of them after a sync of the log", out["strace"].get("synced")],
@@ -195,3 +179,88 @@ def show(out: Mapping[str, Any]) -> None:
     print_table(f"{out['kills']} times kill -9 under {out['raters']} raters{planted}", ("", ""), rows, note)
     for failure in out["failures"][:10]:
         print(failure)
+
+
+_CALLS = "recvfrom,recvmsg,read,sendto,sendmsg,write,pwrite64,fdatasync,fsync"
+_LINE = re.compile(r"^(?P<pid>\d+)\s+(?P<rest>.*)$")
+_RESUMED = re.compile(r"^<\.\.\. (?P<call>\w+) resumed>(?P<rest>.*)$")
+_CALL = re.compile(r"^(?P<call>\w+)\((?P<fd>\d+)<(?P<file>[^>]*)>(?P<rest>.*)$")
+_UNFINISHED = " <unfinished ...>"
+
+
+def strace_command(out: Path) -> list[str]:
+    """Command prefix that runs a server under strace. Raises NeedsPackage."""
+    if shutil.which("strace") is None:
+        raise NeedsPackage("tracing system calls needs strace, which is not installed", "apt-get install strace")
+    return ["strace", "-f", "-q", "-y", "-s", "32", "-e", f"trace={_CALLS}", "-e", "signal=none", "-o", str(out)]
+
+
+@dataclass
+class SyncCounts:
+    """Acknowledged answers, and those whose acknowledgement waited for a sync of their data."""
+
+    answers: int = 0
+    synced: int = 0
+
+
+@dataclass
+class _PendingAnswer:
+    """A received answer, and which of its writes and syncs were seen."""
+
+    written: bool = False
+    syncing: set[str] = field(default_factory=set[str])
+    synced: bool = False
+
+
+def count_synced(lines: Iterable[str]) -> SyncCounts:
+    """Parse strace's output (``strace_command``): lines are in the order of events; a blocking call takes two lines."""
+    counts = SyncCounts()
+    pending: dict[str, _PendingAnswer] = {}
+    blocked: dict[str, tuple[str, str, str]] = {}
+    for line in lines:
+        parts = _LINE.match(line)
+        if parts is None:
+            continue
+        pid, rest = parts["pid"], parts["rest"]
+        resumed = _RESUMED.match(rest)
+        if resumed is not None:
+            if pid in blocked:
+                call, fd, file = blocked.pop(pid)
+                _exit_call(pending, pid, call, fd, file, resumed["rest"])
+            continue
+        match = _CALL.match(rest)
+        if match is None:
+            continue
+        call, fd, file = match["call"], match["fd"], match["file"]
+        _enter_call(counts, pending, pid, call, fd, file, match["rest"])
+        if rest.endswith(_UNFINISHED):
+            blocked[pid] = (call, fd, file)
+        else:
+            _exit_call(pending, pid, call, fd, file, match["rest"])
+    return counts
+
+
+def _enter_call(
+    counts: SyncCounts, pending: dict[str, _PendingAnswer], pid: str, call: str, fd: str, file: str, text: str
+) -> None:
+    """A sync covers what was written before it; an acknowledgement is synced if the sync ended before it."""
+    if call in ("fdatasync", "fsync") and file.endswith("-wal"):
+        for one in pending.values():
+            if one.written:
+                one.syncing.add(pid)
+    if call in ("sendto", "sendmsg", "write") and '"HTTP/1.1 ' in text and fd in pending:
+        one = pending.pop(fd)
+        counts.answers += 1
+        counts.synced += one.synced
+
+
+def _exit_call(pending: dict[str, _PendingAnswer], pid: str, call: str, fd: str, file: str, text: str) -> None:
+    if call in ("recvfrom", "recvmsg", "read") and '"POST /mos/answer' in text:
+        pending[fd] = _PendingAnswer()
+    if call == "pwrite64" and file.endswith("-wal"):
+        for one in pending.values():
+            one.written = True
+    if call in ("fdatasync", "fsync") and file.endswith("-wal"):
+        for one in pending.values():
+            one.synced |= pid in one.syncing and text.rstrip().endswith("= 0")
+            one.syncing.discard(pid)

@@ -1,8 +1,8 @@
-"""Synthetic raters over plain HTTP, as a process of their own: ``python -m studio.bench.mos.raters PLAN.json``.
+"""Simulated raters over plain HTTP, as a separate process: ``python -m studio.bench.mos.raters PLAN.json``.
 
-Each goes the whole way of a browser: join, consent, instructions, level, then next, clip by ranges, think, answer.
-What could not be delivered is sent again, the same; what was acknowledged is written to the log at once, a line each.
-Only the standard library is used, so that little but the server is measured.
+Each makes the requests of a browser: join, consent, instructions, level, then next, clip by ranges, think, answer.
+Failed requests are repeated unchanged; acknowledged answers are logged at once, one line each. Only the standard
+library is used, so that the server dominates the measurement.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the raters do.
+class RaterRunPlan:
+    """Parameters of a run.
 
     Attributes:
-        spread_s: all of them begin within it.
-        think_s: the least and the most time between hearing a clip and answering.
-        endless: a rater who is done is followed by a new one, until the process is ended.
+        spread_s: all raters start within it.
+        think_s: range of the time between hearing a clip and answering.
+        endless: replace finished raters by new ones until the process ends.
     """
 
     host: str
@@ -42,29 +42,29 @@ class Plan:
     endless: bool = False
 
     def write(self, path: Path) -> Path:
-        """Keep the plan for the process."""
+        """Write the plan for the process."""
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
         return path
 
 
-class Wire:
-    """One rater's connection: kept alive, opened again when the server has let go of it."""
+class RaterConnection:
+    """Keep-alive connection of one rater, reopened when the server closes it."""
 
-    def __init__(self, plan: Plan, log: int) -> None:
+    def __init__(self, plan: RaterRunPlan, log: int) -> None:
         self._plan, self._log = plan, log
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.token = ""
 
     async def json(self, what: str, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any], float]:
-        """Status, JSON and milliseconds of a call."""
+        """Status, JSON and duration in milliseconds of a call."""
         data = b"" if body is None else json.dumps(body).encode()
-        status, _, got, took_ms = await self.call(what, method, path, data)
-        return status, json.loads(got), took_ms
+        status, _, response, took_ms = await self.call(what, method, path, data)
+        return status, json.loads(response), took_ms
 
     async def call(
         self, what: str, method: str, path: str, body: bytes = b"", extra: str = ""
     ) -> tuple[int, dict[str, str], bytes, float]:
-        """Status, headers, body and milliseconds of a call; tried again while the server is away or busy."""
+        """Status, headers, body and duration in milliseconds of a call; retried while the server is down or busy."""
         head = f"{method} /mos/{path} HTTP/1.1\r\nHost: {self._plan.host}:{self._plan.port}\r\n{extra}"
         if self.token:
             head += f"Authorization: Bearer {self.token}\r\n"
@@ -72,7 +72,7 @@ class Wire:
         began_s = time.perf_counter()
         while True:
             try:
-                status, headers, got = await self._exchange(request)
+                status, headers, response = await self._exchange(request)
             except (OSError, asyncio.IncompleteReadError):
                 self._streams = None
                 self.log({"what": "retry", "call": what})
@@ -82,7 +82,7 @@ class Wire:
                 continue
             took_ms = (time.perf_counter() - began_s) * 1000.0
             if status not in (429, 503):
-                return status, headers, got, took_ms
+                return status, headers, response, took_ms
             self.log({"what": "told to wait", "call": what, "status": status})
             await asyncio.sleep(float(headers.get("retry-after", "1")))
 
@@ -101,22 +101,22 @@ class Wire:
         return int(head[0].split()[1]), headers, body
 
     def log(self, line: dict[str, Any]) -> None:
-        """Write a line at once, past every buffer."""
+        """Write a line unbuffered."""
         os.write(self._log, json.dumps({"at": time.time(), **line}).encode() + b"\n")
 
 
-class Rater:
-    """One person from the link to the last page."""
+class SimulatedRater:
+    """One rater from joining to the last page."""
 
-    def __init__(self, plan: Plan, number: int, log: int) -> None:
+    def __init__(self, plan: RaterRunPlan, number: int, log: int) -> None:
         self._plan, self._number = plan, number
         self._rng = Random(f"{plan.seed}|{number}")
-        self._wire = Wire(plan, log)
+        self._wire = RaterConnection(plan, log)
         self._acknowledged: set[str] = set()
         self._sent = 0
 
     async def sit(self) -> None:
-        """Go through the whole test."""
+        """Complete the whole test."""
         panel = {"PROLIFIC_PID": f"bench-{self._plan.seed}-{self._number}", "STUDY_ID": "bench"}
         link = {"campaign": self._plan.campaign, "key": self._plan.key, "panel": panel, "device": {"bench": True}}
         joined = await self._timed("join", "POST", "join", link)
@@ -143,15 +143,15 @@ class Rater:
         return await self._timed("next", "GET", "next")
 
     async def _pass(self, stage: str, data: dict[str, Any]) -> Any:
-        """What a step answers is what comes next, as on the page; a step that was sent twice asks."""
-        got = await self._timed("stage", "POST", "stage", {"stage": stage, "data": data}, sent_twice=409)
-        self._wire.token = got.get("token", self._wire.token)  # whoever agrees is a rater from then on
-        return got if "stage" in got else await self._next()
+        """The response to a stage is the next one, as on the page; after a repeated request, ask for it."""
+        response = await self._timed("stage", "POST", "stage", {"stage": stage, "data": data}, sent_twice=409)
+        self._wire.token = response.get("token", self._wire.token)  # consent replaces the token
+        return response if "stage" in response else await self._next()
 
     async def _trial(self, trial: dict[str, Any]) -> None:
         name = trial["trial"]
         if name in self._acknowledged:
-            self._problem(f"screen {name} came again after its answer had been acknowledged")
+            self._problem(f"trial {name} was presented again after its answer was acknowledged")
         plays = [
             {"slot": slot["slot"], "plays": 1, "heard_ms": await self._hear(slot["url"])} for slot in trial["slots"]
         ]
@@ -167,15 +167,15 @@ class Rater:
             "response_ms": think_s * 1000.0,
             "comment": comment,
         }
-        status, kept, took_ms = await self._wire.json("answer", "POST", "answer", answer)
+        status, response, took_ms = await self._wire.json("answer", "POST", "answer", answer)
         if status == 200:
             self._acknowledged.add(name)
             self._wire.log({"what": "answer", "ms": took_ms, "trial": name, "comment": comment, "scores": scores})
         else:
-            self._problem(f"an answer to screen {name} was refused with {status}: {kept}")
+            self._problem(f"an answer to trial {name} was refused with {status}: {response}")
 
     async def _hear(self, url: str) -> float:
-        """Fetch a clip by ranges; answers its length in ms."""
+        """Fetch a clip by ranges; returns its duration in ms."""
         first = await self._range(url, f"0-{FIRST_BYTES - 1}")
         size = int(first[0].rpartition("/")[2])
         data = first[1] + ((await self._range(url, f"{FIRST_BYTES}-"))[1] if size > FIRST_BYTES else b"")
@@ -194,31 +194,31 @@ class Rater:
         return headers["content-range"], data
 
     async def _timed(self, what: str, method: str, path: str, body: Any = None, sent_twice: int = 200) -> Any:
-        status, got, took_ms = await self._wire.json(what, method, path, body)
+        status, response, took_ms = await self._wire.json(what, method, path, body)
         if status not in (200, sent_twice):
-            self._problem(f"{what} was refused with {status}: {got}")
+            self._problem(f"{what} was refused with {status}: {response}")
         self._wire.log({"what": what, "ms": took_ms})
-        return got
+        return response
 
     def _problem(self, message: str) -> None:
         self._wire.log({"what": "problem", "message": message})
 
 
-async def run(plan: Plan) -> None:
-    """All raters, until they are done."""
+async def run(plan: RaterRunPlan) -> None:
+    """Run all raters."""
     log = os.open(plan.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     rng = Random(plan.seed)
 
-    async def chair(number: int, wait_s: float) -> None:
+    async def run_rater(number: int, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
-        await Rater(plan, number, log).sit()
+        await SimulatedRater(plan, number, log).sit()
         while plan.endless:
             number += plan.raters
-            await Rater(plan, number, log).sit()
+            await SimulatedRater(plan, number, log).sit()
 
-    await asyncio.gather(*(chair(number, rng.uniform(0.0, plan.spread_s)) for number in range(plan.raters)))
+    await asyncio.gather(*(run_rater(number, rng.uniform(0.0, plan.spread_s)) for number in range(plan.raters)))
 
 
 if __name__ == "__main__":
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    asyncio.run(run(Plan(**{**given, "think_s": tuple(given["think_s"])})))
+    asyncio.run(run(RaterRunPlan(**{**given, "think_s": tuple(given["think_s"])})))

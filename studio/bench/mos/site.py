@@ -1,20 +1,25 @@
-"""A listening test of its own in a temporary folder for the load and kill benches, and the audit of what it kept."""
+"""Listening test in a temporary folder for the load and kill benches: campaign, rater process, and audit."""
 
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from studio.bench.mos.raters import RaterRunPlan
 from studio.mos.campaign.config import CampaignConfig, Question, Texts
-from studio.mos.campaign.draft import ItemSpec, SystemSpec
-from studio.mos.rating.campaigns import create, set_state
-from studio.mos.service import open_listening
+from studio.mos.campaign.manifest import ItemSpec, SystemSpec
+from studio.mos.service import open_listening_tests
+from studio.mos.sessions.campaigns import create_campaign, set_state
 from studio.mos.store.clips import StoredClip
 
 CAMPAIGN = "bench"
@@ -26,8 +31,8 @@ _QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class Site:
-    """An open campaign: where it lies and what gets in.
+class BenchSite:
+    """An open campaign.
 
     Attributes:
         key: of the raters' link.
@@ -40,27 +45,27 @@ class Site:
 
     @property
     def file(self) -> Path:
-        """The database."""
+        """Database file."""
         return self.folder / "studio.sqlite"
 
     @property
     def database(self) -> str:
-        """The database's address."""
+        """Database URL."""
         return f"sqlite:///{self.file}"
 
 
 @dataclass(frozen=True)
-class Acknowledged:
-    """An answer that a client was told is safe; its comment is like no other one's."""
+class AcknowledgedAnswer:
+    """An acknowledged answer; its comment is unique."""
 
     trial: str
     comment: str
     scores: dict[str, int]
 
 
-def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int) -> Site:
-    """An open ACR campaign of two questions whose clips are noise; whoever comes is given ``trials`` screens."""
-    listening = open_listening("", folder)
+def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int) -> BenchSite:
+    """Open ACR campaign of two questions with noise clips, ``trials`` trials per rater."""
+    listening = open_listening_tests("", folder)
     try:
         rng = np.random.default_rng(0)
         samples = round(clip_s * RATE_HZ)
@@ -79,21 +84,21 @@ def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: 
             texts=Texts(consent="This is a bench.", instructions="Listen, then score."),
         )
 
-        def make(session: Any) -> int:
-            number = create(session, CAMPAIGN, config, [SystemSpec(n) for n in names], scripts, clips, seed=1)
+        def open_campaign(session: Any) -> int:
+            number = create_campaign(session, CAMPAIGN, config, [SystemSpec(n) for n in names], scripts, clips, seed=1)
             set_state(session, CAMPAIGN, "open")
             return number
 
-        number = listening.store.write_now(make)
+        number = listening.store.write_now(open_campaign)
         owner = listening.access.first_token
         assert owner is not None, "the folder is new"
-        return Site(folder, listening.access.link_key(number, "panel"), owner)
+        return BenchSite(folder, listening.access.link_key(number, "panel"), owner)
     finally:
         listening.close()
 
 
 def copy_files(file: Path, to: Path) -> Path:
-    """Copy a SQLite database as it lies there, with its log and its index; answers the copy."""
+    """Copy a SQLite database with its log and index; returns the copy."""
     to.mkdir(parents=True)
     for suffix in ("", "-wal", "-shm"):
         part = file.with_name(file.name + suffix)
@@ -102,15 +107,14 @@ def copy_files(file: Path, to: Path) -> Path:
     return to / file.name
 
 
-def audit(file: Path, acknowledged: Iterable[Acknowledged]) -> dict[str, Any]:
-    """Hold a database against what clients were told.
+def audit(file: Path, acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, Any]:
+    """Compare a database with the acknowledged answers.
 
     Returns:
-        ``answers``; ``lost`` (acknowledged and not there, or there with other marks), ``doubled`` (a screen that was
-        answered more than once), ``unacknowledged`` (there, but nobody was told): lists of screens; ``integrity``:
-        "ok", or what SQLite finds wrong.
+        ``answers``; ``lost`` (acknowledged but missing or different), ``doubled`` (trials answered repeatedly),
+        ``unacknowledged`` (stored but not acknowledged): lists of trials; ``integrity``: "ok", or SQLite's message.
     """
-    told = {(one.trial, one.comment): one.scores for one in acknowledged}
+    expected = {(one.trial, one.comment): one.scores for one in acknowledged}
     connection = sqlite3.connect(file)
     try:
         integrity = "; ".join(row[0] for row in connection.execute("PRAGMA integrity_check"))
@@ -122,12 +126,69 @@ def audit(file: Path, acknowledged: Iterable[Acknowledged]) -> dict[str, Any]:
         integrity, rows = str(error), []
     finally:
         connection.close()
-    kept = {(trial, comment): json.loads(scores) for trial, comment, scores in rows}
-    times = Counter(trial for trial, _, _ in rows)
+    stored = {(trial, comment): json.loads(scores) for trial, comment, scores in rows}
+    counts = Counter(trial for trial, _, _ in rows)
     return {
         "answers": len(rows),
-        "lost": sorted({trial for (trial, comment), scores in told.items() if kept.get((trial, comment)) != scores}),
-        "doubled": sorted(trial for trial, count in times.items() if count > 1),
-        "unacknowledged": sorted({trial for trial, _ in kept.keys() - told.keys()}),
+        "lost": sorted(
+            {trial for (trial, comment), scores in expected.items() if stored.get((trial, comment)) != scores}
+        ),
+        "doubled": sorted(trial for trial, count in counts.items() if count > 1),
+        "unacknowledged": sorted({trial for trial, _ in stored.keys() - expected.keys()}),
         "integrity": integrity,
     }
+
+
+class RaterLog:
+    """Incremental reader of the raters' log; incomplete lines are ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+        self.acknowledged: list[AcknowledgedAnswer] = []
+        self.problems: list[str] = []
+        self.took_ms: dict[str, list[float]] = {}
+        self.count: dict[str, int] = {}
+
+    def read(self) -> "RaterLog":
+        """Read new lines."""
+        with self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        for line in whole.splitlines():
+            self._take(json.loads(line))
+        return self
+
+    def _take(self, line: dict[str, Any]) -> None:
+        what = line["what"]
+        self.count[what] = self.count.get(what, 0) + 1
+        if "ms" in line:
+            self.took_ms.setdefault(what, []).append(line["ms"])
+        if what == "answer":
+            self.acknowledged.append(AcknowledgedAnswer(line["trial"], line["comment"], line["scores"]))
+        if what == "problem":
+            self.problems.append(line["message"])
+
+
+@contextmanager
+def rater_process(
+    site: BenchSite, url: str, *, count: int, think_s: tuple[float, float], seed: int, endless: bool = False
+) -> Iterator[tuple[subprocess.Popen[bytes], RaterLog]]:
+    """Run raters on a site's campaign in a separate process, terminated at the end of the block."""
+    host, _, port = url.removeprefix("http://").strip("/").partition(":")
+    log = site.folder / f"raters-{seed}.jsonl"
+    log.touch()
+    plan = RaterRunPlan(host, int(port), CAMPAIGN, site.key, str(log), count, think_s, seed=seed, endless=endless)
+    command: Sequence[str] = [
+        sys.executable,
+        "-m",
+        "studio.bench.mos.raters",
+        str(plan.write(log.with_suffix(".plan.json"))),
+    ]
+    with subprocess.Popen(command, env={**os.environ}) as process:
+        try:
+            yield process, RaterLog(log)
+        finally:
+            process.terminate()

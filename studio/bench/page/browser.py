@@ -1,4 +1,4 @@
-"""The app as a process, and headless Chromium typing into it."""
+"""Run the app as a process, and type into it in headless Chromium."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --autoplay-policy=no-user-gesture-required"
 ).split()
-# What left the worklet as speech: [first sample, base64 of s16le] of every stretch, in the order it was rendered.
+# Speech that the worklet rendered: [first sample, base64 of s16le] of every block, in order.
 RENDERED = """play => {
   const tap = document.querySelector('.live').tap;
   const parts = [];
@@ -40,22 +40,22 @@ RENDERED = """play => {
 
 
 class PageFailed(StudioError):
-    """The app or the page did not do what it should."""
+    """The app or the page failed."""
 
     code = "page_failed"
 
 
 def own_command() -> list[str]:
-    """The app of this package."""
+    """The command of this package's app."""
     return [sys.executable, "-m", "studio", "app"]
 
 
 @contextmanager
 def running_app(command: Sequence[str] | None, traces: Path | None = None) -> Iterator[str]:
-    """The app as a process; gives its address. Raises PageFailed when it does not answer.
+    """Run the app; yields its address. Raises PageFailed if it does not answer.
 
     Args:
-        traces: the folder of its traces; one of its own, which is removed, where None.
+        traces: folder of its traces; None for a temporary one.
     """
     with app_process(command, traces) as (process, url):
         wait_for(process, url + "health")
@@ -66,14 +66,14 @@ def running_app(command: Sequence[str] | None, traces: Path | None = None) -> It
 def app_process(
     command: Sequence[str] | None, traces: Path | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The app as a process that has only just begun, and the address at which it will answer."""
+    """Start the app; yields the process and its future address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as kept:
         folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
         environ = {**os.environ, **folders}
-        with Path(kept, "server.log").open("wb") as log:  # it tells its owner's token, which is nobody's here
+        with Path(kept, "server.log").open("wb") as log:  # hides the owner's token, which is not used here
             whole = [*(command or own_command()), "--port", str(port)]
             process = subprocess.Popen(whole, env=environ, stdout=log, stderr=log)
             try:
@@ -88,23 +88,21 @@ def wait_for(process: subprocess.Popen[bytes], page: str) -> None:
     until_s = time.monotonic() + START_S
     while time.monotonic() < until_s:
         if process.poll() is not None:
-            raise PageFailed(
-                f"the app ended with status {process.returncode}", "start it by hand and read what it says"
-            )
+            raise PageFailed(f"the app ended with status {process.returncode}", "start it manually and read its output")
         try:
             with urllib.request.urlopen(page, timeout=START_S):
                 return
         except OSError:
             time.sleep(0.05)
-    raise PageFailed(f"the app did not answer within {START_S:g} s", "start it by hand and read what it says")
+    raise PageFailed(f"the app did not answer within {START_S:g} s", "start it manually and read its output")
 
 
 @contextmanager
 def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> Iterator[Any]:
-    """The Live page in a fresh headless Chromium, a Playwright page; ``script`` runs before its own.
+    """The Live page in a fresh headless Chromium, as a Playwright page; ``script`` runs before its own.
 
     Args:
-        ready: what is there once the page can be used; that of the Live page unless it is another one.
+        ready: a selector that matches once the page can be used.
 
     Raises:
         NeedsPackage: playwright or chromium is missing.
@@ -112,14 +110,12 @@ def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> 
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        raise NeedsPackage(
-            "the browser is driven by playwright, which is not installed", "pip install playwright"
-        ) from error
+        raise NeedsPackage("playwright is not installed", "pip install playwright") from error
     program = next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
     if program is None:
-        raise NeedsPackage("there is no chromium", "install the system package chromium")
+        raise NeedsPackage("chromium was not found", "install the system package chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         page = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **context}).new_page()
@@ -132,7 +128,7 @@ def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> 
 
 
 def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
-    """Type with a steady hand: a word and the space after it in 60 / wpm seconds, whatever each key costs."""
+    """Type at an even rate: a word and the space after it every 60 / wpm seconds."""
     page.locator("#live-text").focus()
     began_s = time.perf_counter()
     for place, word in enumerate(words):
@@ -142,24 +138,24 @@ def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
             page.keyboard.type(key)
 
 
-def said(page: Any) -> int:
-    """How many utterances have been heard to their end."""
+def utterances_played(page: Any) -> int:
+    """Number of utterances played to the end."""
     return page.evaluate("Number(document.querySelector('.live').dataset.said ?? 0)")
 
 
-def wait_said(page: Any, count: int, timeout_s: float) -> None:
-    """Wait until so many have."""
+def wait_utterances_played(page: Any, count: int, timeout_s: float) -> None:
+    """Wait until ``count`` utterances have been played."""
     script = "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count"
     page.wait_for_function(script, arg=count, timeout=timeout_s * 1000.0)
 
 
 def captured(page: Any, play: int) -> np.ndarray:
-    """What the worklet rendered of the voice in a play (from 1), int16 [T], without the pauses.
+    """Rendered speech of a play (from 1), int16 [T], without pauses.
 
     The page must have been opened with ``?tap=1``.
 
     Raises:
-        PageFailed: samples came out of order, twice, or not at all.
+        PageFailed: samples out of order, repeated or missing.
     """
     out: list[np.ndarray] = []
     expected = 0

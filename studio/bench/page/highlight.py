@@ -1,15 +1,15 @@
-"""Whether words light when the ear hears them: what the audio device says is made later, and the light must follow."""
+"""Delay of the word highlight behind the sound, also when the audio device reports a larger latency."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from studio.bench.page.browser import open_page, running_app, type_words, wait_said
+from studio.bench.page.browser import open_page, running_app, type_words, wait_utterances_played
+from studio.bench.page.settings import HighlightSetting
 from studio.measure.report import print_table
 
-# What the audio device says is kept in window.ear before it is made later by SHIFT_S.
+# window.ear records the reported times before SHIFT_S is added to them.
 EAR = """
 window.ear = [];
 const stamp = AudioContext.prototype.getOutputTimestamp;
@@ -35,23 +35,12 @@ _SEEN = """() => {
 }"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HighlightSetting:
-    """What to type, and by how many milliseconds the device is made later."""
-
-    text: str = "Speech flows from words as they arrive, and nobody has to wait until the last one is there."
-    command: Sequence[str] | None = None
-    shifts_ms: tuple[float, ...] = (0.0, 300.0)
-    wpm: float = 90.0
-    quiet: bool = False
-
-
 def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
-    """For each shift how long after the ear heard a word's first sample it lit; that must be the shift.
+    """Delay between a word's first audible sample and its highlight for each shift; it must equal the shift.
 
     Raises:
         NeedsPackage: playwright or chromium is missing.
-        PageFailed: the app did not start, or the page stayed silent.
+        PageFailed: the app did not start, or the page made no sound.
     """
     words = setting.text.split()
     out: dict[str, Any] = {"tolerance_ms": TOLERANCE_MS, "shifts": {}}
@@ -60,7 +49,7 @@ def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
             with open_page(url + "?tap=1", script=ear_script(shift_ms)) as page:
                 type_words(page, words, setting.wpm)
                 page.keyboard.press("Control+Enter")
-                wait_said(page, 1, 60.0)
+                wait_utterances_played(page, 1, 60.0)
                 page.wait_for_function(_ALL_LIT, timeout=10_000.0)
                 late_ms = np.array(lateness_ms(page))
             off_ms = np.abs(late_ms - shift_ms)
@@ -77,14 +66,14 @@ def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
 
 
 def ear_script(shift_ms: float) -> str:
-    """The script that makes a page's audio device later."""
+    """A script that adds latency to the page's audio device."""
     return EAR.replace("SHIFT_S", str(shift_ms / 1000.0))
 
 
 def lateness_ms(page: Any) -> list[float]:
-    """For each word of the first play that lit, how long after its first sample had come to the ear.
+    """Delay of the highlight of each word of the first play, in ms after its first sample was audible.
 
-    The page must have been opened with ``?tap=1`` and the ear's script.
+    The page must have been opened with ``?tap=1`` and ``ear_script``.
     """
     seen = page.evaluate(_SEEN)
     starts, ear = dict(seen["starts"]), np.array(seen["ear"])
@@ -96,7 +85,7 @@ def lateness_ms(page: Any) -> list[float]:
 
 
 def frame_of(turns: Sequence[Mapping[str, Any]], sample: int, play: int = 1) -> float:
-    """The context frame at which a voice sample left the worklet."""
+    """The audio context's frame at which a voice sample left the worklet."""
     moving = [turn for turn in turns if turn["play"] == play and turn["playing"] and turn["sample"] <= sample]
     return moving[-1]["frame"] + sample - moving[-1]["sample"]
 
@@ -113,4 +102,4 @@ def show(out: Mapping[str, Any]) -> None:
         for shift, one in out["shifts"].items()
     ]
     columns = ("the device is", "words", "min ms", "p50 ms", "max ms", f"share within {out['tolerance_ms']:g} ms")
-    print_table("How long after the ear each word lights", columns, rows)
+    print_table("Delay of the highlight behind the sound", columns, rows)

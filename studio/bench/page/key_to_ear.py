@@ -1,30 +1,37 @@
-"""The page in a real browser: from the key that completes the first window to the first audible sample.
+"""The page in a browser: from the key that completes the first window to the first audible sample.
 
-The app runs as a process of its own and Chromium types into it. Moments are taken inside the page only: the key's
-own time stamp, and the render clock of the audio worklet; the engine's part comes from the trace of the same text.
+The app runs as a process and Chromium types into it. Times are taken inside the page: the key event's time stamp and
+the render clock of the audio worklet. The engine's share comes from the trace of the same text.
 """
 
 import shlex
 import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.progress import track
 
-from studio.bench.page.browser import PageFailed, open_page, own_command, running_app, said, type_words, wait_said
-from studio.core.shipped import TEXTS
+from studio.bench.page.browser import (
+    PageFailed,
+    open_page,
+    own_command,
+    running_app,
+    type_words,
+    utterances_played,
+    wait_utterances_played,
+)
+from studio.bench.page.settings import PageSetting
 from studio.core.traces.trace import open_trace
 from studio.measure.latency import ladder, percentiles
 from studio.measure.report import no_bar, print_table
 
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
-CLICK_TARGET_MS = 2000.0  # a newcomer's first sound
+CLICK_TARGET_MS = 2000.0  # target of the first sound after one click
 _TRIES = 3
-MORE_WORDS = 2  # typed after the window is complete, before the text is stopped
+MORE_WORDS = 2  # words typed beyond the first window
 _CLICKED = """() => addEventListener('click', (e) => {
   window.clickedMs = performance.timeOrigin + e.timeStamp;
 }, { capture: true, once: true })"""
@@ -40,35 +47,8 @@ _BLOCK = """([blocked, free]) => {
 }"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageSetting:
-    """What to measure.
-
-    Attributes:
-        command: starts the app; ``--port N`` is added. None for this package's own.
-        texts: one text a line, for first audio; ``long_text`` is typed whole, for stalls.
-        n: texts; the first ``warm`` are typed and not counted.
-        clicks: fresh pages on which an example is clicked, which then types itself, and as many on which the race is.
-        clicks_only: nothing else is measured.
-        long_words: words of the long text, 0 to leave that part out.
-        window: m of the page's settings; None for the voice's own.
-    """
-
-    command: Sequence[str] | None = None
-    texts: Path = TEXTS / "latency.txt"
-    long_text: Path = TEXTS / "live.txt"
-    n: int = 20
-    warm: int = 1
-    wpm: float = 60.0
-    clicks: int = 3
-    clicks_only: bool = False
-    long_words: int = 120
-    window: int | None = None
-    quiet: bool = False
-
-
 def bench_page(setting: PageSetting) -> dict[str, Any]:
-    """Percentiles of the first audio and its parts, and the stalls of a long text, free and with a busy page.
+    """Percentiles of first audio and its parts, and stalls of a long text, also with a busy page.
 
     Raises:
         NeedsPackage: playwright or chromium is missing.
@@ -113,36 +93,35 @@ def _set_window(page: Any, window: int | None) -> None:
 
 
 def _window(page: Any) -> int:
-    """Words that must be there before the voice may speak; families without m take one."""
+    """Words that the voice waits for; 1 for families without m."""
     field = page.locator('[data-option="m"]')
     return int(field.input_value()) if field.count() else 1
 
 
 def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float, window: int) -> dict[str, float]:
-    """Type the first words of a text, and take the latency apart.
+    """Type the first words of a text, and split the latency.
 
-    On a busy machine two keys may lie so far apart that the voice begins before its window is full, and no key is the
-    one that it waited for. Or the page hears of a word only after the next key and takes that one for it: sound would
-    come before it was made. The words are typed again then.
+    On a busy machine two keys may be so far apart that the voice starts before its window is full, or the page may
+    attribute a word to the next key. The words are typed again in these cases.
     """
     for _ in range(_TRIES):
         found, seen, cause = _typed_once(page, url, words, wpm)
         is_later_key = cause == "key" and found["page_ms"] < 0.0
         if seen >= min(window, len(words)) and not is_later_key:
             return found
-    raise PageFailed("keys come too late for the voice to wait for its words", "measure on a quiet machine")
+    raise PageFailed("keys arrive too late for the voice to wait for its words", "measure on an idle machine")
 
 
 def _typed_once(page: Any, url: str, words: Sequence[str], wpm: float) -> tuple[dict[str, float], int, str]:
-    """The latency, how many words the first segment saw, and what the page takes it to have waited for."""
-    before = said(page)
+    """The latency, the words that the first segment saw, and the word that the page counted from."""
+    before = utterances_played(page)
     type_words(page, words, wpm)
     page.locator('[data-do="stop"]').click()
-    wait_said(page, before + 1, 30.0)
+    wait_utterances_played(page, before + 1, 30.0)
     page.wait_for_selector('[data-get="trace"]:not([hidden])')
     figures = page.evaluate("document.querySelector('.live').figures")
     if figures["first_audio_ms"] is None:
-        raise PageFailed("a text stayed silent", "listen to the page by hand")
+        raise PageFailed("a text made no sound", "try the page manually")
     with tempfile.NamedTemporaryFile(suffix=".trace") as file:
         with urllib.request.urlopen(page.locator('[data-get="trace"]').get_attribute("href"), timeout=20.0) as answer:
             file.write(answer.read())
@@ -162,12 +141,11 @@ def _typed_once(page: Any, url: str, words: Sequence[str], wpm: float) -> tuple[
 
 
 def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
-    """A newcomer's first sound, in milliseconds: from a click on a fresh page to the first audible sample of the
-    worklet, by its render clock.
+    """Milliseconds from a click on a fresh page to the worklet's first audible sample, by its render clock.
 
     Args:
-        button: what is clicked, as soon as it can be.
-        heard_at_ms: a script that says when that sample left the worklet, 0 or nothing before.
+        button: selector of the button to click.
+        heard_at_ms: script that returns when that sample left the worklet, else 0.
     """
     page = browser.new_page()
     try:
@@ -182,11 +160,11 @@ def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
 
 
 def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
-    """Type a long text to its end: how often and how long the listener had to wait for anything but text."""
-    before = said(page)
+    """Type a long text to its end; return the number and duration of stalls."""
+    before = utterances_played(page)
     type_words(page, words, wpm)
     page.keyboard.press("Control+Enter")
-    wait_said(page, before + 1, 180.0)
+    wait_utterances_played(page, before + 1, 180.0)
     figures = page.evaluate("document.querySelector('.live').figures")
     page.locator('[data-do="clear"]').click()
     return {
@@ -200,9 +178,9 @@ def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
 
 _ROWS = (
     ("t6_key_ms", "key to first audible sample"),
-    ("t2_t0_ms", "of it: engine (t2 - t0)"),
-    ("lead_in_ms", "of it: silence the voice begins with"),
-    ("page_ms", "of it: socket, Worker, player"),
+    ("t2_t0_ms", "of which engine (t2 - t0)"),
+    ("lead_in_ms", "of which leading silence"),
+    ("page_ms", "of which socket, Worker, player"),
     ("one_click_ms", f"a click on an example of a fresh page to its first sound (p95 wanted: {CLICK_TARGET_MS:g})"),
     ("race_click_ms", f"a click on the race of a fresh page to its first sound (p95 wanted: {CLICK_TARGET_MS:g})"),
 )
@@ -233,7 +211,7 @@ def screenshot(
     dark: bool = False,
     inspect: bool = False,
 ) -> None:
-    """Type a text and take a picture while it is being spoken, or of the Inspect page when it was."""
+    """Type a text and take a screenshot while it is spoken, or of the Inspect page afterwards."""
     scheme = "dark" if dark else "light"
     with (
         running_app(command) as url,

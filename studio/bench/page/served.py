@@ -1,4 +1,4 @@
-"""The app's socket as a client hears it: from the word that completes the first window to the first packet (t4)."""
+"""The app's socket from a client's view: from the word that completes the first window to the first packet (t4)."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from typing import Any
 from studio.bench.page.browser import own_command, running_app
 from studio.core.errors import NeedsPackage, StudioError
 
-_REST_S = 0.05  # between the words before and the one that completes the window
+_REST_S = 0.05  # pause before the word that completes the window
 _PATIENCE_S = 60.0
 
 
@@ -21,7 +21,7 @@ def first_packets_ms(
     device: str = "auto",
     done: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """``packets_ms`` of an app that is started for it.
+    """Start an app and return its ``packets_ms``.
 
     Raises:
         NeedsPackage: websockets is missing.
@@ -39,10 +39,10 @@ def packets_ms(
     options: dict[str, Any],
     done: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """t4 - t0 of each text on an app's socket, by the client's clock; the first text is spoken twice and counted once.
+    """t4 - t0 of each text on an app's socket, by the client's clock; the first text is a warm-up as well.
 
     Args:
-        texts: each with how many of its words the voice waits for before it speaks.
+        texts: each with the number of words that the voice waits for.
 
     Raises:
         NeedsPackage: websockets is missing.
@@ -51,9 +51,7 @@ def packets_ms(
     try:
         from websockets.sync.client import connect
     except ImportError as error:
-        raise NeedsPackage(
-            "a socket is opened by websockets, which is not installed", "pip install 'streaming-tts-studio[app]'"
-        ) from error
+        raise NeedsPackage("websockets is not installed", "pip install 'streaming-tts-studio[app]'") from error
     found: list[float] = []
     address = {"voice": voice} if voice else {}
     with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:
@@ -64,7 +62,7 @@ def packets_ms(
             _text(socket, number, "".join(word + " " for word in words[:-1]))
             time.sleep(_REST_S)
             began_s = time.perf_counter()
-            _text(socket, number, words[-1] + " so ")  # a word that can still grow waits for the next one
+            _text(socket, number, words[-1] + " so ")  # a token that can still grow waits for the next one
             _packet(socket, number)
             found.append(1000.0 * (time.perf_counter() - began_s))
             socket.send(json.dumps({"type": "cancel", "utterance": number, "played_sample": 0}))
@@ -88,8 +86,8 @@ def _ended(socket: Any, number: int) -> None:
         message = socket.recv(timeout=_PATIENCE_S)
         if isinstance(message, bytes):
             continue
-        told = json.loads(message)
-        if told["type"] in ("ended", "failed") and told["utterance"] == number:
+        event = json.loads(message)
+        if event["type"] in ("ended", "failed") and event["utterance"] == number:
             return
 
 

@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,12 @@ from websockets.sync.client import connect
 
 from studio.bench.material import read_texts
 from studio.bench.page.browser import app_process, wait_for
+from studio.bench.page.settings import StartSetting
 from studio.core.errors import NeedsPackage
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
 _MIB = 1024.0  # kB, as the kernel counts
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartSetting:
-    """What to measure.
-
-    Attributes:
-        command: starts the app; ``--port N`` is added. None for this package's own.
-        starts: how often the app is started.
-        text: a file whose first line, at most a minute of speech, is spoken after the last start.
-    """
-
-    text: Path
-    command: Sequence[str] | None = None
-    starts: int = 5
-    quiet: bool = False
 
 
 def bench_start(setting: StartSetting) -> dict[str, Any]:

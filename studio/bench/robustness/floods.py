@@ -1,4 +1,4 @@
-"""Floods: one thing as often as it goes, for some seconds; connections that are closed are opened again."""
+"""Floods: one kind of message as fast as possible for some seconds; closed connections are reopened."""
 
 import base64
 import json
@@ -15,13 +15,13 @@ from websockets.sync.client import connect
 
 from studio.bench.robustness.target import Line, Target
 
-HANDS = 4  # that send at once
+HANDS = 4  # concurrent senders
 _PING = bytes([0x89, 0x80, 0, 0, 0, 0])
 Flood = Callable[[Target, Callable[[], bool]], None]
 
 
 def pings(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Control frames, as many as the connection takes."""
+    """Control frames."""
     while goes_on():
         with suppress(OSError), _upgraded(target.port) as raw:
             while goes_on():
@@ -29,7 +29,7 @@ def pings(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def messages(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Messages that ask for nothing."""
+    """Messages without effect."""
     while goes_on():
         with suppress(OSError, WebSocketException), _talk(target) as ws:
             while goes_on():
@@ -37,7 +37,7 @@ def messages(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def edits(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Edits at the head of one word of 199,000 letters."""
+    """Edits at the start of a word of 199,000 letters."""
     while goes_on():
         with suppress(OSError, WebSocketException), _talk(target) as ws:
             ws.send(json.dumps({"type": "open", "utterance": 1, "source": "keyboard", "credit_ms": 100}))
@@ -49,7 +49,7 @@ def edits(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def half_requests(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Connections that never say what they want."""
+    """Connections with incomplete requests."""
     held: list[socket.socket] = []
     while goes_on():
         with suppress(OSError):
@@ -63,7 +63,7 @@ def half_requests(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def idle_sockets(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Sockets on which nothing is said."""
+    """Idle sockets."""
     held: list[socket.socket] = []
     while goes_on():
         with suppress(OSError):
@@ -76,7 +76,7 @@ def idle_sockets(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def long_bodies(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Bodies without end."""
+    """Endless bodies."""
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     while goes_on():
         with suppress(OSError), socket.create_connection(("127.0.0.1", target.port), timeout=5.0) as raw:
@@ -86,7 +86,7 @@ def long_bodies(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def page_calls(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Calls of pages that nobody listens to."""
+    """Gradio calls without a listener."""
     line, number = Line(target.port), 0
     while goes_on():
         number += 1
@@ -96,7 +96,7 @@ def page_calls(target: Target, goes_on: Callable[[], bool]) -> None:
 
 
 def wrong_tokens(target: Target, goes_on: Callable[[], bool]) -> None:
-    """Guesses."""
+    """Wrong tokens."""
     line, number = Line(target.port), 0
     while goes_on():
         number += 1
@@ -111,8 +111,8 @@ FLOODS: tuple[Flood, ...] = (
 
 
 def flood(kind: Flood, target: Target, for_s: float) -> None:
-    """Let it come with ``HANDS`` hands for so long."""
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # it calls a server that hangs up an internal error
+    """Run a flood with ``HANDS`` threads for ``for_s`` seconds."""
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # websockets logs a closed connection as an error
     until_s = time.monotonic() + for_s
     hands = [threading.Thread(target=kind, args=(target, lambda: time.monotonic() < until_s)) for _ in range(HANDS)]
     for hand in hands:

@@ -1,11 +1,11 @@
-"""Fuzzing the app as it is started: hostile requests and messages through every door, then floods."""
+"""Fuzz the running app: hostile requests and messages at every entry point, then floods."""
 
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,51 +13,29 @@ from typing import TYPE_CHECKING, Any
 from studio.bench.mos.site import make_site
 from studio.bench.robustness.floods import FLOODS, flood
 from studio.bench.robustness.pulse import pulse
-from studio.bench.robustness.served import Held, Served, plainly, served
-from studio.bench.robustness.target import Routes, Target, enter_raters
+from studio.bench.robustness.served import MonitoredServer, Resources, plainly, served
+from studio.bench.robustness.settings import FuzzSetting
+from studio.bench.robustness.target import Target, enter_raters
 from studio.core.errors import NeedsPackage
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
 if TYPE_CHECKING:
-    from studio.bench.robustness.doors import Outcome
+    from studio.bench.robustness.fuzz_targets import Outcome
 
-TARGET_MS = 500.0  # p99 of /health, whatever comes
-FREE_S = 1.0  # until every place is free again
-_AT_ONCE = 3  # doors that are tried at the same time
-_SPARE_THREADS, _SPARE_DESCRIPTORS = 8, 8  # a pool's own, whatever was asked: the event loop keeps its workers
+TARGET_MS = 500.0  # target p99 of /health
+FREE_S = 1.0  # until every slot is free again
+_AT_ONCE = 3  # entry points fuzzed concurrently
+_SPARE_THREADS, _SPARE_DESCRIPTORS = 8, 8  # the event loop keeps its worker threads
 _SPARE_MIB = 60.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class FuzzSetting:
-    """What is sent, and to what.
-
-    Attributes:
-        routes: the app's routes, from its own tables.
-        requests: and messages, over all doors together; a tenth more goes ahead, so that what is made once is there.
-        flood_s: how long each flood lasts; 0 leaves them out.
-        settle_s: after which threads and connections that were only kept for a while are gone.
-        doors: which of studio.bench.robustness.doors, by name, empty for all; the requests are shared out among all.
-        command: starts the app; None for this package's own.
-    """
-
-    routes: Routes
-    doors: Sequence[str] = ()
-    requests: int = 100_000
-    flood_s: float = 10.0
-    settle_s: float = 40.0
-    seed: int = 0
-    command: Sequence[str] | None = None
-    quiet: bool = False
-
-
 def bench_fuzz(setting: FuzzSetting) -> dict[str, Any]:
-    """Answers by status, what must not be, what is held before and after, and ``/health``; ``failures`` in words.
+    """Answers by status, failures, resources before and after, and ``/health``; ``failures`` as sentences.
 
     Raises:
         PageFailed: the app did not start.
-        NeedsPackage: schemathesis or hypothesis is missing, or this system does not tell what a process holds.
+        NeedsPackage: schemathesis or hypothesis is missing, or the system does not report a process's resources.
     """
     missing = [name for name in ("schemathesis", "hypothesis") if find_spec(name) is None]
     if missing:
@@ -70,12 +48,12 @@ def bench_fuzz(setting: FuzzSetting) -> dict[str, Any]:
             return _run(setting, server, target)
 
 
-def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]:
+def _run(setting: FuzzSetting, server: MonitoredServer, target: Target) -> dict[str, Any]:
     places = server.places_free()
     with ProcessPoolExecutor(_AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as hands:
         _through_all(hands, setting, target, setting.requests // 10, setting.seed + 1000)
         _settled(server, places, setting.settle_s)
-        before, began_s = server.held(), time.monotonic()
+        before, began_s = server.resources(), time.monotonic()
         with pulse(server.url) as health_ms:
             outcomes = _through_all(hands, setting, target, setting.requests, setting.seed)
         took_s = time.monotonic() - began_s
@@ -87,7 +65,7 @@ def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]
         free_after_s = server.until_free(places, setting.settle_s)
         floods[kind.__name__] = percentiles(flood_ms, (50, 99)) | {"free_s": free_after_s}
     _settled(server, places, setting.settle_s)
-    after = server.held()
+    after = server.resources()
     out: dict[str, Any] = {
         "requests": sum(one.sent for one in outcomes),
         "took_s": round(took_s, 1),
@@ -109,36 +87,38 @@ def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]
 def _through_all(
     hands: ProcessPoolExecutor, setting: FuzzSetting, target: Target, requests: int, number: int
 ) -> "list[Outcome]":
-    """Every door with its share, some of them at a time, each in a process of its own."""
-    from studio.bench.robustness.doors import DOORS, through
+    """Fuzz every entry point with its share of requests, several processes at a time."""
+    from studio.bench.robustness.fuzz_targets import DOORS, through
 
     doors = setting.doors or tuple(DOORS)
     waits = [hands.submit(through, door, target, requests, number + n) for n, door in enumerate(doors)]
     return [one.result() for one in waits]
 
 
-def _settled(server: Served, places: int, within_s: float) -> None:
-    """Wait until the server holds no more than it has to: nothing was let go of for half of the time allowed."""
+def _settled(server: MonitoredServer, places: int, within_s: float) -> None:
+    """Wait until the server's resources stop shrinking for half of the allowed time."""
     until_s = time.monotonic() + within_s
-    least, steady_s = server.held(), time.monotonic()
+    least, steady_s = server.resources(), time.monotonic()
     while time.monotonic() < until_s and time.monotonic() - steady_s < within_s / 2:
         time.sleep(0.5)
-        now = server.held()
+        now = server.resources()
         if now.threads < least.threads or now.descriptors < least.descriptors or now.places < places:
             least, steady_s = now, time.monotonic()
 
 
-def _failures(out: Mapping[str, Any], before: Held, after: Held, server: Served, places: int) -> list[str]:
-    """What is not as it must be, in words."""
+def _failures(
+    out: Mapping[str, Any], before: Resources, after: Resources, server: MonitoredServer, places: int
+) -> list[str]:
+    """Failures as sentences."""
     found = [f"{one['door']}: {what}" for one in out["doors"] for what in one["wrong"]]
     found += [f"in the log: {line}" for line in out["log"]]
     if not server.is_up():
         found.append("the server has ended")
     if after.places != places:
-        found.append(f"{places - after.places} of {places} places are lost")
+        found.append(f"{places - after.places} of {places} slots are lost")
     if out["places_free_after_s"] is None or out["places_free_after_s"] > FREE_S:
         after_s = out["places_free_after_s"]
-        found.append("places did not come back" if after_s is None else f"places came back after {after_s:.2f} s")
+        found.append("slots were not freed" if after_s is None else f"slots were freed after {after_s:.2f} s")
     if after.threads > before.threads + _SPARE_THREADS:
         found.append(f"{after.threads} threads, {before.threads} before")
     if after.descriptors > before.descriptors + _SPARE_DESCRIPTORS:

@@ -1,4 +1,4 @@
-"""Values made to break something, as Hypothesis strategies."""
+"""Hostile values as Hypothesis strategies."""
 
 import json
 from typing import Any
@@ -14,17 +14,17 @@ _NUMBERS = (0, -1, 1, 2**31, 2**32, 2**53, 2**63, 2**64, -(2**63) - 1, 10**400, 
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Text of any kind, and such as has broken things before."""
+    """Any text, and texts that caused failures before."""
     return st.one_of(st.sampled_from(_TEXTS), st.text(max_size=40), st.text(st.characters(), max_size=8))
 
 
 def numbers() -> st.SearchStrategy[Any]:
-    """Numbers of any size."""
+    """Any number."""
     return st.one_of(st.sampled_from(_NUMBERS), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
 
 
 def values() -> st.SearchStrategy[Any]:
-    """Anything that JSON can say."""
+    """Any JSON value."""
     leaves = st.one_of(texts(), numbers(), st.none(), st.booleans(), st.integers(0, 10))
     return st.recursive(
         leaves,
@@ -34,7 +34,7 @@ def values() -> st.SearchStrategy[Any]:
 
 
 def changed(like: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """An object like one that is right, with some of its values replaced, left out, or added."""
+    """A valid object with some values replaced, removed or added."""
 
     @st.composite
     def build(draw: st.DrawFn) -> dict[str, Any]:
@@ -50,12 +50,12 @@ def changed(like: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def raw_json(value: Any) -> str:
-    """JSON as a careless client writes it: half characters and all."""
+    """JSON with lone surrogates."""
     return json.dumps(value, ensure_ascii=True)
 
 
 def noise() -> st.SearchStrategy[str]:
-    """Text that is no JSON, or JSON of another shape."""
+    """Invalid JSON, or JSON of another shape."""
     return st.one_of(
         st.sampled_from(["", "{", "[" * 5000, "[]", "null", "7", '"x"', "9" * 5000, '{"type":', "\x00", "{}" * 100]),
         st.text(max_size=60),

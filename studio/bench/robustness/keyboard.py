@@ -1,4 +1,4 @@
-"""One utterance through the app's socket as the Live page sends it: keys, mistakes, pauses, flushes; and its trace."""
+"""Send an utterance through the app's socket as the Live page does (keys, corrections, pauses, flushes)."""
 
 import json
 import time
@@ -22,12 +22,11 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Typed:
-    """What is typed, and how.
+    """A typed text and the way of typing.
 
     Attributes:
-        manner: ``keys`` one after the other; ``mistakes`` with wrong ones taken back; a ``pause`` of a second, or a
-            ``flush``, after half of the words; ``paste`` all at once; ``pieces`` as a program streams them; ``stop``
-            in the middle of the speech.
+        manner: ``keys`` one by one; ``mistakes`` with corrections; a ``pause`` of a second or a ``flush`` after half of
+            the words; ``paste`` all at once; ``pieces`` as a program streams them; ``stop`` during the speech.
     """
 
     request: SpeakRequest
@@ -36,7 +35,7 @@ class Typed:
 
 
 def type_to(url: str, typed: Typed, place: Path) -> Path:
-    """Speak it through the app at ``url``, and fetch its trace to ``place``.
+    """Speak a text through the app at ``url``, and save its trace to ``place``.
 
     Raises:
         StudioError: the app did not speak.
@@ -68,7 +67,7 @@ def type_to(url: str, typed: Typed, place: Path) -> Path:
 
 
 def _messages(typed: Typed) -> Iterator[tuple[float, str, Mapping[str, Any]]]:
-    """What is sent after how many seconds."""
+    """Messages with their times in seconds."""
     text = typed.text
     middle = text.find(" ", len(text) // 2) + 1
     if typed.manner == "pieces":
@@ -93,7 +92,7 @@ def _insert(at: int, text: str) -> dict[str, Any]:
 
 
 def _listen(socket: Any, send: Callable[..., None], *, stops: bool) -> str:
-    """Hear the utterance to its end, reporting what was played as a page does; the address of its trace."""
+    """Play the utterance to its end with playback reports, as a page does; returns the address of its trace."""
     heard = 0
     is_over = False
     while True:
@@ -106,9 +105,9 @@ def _listen(socket: Any, send: Callable[..., None], *, stops: bool) -> str:
             elif not is_over:
                 send("played", sample=heard)
             continue
-        told = json.loads(message)
-        if told["type"] in ("error", "failed"):
-            raise StudioError(f"the app did not speak: {told['message']}")
-        is_over = is_over or told["type"] == "ended"
-        if told["type"] == "trace":
-            return told["trace_url"]
+        event = json.loads(message)
+        if event["type"] in ("error", "failed"):
+            raise StudioError(f"the app did not speak: {event['message']}")
+        is_over = is_over or event["type"] == "ended"
+        if event["type"] == "trace":
+            return event["trace_url"]

@@ -1,7 +1,7 @@
-"""How long ``/health`` takes, asked from a process of its own, so that what is measured is the server alone.
+"""Latency of ``/health``, measured by a separate process.
 
-``python pulse.py URL EVERY_S`` asks until its input ends, then prints each answer's milliseconds. Nothing but the
-standard library is loaded: it asks at once.
+``python pulse.py URL EVERY_S`` sends requests until its input ends, then prints each latency in ms. It imports only the
+standard library, so that it starts quickly.
 """
 
 import json
@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EVERY_S = 0.05
-LOST_MS = 30_000.0  # what did not come until then
+LOST_MS = 30_000.0  # counted for a missing answer
 
 
 @contextmanager
 def pulse(url: str) -> Iterator[list[float]]:
-    """Ask for health meanwhile; the list is filled when the block is left."""
+    """Measure during the block; the list is filled at its end."""
     command = [sys.executable, __file__, url, str(EVERY_S)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asking:
         assert asking.stdout is not None, "a pipe"

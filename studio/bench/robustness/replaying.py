@@ -1,7 +1,6 @@
-"""Traces of every origin made again: typed to the app, said in a terminal, spoken for a campaign; bit for bit or not.
+"""Replay traces of every origin: typed into the app, from ``say``, and of a campaign; equal bit for bit or not.
 
-Each is made by other code: the app by a process of its own that speaks several at once, ``say`` at a typist's pace,
-a campaign's stimuli one after the other. All are replayed by an engine that was opened for it.
+The app speaks several at once, ``say`` at a typing rate, a campaign one after another. A new engine replays all.
 """
 
 import json
@@ -16,46 +15,28 @@ from typing import Any
 
 from rich.progress import Progress
 
-from studio import say
-from studio.bench.material import read_texts, written
+from studio.bench.material import options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.robustness.keyboard import MANNERS, Typed, type_to
+from studio.bench.robustness.settings import ReplaySetting
+from studio.core import speaking
 from studio.core.cards import Card
 from studio.core.errors import BadOption
 from studio.core.ports import Engine, SpeakRequest
 from studio.core.time import MonotonicClock
 from studio.core.traces.trace import open_trace
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.inspection.replay import replay
 from studio.measure.report import no_bar, print_table
-from studio.mos.campaign.speaking_systems import SystemVoice
-from studio.mos.making.speaking import Saying, by_engine, speak_all
-from studio.replay import replay
+from studio.mos.campaign.voices import SystemVoice
+from studio.mos.stimuli.synthesis import SpeechTask, engine_speaker, speak_all
 from studio.text.normalise import best
 
 ORIGINS = ("live", "say", "campaign")
 
-_AT_ONCE = 3  # utterances that the app speaks beside one another
+_AT_ONCE = 3  # concurrent utterances of the app
 _SAID_WPM = 1000.0
-_A_SYSTEM = 4  # texts that each of a campaign's systems says
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySetting:
-    """What is spoken, and how much of it.
-
-    Attributes:
-        texts: one a line; they are taken in turn.
-        count: traces, a third from each origin.
-        kept: a folder for the traces; they are thrown away where it is None.
-    """
-
-    voices: Path
-    texts: Path
-    count: int = 100
-    seed: int = 0
-    device: str = "auto"
-    kept: Path | None = None
-    quiet: bool = False
+_A_SYSTEM = 4  # texts of each system of a campaign
 
 
 @dataclass(frozen=True)
@@ -66,11 +47,11 @@ class _Made:
 
 
 def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
-    """How many traces come again the same, by origin, and each that does not.
+    """Number of equal replays by origin, and each difference.
 
     Raises:
-        BadOption: there are fewer traces than origins.
-        BadFile, BadVoice, NeedsPackage: texts, voices or a package cannot be had.
+        BadOption: fewer traces than origins.
+        BadFile, BadVoice, NeedsPackage: missing texts, voices or packages.
         PageFailed, StudioError: the app does not answer, or does not speak.
     """
     if setting.count < len(ORIGINS):
@@ -103,7 +84,7 @@ def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
         "audio_s": sum(one["audio_s"] for one in found),
         "by_origin": {name: _sums([one for one in found if one["origin"] == name]) for name in ORIGINS},
         "different": [one for one in found if not one["is_same"]],
-        "made_otherwise": sorted({told for one in found for told in one["differences"]}),
+        "made_otherwise": sorted({difference for one in found for difference in one["differences"]}),
         "failures": sum(not one["is_same"] for one in found),
     }
     if not setting.quiet:
@@ -112,7 +93,7 @@ def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
 
 
 def _request(draw: random.Random, cards: Sequence[Card]) -> SpeakRequest:
-    """A voice, a speaker, options within the card's ranges, a seed and a temperature."""
+    """A random voice, speaker, options within the card's ranges, seed and temperature."""
     card = draw.choice(cards)
     options: dict[str, Any] = {}
     for spec in card.options:
@@ -121,7 +102,7 @@ def _request(draw: random.Random, cards: Sequence[Card]) -> SpeakRequest:
         elif spec.kind == "int" and spec.low is not None and spec.high is not None:
             options[spec.name] = draw.randint(int(spec.low), int(spec.high))
     if {"m", "n"} <= options.keys():
-        options["n"] = min(options["n"], options["m"])  # nobody speaks more words than are seen
+        options["n"] = min(options["n"], options["m"])  # the hop is at most the window
     temperature = draw.choice((None, None, 0.0, 0.5))
     return SpeakRequest(f"{card.name}:{draw.choice(card.speakers)}", draw.randrange(2**31), temperature, options)
 
@@ -131,9 +112,9 @@ def _say(engine: Engine, requests: Sequence[SpeakRequest], texts: Sequence[str],
     made = []
     for number, request in enumerate(requests):
         text = texts[number % len(texts)]
-        arrivals = say.at_once(text) if number % 2 else say.typed(text, _SAID_WPM)
+        arrivals = speaking.at_once(text) if number % 2 else speaking.typed(text, _SAID_WPM)
         place = folder / f"{number:03}"
-        say.speak(engine, request, arrivals, MonotonicClock(), place).whole()
+        speaking.speak(engine, request, arrivals, MonotonicClock(), place).unwrap()
         made.append(_Made("say", _named(request), place.with_name(f"{place.name}.trace")))
     return made
 
@@ -146,8 +127,8 @@ def _campaign(
         voice, _, speaker = request.voice.partition(":")
         of = SystemVoice(voice, speaker, request.seed, request.temperature, request.options)
         items = range(number * _A_SYSTEM, min(count, (number + 1) * _A_SYSTEM))
-        sayings.append(Saying(f"{number} {_named(request)}", of, {f"t{k}": texts[k % len(texts)] for k in items}))
-    manifest = json.loads(speak_all(sayings, folder, by_engine(engine)).read_text(encoding="utf-8"))
+        sayings.append(SpeechTask(f"{number} {_named(request)}", of, {f"t{k}": texts[k % len(texts)] for k in items}))
+    manifest = json.loads(speak_all(sayings, folder, engine_speaker(engine)).read_text(encoding="utf-8"))
     return [_Made("campaign", one["system"], folder / one["trace"]) for one in manifest["files"]]
 
 
@@ -190,7 +171,7 @@ def _sums(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _named(request: SpeakRequest) -> str:
     warmth = "" if request.temperature is None else f",temperature={request.temperature:g}"
-    return f"{request.voice}?{written(request.options)}{warmth}"
+    return f"{request.voice}?{options_text(request.options)}{warmth}"
 
 
 @contextmanager
@@ -208,7 +189,7 @@ def _folder(kept: Path | None) -> Iterator[Path]:
         folder = kept or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise BadOption(f"{folder} is not empty", "give a folder that is, or that is not there yet")
+            raise BadOption(f"{folder} is not empty", "give an empty or new folder")
         yield folder
 
 

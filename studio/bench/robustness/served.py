@@ -1,4 +1,4 @@
-"""The app as a process that is watched: what it holds (threads, descriptors, memory, places) and what its log says."""
+"""The app as a monitored process: threads, descriptors, memory, free slots and log."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.bench.mos.site import Site
+from studio.bench.mos.site import BenchSite
 from studio.bench.page.browser import own_command, wait_for
 from studio.core.errors import NeedsPackage
 
@@ -25,12 +25,8 @@ _ERROR = re.compile(r"^ERROR.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a server holds at a moment.
-
-    Attributes:
-        places: that the next utterances can take.
-    """
+class Resources:
+    """Resources of a server at a moment; ``places`` are free slots."""
 
     threads: int
     descriptors: int
@@ -38,8 +34,8 @@ class Held:
     places: int
 
 
-class Served:
-    """A running app, its log in a file."""
+class MonitoredServer:
+    """A running app with a log file."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
         self.url = url
@@ -47,31 +43,33 @@ class Served:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Its TCP port."""
         return int(self.url.rpartition(":")[2].strip("/"))
 
-    def held(self) -> Held:
-        """What it holds now. Raises NeedsPackage where a process's descriptors cannot be seen."""
+    def resources(self) -> Resources:
+        """Current resources. Raises NeedsPackage without /proc."""
         here = Path(f"/proc/{self._process.pid}")
         try:
             descriptors = len(list((here / "fd").iterdir()))
             status = (here / "status").read_text(encoding="ascii").splitlines()
         except OSError as error:
-            raise NeedsPackage("this system does not tell in /proc what a process holds", "run it on Linux") from error
+            raise NeedsPackage(
+                "this system does not report a process's resources in /proc", "run it on Linux"
+            ) from error
         found = {name: value.split()[0] for name, _, value in (line.partition(":") for line in status) if value.split()}
-        return Held(int(found["Threads"]), descriptors, int(found["VmRSS"]) / 1024.0, self.places_free())
+        return Resources(int(found["Threads"]), descriptors, int(found["VmRSS"]) / 1024.0, self.places_free())
 
     def is_loaded(self, voice: str) -> bool:
-        """Whoever opens one here waits for the other process, whatever it does."""
+        """Always true: loading is up to the other process."""
         return True
 
     def places_free(self) -> int:
-        """Places that the next utterances can take."""
+        """Free slots."""
         with urllib.request.urlopen(self.url + "health", timeout=30.0) as answer:
             return json.loads(answer.read())["places_free"]
 
     def until_free(self, places: int, within_s: float) -> float | None:
-        """After how many s so many places are free; None when they never were."""
+        """Seconds until ``places`` slots are free; None after ``within_s``."""
         began_s = time.monotonic()
         while time.monotonic() - began_s < within_s:
             if self.places_free() >= places:
@@ -80,7 +78,7 @@ class Served:
         return None
 
     def trouble(self) -> list[str]:
-        """Each error and each traceback of its log once, with where it arose and how often."""
+        """Distinct errors and tracebacks of the log, with location and count."""
         log = self._log.read_text(encoding="utf-8", errors="replace")
         found = Counter(_ERROR.findall(log))
         for frames, last in _TRACEBACK.findall(log):
@@ -90,13 +88,13 @@ class Served:
         return [f"{count} times: {what}" for what, count in found.most_common()]
 
     def is_up(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
 
 @contextmanager
-def served(site: Site, folder: Path, command: Sequence[str] | None = None) -> Iterator[Served]:
-    """The app on a site's listening tests, for as long as the block lasts. Raises PageFailed."""
+def served(site: BenchSite, folder: Path, command: Sequence[str] | None = None) -> Iterator[MonitoredServer]:
+    """Run the app on a site's listening tests. Raises PageFailed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -108,12 +106,12 @@ def served(site: Site, folder: Path, command: Sequence[str] | None = None) -> It
         try:
             url = f"http://127.0.0.1:{port}/"
             wait_for(process, url + "health")
-            yield Served(process, url, log)
+            yield MonitoredServer(process, url, log)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30.0)
 
 
-def plainly(held: Held) -> dict[str, Any]:
-    """The figures of a moment as JSON."""
+def plainly(held: Resources) -> dict[str, Any]:
+    """Resources as JSON."""
     return {**vars(held), "memory_mib": round(held.memory_mib, 1)}

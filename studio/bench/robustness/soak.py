@@ -1,4 +1,4 @@
-"""Ordinary use for long: voices speak all the while, a rater sits beside; what the server holds must not grow."""
+"""Ordinary use for a long time: voices speak, a rater answers; the server's resources must not grow."""
 
 import json
 import tempfile
@@ -13,45 +13,24 @@ import numpy as np
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from studio.bench.mos.log import raters
-from studio.bench.mos.site import make_site
+from studio.bench.mos.site import make_site, rater_process
 from studio.bench.robustness.pulse import pulse
-from studio.bench.robustness.served import Held, Served, plainly, served
+from studio.bench.robustness.served import MonitoredServer, Resources, plainly, served
+from studio.bench.robustness.settings import SoakSetting
+from studio.core.files import MAX_TEXTS_BYTES, read_bounded
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
-TARGET_MIB = 1.0  # more memory after 1,000 utterances
-ENOUGH = 500  # utterances, for a slope that says something
-_WARM_SHARE = 0.25  # of the samples, before which caches and pools fill
-_PIECE_CHARS = 4  # that a typist's edit brings
+TARGET_MIB = 1.0  # limit of growth per 1,000 utterances
+ENOUGH = 500  # fewest utterances for a slope
+_WARM_SHARE = 0.25  # share of samples during which caches fill
+_PIECE_CHARS = 4  # characters per edit
 _PATIENCE_S = 60.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SoakSetting:
-    """How long, and with what.
-
-    Attributes:
-        texts: spoken one after another, from the first again at the end.
-        live: utterances that are spoken at any moment.
-        wpm: how fast they are typed.
-        every_s: how often it is noted what the server holds.
-        command: starts the app; None for this package's own.
-    """
-
-    texts: Sequence[str]
-    minutes: float = 30.0
-    live: int = 4
-    wpm: float = 400.0
-    every_s: float = 5.0
-    seed: int = 0
-    command: Sequence[str] | None = None
-    quiet: bool = False
 
 
 @dataclass
 class _Heard:
-    """What the listeners heard, together."""
+    """Totals of all listeners."""
 
     utterances: int = 0
     audio_s: float = 0.0
@@ -64,24 +43,26 @@ class _Heard:
 class _Sample:
     at_s: float
     utterances: int
-    held: Held
+    held: Resources
 
 
 def bench_soak(setting: SoakSetting) -> dict[str, Any]:
-    """Utterances, answers, memory for every 1,000 utterances, and what else is held; ``failures`` says what grew.
+    """Utterances, answers, memory per 1,000 utterances and other resources; ``failures`` names what grew.
 
     Raises:
         PageFailed: the app did not start.
-        NeedsPackage: this system does not tell what a process holds.
+        NeedsPackage: the system does not report a process's resources.
     """
+    lines = read_bounded(setting.texts, MAX_TEXTS_BYTES).decode("utf-8").splitlines()
+    texts = [line.partition("|")[2] or line for line in lines if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
         site = make_site(Path(folder) / "site", items=40, systems=4, clip_s=2.0, trials=20, quota=10_000)
         with served(site, Path(folder), setting.command) as server:
             heard, over = _Heard(), threading.Event()
-            told = [(setting, server, number, heard, over) for number in range(setting.live)]
-            hands = [threading.Thread(target=_listener, args=one) for one in told]
-            sitting = raters(site, server.url, count=1, think_s=(0.5, 1.5), seed=setting.seed, endless=True)
-            with pulse(server.url) as health_ms, sitting as (_, log):
+            arguments = [(setting, texts, server, number, heard, over) for number in range(setting.live)]
+            hands = [threading.Thread(target=_listener, args=one) for one in arguments]
+            rater = rater_process(site, server.url, count=1, think_s=(0.5, 1.5), seed=setting.seed, endless=True)
+            with pulse(server.url) as health_ms, rater as (_, log):
                 for hand in hands:
                     hand.start()
                 samples = _watch(setting, server, heard)
@@ -97,23 +78,30 @@ def bench_soak(setting: SoakSetting) -> dict[str, Any]:
     return out
 
 
-def _watch(setting: SoakSetting, server: Served, heard: _Heard) -> list[_Sample]:
-    """Note what is held until the time is over."""
+def _watch(setting: SoakSetting, server: MonitoredServer, heard: _Heard) -> list[_Sample]:
+    """Sample the resources until the time is over."""
     began_s, samples = time.monotonic(), list[_Sample]()
     while (at_s := time.monotonic() - began_s) < 60.0 * setting.minutes:
-        samples.append(_Sample(at_s, heard.utterances, server.held()))
+        samples.append(_Sample(at_s, heard.utterances, server.resources()))
         time.sleep(setting.every_s)
     return samples
 
 
-def _listener(setting: SoakSetting, server: Served, number: int, heard: _Heard, over: threading.Event) -> None:
-    """Types one text after another on one socket, and plays what comes at once."""
+def _listener(
+    setting: SoakSetting,
+    texts: Sequence[str],
+    server: MonitoredServer,
+    number: int,
+    heard: _Heard,
+    over: threading.Event,
+) -> None:
+    """Type texts on one socket, and play everything at once."""
     address, turn = server.url.replace("http", "ws", 1) + "ws/speak", number
     while not over.is_set():
         try:
             with connect(address, proxy=None, max_size=None) as ws:
                 while not over.is_set():
-                    _speak(ws, turn, setting.texts[turn % len(setting.texts)], setting.wpm, heard)
+                    _speak(ws, turn, texts[turn % len(texts)], setting.wpm, heard)
                     turn += setting.live
         except (WebSocketException, OSError, EOFError) as error:
             with heard.lock:
@@ -143,17 +131,17 @@ def _speak(ws: ClientConnection, number: int, text: str, wpm: float, heard: _Hea
             sample = int.from_bytes(said[16:24], "little") + (len(said) - 24) // 2
             ws.send(json.dumps({"type": "played", "sample": sample} | say))
             continue
-        told = json.loads(said)
+        event = json.loads(said)
         with heard.lock:
-            if told["type"] == "wait" and told["reason"] in ("compute", "network"):
+            if event["type"] == "wait" and event["reason"] in ("compute", "network"):
                 heard.stalls += 1
-            elif told["type"] == "ended":
-                heard.audio_s += told["samples"] / rate_hz
-            elif told["type"] in ("failed", "error"):
-                heard.problems.append(f"utterance {number}: {told['code']}: {told['message']}"[:200])
-            elif told["type"] == "trace":
+            elif event["type"] == "ended":
+                heard.audio_s += event["samples"] / rate_hz
+            elif event["type"] in ("failed", "error"):
+                heard.problems.append(f"utterance {number}: {event['code']}: {event['message']}"[:200])
+            elif event["type"] == "trace":
                 heard.utterances += 1
-        if told["type"] in ("trace", "error"):
+        if event["type"] in ("trace", "error"):
             return
     with heard.lock:
         heard.problems.append(f"utterance {number} did not end")
@@ -187,7 +175,7 @@ def _figures(
 
 
 def _failures(out: Mapping[str, Any], heard: _Heard) -> list[str]:
-    """What is not as it must be, in words."""
+    """Failures as sentences."""
     found = [*heard.problems[:20], *(f"in the log: {line}" for line in out["log"])]
     for name in ("threads", "descriptors"):
         first, last = out["first"]["most"][name], out["last"]["most"][name]
@@ -196,7 +184,7 @@ def _failures(out: Mapping[str, Any], heard: _Heard) -> list[str]:
     if out["utterances"] >= ENOUGH and out["memory_mib_per_1000"] > TARGET_MIB:
         found.append(f"{out['memory_mib_per_1000']:.2f} MiB more for every 1,000 utterances")
     if not out["utterances"] or not out["answers"]:
-        found.append("nobody spoke, or nobody answered")
+        found.append("no utterance was spoken, or no rater answered")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: a server's address, its routes, and the tokens that let a caller through to the code behind them."""
+"""The fuzzed server: address, routes, and valid tokens."""
 
 import http.client
 import json
@@ -6,9 +6,9 @@ import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
-from studio.bench.mos.site import CAMPAIGN, Site
+from studio.bench.mos.site import CAMPAIGN, BenchSite
 
-HELD_S = 10.0  # an answer that goes on for ever (a stream of events) is not waited for
+HELD_S = 10.0  # give up on endless event streams
 MAX_ANSWER_BYTES = 1 << 20
 _STEPS = (
     {"stage": "consent", "data": {"agreed": True, "version": 1}},
@@ -19,11 +19,11 @@ _STEPS = (
 
 @dataclass(frozen=True)
 class Routes:
-    """Every route of the app, from its own tables.
+    """Every route of the app.
 
     Attributes:
-        schema: OpenAPI of the routes that are ours.
-        mounted: method and path of those that Gradio brings.
+        schema: OpenAPI of our routes.
+        mounted: method and path of Gradio's routes.
     """
 
     schema: dict[str, Any]
@@ -32,7 +32,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class Target:
-    """A server, and who may call it.
+    """A server and its tokens.
 
     Attributes:
         raters: tokens of raters at different stages of the campaign.
@@ -46,19 +46,19 @@ class Target:
 
     @property
     def tokens(self) -> list[str]:
-        """None, a wrong one, the owner's, raters'."""
+        """No token, a wrong one, the owner's, raters'."""
         return ["", "1.wrong", "\xff", self.owner, *self.raters]
 
 
 class Line:
-    """A connection that is kept alive, and opened again when the server has let go of it."""
+    """A keep-alive connection that reopens when the server closes it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: Any = None, token: str = "", **headers: str) -> tuple[int, str]:
-        """Status and text of an answer; 0 where the server closed the connection instead of answering."""
+        """Status and text of an answer; status 0 if the server closed the connection."""
         data = None if body is None else json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if data is not None else {}
         if token:
@@ -83,14 +83,14 @@ class Line:
         raise AssertionError("one of the two returns")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def enter_raters(port: int, site: Site, count: int) -> list[str]:
-    """Tokens of raters who have just come, who have agreed, and who are at their first screen."""
+def enter_raters(port: int, site: BenchSite, count: int) -> list[str]:
+    """Tokens of raters who have just joined, who have consented, and who are at their first trial."""
     line, tokens = Line(port), list[str]()
     for n in range(count):
         panel = {"PROLIFIC_PID": f"fuzz {n}"}
@@ -104,7 +104,7 @@ def enter_raters(port: int, site: Site, count: int) -> list[str]:
 
 
 def filled(path: str, values: list[str]) -> str:
-    """A route's path with a value in each of its places, quoted as far as an address must be."""
+    """A route's path with quoted values for its parameters."""
     out, left = path, iter(values * 8)
     while "{" in out:
         head, _, rest = out.partition("{")

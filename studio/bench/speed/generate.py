@@ -1,4 +1,4 @@
-"""The same decoder in a stock ``transformers`` generate loop with a static cache: what one gets without an engine."""
+"""Baseline: the same decoder in a stock ``transformers`` generate loop with a static cache."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 
 from studio.engine.voices import Voice
 
-_VOCABULARY = 1280  # 80 channels of 16 levels: as wide as our heads
+_VOCABULARY = 1280  # 80 channels x 16 levels, the width of our heads
 NOTE = (
     "random weights of the same sizes; its norms subtract a mean, it does not normalise queries and keys, and it draws "
     "one token where ours draws 80 levels"
@@ -29,14 +29,14 @@ class Stock:
 
     @classmethod
     def of(cls, voice: Voice) -> "Stock":
-        """Those of a voice's net."""
+        """The sizes of a voice's net."""
         config = voice.card.config
         layers, width, heads, hidden = (int(config[name]) for name in ("layers", "width", "heads", "hidden"))
         return cls(layers, width, heads, hidden, voice.device)
 
 
 def stock_loop(stock: Stock, contexts: Sequence[int], steps: int) -> dict[str, Any]:
-    """Time a token at each context; ``left_out`` says why where it cannot be done."""
+    """Time a token at each context; ``left_out`` gives the reason where that is not possible."""
     if find_spec("transformers") is None:
         return {"left_out": "transformers is not installed: pip install 'streaming-tts-studio[bench]'"}
     import transformers
@@ -76,7 +76,7 @@ def stock_loop(stock: Stock, contexts: Sequence[int], steps: int) -> dict[str, A
             return time.perf_counter() - began_s
 
         generate(2)
-        # What one long run takes beyond a short one is its further tokens alone, without the prompt.
+        # The difference between a long and a short run excludes the prompt.
         ms = min((generate(steps + 2) - generate(2)) * 1000.0 / steps for _ in range(3))
         runs.append({"context": context, "ms": ms})
     about = {"version": transformers.__version__, "model": "GPTNeoXForCausalLM", "note": NOTE}

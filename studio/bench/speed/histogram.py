@@ -1,4 +1,4 @@
-"""How full the batches of each module were."""
+"""Batch sizes of each module."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from studio.measure.report import print_table
 
 
 def batches(after: EngineLoad, before: EngineLoad | None = None) -> list[dict[str, Any]]:
-    """For each module: runs and their mean time by batch size, of what was run between two moments."""
+    """Runs and mean time by batch size for each module, between two snapshots of the load."""
     past = {(one.voice, one.name): one for one in before.modules} if before else {}
     found = []
     for one in after.modules:

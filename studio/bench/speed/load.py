@@ -1,7 +1,7 @@
-"""Paper 004's experiment: queries at a rate, each a whole text with unlimited credit; how late its first sound comes.
+"""Queries at a rate, as in paper 004: each a whole text with unlimited credit; the latency of its first sound.
 
-Times are the engine's own, counted from the moment a query was due, so that a query that had to wait for its turn to be
-sent counts too. Events are read when an utterance is over: reading them all the while would be the reader's load.
+Times are the engine's, from the moment when a query was due, so that delays of the sender count. Events are read after
+an utterance has ended, so that reading adds no load.
 """
 
 import time
@@ -22,8 +22,8 @@ from studio.bench.speed.typists import stalls_ms
 from studio.core import events as ev
 from studio.core.errors import BadOption, Busy
 from studio.core.ports import SpeakRequest
-from studio.engine.loop import LocalEngine
-from studio.engine.utterances.local import LocalUtterance
+from studio.engine.engine import LocalEngine
+from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table
 
@@ -34,17 +34,17 @@ _LONGEST_S = 120.0  # after the last query
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSetting:
-    """What to measure.
+class QueriesSetting:
+    """Parameters of the queries.
 
     Attributes:
-        rates: queries a second, a run each.
-        kinds: of texts, see ``material.MEANS_S``.
+        rates: queries a second, one run each.
+        kinds: kinds of text, see ``material.MEANS_S``.
         arrivals: ``fixed`` and ``poisson``.
-        seconds: of one run's arrivals (200 in the paper).
-        places: utterances at once; whoever comes then is refused.
-        lines: texts that queries are made of.
-        options: of every query; the card's own where there are none.
+        seconds: duration of a run's arrivals (200 in the paper).
+        places: concurrent utterances; further queries are refused.
+        lines: texts from which queries are made.
+        options: of every query; empty for the card's.
 
     Raises:
         BadOption: a kind of texts or of arrivals is unknown.
@@ -64,12 +64,12 @@ class LoadSetting:
     def __post_init__(self) -> None:
         for given, known in ((self.kinds, [*MEANS_S]), (self.arrivals, ["fixed", "poisson"])):
             if unknown := [one for one in given if one not in known]:
-                raise BadOption(f"there is no {unknown[0]!r}", f"choose {', '.join(known)}")
+                raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")
 
 
 @dataclass(frozen=True)
 class _Query:
-    """What one query met, ms since it was due; None where it was refused."""
+    """Times of one query in ms since it was due; None if it was refused."""
 
     first_pcm_ms: float | None = None
     first_chunk_ms: float | None = None
@@ -79,8 +79,8 @@ class _Query:
     failed: bool = False
 
 
-def bench_queries(setting: LoadSetting) -> dict[str, Any]:
-    """One row for each kind of text, way of arriving and rate."""
+def bench_queries(setting: QueriesSetting) -> dict[str, Any]:
+    """One row for each kind of text, arrival process and rate."""
     rows: list[dict[str, Any]] = []
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress:
         runs = [(k, a, r) for k in setting.kinds for a in setting.arrivals for r in setting.rates]
@@ -88,14 +88,18 @@ def bench_queries(setting: LoadSetting) -> dict[str, Any]:
         for kind, arrivals, rate in runs:
             rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.seconds, setting.seed)))
             progress.advance(bar)
-    rates = [{"kind": k, "arrivals": a, "per_s": held(rows, k, a)} for k in setting.kinds for a in setting.arrivals]
+    rates = [
+        {"kind": k, "arrivals": a, "per_s": highest_clean_rate(rows, k, a)}
+        for k in setting.kinds
+        for a in setting.arrivals
+    ]
     return {"seconds": setting.seconds, "places": setting.places, "runs": rows, "held": rates}
 
 
-def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
+def _run(setting: QueriesSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
     engine = setting.subject.engine(setting.places)
     try:
-        s_per_char = seconds_per_char(engine, setting.lines)  # and a warm engine
+        s_per_char = seconds_per_char(engine, setting.lines)  # also warms up the engine
         due_s = arrivals.times_s()
         texts = texts_of(kind, len(due_s), s_per_char, setting.lines, setting.seed)
         before = engine.load()
@@ -131,11 +135,11 @@ def _summed(values: Sequence[float | None]) -> dict[str, float]:
 def _ask(
     engine: LocalEngine, due_s: Sequence[float], texts: Sequence[str], request: SpeakRequest
 ) -> tuple[list[_Query], float]:
-    """Send every query at its time; what each met, and how long all took."""
-    asked: list[Future[tuple[float, LocalUtterance] | None]] = []
+    """Send every query at its time; return the result of each, and the total seconds."""
+    asked: list[Future[tuple[float, EngineRequest] | None]] = []
     began_s = time.perf_counter()
 
-    def send(due: float, text: str) -> tuple[float, LocalUtterance] | None:
+    def send(due: float, text: str) -> tuple[float, EngineRequest] | None:
         try:
             utterance = engine.open(request)
         except Busy:
@@ -158,8 +162,8 @@ def _ask(
     return [_Query() if one is None else _met(*one) for one in opened], took_s
 
 
-def _met(late_ms: float, utterance: LocalUtterance) -> _Query:
-    """Read an utterance's events: what had not ended until now is broken off and counts as failed."""
+def _met(late_ms: float, utterance: EngineRequest) -> _Query:
+    """Read an utterance's events; one that has not ended is cancelled and counts as failed."""
     utterance.cancel()
     events = [*utterance.events()]
     sound = [one for one in events if isinstance(one, ev.Audio)]
@@ -179,8 +183,8 @@ def _met(late_ms: float, utterance: LocalUtterance) -> _Query:
     )
 
 
-def held(runs: Sequence[Mapping[str, Any]], kind: str, arrivals: str) -> float | None:
-    """The highest rate at which nobody was refused, failed or had to wait in mid-speech; None where no run was so."""
+def highest_clean_rate(runs: Sequence[Mapping[str, Any]], kind: str, arrivals: str) -> float | None:
+    """The highest rate without refusals, failures and stalls; None if there is none."""
     mine = [run for run in runs if (run["kind"], run["arrivals"]) == (kind, arrivals)]
     fine = [run["per_s"] for run in mine if not (run["refused"] or run["failed"] or run["stalled"])]
     return max(fine, default=None)
@@ -206,15 +210,15 @@ def show(out: Mapping[str, Any]) -> None:
     title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
     print_table(title, columns, rows, note)
     rows = [[f"{one['kind']}, {one['arrivals']}", one["per_s"]] for one in out["held"]]
-    print_table("The highest rate at which nobody was refused, failed or heard a stall", ("texts", "queries/s"), rows)
+    print_table("Highest rate without refusals, failures and stalls", ("texts", "queries/s"), rows)
     for run in out["runs"][-1:]:
         show_batches(run["modules"], f"Batches at {run['per_s']:g} queries a second, {run['arrivals']}")
 
 
 def show_all(out: Mapping[str, Any]) -> None:
-    """Print what ``studio bench load`` found: typists, newcomers, and queries where they were asked for."""
+    """Print the figures of ``studio bench load``: typists, newcomers, and queries if they were run."""
     show_typists(out)
-    if "newcomers" in out:  # older files have none
+    if "newcomers" in out:  # absent from older files
         show_newcomers(out["newcomers"])
     if "queries" in out:
         show({**out, **out["queries"]})

@@ -1,7 +1,7 @@
-"""How long a newcomer waits for the first sound while others are spoken, beside how long with nobody there.
+"""First-sound latency of a new utterance on a loaded engine, beside that on an idle one.
 
-Newcomers come one after another, each with a text that is whole, and leave at their first sound. The others are
-typists, as ``studio.bench.speed.typists`` counts them.
+Newcomers arrive one after another, each with a complete text, and cancel at their first sound. The load is the typists
+of ``studio.bench.speed.typists``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,29 +13,29 @@ from studio.bench.speed.typists import TypistsSetting, crowd, leave, warm
 from studio.core import events as ev
 from studio.core.errors import Busy
 from studio.core.ports import SpeakRequest
-from studio.engine.loop import LocalEngine
-from studio.engine.utterances.local import LocalUtterance
+from studio.engine.engine import LocalEngine
+from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
-FULL = 0.8  # of the typists who fit
+FULL = 0.8  # share of the typists that fit
 _EVERY_S = 0.5
 _POINTS = (50, 95, 99)
-_SPARE_PLACES = 8  # for those who have not left when the next one comes
+_SPARE_PLACES = 8  # for newcomers that have not left when the next one arrives
 
 
 class _Newcomers:
-    """One newcomer at a time is sent in, when it is due."""
+    """Opens one newcomer at a time, when it is due."""
 
     def __init__(self, engine: LocalEngine, lines: Sequence[str]) -> None:
         self._engine, self._lines = engine, lines
         self._due_s: float | None = None
-        self._there: list[LocalUtterance] = []
+        self._there: list[EngineRequest] = []
         self.first_ms: list[float] = []
         self.unheard = 0
 
     def tick(self, now_s: float) -> None:
-        """Send who is due, and let those go who were heard."""
+        """Open the next newcomer if it is due, and cancel those that have sounded."""
         if self._due_s is None or now_s >= self._due_s:
             self._due_s = now_s + _EVERY_S
             self._come()
@@ -57,14 +57,14 @@ class _Newcomers:
         self._there.append(one)
 
     def stay_away(self) -> None:
-        """Nobody comes any more; who has not been heard yet is counted as such."""
+        """Stop; newcomers without sound are counted as unheard."""
         for one in self._there:
             one.cancel()
             self.unheard += 1
 
 
 def bench_newcomers(setting: TypistsSetting, fitting: int) -> dict[str, Any]:
-    """First sounds with nobody there, and with ``FULL`` of so many typists as fit."""
+    """First-sound latency on an idle engine, and with the share ``FULL`` of the typists that fit."""
     console = Console(stderr=True, quiet=setting.quiet)
     found: dict[str, Any] = {}
     for name, count in (("idle", 0), ("full", round(FULL * fitting))):
@@ -98,5 +98,5 @@ def show(out: Mapping[str, Any]) -> None:
         times_ms = one["first_pcm_ms"]
         first = [f"{times_ms[point]:.1f}" for point in ("p50", "p95", "p99")]
         rows.append([one["typists"], one["newcomers"], one["unheard"], *first, f"{times_ms['p95'] / idle_ms:.1f}x"])
-    columns = ("typists there", "newcomers", "not heard", "first sound, ms", "p95", "p99", "p95 over idle")
+    columns = ("typists", "newcomers", "unheard", "first sound, ms", "p95", "p99", "p95 over idle")
     print_table(f"A newcomer's first sound, at {100 * FULL:.0f}% of the typists who fit", columns, rows)

@@ -1,4 +1,4 @@
-"""Plots of what was measured under load, as SVG beside the figures."""
+"""SVG plots of ``studio bench load``."""
 
 import datetime
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from studio.measure.report import RESULTS
 
 
 def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESULTS) -> list[Path]:
-    """Latency over rate, and batch sizes, of one run of ``studio bench load``. Raises NeedsPackage."""
+    """Plot latency over rate, and batch sizes. Raises NeedsPackage."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise NeedsPackage("plots are drawn by matplotlib", "pip install 'streaming-tts-studio[bench]'") from error
+        raise NeedsPackage("plots need matplotlib", "pip install 'streaming-tts-studio[bench]'") from error
     stamp = datetime.datetime.now(datetime.UTC).date().isoformat()
     title = f"{found['voice']} ({found['weights']} weights) on {found['device']}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESUL
     tried = [one["typists"] for one in found["tries"]]
     axes.bar([str(count) for count in tried], [one["stalls"] for one in found["tries"]], color="#3b6ea5")
     fit = found["typists_without_stall"]
-    axes.set(xlabel="live typists", ylabel="pauses heard", title=f"{title}: {fit} fit at {found['wpm']:g} wpm")
+    axes.set(xlabel="live typists", ylabel="stalls", title=f"{title}: {fit} fit at {found['wpm']:g} wpm")
     save(figure, "typists")
     if runs := found.get("queries", {}).get("runs"):
         figure = Figure(figsize=(7.0, 4.5), layout="constrained")
@@ -54,7 +54,7 @@ def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESUL
 
 
 def _lines(runs: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[float], list[float]]]:
-    """A line for each kind of texts, way of arriving and latency: its name, look, rates, ms."""
+    """Name, style, rates and ms of a line for each kind of text, arrival process and latency."""
     for arrivals, dash in (("fixed", "-"), ("poisson", "--")):
         for kind in dict.fromkeys(run["kind"] for run in runs):
             mine = [run for run in runs if (run["kind"], run["arrivals"]) == (kind, arrivals)]

@@ -1,4 +1,4 @@
-"""Rows through the pool together, against the same rows one at a time, in one run: decode, prefills and vocoder."""
+"""Batched rows against the same rows one at a time, in one run: decode, prefill and vocoder."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.options import default_options
 from studio.core.time import MonotonicClock
-from studio.engine.hosting.pool import Pool
-from studio.engine.utterances.local import LocalUtterance
+from studio.engine.request.request import EngineRequest
+from studio.engine.scheduler import Scheduler
 from studio.engine.voices import Voice
 from studio.measure.report import console
 from studio.text.normalise import best
@@ -21,18 +21,18 @@ _LATE_MS = 1e9
 
 
 class _Late(MonotonicClock):
-    """A clock by which nobody has sound left: all take part in every turn, as where a machine has no time to spare."""
+    """A clock that is so late that no row has sound left, so that all take part in every step."""
 
     def now_ms(self) -> float:
-        """Milliseconds since some fixed moment."""
+        """Milliseconds since a fixed moment."""
         return super().now_ms() + _LATE_MS
 
 
 def bench_pool(voice: Voice, rows: int, frames: int, warm: int) -> dict[str, Any]:
-    """Milliseconds a frame both ways, and how many times quicker it goes together: the median of rounds by turns.
+    """Milliseconds per frame both ways, and the gain of batching: medians over alternating rounds.
 
     Args:
-        frames: of each row, timed, after ``warm`` that are not.
+        frames: timed frames of each row, after ``warm`` untimed ones.
     """
     together, alone = [], []
     for _ in range(_ROUNDS):
@@ -52,10 +52,10 @@ def bench_pool(voice: Voice, rows: int, frames: int, warm: int) -> dict[str, Any
 
 
 def _ms_a_frame(voice: Voice, rows: int, frames: int, warm: int, *, is_together: bool) -> float:
-    """Of the rows' next frames, all at once or one row after the other; rows and frames are the same either way."""
+    """Time the next frames of the same rows, batched or one row after another."""
     frame_samples = voice.card.frame_samples
     everybody = [_begun(voice, seed, warm * frame_samples) for seed in range(rows)]
-    pool = Pool(_Late())
+    pool = Scheduler(_Late())
     _run(pool, everybody)
     warmed = sum(one.samples for one in everybody)
     for one in everybody:
@@ -65,27 +65,27 @@ def _ms_a_frame(voice: Voice, rows: int, frames: int, warm: int, *, is_together:
         _run(pool, group)
     took_ms = 1000.0 * (time.perf_counter() - began_s)
     made = (sum(one.samples for one in everybody) - warmed) // frame_samples
-    assert made and not any(one.failed for one in everybody), "the text is long enough"
+    assert made and not any(one.failed for one in everybody), "the text is too short"
     for one in everybody:
         one.cancel()
-    _run(pool, everybody)  # which gives the slots back
+    _run(pool, everybody)  # frees the slots
     return took_ms / made
 
 
-def _run(pool: Pool, rows: Sequence[LocalUtterance]) -> None:
-    """Turns until nobody may go on."""
-    while pool.turn([one for one in rows if not one.done]):
+def _run(pool: Scheduler, rows: Sequence[EngineRequest]) -> None:
+    """Run steps until no row can continue."""
+    while pool.step([one for one in rows if not one.done]):
         pass
 
 
-def _begun(voice: Voice, seed: int, credit_samples: int) -> LocalUtterance:
+def _begun(voice: Voice, seed: int, credit_samples: int) -> EngineRequest:
     card, options = voice.card, default_options(voice.card.options)
     speaker = seed % len(card.speakers)
     about: dict[str, Any] = {"voice": card.name, "speaker": card.speakers[speaker], "family": card.family}
     shape: dict[str, Any] = {"rate_hz": card.sample_rate_hz, "frame_samples": card.frame_samples}
     ready = ev.Ready(utterance=0, **about, **shape, seed=seed, options=options)
     row = voice.open(speaker, options, card.temperature, seed)
-    one = LocalUtterance(voice, row, ready, best(), MonotonicClock(), lambda: None, credit_samples, {})
+    one = EngineRequest(voice, row, ready, best(), MonotonicClock(), lambda: None, credit_samples, {})
     one.begin()
     one.push_text(_TEXT)
     one.end()
@@ -97,4 +97,4 @@ def show(out: Mapping[str, Any]) -> None:
     times = f"{out['together_ms']:.2f} ms a frame, one at a time {out['alone_ms']:.2f}"
     gain = f"{out['gain']:.1f}x ({out['gain_low']:.1f} to {out['gain_high']:.1f} of {out['rounds']} rounds)"
     about = "prefills and vocoder included"
-    console().print(f"{out['rows']} rows through the pool: {times}, {about}; gain {gain}", highlight=False)
+    console().print(f"{out['rows']} batched rows: {times}, {about}; gain {gain}", highlight=False)

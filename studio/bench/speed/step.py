@@ -1,7 +1,7 @@
-"""Time of a step over batch and context, beside the least that this machine's memory allows.
+"""Step time by batch and context, beside the memory-bandwidth floor of this machine.
 
-A step must read every weight once and each row's keys and values once: those bytes over the bandwidth that a copy
-reaches in the same run are the floor.
+A step reads every weight once and each row's KV cache once. The floor is those bytes over the bandwidth that a copy
+reaches in the same run.
 """
 
 import time
@@ -13,38 +13,36 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from studio.bench.speed.exported import exported_step
 from studio.bench.speed.generate import Stock, stock_loop
 from studio.bench.speed.pooled import bench_pool
 from studio.bench.speed.pooled import show as show_pool
 from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
 from studio.core.options import default_options
-from studio.engine.compiled.panels import Panels
 from studio.engine.families.base import Row
-from studio.engine.families.speakstream.fed import Prefill
-from studio.engine.nets.products import Product
-from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.families.speakstream.inputs import SegmentPrefill
+from studio.engine.nets.cpu.linear import PanelLinear
+from studio.engine.nets.kv_cache import KVCache
+from studio.engine.nets.linear import RowwiseLinear
 from studio.engine.voices import Voice
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table
 
-_COPIED_BYTES = 256 * 2**20  # far more than a cache holds
+_COPIED_BYTES = 256 * 2**20  # far larger than any cache
 _COPIES = 7
 _WORDS = "several ordinary words that a voice may speak for a while without coming to an end".split()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSetting:
-    """What to measure.
+    """Parameters of the step benchmark.
 
     Attributes:
         rows: batch sizes.
-        contexts: tokens that every row holds.
-        steps: timed, after ``warm`` that are not.
-        pooled: rows that go through the pool, together and one at a time.
-        stock: also time the same decoder in a stock generate loop, where transformers is installed, and exported to
-            ONNX, where its runtime is.
+        contexts: tokens in the KV cache of each row.
+        steps: timed steps, after ``warm`` untimed ones.
+        pooled: rows for the comparison of batched and single rows.
+        stock: also time a stock generate loop, if transformers is installed.
     """
 
     subject: Subject
@@ -58,10 +56,10 @@ class StepSetting:
 
 
 def bench_step(setting: StepSetting) -> dict[str, Any]:
-    """A row for each context and batch size, the machine's bandwidth, what the pool gains, what a stock loop takes.
+    """Step times by context and batch size, the copy bandwidth, the gain of batching, and a stock loop's times.
 
     Raises:
-        BadOption: the voice is not of SpeakStream, whose prefill makes a context.
+        BadOption: the voice is not a SpeakStream voice, whose prefill sets the context.
     """
     torch.set_num_threads(setting.subject.threads)
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress, torch.inference_mode():
@@ -76,21 +74,19 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
         pool = bench_pool(voice, setting.pooled, setting.steps, setting.warm)
         progress.advance(bar)
         stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
-        exported = exported_step(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         progress.advance(bar)
-    told = [_told(run, _alone(runs, run["context"])) for run in runs]
+    rows = [_with_floors(run, _alone(runs, run["context"])) for run in runs]
     return {
         "bandwidth_gb_s": bandwidth / 1e9,
         "steps": setting.steps,
-        "runs": told,
+        "runs": rows,
         "pool": pool,
         "stock": stock,
-        "exported": exported,
     }
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Bytes a second that a copy of memory reaches, reading and writing counted, the best of a few."""
+    """Copy bandwidth in bytes a second, reads and writes counted, the best of several runs."""
     source = torch.ones(_COPIED_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     best_s = min(_seconds(lambda: target.copy_(source), device) for _ in range(_COPIES))
@@ -136,12 +132,12 @@ def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[
 
 
 def _alone(runs: Sequence[Mapping[str, Any]], context: int) -> Mapping[str, Any] | None:
-    """The run of one row with this context, where there is one."""
+    """The run of one row with this context, if any."""
     return next((run for run in runs if (run["rows"], run["context"]) == (1, context)), None)
 
 
-def _told(run: Mapping[str, Any], alone: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A run with its floors, how near it comes to them, and what it gains over its rows one at a time."""
+def _with_floors(run: Mapping[str, Any], alone: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A run with its floors, the share of bandwidth reached, and its gain over single rows."""
     found = dict(run)
     bandwidth = found.pop("bytes_per_s")
     for name in ("decode", "vocode"):
@@ -159,26 +155,26 @@ def _both_ms(run: Mapping[str, Any]) -> float:
 
 
 def _in_batches(module: Any, memory: Any, slots: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> None:
-    """As the pool runs it."""
-    for first in range(0, len(slots), module.most_rows):
-        last = first + module.most_rows
+    """Run a module as the scheduler does."""
+    for first in range(0, len(slots), module.max_rows):
+        last = first + module.max_rows
         module.run(memory, slots[first:last], inputs[first:last])
 
 
 def _at_context(voice: Voice, context: int, seed: int) -> Row:
-    """A row whose slot holds so many tokens: its first wanted run, with as many frames as are missing."""
+    """A row with ``context`` tokens in its KV cache: its prefill, padded with frames."""
     row = voice.open(seed % len(voice.card.speakers), default_options(voice.card.options), voice.card.temperature, seed)
     row.commit(_WORDS)
-    want = row.want()
-    assert want is not None, "there are words enough"
-    if not isinstance(first := want.inputs, Prefill):
-        raise BadOption(f"the step of {voice.card.family} cannot be timed at a context", "take a voice of speakstream")
-    own = first.stretches[-1]
+    next_input = row.next_input()
+    assert next_input is not None, "too few words"
+    if not isinstance(first := next_input.inputs, SegmentPrefill):
+        raise BadOption(f"cannot set a context for the family {voice.card.family}", "choose a SpeakStream voice")
+    own = first.segments[-1]
     missing = max(0, context - (first.tokens - len(own.frames)))
     frames = np.resize(_frame(voice), (missing, *_frame(voice).shape))
-    inputs = replace(first, stretches=[*first.stretches[:-1], replace(own, frames=frames)])
-    (found,) = voice.family.modules[want.module].run(voice.family.slots, [row.slots], [inputs])
-    row.took(found)
+    inputs = replace(first, segments=[*first.segments[:-1], replace(own, frames=frames)])
+    (found,) = voice.family.modules[next_input.module].run(voice.family.slots, [row.slots], [inputs])
+    row.on_output(found)
     return row
 
 
@@ -187,18 +183,18 @@ def _frame(voice: Voice) -> np.ndarray:
 
 
 def _next(rows: Sequence[Row]) -> tuple[str, list[Any]]:
-    """What the rows want after their first run: the same module, whose inputs are in the slots."""
-    wants = [row.want() for row in rows]
-    found = {want.module for want in wants if want is not None}
-    assert len(found) == 1 and None not in wants, "rows that begin alike go on alike"
-    return found.pop(), [want.inputs for want in wants if want is not None]
+    """The module that all rows run after their prefill, and its inputs."""
+    module_inputs = [row.next_input() for row in rows]
+    found = {next_input.module for next_input in module_inputs if next_input is not None}
+    assert len(found) == 1 and None not in module_inputs, "the rows differ"
+    return found.pop(), [next_input.inputs for next_input in module_inputs if next_input is not None]
 
 
 def weight_bytes(net: Any) -> int:
-    """Bytes of the weights that a run reads: those that are compiled for, else of every product and of a plain net."""
-    if panels := [*_found(net, Panels, set())]:
+    """Bytes of weights that a run reads: of the compiled kernels, or else of every product and plain module."""
+    if panels := [*_found(net, PanelLinear, set())]:
         return sum(one.weight_bytes for one in panels)
-    products = [*_found(net, Product, set())]
+    products = [*_found(net, RowwiseLinear, set())]
     held = {id(product) for product in products}
     total = sum(t.numel() * t.element_size() for product in products for t in product.buffers())
     if isinstance(net, torch.nn.Module):
@@ -207,15 +203,15 @@ def weight_bytes(net: Any) -> int:
     return total
 
 
-def _keys_and_values(slots: Any) -> KeyValueSlots:
-    found = next(_found(slots, KeyValueSlots, set()), None)
+def _keys_and_values(slots: Any) -> KVCache:
+    found = next(_found(slots, KVCache, set()), None)
     if found is None:
-        raise BadOption("this family keeps no keys and values", "take a voice of speakstream")
+        raise BadOption("this family has no KV cache", "choose a SpeakStream voice")
     return found
 
 
 def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
-    """Every object of a kind within others of this program's."""
+    """Every object of a type within a tree of this package's objects."""
     if isinstance(tree, Mapping):
         tree = [*tree.values()]
     if isinstance(tree, list | tuple):
@@ -249,21 +245,18 @@ def show(out: Mapping[str, Any]) -> None:
         f"A step of {out['voice']} ({out['weights']} weights, {out['vocoder']}) on {out['device']}, "
         f"{out['threads']} threads, ms; a copy reaches {out['bandwidth_gb_s']:.1f} GB/s"
     )
-    floor = "floor: weights once and each row's keys and values once, at that bandwidth"
-    gain = "gain: over the same rows one at a time, of the decode and of both"
+    floor = "floor: weights once and each row's KV cache once, at that bandwidth"
+    gain = "gain: over single rows, of the decode and of both"
     print_table(title, columns, rows, f"{floor}; {gain}")
     if pool := out.get("pool"):
         show_pool(pool)
     if (stock := out["stock"]) and "left_out" not in stock:
         about = f"transformers {stock['version']}, {stock['model']}, static cache"
         _show_beside(out, stock, f"The same decoder in a stock generate loop ({about})", "stock, ms a token")
-    if (exported := out.get("exported")) and "left_out" not in exported:
-        title = f"The same decoder as an exported graph (ONNX Runtime {exported['version']}, one thread)"
-        _show_beside(out, exported, title, "exported, ms a frame")
 
 
 def _show_beside(out: Mapping[str, Any], other: Mapping[str, Any], title: str, column: str) -> None:
-    """One row's step beside another way of running the same."""
+    """A single row's step time beside another implementation's."""
     ours = {run["context"]: run["decode_ms"]["p50"] for run in out["runs"] if run["rows"] == 1}
     rows = []
     for one in other["runs"]:

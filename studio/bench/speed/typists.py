@@ -1,7 +1,7 @@
-"""How many people can type and listen at once before one of them hears the computer pause.
+"""The number of live typists that a machine serves without stalls.
 
-Each typist types words in a phase of their own, and listens by credit as the page does. The number is doubled until
-somebody hears a pause, then halved in between.
+Each typist types words at its own phase and plays by credit, as the page does. The number is found by doubling and
+then bisection.
 """
 
 import random
@@ -17,26 +17,26 @@ from studio.bench.speed.histogram import batches, show_batches
 from studio.bench.speed.subject import Subject
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
-from studio.engine.loop import LocalEngine
-from studio.engine.utterances.local import LocalUtterance
+from studio.engine.engine import LocalEngine
+from studio.engine.request.request import EngineRequest
 from studio.measure.report import print_table
 
-HELD_BACK_MS = 30.0  # what the page's player holds back at first: a shorter pause is not heard
-CREDIT_S = 2.0  # as the page asks
-WARM_S = 1.5  # from the first key of the last one to come: not counted
+HELD_BACK_MS = 30.0  # the player's initial buffer: shorter pauses are inaudible
+CREDIT_S = 2.0  # as the page requests
+WARM_S = 1.5  # warm-up, not counted
 _TICK_S = 0.02
-_CHARACTERS_PER_WORD = 6  # how typing speed is counted
+_CHARACTERS_PER_WORD = 6  # convention of typing speed
 
 
 @dataclass(frozen=True, kw_only=True)
 class TypistsSetting:
-    """What to measure.
+    """Parameters of the typists.
 
     Attributes:
         wpm: typing speed, words of six characters a minute.
-        seconds: of one try.
-        most: typists of the largest try.
-        lines: what they type.
+        seconds: duration of a run.
+        most: typists of the largest run.
+        lines: texts to type.
     """
 
     subject: Subject
@@ -50,9 +50,9 @@ class TypistsSetting:
 
 @dataclass
 class Typist:
-    """One who types and listens."""
+    """State of one typist."""
 
-    utterance: LocalUtterance
+    utterance: EngineRequest
     words: Iterator[str]
     next_s: float
     played: float = 0.0
@@ -60,7 +60,7 @@ class Typist:
 
 
 def bench_typists(setting: TypistsSetting) -> dict[str, Any]:
-    """The largest number without a stall, every try, and the batches of the last one that went well."""
+    """The largest number without a stall, every run, and the batches of the largest run without stalls."""
     tries: dict[int, dict[str, Any]] = {}
     console = Console(stderr=True, quiet=setting.quiet)
 
@@ -111,7 +111,7 @@ def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
 
 
 def warm(engine: LocalEngine, lines: Sequence[str]) -> None:
-    """Have a text spoken: what comes after it finds everything loaded."""
+    """Speak a text, so that everything is loaded."""
     utterance = engine.open(SpeakRequest())
     utterance.push_text(lines[0])
     utterance.end()
@@ -122,7 +122,7 @@ def warm(engine: LocalEngine, lines: Sequence[str]) -> None:
 def crowd(
     engine: LocalEngine, setting: TypistsSetting, count: int, on_tick: Callable[[float], None] | None = None
 ) -> list[Typist]:
-    """So many people type and listen for ``setting.seconds``; ``on_tick`` is called with the time in seconds."""
+    """Run ``count`` typists for ``setting.seconds``; ``on_tick`` is called with the time in seconds."""
     draw = random.Random(f"typists {setting.seed} {count}")
     words = " ".join(setting.lines).split()
     typists: list[Typist] = []
@@ -145,7 +145,7 @@ def crowd(
 
 
 def leave(typists: Sequence[Typist]) -> list[tuple[Typist, list[ev.Event]]]:
-    """Everybody stops; what each of them heard."""
+    """Cancel all typists; return the events of each."""
     for one in typists:
         one.utterance.cancel()
     return [(one, [*one.utterance.events()]) for one in typists]
@@ -166,10 +166,10 @@ def _listen(one: Typist, passed_s: float) -> None:
 
 
 def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
-    """Pauses of the computer's that a listener hears, who holds ``HELD_BACK_MS`` back after each wait for text.
+    """Audible stalls of a listener that buffers ``HELD_BACK_MS`` after each wait for text.
 
     Args:
-        from_ms: what was before is not counted.
+        from_ms: earlier stalls are not counted.
     """
     found, spare_ms = list[float](), HELD_BACK_MS
     counted = False
@@ -191,11 +191,11 @@ def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
 
 
 def answer(out: Mapping[str, Any]) -> str:
-    """The plain answer."""
+    """The result as a sentence."""
     count, wpm = out["typists_without_stall"], out["wpm"]
     if not count:
-        none = f"Not even one typist at {wpm:g} words a minute fits this machine without hearing it pause"
-        return f"{none}: stop what else runs on it, or try a smaller voice."
+        none = f"Not even one typist at {wpm:g} words a minute runs without stalls"
+        return f"{none}: stop other programs, or try a smaller voice."
     many = f"{count} live typists" if count > 1 else "1 live typist"
     more = " (more were not tried)" if out["all_that_were_tried"] else ""
     return f"{many} at {wpm:g} words a minute fit this machine{more}."
@@ -207,8 +207,8 @@ def show(out: Mapping[str, Any]) -> None:
     for one in out["tries"]:
         counts = [str(one["typists"]), one["stalls"], one["stalled_typists"]]
         rows.append([*counts, f"{one['longest_ms']:.0f}", f"{one['audio_s']:.0f}"])
-    title = f"{answer(out)} ({out['voice']}, {out['weights']} weights, {out['seconds']:g} s a try)"
+    title = f"{answer(out)} ({out['voice']}, {out['weights']} weights, {out['seconds']:g} s a run)"
     longest = f"longest beyond {HELD_BACK_MS:.0f} ms, ms"
-    print_table(title, ("typists", "stalls", "who heard one", longest, "speech, s"), rows)
+    print_table(title, ("typists", "stalls", "typists with stalls", longest, "speech, s"), rows)
     if out["modules"]:
         show_batches(out["modules"], f"Batches with {out['typists_without_stall']} typists")

@@ -1,7 +1,7 @@
-"""What Python costs the server for each frame, from the engine's events to the socket.
+"""Server CPU time per frame, from the engine's events to the socket.
 
-A real session serves an utterance whose events are prepared. Its client takes everything at once, and each packet that
-comes calls for the events of the next frame: all that passes between two packets is the server's.
+A real session serves an utterance with prepared events to a client that accepts everything at once. Each packet
+releases the events of the next frame, so that the time between two packets is the server's.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,44 +18,26 @@ import numpy as np
 from starlette.types import Message
 from starlette.websockets import WebSocket
 
+from studio.bench.speed.settings import WireSetting
 from studio.core import events as ev
 from studio.core.cards import Card, read_cards
 from studio.core.ports import Engine, SpeakRequest
-from studio.core.shipped import VOICES
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
-from studio.serve.live.socket import Session
-from studio.serve.traces.shelf import TraceShelf
-from studio.settings import ServeSettings
+from studio.serve.live.socket import SpeakSession
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
 
-TARGET_MS = 0.03  # of the mean
+TARGET_MS = 0.03  # target of the mean
 _WORD_FRAMES = 12  # a word of read speech
 _CHANNELS = 80
-_LIMIT_S = 0.02  # for a frame, a hundred times what it takes
-
-
-@dataclass(frozen=True, kw_only=True)
-class WireSetting:
-    """What to measure.
-
-    Attributes:
-        frames: timed, after ``warm`` that are not.
-        block: frames of which one time is taken; figures are of such blocks.
-        voices: whose first card says how long a frame is; nothing of it is spoken.
-    """
-
-    frames: int = 20_000
-    warm: int = 500
-    block: int = 100
-    voices: Path = VOICES
-    quiet: bool = False
+_LIMIT_S = 0.02  # per frame, 100 times the usual
 
 
 def bench_wire(setting: WireSetting) -> dict[str, Any]:
-    """Milliseconds a frame, over blocks of frames: by the clock, and of the CPU on the socket's thread alone.
+    """Milliseconds per frame, in blocks of frames: wall time, and CPU time of the socket's thread.
 
-    Each with ``mean``, of all frames. By the clock, the trace that other threads write meanwhile counts too, and
-    whatever else this machine does. ``process_ms`` is the CPU time of all threads for a frame.
+    Wall time includes the trace writer's threads and other programs. ``process_ms`` is the CPU time of all threads.
     """
     card = next(iter(read_cards(setting.voices).values()))[0]
     blocks = max(1, setting.frames // setting.block)
@@ -83,7 +64,7 @@ def bench_wire(setting: WireSetting) -> dict[str, Any]:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """What is here now is not looked through for what may go, as in a server (``studio.serve.run``)."""
+    """Exclude existing objects from garbage collection, as the server does (``studio.serve.server``)."""
     gc.collect()
     gc.freeze()
     try:
@@ -94,21 +75,21 @@ def _nothing_collected() -> Iterator[None]:
 
 async def _serve(engine: "_Prepares", client: "_Client", folder: Path, limit_s: float) -> None:
     settings = ServeSettings(traces_folder=folder / "traces")
-    shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
+    trace_store = TraceStore(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
     scope = {"type": "websocket", "path": "/ws/speak", "headers": [], "client": ("127.0.0.1", 1)}
-    session = Session(WebSocket(scope, client.receive, client.send), cast(Engine, engine), shelf, settings)
+    session = SpeakSession(WebSocket(scope, client.receive, client.send), cast(Engine, engine), trace_store, settings)
     serving = asyncio.create_task(session.run())
     await asyncio.wait((serving,), timeout=limit_s)
-    if not serving.done():  # what is left ends with the loop
-        raise TimeoutError(f"the server has not told everything within {limit_s:g} s; its log says why")
+    if not serving.done():  # remaining tasks end with the loop
+        raise TimeoutError(f"the server did not finish within {limit_s:g} s; its log says why")
     serving.result()
 
 
 class _Client:
-    """The socket's other side: opens one utterance, takes all that comes at once, and goes when that is over.
+    """The client: opens one utterance, accepts everything at once, and closes at the end.
 
     Attributes:
-        moments_s: clock and CPU time of the socket's thread, before each block of frames and after the last.
+        moments_s: wall and CPU time of the socket's thread before each block of frames and after the last.
     """
 
     def __init__(self, took: Callable[[], None], setting: WireSetting) -> None:
@@ -122,14 +103,14 @@ class _Client:
         ]
 
     async def receive(self) -> Message:
-        """What it says next (ASGI)."""
+        """The client's next message (ASGI)."""
         if self._says:
             return self._says.pop(0)
         await self._over.wait()
         return {"type": "websocket.disconnect", "code": 1000}
 
     async def send(self, message: Message) -> None:
-        """Take a message of the server's (ASGI)."""
+        """Receive a message of the server (ASGI)."""
         if message.get("bytes") is not None:
             self._packets += 1
             timed = self._packets - self._setting.warm
@@ -141,37 +122,37 @@ class _Client:
 
 
 class _Prepared:
-    """An utterance whose events were made before, told a frame at a time; of the port, what is asked of it here."""
+    """An utterance with prepared events, released a frame at a time; the part of the port that is used here."""
 
     def __init__(self, card: Card, frames: int) -> None:
         self.id, self.card, self.provenance = 0, card, dict[str, Any]()
-        self._turns: list[Sequence[ev.Event]] = _turns(card, frames)[::-1]  # the next one is the last
+        self._turns: list[Sequence[ev.Event]] = _turns(card, frames)[::-1]  # only the last is left
         self._news: Callable[[], None] = lambda: None
 
     def go_on(self) -> None:
-        """The next frame is there."""
+        """Release the next frame."""
         self._news()
 
-    def listen(self, news: Callable[[], None]) -> None:
+    def set_listener(self, callback: Callable[[], None]) -> None:
         """See ``studio.core.ports.Utterance``."""
-        self._news = news
-        news()
+        self._news = callback
+        callback()
 
-    def taken(self, most: int | None = None) -> Sequence[ev.Event]:
-        """See ``studio.core.ports.Utterance``; a turn is few events, and taken whole."""
+    def poll_events(self, limit: int | None = None) -> Sequence[ev.Event]:
+        """See ``studio.core.ports.Utterance``; all events of a step at once."""
         return self._turns.pop() if self._turns else []
 
-    def note(self, event: ev.Event) -> None:
-        """A wait that other programs of this machine caused is told to nobody."""
+    def add_event(self, event: ev.Event) -> None:
+        """Ignore waits that other programs caused."""
 
     def cancel(self, played_sample: int = 0) -> None:
         """See ``studio.core.ports.Utterance``."""
-        self._turns = [[ev.Failed(code="bench", message="the socket left too early")]]
+        self._turns = [[ev.Failed(code="bench", message="the socket closed too early")]]
         self._news()
 
 
 class _Prepares:
-    """An engine of one utterance; of the port, what is asked of it here."""
+    """An engine of one utterance; the part of the port that is used here."""
 
     def __init__(self, utterance: _Prepared) -> None:
         self._utterance = utterance
@@ -190,10 +171,15 @@ class _Prepares:
 
 
 def _turns(card: Card, frames: int) -> list[Sequence[ev.Event]]:
-    """What an engine tells in each turn: sound and its frame, and of every word its place and its segment."""
+    """Events of each step: sound with its frame, and each word's position and segment."""
     size, rate_hz = card.frame_samples, card.sample_rate_hz
     pcm, levels = np.zeros(size, np.int16), np.zeros((1, _CHANNELS), np.uint8)
-    about: dict[str, Any] = {"voice": card.name, "speaker": card.offered[0], "family": card.family, "seed": 0}
+    about: dict[str, Any] = {
+        "voice": card.name,
+        "speaker": card.speakers_default_first[0],
+        "family": card.family,
+        "seed": 0,
+    }
     ready = ev.Ready(utterance=0, rate_hz=rate_hz, frame_samples=size, **about)
     found: list[Sequence[ev.Event]] = []
     for k in range(frames):
@@ -222,12 +208,10 @@ def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     points = ("p50", "iqr", "p95", "mean")
     rows = [
-        ["by the clock", *(f"{out['clock_ms'][point]:.4f}" for point in points)],
+        ["wall time", *(f"{out['clock_ms'][point]:.4f}" for point in points)],
         ["CPU of the socket's thread", *(f"{out['cpu_ms'][point]:.4f}" for point in points)],
-        ["CPU of all threads, the trace written", None, None, None, f"{out['process_ms']:.4f}"],
+        ["CPU of all threads, trace included", None, None, None, f"{out['process_ms']:.4f}"],
     ]
-    title = (
-        f"What Python costs the server between the engine's event and the socket, {out['frames']:,} frames, ms a frame"
-    )
+    title = f"Server time between the engine's event and the socket, {out['frames']:,} frames, ms a frame"
     columns = (f"in blocks of {out['block']}", "p50", "IQR", "p95", "mean")
-    print_table(title, columns, rows, f"to be reached: {out['target_ms']:g} ms; the client takes everything at once")
+    print_table(title, columns, rows, f"target: {out['target_ms']:g} ms; the client accepts everything at once")

@@ -1,6 +1,6 @@
-"""A paper's tables as data: which nets, which rows, how they are measured, what the paper printed and what it says.
+"""A paper's tables as data: nets, rows, measurements, the paper's figures and its claims.
 
-They are TOML files in ``assets/tables``, one a paper; ``studio train table`` makes them.
+They are TOML files in ``assets/tables``, one per paper; ``studio train table`` reproduces them.
 """
 
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from studio.bench import cascade
+from studio.bench.speed import cascade
 from studio.core.card_checks import is_file_name
 from studio.core.errors import BadFile, BadOption
-from studio.core.shipped import RECIPES, TABLES, VOICES
+from studio.core.folders import RECIPES, TABLES, VOICES
 from studio.train.recipes.settings import read_toml, strict
 
-# What each way of measuring answers, and whether more of it is better.
+# Figures of each measurement, and whether larger is better.
 FIGURES: dict[str, dict[str, bool]] = {
     "wer": {"wer": False},
     "queries": {"first_ms": False, "last_ms": False, "rtf": False, "x_real_time": True},
@@ -32,13 +32,11 @@ class Net:
     """One training.
 
     Attributes:
-        recipe: a file of ``assets/recipes``; ``change`` what is otherwise in it, nested as it is there.
-        voice: in its place a shipped voice, whose recipe it has and whose weights it begins from.
-        like: a shipped voice of another family, from whose layers it begins.
-        vocoder: which of the vocoders at hand its voice has; all where empty. ``vocoder_config`` is otherwise in its
-            configuration.
-        after, teacher: of a distillation (paper 001), nets that stand before it: the one that goes on, and the T5-TTS
-            that teaches it.
+        recipe: a file of ``assets/recipes``; ``change`` overrides its settings, with the same nesting.
+        voice: instead, a shipped voice whose recipe and initial weights it takes.
+        like: a shipped voice of another family whose layers initialise it.
+        vocoder: name of one vocoder, empty for all. ``vocoder_config`` overrides its configuration.
+        after, teacher: for distillation (paper 001), earlier nets: the student's start, and the T5-TTS teacher.
     """
 
     name: str
@@ -57,12 +55,12 @@ class Row:
     """One row of a table.
 
     Attributes:
-        net: who speaks; empty where nobody does here, so that only the paper's figures are told.
-        reference: ``teacher`` or ``dmel``, what the nets learned from, in the place of a net.
-        options: of the family.
-        load: of a part that measures queries: per_s, seconds, places, kind and arrivals, as of ``studio bench load``;
-            of one that measures a cascade: first_word_ms and word_ms, as of ``studio bench cascade``.
-        paper: the figures printed, by name.
+        net: the speaking net; empty if only the paper's figures are shown.
+        reference: ``teacher`` or ``dmel``, the training speech instead of a net.
+        options: options of the family.
+        load: for queries per_s, seconds, places, kind and arrivals, as in ``studio bench load``; for a cascade
+            first_word_ms and word_ms, as in ``studio bench cascade``.
+        paper: the paper's figures by name.
     """
 
     name: str
@@ -74,13 +72,13 @@ class Row:
 
     @property
     def is_ours(self) -> bool:
-        """Whether there is something to be measured."""
+        """Whether the row is measured here."""
         return bool(self.net or self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the paper's figures say: the row ``better`` has a better ``figure`` than the row ``worse``."""
+    """A claim of the paper: row ``better`` has a better ``figure`` than row ``worse``."""
 
     says: str
     better: str
@@ -93,9 +91,9 @@ class Part:
     """One table of a paper.
 
     Attributes:
-        place: where it stands in the paper.
+        place: location in the paper.
         measure: one of ``FIGURES``.
-        differs: in words, what is measured otherwise here.
+        differs: how the measurement here differs, as a sentence.
     """
 
     place: str
@@ -105,7 +103,7 @@ class Part:
     claims: list[Claim]
 
     def row(self, name: str) -> Row:
-        """The row of a name, which is there."""
+        """The row of a name that exists."""
         return next(one for one in self.rows if one.name == name)
 
 
@@ -119,17 +117,17 @@ class TableDefinition:
     parts: list[Part]
 
     def with_needs(self, wanted: set[str]) -> list[Net]:
-        """The nets of these names, and those that they are made from, in order."""
+        """The nets of these names with those that they depend on, in order."""
         wanted = wanted | {need for net in self.nets if net.name in wanted for need in (net.after, net.teacher)}
         return [net for net in self.nets if net.name in wanted]
 
     def net(self, name: str) -> Net:
-        """The net of a name, which is there."""
+        """The net of a name that exists."""
         return next(one for one in self.nets if one.name == name)
 
 
 def table_names(folder: Path = TABLES) -> list[str]:
-    """The papers whose tables can be made."""
+    """Papers with table definitions."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
@@ -137,8 +135,8 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices
     """The tables of a paper.
 
     Raises:
-        BadOption: there is no such paper, or its file says something that cannot be.
-        BadFile: it cannot be read.
+        BadOption: unknown paper, or an invalid definition.
+        BadFile: the file cannot be read.
     """
     if name not in table_names(folder):
         raise BadOption(f"there is no table {name!r:.100}", f"there are {', '.join(table_names(folder)) or 'none'}")
@@ -155,7 +153,7 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices
 
 
 def _listed(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """Tables that are listed under a name, taken out of what a file says. Raises BadOption: it lists something else."""
+    """Remove and return the list of tables under a name. Raises BadOption if it is something else."""
     said = data.pop(name, [])
     if not isinstance(said, list) or not all(isinstance(one, dict) for one in cast("list[Any]", said)):
         raise BadOption(f"[{where}] {name} cannot be {said!r:.80}", "it is a list of tables")

@@ -1,4 +1,4 @@
-"""How a row is measured: word errors by the recogniser, queries at a rate, a cascade with a language model."""
+"""Measurements of a row: word errors, queries at a rate, a cascade with a language model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -6,54 +6,54 @@ from functools import cached_property
 from statistics import mean
 from typing import Any
 
-from studio.bench.cascade import FIGURES, CascadeSetting, cascade, evenly
 from studio.bench.evaluation.wer import resynthesised, score
-from studio.bench.material import Desk
-from studio.bench.speed.load import LoadSetting, bench_queries
+from studio.bench.material import EvaluationRun
+from studio.bench.speed.cascade import FIGURES, CascadeSetting, cascade, evenly
+from studio.bench.speed.load import QueriesSetting, bench_queries
 from studio.bench.speed.subject import Subject
 from studio.bench.tables.definition import Row
 from studio.core.options import merge_options
-from studio.measure.recognisers.port import Sound
+from studio.measure.recognisers.base import Sound
 from studio.measure.wer import WordErrors
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The texts that count: those that the teacher says in the same words, by speaker; and its sound of them."""
+class SpokenTexts:
+    """Texts by speaker that the teacher speaks in the same words, with its sounds."""
 
     texts: Mapping[str, list[str]]
     taught: Mapping[str, list[Sound]]
 
 
-def kept_texts(at: Desk, texts: Sequence[str], *, is_taught: bool) -> Kept:
-    """Which texts are asked of a voice; all where the teacher is not asked."""
+def spoken_texts(at: EvaluationRun, texts: Sequence[str], *, is_taught: bool) -> SpokenTexts:
+    """Texts to speak; all texts without a teacher."""
     if not is_taught:
-        return Kept({speaker: [*texts] for speaker in at.speakers}, {})
+        return SpokenTexts({speaker: [*texts] for speaker in at.speakers}, {})
     kept: dict[str, list[str]] = {}
     taught: dict[str, list[Sound]] = {}
     for speaker in at.speakers:
         said = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
         kept[speaker] = [text for text, _ in said]
         taught[speaker] = [(one.pcm, at.card.sample_rate_hz) for _, one in said]
-    return Kept(kept, taught)
+    return SpokenTexts(kept, taught)
 
 
 @dataclass
-class Measured:
-    """One voice that is measured, at its desk."""
+class VoiceMeasurement:
+    """One voice under measurement."""
 
-    at: Desk
+    at: EvaluationRun
     texts: Sequence[str]
     is_taught: bool
     threads: int
 
     @cached_property
-    def kept(self) -> Kept:
-        """The texts that count."""
-        return kept_texts(self.at, self.texts, is_taught=self.is_taught)
+    def kept(self) -> SpokenTexts:
+        """The texts to speak."""
+        return spoken_texts(self.at, self.texts, is_taught=self.is_taught)
 
     def word_errors(self, row: Row) -> dict[str, Any]:
-        """Word errors of every sentence, by speaker, each as (words, substitutions, deletions, insertions)."""
+        """Word errors of every sentence by speaker: (words, substitutions, deletions, insertions)."""
         options = merge_options(self.at.card.options, row.options, {})
         each: dict[str, Any] = {}
         for speaker, texts in self.kept.texts.items():
@@ -63,10 +63,10 @@ class Measured:
         return {"each": each, "options": options}
 
     def queries(self, row: Row) -> dict[str, Any]:
-        """Figures of whole texts at a rate; the machine must have nothing else to do."""
+        """Figures of whole texts at a rate, on an otherwise idle machine."""
         options = merge_options(self.at.card.options, row.options, {})
-        self.at.close()  # its engine would take memory and cores
-        setting = LoadSetting(
+        self.at.close()  # its engine would use memory and cores
+        setting = QueriesSetting(
             subject=Subject(
                 voices=self.at.setting.voices,
                 voice=self.at.card.name,
@@ -93,7 +93,7 @@ class Measured:
         return {"figures": figures, "options": options, "run": found}
 
     def cascade(self, row: Row) -> dict[str, Any]:
-        """Means of a language model's replayed words and this voice; the machine must have nothing else to do."""
+        """Mean latencies with replayed words of a language model, on an otherwise idle machine."""
         options = merge_options(self.at.card.options, row.options, {})
         replies = [evenly(text, **row.load) for text in self.texts]
         each = cascade(self.at, replies, options, CascadeSetting.pause_ms)
@@ -108,5 +108,5 @@ class Measured:
 
 
 def read_errors(row: Mapping[str, Any]) -> list[WordErrors]:
-    """A measured row's word errors, sentence by sentence, of all speakers."""
+    """Word errors of a measured row, sentence by sentence, of all speakers."""
     return [WordErrors(*one) for each in row["each"].values() for one in each]

@@ -1,6 +1,6 @@
-"""The nets of a table: each fitted by its recipe, changed as the table says, and packed as a voice.
+"""The nets of a table, each trained by its recipe with the table's changes and packed as a voice.
 
-What is fitted already is not fitted again: a state belongs to a recipe and to a corpus, whatever the net is called.
+Finished trainings are reused: a state is identified by recipe and corpus, not by the net's name.
 """
 
 import hashlib
@@ -15,31 +15,32 @@ from typing import Any
 from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.cards import read_card, sha256_of
+from studio.core.checks import escape_unprintable
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
-from studio.core.printable import escaped
-from studio.core.shipped import RECIPES, VOICES
-from studio.engine.families.bpe import FILE as BPE_FILE
-from studio.engine.loop import open_engine
+from studio.core.folders import RECIPES, VOICES
+from studio.engine.engine import open_engine
+from studio.engine.families.common.bpe import FILE as BPE_FILE
 from studio.engine.voices import pick_device
 from studio.text.normalise import best
-from studio.train.families.registry import fitting_of, untaught
-from studio.train.loop.fitting import Fitting, run
+from studio.train.distillation import DistillationOptions, Transcribe, distil
+from studio.train.families.registry import training_for, without_teacher
+from studio.train.fit.loop import run
+from studio.train.fit.training import FamilyTraining
 from studio.train.pack import pack_voice
 from studio.train.recipes.recipe import Recipe, read_recipe
-from studio.train.taught import Ear, Speaking, speak_taught
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
+class TableWorkspace:
     """Where and by what nets are made.
 
     Attributes:
-        work: folder of everything that is made on the way; a stopped run goes on there.
+        work: folder of intermediate files, from which a stopped run resumes.
         features: folder of encoded shards; vocoders: folder of <name>.safetensors and <name>.json.
-        bpe: a byte-pair encoding for families that need one; a net of a voice has that voice's.
-        teacher_texts: texts that the teacher of a distillation speaks, one a line; without them there is none.
-        steps: of every net; 0 takes the recipes' own.
-        threads: of arithmetic on a CPU.
+        bpe: byte-pair encoding for families that need one; a net from a voice uses the voice's.
+        teacher_texts: texts for the teacher of a distillation, one a line; without them distilled rows are left out.
+        steps: training steps of every net; 0 for the recipes'.
+        threads: CPU threads.
     """
 
     work: Path
@@ -55,30 +56,30 @@ class Workshop:
 
     @property
     def voices(self) -> Path:
-        """Where the voices are that were made."""
+        """Folder of the packed voices."""
         return self.work / "voices"
 
 
 def voice_name(net: Net, seed: int) -> str:
-    """Of a net fitted with the recipe's seed, or with one so much greater."""
+    """Voice name of a net trained with the recipe's seed plus ``seed``."""
     return f"{net.name}-{seed}" if seed else net.name
 
 
-def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
-    """The recipe of every voice that a table needs, written into the work folder, once all is there to make them.
+def prepare(shop: TableWorkspace, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
+    """Write the recipe of every voice that a table needs into the work folder, and check the inputs.
 
     Raises:
-        BadOption: the nets are not of the same corpus, steps and seed, or an encoding is missing.
-        BadFile: a vocoder is missing, or the texts of a distillation.
+        BadOption: nets with different corpora, steps or seeds, or a missing encoding.
+        BadFile: a missing vocoder, or missing texts of a distillation.
     """
     found = write_recipes(shop, table, seeds)
-    if error := next(lacking(shop, table, found), None):
+    if error := next(missing_inputs(shop, table, found), None):
         raise error
     return found
 
 
-def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
-    """The recipe of every voice that a table needs, written into the work folder. Raises BadOption, BadFile."""
+def write_recipes(shop: TableWorkspace, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
+    """Write the recipe of every voice that a table needs into the work folder. Raises BadOption, BadFile."""
     found: dict[str, Recipe] = {}
     if shop.teacher_texts is not None:
         read_texts(shop.teacher_texts)
@@ -92,8 +93,8 @@ def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[st
             except BadOption as error:
                 raise BadOption(f"net {net.name!r}: {error.what}", error.do) from error
     corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in found.values()}
-    # What goes on from a shipped voice has that voice's steps behind it, others begin: alike is whoever begins alike.
-    # A net that goes on from another of the table has steps of its own, as the paper's has.
+    # Nets that start from the same kind of weights must have equal steps. A net that continues another one of the table
+    # has steps of its own, as in the paper.
     steps: dict[str | None, set[int]] = defaultdict(set)
     for net in table.nets:
         if not net.after:
@@ -101,16 +102,18 @@ def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[st
     if len(corpora) > 1 or any(len(of) > 1 for of in steps.values()):
         raise BadOption(
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
-            "give --steps, or change their recipes: a table compares what was trained alike, of nets that begin alike",
+            "give --steps, or change their recipes: a table compares nets with equal training",
         )
     return found
 
 
-def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe]) -> Iterator[StudioError]:
-    """What is not at hand and must be there before the nets are made: features, voices, vocoders, an encoding."""
+def missing_inputs(
+    shop: TableWorkspace, table: TableDefinition, recipes: Mapping[str, Recipe]
+) -> Iterator[StudioError]:
+    """Missing inputs: features, voices, vocoders, an encoding."""
     for speaker in dict.fromkeys(speaker for one in recipes.values() for speaker in one.corpus.speakers):
         if not any(shop.features.glob(f"{speaker}-*.safetensors")):
-            yield BadFile(f"{shop.features} has no features of {speaker}", "make them with `studio train features`")
+            yield BadFile(f"{shop.features} has no features of {speaker}", "create them with `studio train features`")
     for voice in dict.fromkeys(voice for net in table.nets for voice in (net.voice, net.like) if voice):
         weights = _weights(shop, voice)
         if weights is not None and not weights.is_file():
@@ -121,21 +124,23 @@ def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe
             name = net.vocoder or "NAME"
             yield BadFile(
                 f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
-                f"make it by a recipe with [vocoders.{name}]: `studio train vocoder --recipe FILE --name {name}`",
+                f"train it with a recipe with [vocoders.{name}]: `studio train vocoder --recipe FILE --name {name}`",
             )
         bpe = _bpe(shop, net)
         if _reads_bpe(recipes[net.name]) and (bpe is None or not bpe.is_file()):
             yield BadOption(
-                f"{net.name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
+                f"{net.name} needs a byte-pair encoding", "create one with `studio train bpe`, and give --bpe FILE"
             )
 
 
-def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear) -> Path:
-    """Fit a net where it is not fitted, and pack it; answers its voice's folder.
+def make(
+    shop: TableWorkspace, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Transcribe
+) -> Path:
+    """Train a net unless it is trained, and pack it; returns its voice's folder.
 
     Args:
-        recipes: of every voice, from ``prepare``; those that a net is made from were made before it.
-        hear: tells which of the teacher's sounds are kept, where there is a distillation.
+        recipes: recipes of every voice, from ``prepare``; dependencies must have been made before.
+        hear: filter of the teacher's sounds, for a distillation.
     """
     name = voice_name(net, seed)
     recipe = recipes[name]
@@ -146,9 +151,9 @@ def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: M
         if net.teacher:
             start, fitting = _distillation(shop, table, net, seed, recipes, hear)
         else:
-            fitting = fitting_of(recipe)
+            fitting = training_for(recipe)
         state.mkdir(parents=True, exist_ok=True)
-        if BPE_FILE in fitting.beside:
+        if BPE_FILE in fitting.voice_files:
             bpe = _bpe(shop, net)
             assert bpe is not None, "prepare has looked"
             shutil.copyfile(bpe, state / BPE_FILE)
@@ -159,8 +164,8 @@ def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: M
     return folder
 
 
-def _state(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe]) -> Path:
-    """Where a net is fitted: by all that decides it."""
+def _state(shop: TableWorkspace, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe]) -> Path:
+    """State folder of a net, named by a digest of its inputs."""
     recipe = recipes[voice_name(net, seed)]
     assert recipe.fit is not None, "prepare has read it"
     needs = [_state(shop, table, table.net(one), seed, recipes).name for one in (net.after, net.teacher) if one]
@@ -170,7 +175,7 @@ def _state(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes:
     return shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe, _bpe(shop, net), needs)}"
 
 
-def _weights(shop: Workshop, voice: str) -> Path | None:
+def _weights(shop: TableWorkspace, voice: str) -> Path | None:
     """The weights of a shipped voice; None without a name. Raises BadVoice."""
     if not voice:
         return None
@@ -178,15 +183,15 @@ def _weights(shop: Workshop, voice: str) -> Path | None:
     return shop.shipped / voice / f"{card.family}.safetensors"
 
 
-def _bpe(shop: Workshop, net: Net) -> Path | None:
-    """The encoding that a net reads text by, where its family needs one."""
+def _bpe(shop: TableWorkspace, net: Net) -> Path | None:
+    """The byte-pair encoding of a net, if its family needs one."""
     return shop.shipped / net.voice / BPE_FILE if net.voice else shop.bpe
 
 
 def _distillation(
-    shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear
-) -> tuple[Path, Fitting]:
-    """The weights that a distillation begins from, and the training, once the teacher has spoken."""
+    shop: TableWorkspace, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Transcribe
+) -> tuple[Path, FamilyTraining]:
+    """Initial weights and training set-up of a distillation, after the teacher has spoken."""
     assert shop.teacher_texts is not None, "rows without it are left out"
     student, teacher = (_state(shop, table, table.net(one), seed, recipes) for one in (net.after, net.teacher))
     taught = shop.work / "taught" / f"{teacher.name}-{_texts_digest(shop)}"
@@ -195,22 +200,22 @@ def _distillation(
         voice = voice_name(table.net(net.teacher), seed)
         engine = open_engine(shop.voices, best(), shop.device, voice_names=[voice])
         try:
-            texts, how = read_texts(shop.teacher_texts), Speaking(hear=hear)
-            speak_taught(engine, recipe.corpus.named(), texts, taught, recipe.seed, how)
+            texts, how = read_texts(shop.teacher_texts), DistillationOptions(transcribe=hear)
+            distil(engine, recipe.corpus.named(), texts, taught, recipe.seed, how)
         finally:
             engine.close()
         (taught / "done").touch()
-    return student / "s5.safetensors", fitting_of(recipe, teacher / "t5.safetensors", taught)
+    return student / "s5.safetensors", training_for(recipe, teacher / "t5.safetensors", taught)
 
 
-def _texts_digest(shop: Workshop) -> str:
+def _texts_digest(shop: TableWorkspace) -> str:
     assert shop.teacher_texts is not None, "rows without it are left out"
     return hashlib.sha256(shop.teacher_texts.read_bytes()).hexdigest()[:8]
 
 
 def _reads_bpe(recipe: Recipe) -> bool:
-    """Whether a net reads text by a byte-pair encoding."""
-    return BPE_FILE in fitting_of(untaught(recipe)).beside
+    """Whether a net uses a byte-pair encoding."""
+    return BPE_FILE in training_for(without_teacher(recipe)).voice_files
 
 
 def _steps(recipe: Recipe) -> int:
@@ -218,7 +223,7 @@ def _steps(recipe: Recipe) -> int:
     return recipe.fit.steps
 
 
-def _changed(shop: Workshop, net: Net, seed: int) -> str:
+def _changed(shop: TableWorkspace, net: Net, seed: int) -> str:
     """A net's recipe as a file."""
     try:
         import tomlkit
@@ -231,7 +236,7 @@ def _changed(shop: Workshop, net: Net, seed: int) -> str:
     _change(written, net.change, net)
     written["name"] = voice_name(net, seed)
     said = written.get("seed")
-    if isinstance(said, int) and not isinstance(said, bool):  # else whoever reads it says what is wrong
+    if isinstance(said, int) and not isinstance(said, bool):  # else the reader reports the error
         written["seed"] = said + seed
     if shop.steps and isinstance(written["fit"], Mapping):
         written["fit"]["steps"] = shop.steps
@@ -244,15 +249,15 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
             if not isinstance(written.get(key), Mapping):
                 of = net.recipe or net.voice
                 raise BadOption(
-                    f"net {net.name!r} changes [{escaped(key)}], which {of} has not", "change what is there"
+                    f"net {net.name!r} changes [{escape_unprintable(key)}], which {of} has not", "change what is there"
                 )
             _change(written[key], value, net)
         else:
             written[key] = value
 
 
-def _digest(shop: Workshop, recipe: Recipe, bpe: Path | None, needs: Sequence[str]) -> str:
-    """Of all that decides a state: the recipe without its names, the corpus' shards, the encoding, and ``needs``."""
+def _digest(shop: TableWorkspace, recipe: Recipe, bpe: Path | None, needs: Sequence[str]) -> str:
+    """Digest of a state's inputs: the recipe without names, the corpus shards, the encoding, and ``needs``."""
     assert recipe.fit is not None
     shards = sorted((path.name, path.stat().st_size) for path in shop.features.glob("*.safetensors"))
     encoding = bpe.read_bytes() if bpe and _reads_bpe(recipe) else b""
@@ -262,8 +267,8 @@ def _digest(shop: Workshop, recipe: Recipe, bpe: Path | None, needs: Sequence[st
     return hashlib.sha256(written + encoding).hexdigest()[:12]
 
 
-def _vocoders(shop: Workshop, net: Net) -> Path:
-    """The folder of vocoders that a voice is packed with."""
+def _vocoders(shop: TableWorkspace, net: Net) -> Path:
+    """Folder of the vocoders to pack."""
     if not net.vocoder:
         return shop.vocoders
     folder = shop.work / "vocoders" / net.name

@@ -1,7 +1,6 @@
-"""``studio train table``: make every net of a paper's tables, measure every row, and lay ours beside the paper's.
+"""``studio train table``: train every net of a paper's tables, and measure every row beside the paper's.
 
-Rows are written as they finish, ``rows/<paper>/<row>.json`` under the work folder, and a stopped run goes on behind the
-last of them.
+Finished rows are written to ``rows/<paper>/<row>.json`` in the work folder, from which a stopped run resumes.
 """
 
 import hashlib
@@ -17,39 +16,40 @@ from typing import Any
 
 from rich.console import Console
 
-from studio.bench.material import Setting, desk, read_texts
+from studio.bench.evaluation.settings import Setting
+from studio.bench.material import evaluation_run, read_texts
 from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
-from studio.bench.tables.measures import Measured
-from studio.bench.tables.nets import Workshop, lacking, make, prepare, voice_name, write_recipes
+from studio.bench.tables.measures import VoiceMeasurement
+from studio.bench.tables.nets import TableWorkspace, make, missing_inputs, prepare, voice_name, write_recipes
 from studio.bench.tables.show import show
 from studio.bench.tables.verdicts import figures_of, verdict
 from studio.core import durable
 from studio.core.errors import BadOption, StudioError
-from studio.core.shipped import TABLES
-from studio.measure.recognisers.choose import DEFAULT, transcribe_all
+from studio.core.folders import TABLES
+from studio.measure.recognisers.registry import DEFAULT, transcribe_all
 from studio.measure.report import describe
 from studio.train.recipes.recipe import Recipe
-from studio.train.teachers.choose import open_teacher
+from studio.train.teachers.registry import open_teacher
 
 _NAMED_ROWS = 6  # that an error names
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSetting:
-    """What ``studio train table`` is told.
+    """Parameters of ``studio train table``.
 
     Attributes:
         name: of the paper, such as ``000``.
-        texts: a file of texts, of which the first ``count`` are spoken by every speaker.
-        seeds: trainings of each net, whose seeds follow each other.
-        is_taught: whether the teacher is asked too; without it the rows of references are left out.
-        only: rows whose names hold this; all where empty.
-        without: rows whose names hold this are left out; none where empty.
-        rate_share: of the queries a second that a row names, where the machine is slower than the paper's.
+        texts: a file of texts; every speaker speaks the first ``count``.
+        seeds: trainings of each net, with consecutive seeds.
+        is_taught: whether to measure the teacher; without it, reference rows are left out.
+        only: substring of row names to measure; empty for all.
+        without: substring of row names to leave out; empty for none.
+        rate_share: factor on the rows' queries a second, for machines slower than the paper's.
     """
 
     name: str
-    shop: Workshop
+    shop: TableWorkspace
     texts: Path
     count: int = 50
     seeds: int = 1
@@ -64,7 +64,7 @@ class TableSetting:
 
 
 def make_table(setting: TableSetting) -> dict[str, Any]:
-    """Every row's figures beside the paper's, and which of its claims hold here. Raises BadOption, BadFile."""
+    """Measure every row, and check the paper's claims. Raises BadOption, BadFile."""
     table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     texts = read_texts(setting.texts, setting.count)
     work = _work(table, setting)
@@ -79,10 +79,10 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
             _say(setting, f"{name}: fitting and packing")
             make(setting.shop, table, net, seed, recipes, hear)
             mine = [found for of, found in work if of == net.name and not (found[1].reference and seed)]
-            if not mine:  # another is made from it
+            if not mine:  # another net depends on it
                 continue
-            with desk(_at(setting, name)) as at:  # the teacher has no seeds
-                measured = Measured(at, texts, setting.is_taught, setting.shop.threads or 1)
+            with evaluation_run(_at(setting, name)) as at:  # the teacher has no seeds
+                measured = VoiceMeasurement(at, texts, setting.is_taught, setting.shop.threads or 1)
                 for part, row in mine:
                     rows[part.place][row.name].append(_row(setting, measured, part, row))
                     if part.measure == "wer":
@@ -98,11 +98,11 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
 
 
 def plan(setting: TableSetting) -> dict[str, Any]:
-    """What a run would make: nets with their steps and what they begin from, rows, and what is lacking.
+    """What a run would do: nets with steps and initial weights, rows, and missing inputs.
 
-    Nothing is trained or kept. A recogniser's weights are not looked for, for the run itself may fetch them.
+    Nothing is trained or written. Recogniser weights are not checked, since a run can download them.
 
-    Raises as ``make_table``, but for what is lacking.
+    Raises as ``make_table``, except for missing inputs.
     """
     table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     work = _work(table, setting)
@@ -110,7 +110,9 @@ def plan(setting: TableSetting) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         shop = replace(setting.shop, work=Path(folder))
         recipes = write_recipes(shop, table, setting.seeds)
-        missing = [str(error) for error in (*lacking(shop, table, recipes), *_unmeasured(setting, work, recipes))]
+        missing = [
+            str(error) for error in (*missing_inputs(shop, table, recipes), *_unmeasured(setting, work, recipes))
+        ]
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
     begins = {voice_name(net, seed): _begins(net) for net in table.nets for seed in range(setting.seeds)}
     nets = {name: _said(one) | {"begins_from": begins[name]} for name, one in recipes.items()}
@@ -120,7 +122,7 @@ def plan(setting: TableSetting) -> dict[str, Any]:
 def _unmeasured(
     setting: TableSetting, work: Sequence[tuple[str, tuple[Part, Row]]], recipes: Mapping[str, Recipe]
 ) -> Iterator[StudioError]:
-    """What the rows cannot be measured without, and is not at hand: texts, a teacher."""
+    """Missing inputs of the measurements: texts, a teacher."""
     corpus = next(iter(recipes.values())).corpus  # which all nets share
     checks: list[Callable[[], object]] = [lambda: read_texts(setting.texts, setting.count)]
     if setting.is_taught and any(part.measure == "wer" for _, (part, _) in work):
@@ -133,29 +135,26 @@ def _unmeasured(
 
 
 def _begins(net: Net) -> str:
-    """What a net goes on from, in words."""
+    """The initial weights of a net, as text."""
     if net.after:
         return f"{net.after}, taught by {net.teacher}"
     return net.voice or (f"layers of {net.like}" if net.like else "nothing")
 
 
 def _work(table: TableDefinition, setting: TableSetting) -> list[tuple[str, tuple[Part, Row]]]:
-    """Every row that is to be measured, with the net at whose desk it is. Raises BadOption where there is none."""
+    """Rows to measure, each with the net whose voice is used. Raises BadOption if there are none."""
     if work := [*_asked(table, setting)]:
         return work
     of = f"{setting.only!r:.100}" + (f" and without {setting.without!r:.100}" if setting.without else "")
     names = dict.fromkeys(repr(row.name) for part in table.parts for row in part.rows if row.is_ours)
     raise BadOption(
         f"table {table.paper} has no row of ours with {of} in its name",
-        f"leave out --only and --without, or take one of {', '.join([*names][:_NAMED_ROWS])}",
+        f"omit --only and --without, or use one of {', '.join([*names][:_NAMED_ROWS])}",
     )
 
 
 def _asked(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
-    """Every row of ours that is asked for, with its net: references stand at the first one's.
-
-    Rows of a distillation need texts for the teacher to speak.
-    """
+    """Selected rows with their nets; references use the first net. Distilled rows need texts for the teacher."""
     for part in table.parts:
         for row in part.rows:
             named = setting.only in row.name and not (setting.without and setting.without in row.name)
@@ -173,7 +172,7 @@ def _said(recipe: Recipe) -> dict[str, Any]:
 
 
 def _at(setting: TableSetting, voice: str) -> Setting:
-    """What the desk of a voice is told."""
+    """Evaluation parameters of a voice."""
     return Setting(
         voices=setting.shop.voices,
         voice=voice,
@@ -185,8 +184,8 @@ def _at(setting: TableSetting, voice: str) -> Setting:
     )
 
 
-def _row(setting: TableSetting, measured: Measured, part: Part, row: Row) -> dict[str, Any]:
-    """A row of a voice, from its file where the same was measured before."""
+def _row(setting: TableSetting, measured: VoiceMeasurement, part: Part, row: Row) -> dict[str, Any]:
+    """Measure a row of a voice, or read its file if it was measured before."""
     at = measured.at
     asked: dict[str, Any] = {"row": asdict(row), "measure": part.measure, **at.about()}
     asked |= {"texts": measured.texts, "is_taught": measured.is_taught}
@@ -222,7 +221,7 @@ def _summed(part: Part, measured: Mapping[str, list[dict[str, Any]]]) -> dict[st
 
 
 def _slug(name: str) -> str:
-    """A name as a part of a file's name, told apart from others that read alike."""
+    """A unique file name for a row's name."""
     short = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-").lower()[:60]
     return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 

@@ -1,4 +1,4 @@
-"""A paper's tables as they are printed: the paper's figures, ours beside them, and what became of its claims."""
+"""Print a paper's tables: the paper's figures, ours, and the claims."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from studio.bench.tables.verdicts import HOLDS, TURNED
 from studio.measure.report import console, print_table, recogniser_name
 
 _TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
-_TITLES |= {"e2e_ms": "question to first sound, ms", "llm_ms": "of it the language model, ms"}
+_TITLES |= {"e2e_ms": "question to first sound, ms", "llm_ms": "of which language model, ms"}
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -16,7 +16,9 @@ def show(out: Mapping[str, Any]) -> None:
     for part in out["parts"]:
         is_heard = part["measure"] == "wer"
         figures = [*FIGURES[part["measure"]]]
-        printed = {figure for row in part["rows"] for figure in row["paper"]}  # by the paper, anywhere in the part
+        printed = {
+            figure for row in part["rows"] for figure in row["paper"]
+        }  # figures that the paper reports in this part
         shown = [(one, who) for one in figures for who in ("paper", "ours") if who == "ours" or one in printed]
         columns = ["", *(f"{who}: {_title(one)}" for one, who in shown)]
         if is_heard:
@@ -28,16 +30,16 @@ def show(out: Mapping[str, Any]) -> None:
             cells = [_written(figure, said[who].get(figure)) for figure, who in shown]
             rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
         heard = f", heard by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
-        otherwise = f" Measured otherwise: {part['differs']}." if part["differs"] else ""
+        otherwise = f" Measured differently: {part['differs']}." if part["differs"] else ""
         share = out.get("rate_share", 1.0) if part["measure"] == "queries" else 1.0
-        slower = f" Queries came at {share:g} times the rate that the table names." if share != 1.0 else ""
+        slower = f" Queries arrived at {share:g} times the rate that the table names." if share != 1.0 else ""
         note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}{slower}"
         print_table(f"{part['place']} of paper {out['paper']}: {out['title']}", columns, rows, note)
         _show_claims(part)
 
 
 def show_plan(found: Mapping[str, Any]) -> None:
-    """Print what a run would train and measure, and what it lacks."""
+    """Print what a run would train and measure, and its missing inputs."""
     nets = [(name, one["family"], one["steps"], one["seed"], one["begins_from"]) for name, one in found["nets"].items()]
     print_table(
         f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed", "begins from"), nets
@@ -55,26 +57,26 @@ def _show_claims(part: Mapping[str, Any]) -> None:
         gain = one["gain"]
         said = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
         rows.append([one["says"], f"{one['paper']:+.3f}", said, judged(one)])
-    note = "by how much the one that the paper calls better is better; an interval that holds 0 tells nothing apart"
+    note = "gain of the row that the paper calls better; an interval that contains 0 is inconclusive"
     print_table(f"What {part['place']} says", ("", "paper", "ours (95%)", "ours is"), rows, note)
-    for sentence in told(part):
+    for sentence in contradicted_claims(part):
         console().print(sentence, highlight=False, markup=False)
 
 
 def judged(one: Mapping[str, Any]) -> str:
-    """A verdict; that of one run and one other is a finding of these runs alone."""
+    """A verdict, marked if it compares single runs."""
     is_once = one["holds"] in (HOLDS, TURNED) and one["gain"]["low"] == one["gain"]["high"]
     return f"{one['holds']}, in one run" if is_once else one["holds"]
 
 
 def _span(gain: Mapping[str, float]) -> str:
-    """A difference of one run and one other has no interval."""
+    """The interval of a gain; single runs have none."""
     low, high = gain["low"], gain["high"]
     return "one run each" if low == high else f"{low:+.3f} to {high:+.3f}"
 
 
-def told(part: Mapping[str, Any]) -> list[str]:
-    """In words, every claim that ours turns round."""
+def contradicted_claims(part: Mapping[str, Any]) -> list[str]:
+    """Sentences for the claims that our figures contradict."""
     return [
         f"Ours disagrees: {one['says']} In the paper {one['better']} is better than {one['worse']} by "
         f"{one['paper']:.3f}, here it is worse by {-one['gain']['value']:.3f}."

@@ -1,4 +1,4 @@
-"""Our figures beside the paper's: what each row says, and whether a claim of the paper holds here."""
+"""Figures of each row, and whether a claim of the paper holds here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -6,16 +6,16 @@ from typing import Any
 
 from studio.bench.tables.definition import FIGURES, Claim, Part
 from studio.bench.tables.measures import read_errors
-from studio.measure.bootstrap import Interval
+from studio.measure.bootstrap import BootstrapInterval
 from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # what was measured of each row, a seed each
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # measurements of each row, one per seed
 
-HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "the other way round", "not told apart", "not measured"
+HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "opposite", "inconclusive", "not measured"
 
 
 def figures_of(part: Part, measured: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Each figure of a row: its value over all seeds, and each seed's; word errors with an interval."""
+    """Figures of a row: the mean over seeds and each seed's value; word errors with an interval."""
     if not measured:
         return {}
     if part.measure == "wer":
@@ -28,7 +28,7 @@ def figures_of(part: Part, measured: Sequence[Mapping[str, Any]]) -> dict[str, d
 
 
 def verdict(part: Part, claim: Claim, rows: Rows) -> dict[str, Any]:
-    """Whether a claim's difference is the same way round here; ``gain`` is above 0 where it is."""
+    """Whether a claim's difference has the same sign here; ``gain`` is positive if it has."""
     sign = 1.0 if FIGURES[part.measure][claim.figure] else -1.0
     better, worse = (part.row(name).paper[claim.figure] for name in (claim.better, claim.worse))
     out: dict[str, Any] = {"says": claim.says, "better": claim.better, "worse": claim.worse, "figure": claim.figure}
@@ -46,18 +46,18 @@ def verdict(part: Part, claim: Claim, rows: Rows) -> dict[str, Any]:
     return out | {"gain": asdict(gain), "holds": holds}
 
 
-def _gain(part: Part, figure: str, ours: Sequence[Sequence[Mapping[str, Any]]], sign: float) -> Interval:
-    """How much better the row is that the paper calls better, with an interval where there is one."""
+def _gain(part: Part, figure: str, ours: Sequence[Sequence[Mapping[str, Any]]], sign: float) -> BootstrapInterval:
+    """Gain of the row that the paper calls better, with an interval if available."""
     if part.measure == "wer":
-        count = min(map(len, ours))  # seeds that both have
+        count = min(map(len, ours))  # shared seeds
         better, worse = ([one for each in rows[:count] for one in read_errors(each)] for rows in ours)
         return _flipped(better, worse)
     values = [[one["figures"][figure] for one in rows] for rows in ours]
     means = [sum(each) / len(each) for each in values]
     gain = sign * (means[0] - means[1])
-    apart = [sign * (a - b) for a in values[0] for b in values[1]]  # every seed against every other
-    return Interval(gain, min(apart), max(apart))
+    apart = [sign * (a - b) for a in values[0] for b in values[1]]  # all pairs of seeds
+    return BootstrapInterval(gain, min(apart), max(apart))
 
 
-def _flipped(better: list[WordErrors], worse: list[WordErrors]) -> Interval:
+def _flipped(better: list[WordErrors], worse: list[WordErrors]) -> BootstrapInterval:
     return bootstrap_difference(worse, better)

@@ -1,14 +1,14 @@
-"""``studio campaign`` settings, ready and speak: what the Edit page does with a draft, from the command line."""
+"""``studio campaign`` settings, ready and speak: the Edit page's actions on a draft."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from studio.commands.common import Data, Database, Device, Name, Voices, advised, opened, progress_bar
+from studio.bench.options import Device, Voices
+from studio.commands.common import Data, Database, Name, advised, opened, progress_bar
 from studio.core.errors import BadFile, BadOption
-from studio.core.folders import DEFAULT_DATA
-from studio.core.shipped import VOICES
+from studio.core.folders import DEFAULT_DATA, VOICES
 
 campaign_draft = typer.Typer()
 
@@ -16,27 +16,24 @@ campaign_draft = typer.Typer()
 @campaign_draft.command("settings")
 def settings(
     name: Name,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML whose settings replace those of the draft; what it does not name stays.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="FILE.toml; printed unless given.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file whose settings override the draft's.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="FILE.toml; standard output by default.")] = None,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """The settings of a campaign as a file for --config; with --config a draft is given others first."""
+    """Write a campaign's settings as TOML; --config changes those of a draft first."""
     import json
 
     from studio.mos.campaign.config import from_json
-    from studio.mos.campaign.settings_file import to_toml
-    from studio.mos.campaign.templates import replaced
-    from studio.mos.making.editing import change_settings
-    from studio.mos.rating.campaigns import find
+    from studio.mos.campaign.templates import override_settings, to_toml
+    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.stimuli.editing import change_settings
 
     with opened(database, data) as listening:
         with listening.store.read() as session:
-            found = from_json(json.loads(find(session, name).config))
+            found = from_json(json.loads(find_campaign(session, name).config))
         if config is not None:
-            found = replaced(found, config)
+            found = override_settings(found, config)
             change_settings(listening, name, found)
             for line in advised(listening, name):
                 typer.secho(f"note: {line}", err=True, fg="yellow")
@@ -52,17 +49,17 @@ def settings(
 
 @campaign_draft.command("ready")
 def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> None:
-    """What a draft still lacks before it can be opened; exit status 1 while there is something."""
+    """List what a draft needs before it can be opened; exit status 1 if there is anything."""
     from studio.mos.analysis.advice import advice
-    from studio.mos.rating.campaigns import find, problems
+    from studio.mos.sessions.campaigns import find_campaign, opening_problems
 
     with opened(database, data) as listening, listening.store.read() as session:
-        campaign = find(session, name)
-        found = problems(session, campaign) if campaign.state == "draft" else []
-        told = advice(session, campaign)
+        campaign = find_campaign(session, name)
+        found = opening_problems(session, campaign) if campaign.state == "draft" else []
+        notes = advice(session, campaign)
     for error in found:
         typer.echo(str(error))
-    for error in told:
+    for error in notes:
         typer.secho(f"note: {error}", err=True, fg="yellow")
     if found:
         raise typer.Exit(1)
@@ -73,21 +70,21 @@ def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> Non
 def speak(
     name: Name, database: Database = "", data: Data = DEFAULT_DATA, voices: Voices = VOICES, device: Device = "auto"
 ) -> None:
-    """Speak the texts of a draft that its voices have not said yet; a stopped run goes on."""
+    """Speak the texts of a draft that are not spoken yet; a stopped run resumes."""
     from studio.commands.stimuli import speaker
-    from studio.mos.making.building import draft_of
-    from studio.mos.making.editing import take_spoken, unspoken
-    from studio.mos.making.speaking import speak_all
+    from studio.mos.stimuli.building import require_draft
+    from studio.mos.stimuli.editing import add_spoken, missing_speech
+    from studio.mos.stimuli.synthesis import speak_all
 
     with opened(database, data) as listening, progress_bar() as progress:
         with listening.store.read() as session:
-            sayings = unspoken(session, draft_of(session, name))
+            sayings = missing_speech(session, require_draft(session, name))
         if not sayings:
             raise BadOption("there is nothing to speak", "every voice of this draft has said every text")
         count = sum(len(one.texts) for one in sayings)
         bar = progress.add_task("speaking", total=count)
         manifest = speak_all(sayings, data / "spoken" / name, speaker(voices, device), lambda: progress.advance(bar))
-        told = take_spoken(listening, name, manifest)
-    for line in told:
+        notes = add_spoken(listening, name, manifest)
+    for line in notes:
         typer.secho(f"note: {line}", err=True, fg="yellow")
     typer.echo(f"{name}: {count} sound{'s' * (count != 1)} more, a draft")

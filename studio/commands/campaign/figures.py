@@ -1,4 +1,4 @@
-"""``studio campaign`` elo, simulate and plan: the statistics alone; without a database, but for a plan's pilot."""
+"""``studio campaign`` elo, simulate and plan: statistics without a database, except for a pilot."""
 
 import json
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
-    from studio.mos.analysis.pilot import Pilot
-    from studio.mos.stats.planning.planner import Plan, Test
+    from studio.mos.analysis.planning import Pilot
+    from studio.mos.stats.planning.planner import PlannedTest, RaterPlan
 
 campaign_figures = typer.Typer()
 
@@ -36,22 +36,22 @@ def elo(
     centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
     b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
-    campaign: Annotated[str, typer.Option(help="Of an export of several campaigns, the one that is meant.")] = "",
+    campaign: Annotated[str, typer.Option(help="Campaign, if the export has several.")] = "",
     tag: Annotated[str, typer.Option(help="Only votes on scripts of this tag (column tags).")] = "",
-    seed: Annotated[int, typer.Option(help="Of the posterior's draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the posterior's draws.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Rank anybody's votes, and the differences between systems; intervals by rater and script where both are known.
+    """Rank systems by votes, with differences; intervals by rater and script if both are known.
 
-    Of an export exactly what the analysis counts is ranked; what was left out is said.
+    From an export, exactly the rows of the analysis are used; excluded rows are counted.
     """
-    from studio.mos.stats.elo import Method, elo_report
+    from studio.mos.stats.elo import EloMethod, elo_report
     from studio.mos.stats.votes_file import votes_from_csv
 
-    if method not in get_args(Method):
-        raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(Method))}")
+    if method not in get_args(EloMethod):
+        raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(EloMethod))}")
     read, left_out = votes_from_csv(votes, campaign, tag)
-    found = elo_report(read, cast("Method", method), centre, a0, b0, seed)
+    found = elo_report(read, cast("EloMethod", method), centre, a0, b0, seed)
     if as_json:
         typer.echo(json.dumps({**found, "left_out": left_out}))
         return
@@ -79,19 +79,17 @@ def _show_elo(found: dict[str, Any]) -> None:
 @campaign_figures.command("simulate")
 def simulate(
     runs: Annotated[int, typer.Option(min=10, help="Campaigns of each kind.")] = 400,
-    scripts: Annotated[
-        list[int] | None, typer.Option(min=2, help="Scripts of the tests of pairs; again for another number.")
-    ] = None,
+    scripts: Annotated[list[int] | None, typer.Option(min=2, help="Scripts of pair tests. Repeatable.")] = None,
     seed: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> None:
-    """Whole campaigns with synthetic raters: how often each interval holds the truth; pairs on few scripts and many."""
+    """Simulate campaigns: coverage of each interval; pairs on few and on many scripts."""
     from dataclasses import asdict
     from functools import partial
 
-    from studio.mos.stats.planning.simulate import Coverage, elo_coverage, mos_coverage, preference_coverage
+    from studio.mos.stats.planning.simulate import IntervalCoverage, elo_coverage, mos_coverage, preference_coverage
 
-    asked: dict[str, Callable[..., list[Coverage]]] = {"MOS": mos_coverage}
+    asked: dict[str, Callable[..., list[IntervalCoverage]]] = {"MOS": mos_coverage}
     for count in scripts or (10, 100):
         asked[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
         asked[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
@@ -113,65 +111,77 @@ def simulate(
 @campaign_figures.command("plan")
 def plan(
     half_width: Annotated[
-        float, typer.Argument(help="Half width that is wanted: steps, points of 100, Elo, or a share such as 0.05.")
+        float, typer.Argument(help="Half-width of the interval: steps, points of 100, Elo, or a share such as 0.05.")
     ],
-    test: Annotated[str | None, typer.Option(help="mos, mushra, cmos, preference or elo; the pilot's, or mos.")] = None,
+    test: Annotated[
+        str | None, typer.Option(help="mos, mushra, cmos, preference or elo; by default the pilot's, or mos.")
+    ] = None,
     items: Annotated[int, typer.Option(min=2, help="Scripts.")] = 30,
     share: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears, of every system.")
+        float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears of every system.")
     ] = 1.0,
-    systems: Annotated[int | None, typer.Option(min=1, help="Systems; 4, of pairs 2, of Elo 5 unless given.")] = None,
-    spread: Annotated[float, typer.Option(min=0.0, help="Elo: between the best and the worst system.")] = 300.0,
-    pairs: Annotated[int, typer.Option(min=1, help="Elo: pairs that each rater judges.")] = 20,
+    systems: Annotated[int | None, typer.Option(min=1, help="Systems; by default 4, for pairs 2, for Elo 5.")] = None,
+    spread: Annotated[float, typer.Option(min=0.0, help="Elo difference between the best and worst system.")] = 300.0,
+    pairs: Annotated[int, typer.Option(min=1, help="Elo: pairs per rater.")] = 20,
     pilot: Annotated[
-        str | None, typer.Option(help="A campaign whose systems and variances of raters and scripts are taken.")
+        str | None, typer.Option(help="Campaign that gives the systems and the variances of raters and scripts.")
     ] = None,
     question: Annotated[
         str,
-        typer.Option(help="Of the pilot's questions, the one that is planned for; needed where several were rated."),
+        typer.Option(help="Question of the pilot; required if it has several."),
     ] = "",
-    runs: Annotated[int, typer.Option(min=10, help="Simulated tests of each number of raters.")] = 200,
+    runs: Annotated[int, typer.Option(min=10, help="Simulated tests per number of raters.")] = 200,
     seed: Annotated[int, typer.Option()] = 0,
     database: Database = "",
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """How many raters it takes until the intervals of all systems (or pairs) are that narrow in 80% of simulated tests.
+    """Number of raters for which all intervals reach a half-width in 80% of simulated tests.
 
-    The widths listed are what 80% of the tests keep to, evened out where noise would let them rise with more raters.
+    The listed widths are 80% quantiles, smoothed to be monotone in the number of raters.
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planning.cautious import SMALL
-    from studio.mos.stats.planning.planner import REACH, NotReached, Test, raters_for_elo, raters_for_means, usual
-    from studio.mos.stats.planning.population import Listeners, Voters
+    from studio.mos.stats.planning.pilot import SMALL_PILOT
+    from studio.mos.stats.planning.planner import (
+        HALF_RANGE,
+        PlannedTest,
+        WidthNotReached,
+        default_population,
+        raters_for_elo,
+        raters_for_means,
+    )
+    from studio.mos.stats.planning.population import RatingPopulation, VotePopulation
 
-    if test is not None and test not in get_args(Test):
-        raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(Test))}")
-    wanted = cast("Test | None", test)
+    if test is not None and test not in get_args(PlannedTest):
+        raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(PlannedTest))}")
+    wanted = cast("PlannedTest | None", test)
     known = None if pilot is None else _pilot(pilot, wanted, question, database, data)
-    who: Listeners | Voters
+    who: RatingPopulation | VotePopulation
     if known is not None:
         wanted, who, reach = known.test, known.cautious, known.reach
     elif wanted == "elo":
         count, reach = systems or 5, None
-        who = Voters(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
+        who = VotePopulation(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
     else:
         wanted = wanted or "mos"
-        who, reach = usual(wanted, systems or (4 if wanted in ("mos", "mushra") else 2)), REACH[wanted]
+        who, reach = (
+            default_population(wanted, systems or (4 if wanted in ("mos", "mushra") else 2)),
+            HALF_RANGE[wanted],
+        )
 
-    def planned(who: Listeners | Voters) -> "Plan":
-        if isinstance(who, Listeners):
-            return raters_for_means(half_width, who, items, share, runs, seed, reach=reach)
+    def planned(who: RatingPopulation | VotePopulation) -> "RaterPlan":
+        if isinstance(who, RatingPopulation):
+            return raters_for_means(half_width, who, items, share, runs, seed, half_range=reach)
         return raters_for_elo(half_width, who, pairs, items, runs, seed)
 
     as_shown = None if known is None else planned(known.who)
     try:
         found = planned(who)
-    except NotReached as error:
+    except WidthNotReached as error:
         if known is None or as_shown is None:
             raise
-        raise NotReached(
+        raise WidthNotReached(
             f"with the variances of pilot {pilot} at their upper bounds {error.what}; as they came out, "
             f"{as_shown.raters} raters would do",
             f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
@@ -190,7 +200,7 @@ def plan(
         typer.secho("the variances are usual ones; --pilot takes those of a campaign of yours", err=True, fg="yellow")
         return
     typer.echo(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
-    if min(known.raters, known.scripts) < SMALL:
+    if min(known.raters, known.scripts) < SMALL_PILOT:
         typer.secho(_SMALL_PILOT, err=True, fg="yellow")
 
 
@@ -200,7 +210,7 @@ _SMALL_PILOT = (
 )
 
 
-def _show_plan(found: "Plan", everything: str, reach: float | None) -> None:
+def _show_plan(found: "RaterPlan", everything: str, reach: float | None) -> None:
     for raters, width in found.curve:
         typer.echo(f"{raters:5} raters  +- {width:.3f}{' (the whole scale)' if width == reach else ''}")
     typer.echo(
@@ -213,9 +223,9 @@ def _all(test: str, count: int) -> str:
     return f"the {what}" if count == 1 else f"all {count} {what}s"
 
 
-def _pilot(name: str, test: "Test | None", question: str, database: str, data: Path) -> "Pilot":
-    from studio.mos.analysis.pilot import pilot_of
-    from studio.mos.rating.campaigns import find
+def _pilot(name: str, test: "PlannedTest | None", question: str, database: str, data: Path) -> "Pilot":
+    from studio.mos.analysis.planning import campaign_pilot
+    from studio.mos.sessions.campaigns import find_campaign
 
     with opened(database, data) as listening, listening.store.read() as session:
-        return pilot_of(session, find(session, name), test, question)
+        return campaign_pilot(session, find_campaign(session, name), test, question)

@@ -1,8 +1,9 @@
-"""``studio campaign predict``: what a predictor foresees of a campaign's sounds."""
+"""``studio campaign predict``: predicted MOS of a campaign's sounds."""
 
 import typer
 
-from studio.commands.common import Data, Database, Name, Threads, opened
+from studio.bench.options import Threads
+from studio.commands.common import Data, Database, Name, opened
 from studio.core.folders import DEFAULT_DATA
 
 campaign_predict = typer.Typer()
@@ -10,9 +11,9 @@ campaign_predict = typer.Typer()
 
 @campaign_predict.command("predict")
 def predict(name: Name, threads: Threads = 1, database: Database = "", data: Data = DEFAULT_DATA) -> None:
-    """Predict the MOS of a campaign's sounds by DistillMOS: shown beside people's answers, never ranked by.
+    """Predict the MOS of a campaign's sounds with DistillMOS; shown beside ratings, never used for ranking.
 
-    Each score is kept by the sound's content, so a stopped run goes on.
+    Scores are stored by content, so a stopped run resumes.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress

@@ -1,4 +1,4 @@
-"""``studio campaign`` demo, import, merge, remove and delete: what comes into a database, and what goes out of it."""
+"""``studio campaign`` demo, import, merge, remove and delete."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
-from studio.core.folders import DEFAULT_DATA
-from studio.core.shipped import DEMO, TEXTS, VOICES
+from studio.bench.options import Device, Voices
+from studio.commands.common import Base, Data, Database, Json, Name, opened, progress_bar
+from studio.core.folders import DEFAULT_DATA, DEMO, TEXTS, VOICES
 
 if TYPE_CHECKING:
-    from studio.mos.exchange.merge import Merged
+    from studio.mos.import_export.merge import MergeReport
 
 campaign_in = typer.Typer()
 
@@ -19,12 +19,15 @@ campaign_in = typer.Typer()
 @campaign_in.command("demo")
 def demo(
     make: Annotated[
-        Path | None, typer.Option(help="Speak the demo anew into this folder (assets/demo is the shipped one).")
+        Path | None, typer.Option(help="Speak the demo's sounds into this folder (shipped: assets/demo).")
     ] = None,
-    source: Annotated[Path, typer.Option("--from", help="The folder of a demo that was made.")] = DEMO,
-    texts: Annotated[Path, typer.Option(help="What is spoken, a line NAME|TEXT each.")] = TEXTS / "demo.txt",
+    source: Annotated[Path, typer.Option("--from", help="Folder of the demo's sounds.")] = DEMO,
+    texts: Annotated[Path, typer.Option(help="Texts, as lines NAME|TEXT.")] = TEXTS / "demo.txt",
     arena: Annotated[
-        bool, typer.Option("--arena", help="An arena of its voices instead: visitors type to two of them, and vote.")
+        bool,
+        typer.Option(
+            "--arena", help="Create an arena of the demo's voices instead: visitors type to two of them and vote."
+        ),
     ] = False,
     base: Base = "http://127.0.0.1:7860",
     database: Database = "",
@@ -32,8 +35,8 @@ def demo(
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
-    """The test that comes with the studio: build it into the database and print its link, or make its sounds anew."""
-    from studio.mos.making.demo import ARENA_NAME, NAME, add_arena, add_demo, demo_campaign, demo_link
+    """Add the shipped demo test and print its link, or speak its sounds anew."""
+    from studio.mos.stimuli.demo import ARENA_NAME, NAME, add_arena, add_demo, demo_campaign, demo_link
 
     if make is not None:
         _make(make, texts, voices, device)
@@ -74,13 +77,13 @@ def import_sounds(
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Add sounds to a draft: more scripts, more systems, or both; checked as `new` checks them."""
-    from studio.mos.making.building import extend
+    """Add sounds to a draft (scripts, systems, or both), with the same checks as `new`."""
+    from studio.mos.stimuli.building import extend_campaign
 
     with opened(database, data) as listening, progress_bar() as progress:
         bar = progress.add_task("reading and levelling", total=None)
-        count, told = extend(listening, name, source, heard=lambda: progress.advance(bar))
-    for line in told:
+        count, notes = extend_campaign(listening, name, source, on_sound=lambda: progress.advance(bar))
+    for line in notes:
         typer.secho(f"note: {line}", err=True, fg="yellow")
     typer.echo(f"{name}: {count} sounds more, a draft")
 
@@ -88,13 +91,13 @@ def import_sounds(
 @campaign_in.command("remove")
 def remove(
     name: Name,
-    item: Annotated[str | None, typer.Option(help="A script; with --system, its sound by that one alone.")] = None,
+    item: Annotated[str | None, typer.Option(help="Script; with --system, only its sound by that system.")] = None,
     system: Annotated[str | None, typer.Option(help="A system.")] = None,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Take a script, a system, or one sound out of a draft again; what has no sound left goes with it."""
-    from studio.mos.making.removing import remove_sounds
+    """Remove a script, a system, or one sound from a draft."""
+    from studio.mos.stimuli.removal import remove_sounds
 
     with opened(database, data) as listening:
         gone = remove_sounds(listening, name, item, system)
@@ -108,14 +111,14 @@ def delete(
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Delete a campaign that is not open, with its raters and all their answers."""
+    """Delete a closed campaign with its raters and answers."""
     from studio.mos.analysis.results import overview
-    from studio.mos.making.removing import delete_campaign
-    from studio.mos.rating.campaigns import find
+    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.stimuli.removal import delete_campaign
 
     with opened(database, data) as listening:
         with listening.store.read() as session:
-            there = overview(session, find(session, name))
+            there = overview(session, find_campaign(session, name))
         lost = f"{there['raters']} raters and {there['answers']} answers"
         if not yes:
             typer.confirm(f"Delete {name} ({there['state']}) with {lost}? Export it first", abort=True)
@@ -126,37 +129,40 @@ def delete(
 @campaign_in.command("tag")
 def tag_scripts(
     name: Name,
-    tags: Annotated[Path, typer.Argument(help="CSV with item,tags; several tags are divided by semicolons.")],
+    tags: Annotated[Path, typer.Argument(help="CSV with item,tags; separate tags by semicolons.")],
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Say what scripts are like, for tables by tag; at any time, for raters see no tags."""
-    from studio.mos.making.manifest import read_tag_file
-    from studio.mos.rating.campaigns import find, tag_items
+    """Tag scripts, for tables by tag; possible at any time, since raters see no tags."""
+    from studio.mos.sessions.campaigns import find_campaign, tag_items
+    from studio.mos.stimuli.manifest_files import read_tag_file
 
     wanted = read_tag_file(tags)
     with opened(database, data) as listening:
-        changed = listening.store.write_now(lambda session: tag_items(session, find(session, name), wanted))
+        changed = listening.store.write_now(lambda session: tag_items(session, find_campaign(session, name), wanted))
     typer.echo(f"{name}: {changed} scripts tagged anew, of {len(wanted)} listed")
 
 
 @campaign_in.command("merge")
 def merge(
     other: Annotated[str, typer.Argument(help="The other studio's studio.sqlite, or its database address.")],
-    name: Annotated[str | None, typer.Option(help="Only this campaign of it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only this campaign.")] = None,
     other_data: Annotated[
-        Path | None, typer.Option("--from-data", help="The other's data folder; beside its file unless given.")
+        Path | None, typer.Option("--from-data", help="The other data folder; by default the folder of the file.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would change.")] = False,
     accept_removals: Annotated[
-        bool, typer.Option("--accept-removals", help="Forget here, too, who was forgotten there; else they are listed.")
+        bool,
+        typer.Option(
+            "--accept-removals", help="Also erase raters here that were erased there; otherwise they are only listed."
+        ),
     ] = False,
     database: Database = "",
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """Bring another database's campaigns, raters, answers and clips into this one; twice is as good as once."""
-    from studio.mos.exchange.other_database import merge_from
+    """Merge another database's campaigns, raters, answers and clips into this one; repeatable."""
+    from studio.mos.import_export.merge_database import merge_from
 
     clips = None if other_data is None else other_data / "clips"
     with opened(database, data) as listening:
@@ -175,8 +181,8 @@ def merge(
         typer.echo("the other database has no campaign")
 
 
-def _removals_of(merged: "Merged", dry_run: bool) -> list[str]:
-    """What is said of those who were forgotten there and are here."""
+def _removals_of(merged: "MergeReport", dry_run: bool) -> list[str]:
+    """Report raters who were erased there and exist here."""
     how = ("would go from" if dry_run else "went from") if merged.is_accepted else "stays"
     gone = merged.removals.items()
     said = [f"{name} was forgotten there, and {how} here (answers: {answers})" for name, answers in gone]

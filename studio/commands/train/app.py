@@ -1,4 +1,4 @@
-"""``studio train``: make a voice, from sentences to a card."""
+"""``studio train``: make a voice."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""``studio train`` fit, taught, vocoder and pack: nets, and the voices that they become."""
+"""``studio train`` fit, taught, vocoder and pack: train nets and pack voices."""
 
 import json
 from functools import partial
@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import RECIPE, Device, Recipe
-from studio.core.shipped import VOICES
+from studio.bench.options import Device
+from studio.commands.common import RECIPE, Recipe
+from studio.core.folders import VOICES
 
 net_commands = typer.Typer()
 
@@ -16,122 +17,122 @@ net_commands = typer.Typer()
 @net_commands.command()
 def fit(
     features: Annotated[Path, typer.Option(help="Folder of encoded shards.")],
-    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
+    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run resumes.")],
     recipe: Recipe = RECIPE,
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, max=256, help="Of arithmetic on a CPU.")] = None,
-    start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=256, help="CPU threads.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Initial weights, such as a shipped voice's.")] = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Weights of another net: its layers of the same name and shape are begun from."),
+        typer.Option(help="Weights of another net: layers of the same name and shape are loaded."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
-    minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
-    teacher: Annotated[Path | None, typer.Option(help="Of a distillation: weights of the T5-TTS that teaches.")] = None,
-    taught: Annotated[Path | None, typer.Option(help="Of a distillation: what `taught` wrote.")] = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that prefetch batches, for a GPU.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="Time limit; the rate decays by then.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="For a distillation: weights of the teacher T5-TTS.")] = None,
+    taught: Annotated[Path | None, typer.Option(help="For a distillation: output of `taught`.")] = None,
 ) -> None:
-    """Fit the net of a voice, of the family that its recipe names."""
+    """Train the net of a voice, of the family in its recipe."""
     from studio.core.errors import BadOption
     from studio.engine.voices import pick_device
-    from studio.train.families.registry import fitting_of
-    from studio.train.loop.ahead import Ahead
-    from studio.train.loop.fitting import run
+    from studio.train.families.registry import training_for
+    from studio.train.fit.loop import run
+    from studio.train.fit.prefetch import BatchPrefetcher
     from studio.train.recipes.recipe import read_recipe
 
     if teacher is not None and start is None:
-        raise BadOption("a distillation begins from a net that was trained", "give its weights with --start")
-    fitting = fitting_of(read_recipe(recipe), teacher, taught)
-    ahead = Ahead(fitting, features, workers) if workers else None
-    passes = None if ahead is None else ahead.batches
+        raise BadOption("a distillation needs a trained net", "give its weights with --start")
+    training = training_for(read_recipe(recipe), teacher, taught)
+    prefetcher = BatchPrefetcher(training, features, workers) if workers else None
+    batch_source = None if prefetcher is None else prefetcher.batches
     try:
         budget_s = None if minutes is None else 60.0 * minutes
-        typer.echo(run(fitting, features, state, pick_device(device), threads, start, like, passes, budget_s))
+        typer.echo(run(training, features, state, pick_device(device), threads, start, like, batch_source, budget_s))
     finally:
-        if ahead is not None:
-            ahead.close()
+        if prefetcher is not None:
+            prefetcher.close()
 
 
 @net_commands.command()
 def taught(
     voices: Annotated[Path, typer.Option(help="Folder that holds the teacher's voice.")],
-    voice: Annotated[str, typer.Option(help="Who teaches: a voice, or one speaker's share of it as name:speaker.")],
-    texts: Annotated[Path, typer.Option(help="One text a line, or what `texts` wrote.")],
-    out: Annotated[Path, typer.Option(help="Folder for the features; a stopped run goes on.")],
+    voice: Annotated[str, typer.Option(help="The teacher: a voice, or one speaker's share as name:speaker.")],
+    texts: Annotated[Path, typer.Option(help="One text per line, or output of `texts`.")],
+    out: Annotated[Path, typer.Option(help="Folder for the features; a stopped run resumes.")],
     recipe: Recipe = RECIPE,
     recogniser: Annotated[
-        str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx; none keeps what nobody has heard.")
+        str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx; none for no filter.")
     ] = "whisper",
-    workers: Annotated[int, typer.Option(min=1, help="Processes that recognise.")] = 2,
-    phones: Annotated[Path | None, typer.Option(help="Features of a corpus, by which phones are found.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="name=value, of the voice's family.")] = None,
-    after: Annotated[int, typer.Option(min=0, help="Texts to pass over, from the first.")] = 0,
-    count: Annotated[int | None, typer.Option(min=1, help="How many texts; all unless said.")] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=64, help="Utterances that are spoken together.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of the recogniser.")] = 2,
+    phones: Annotated[Path | None, typer.Option(help="Features of a corpus, to align phones.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="name=value, an option of the voice's family.")] = None,
+    after: Annotated[int, typer.Option(min=0, help="Number of texts to skip.")] = 0,
+    count: Annotated[int | None, typer.Option(min=1, help="Number of texts; default: all.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=64, help="Concurrent utterances.")] = 1,
     device: Device = "auto",
 ) -> None:
-    """Let a voice speak texts for others to learn from, and keep what a recogniser hears without an error."""
+    """Synthesise training data with a voice, and keep utterances that a recogniser transcribes without errors."""
     from studio.core.options import parse_options
-    from studio.engine.loop import open_engine
-    from studio.measure.recognisers.choose import open_recogniser, transcribe_all
+    from studio.engine.engine import open_engine
+    from studio.measure.recognisers.registry import open_recogniser, transcribe_all
     from studio.text.normalise import best
-    from studio.train.alignment import Phonebook
+    from studio.train.alignment import PhoneModel
+    from studio.train.distillation import DistillationOptions, distil, lines_of
     from studio.train.recipes.recipe import read_recipe
-    from studio.train.taught import Speaking, lines_of, speak_taught
 
-    lines, read, hear = lines_of(texts, after, count), read_recipe(recipe), None
+    lines, chosen, transcribe = lines_of(texts, after, count), read_recipe(recipe), None
     if recogniser != "none":
-        open_recogniser(recogniser)  # what is wrong with it is told before anything is spoken
-        hear = partial(transcribe_all, recogniser=recogniser, workers=workers)
-    engine = open_engine(voices, best(), device, voice_names=[voice], places=at_once)
+        open_recogniser(recogniser)  # fail early
+        transcribe = partial(transcribe_all, recogniser=recogniser, workers=workers)
+    engine = open_engine(voices, best(), device, voice_names=[voice], slots=at_once)
     try:
-        how = Speaking(
-            hear=hear,
-            book=None if phones is None else Phonebook.of_folder(phones),
+        options = DistillationOptions(
+            transcribe=transcribe,
+            phone_model=None if phones is None else PhoneModel.load(phones),
             options=parse_options(engine.cards()[0].options, option or []),
             at_once=at_once,
         )
-        found = speak_taught(engine, read.corpus.named(), lines, out, read.seed + after, how, voice)
+        counts = distil(engine, chosen.corpus.named(), lines, out, chosen.seed + after, options, voice)
     finally:
         engine.close()
-    typer.echo(f"{found.kept} of {found.spoken} texts kept in {out}")
+    typer.echo(f"{counts.accepted} of {counts.spoken} texts accepted in {out}")
 
 
 @net_commands.command()
 def vocoder(
-    corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
-    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
+    corpus: Annotated[Path, typer.Option(help="Folder of corpus shards.")],
+    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run resumes.")],
     export: Annotated[Path, typer.Option(help="The weights to write; their configuration goes beside them.")],
-    name: Annotated[str, typer.Option(help="What the recipe calls it, such as sourcefilter.")] = "sourcefilter",
+    name: Annotated[str, typer.Option(help="Its name in the recipe, such as sourcefilter.")] = "sourcefilter",
     recipe: Recipe = RECIPE,
     device: Device = "auto",
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU.")] = 1,
-    start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="CPU threads.")] = 1,
+    start: Annotated[Path | None, typer.Option(help="Initial weights, such as a shipped voice's.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="Time limit; the rate decays by then.")] = None,
 ) -> None:
-    """Fit a vocoder."""
+    """Train a vocoder."""
     from studio.train.recipes.recipe import read_recipe, vocoder_settings
     from studio.train.recipes.settings import check_keys
     from studio.train.vocoder.fit import VocoderFit, fit
 
-    said = vocoder_settings(read_recipe(recipe), name)
-    check_keys(VocoderFit, said, f"vocoders.{name}")
-    asked = said | {"start": start, "device": device, "threads": threads}
+    settings = vocoder_settings(read_recipe(recipe), name)
+    check_keys(VocoderFit, settings, f"vocoders.{name}")
+    arguments = settings | {"start": start, "device": device, "threads": threads}
     if minutes is not None:
-        asked["budget_s"] = 60.0 * minutes
-    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **asked))))
+        arguments["budget_s"] = 60.0 * minutes
+    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **arguments))))
 
 
 @net_commands.command()
 def pack(
-    state: Annotated[Path, typer.Option(help="The fit's state folder.")],
+    state: Annotated[Path, typer.Option(help="State folder of `fit`.")],
     vocoders: Annotated[
         Path, typer.Option(help="Folder of <name>.safetensors and <name>.json, or of a voice that has them.")
     ],
     recipe: Recipe = RECIPE,
-    out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
-    eight_bits: Annotated[bool, typer.Option(help="Keep the net's matrices in 8 bits, in half the space.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of voices to write to.")] = VOICES,
+    eight_bits: Annotated[bool, typer.Option(help="Store the net's matrices in 8 bits, in half the space.")] = False,
 ) -> None:
-    """Put weights, curves and a card together: a voice. A vocoder that a voice beside it has is not written again."""
+    """Pack a voice: weights, curves and a card. Vocoders that a neighbouring voice has are shared."""
     from studio.train.pack import pack_voice
     from studio.train.recipes.recipe import read_recipe
 

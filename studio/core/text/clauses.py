@@ -1,4 +1,4 @@
-"""Live text cut into clauses, for whoever needs a piece of text whole: at a mark, or after so many words."""
+"""Cut live text into clauses, for families that need a piece of text as a whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,10 @@ from studio.core.text.typography import MARKS
 
 @dataclass(frozen=True)
 class ClauseRule:
-    """Where a clause ends: after the first word that has one of ``marks``, that is the last of so many, or with whose
-    letters there are so many.
+    """A clause ends after a word with one of ``marks``, after ``most_words`` words (1 or more), or with the word that
+    reaches ``most_letters`` letters.
 
-    A word is known with its mark as soon as it is committed, so that nothing after a clause is waited for.
-
-    Attributes:
-        most_words: of a clause, 1 or more.
-        most_letters: after the word with which there are so many, a clause ends in any case.
+    A committed word includes its mark, so no text after the clause is needed.
     """
 
     most_words: int
@@ -23,11 +19,11 @@ class ClauseRule:
     marks: str = MARKS
 
     def length(self, words: Sequence[str], *, is_all: bool) -> int | None:
-        """How many of these spoken words are the next clause; None while it may still grow.
+        """Number of words in the next clause; None while it may still grow.
 
         Args:
-            words: committed, none of them in a clause yet.
-            is_all: no more will come, or nobody waits for them: what is left is a clause.
+            words: committed words that are in no clause yet.
+            is_all: the text has ended or was flushed: the rest is a clause.
         """
         letters = 0
         for count, word in enumerate(words, start=1):

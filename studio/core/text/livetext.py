@@ -1,12 +1,11 @@
-"""The page's text field: edits in, text for the utterance out; what was heard stays as it was.
+"""Live text: edits of a text field in, text for an utterance out.
 
-Only text up to the last white space is sent, so that correcting the word being typed costs nothing; a word that ends a
-sentence is sent, too, when nothing was typed behind its mark for a while. An edit of a word
-that was sent and not heard yet takes the text back from there on, and sends it anew: at once where the edit is whole
-(a word replaced, a space typed), else when no key came for a moment. An edit of what was heard un-says nothing: it is
-noted as ``edited`` on the words it touches, and the text after it is sent as usual. A replaced word counts as said:
-when autocorrect turns a heard "teh " into "the ", nothing is spoken again. After ``end`` the text is complete: edits of
-what was not heard are said as they stand, and nothing can be added behind it.
+Text is sent up to the last white space, so that the word being typed can be corrected freely; a word that ends a
+sentence is also sent after a pause. An edit of a word that was sent but not played revises the text from there on: at
+once if the edit is complete (a word replaced, a space typed), else after a pause. An edit of played text changes no
+sound: an ``edited`` event marks the words it touches, and the text after it is sent as usual. A replaced word counts as
+spoken: when autocorrect turns a played "teh " into "the ", nothing is spoken again. After ``end``, edits of unplayed
+text are revisions, and nothing can be appended.
 """
 
 import re
@@ -15,36 +14,35 @@ from bisect import bisect_left, bisect_right
 from threading import Lock
 
 from studio.core.errors import BadMessage, BadText, Closed, TooLate
-from studio.core.events import Committed, Edited, Event, Revised, Typed
+from studio.core.events import Committed, Edited, Event, Revised, TypingTimes
 from studio.core.ports import Utterance
 from studio.core.text.typography import ABBREVIATIONS, TOKEN, WHITE
 from studio.core.time import Clock
 
 MAX_FIELD_CHARS = 200_000
-MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
-MAX_TIMED_CHARS = 1000  # of a text that is sent at once: a word has fewer
-_AT_ONCE_MS = 1.0  # what was typed so shortly before it is sent has no time of its own
+MAX_NOTED_CHARS = 1000  # of the new text in an ``edited`` event
+MAX_TIMED_CHARS = 1000  # of a ``typed`` event: a word has fewer
+_AT_ONCE_MS = 1.0  # text typed so shortly before it is sent needs no ``typed`` event
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
 _ANY_WHITE = re.compile(f"[{WHITE}]")
-_EDIT_MS = 400.0  # without a key, until a word that is being changed is said as it stands
-_TRIES = 3  # to take text back that is just being heard
-_BLOCK_CHARS = 64  # looked at first; a word may be as long as the field
+_EDIT_MS = 400.0  # pause after which an incomplete edit is sent
+_TRIES = 3  # to revise text that is being played
+_BLOCK_CHARS = 64  # first search window; a word may be as long as the field
 _SENTENCE_END = re.compile(r"[^\W\d_]['\"”’)\]]*[.!?…]+['\"”’)\]]*\Z")
-_END_CHARS = 40  # of the word being typed that are looked at
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_END_CHARS = 40  # of the word being typed, examined for the end of a sentence
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class LiveText:
     """A text field that an utterance speaks while it is typed. Every method may be called from any thread.
 
-    The field's first ``_said`` characters are *covered*: sent, or corrections of what was sent. ``_origin`` holds,
-    for each of them, where it stands in the text as sent; a correction stands where the word it corrects does.
+    The field's first ``_covered`` characters were sent, or correct text that was sent. ``_origin`` holds the position
+    of each of them in the text as sent; a correction has the position of the word that it corrects.
 
     Args:
-        utterance: gets the text, the flushes, and the ``typed`` and ``edited`` notes.
-        clock: tells how long nothing was typed.
-        idle_ms: after so long without an edit, what was sent is spoken without waiting for more.
-        revises: whether what was sent and not heard follows its edits; else all that was sent stays.
+        utterance: receives the text, flushes, and ``typed`` and ``edited`` events.
+        idle_ms: pause in typing after which sent text is flushed.
+        revises: whether edits of sent text that was not played revise the utterance; else sent text stays.
     """
 
     def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0, *, revises: bool = True) -> None:
@@ -54,56 +52,56 @@ class LiveText:
         self._lock = Lock()
         self._field = ""
         self._typed_ms = array("d")  # when each of the field's characters was typed
-        self._said = 0
+        self._covered = 0
         self._origin = array("l")
         self._sent: list[str] = []  # the characters of the text as sent
-        self._word_ends: list[int] = []  # of the committed words, in the text as sent, by word index
+        self._word_ends: list[int] = []  # of committed words in the text as sent, by word index
         self._word_starts: list[int] = []
         self._late: list[tuple[int, int, str]] = []  # edits of sent text whose words are not committed yet
         self._last_edit_ms = clock.now_ms()
         self._revises = revises
-        self._is_changing = False  # a word that was taken back is being written anew: nothing is sent
+        self._is_changing = False  # a revised word is being rewritten: nothing is sent
         self._unspoken = False
         self._ended = False
         self._sent_chars = 0
 
     @property
     def text(self) -> str:
-        """The field as it stands."""
+        """The content of the field."""
         return self._field
 
     @property
     def sent_chars(self) -> int:
-        """Characters given to the utterance, those given again after an edit counted again."""
+        """Characters sent to the utterance, counting those sent again after an edit."""
         return self._sent_chars
 
     def edit(self, at: int, remove: int, insert: str) -> None:
         """Replace ``[at, at + remove)`` of the field, in code points, by ``insert``.
 
         Raises:
-            BadMessage: the range is not inside the field, which stays as it was.
-            BadText: the field would hold more than MAX_FIELD_CHARS.
-            Closed: after ``end``, behind the text, or anywhere where nothing is revised.
+            BadMessage: the range is not inside the field, which stays unchanged.
+            BadText: the field would exceed MAX_FIELD_CHARS.
+            Closed: after ``end``, for appended text, and for any edit without ``revises``.
         """
         with self._lock:
             self._check(at, remove, insert)
-            insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
+            insert = _SURROGATE.sub("\ufffd", insert)  # keeps positions, and encodes as UTF-8
             self._typed_ms[at : at + remove] = array("d", [self._clock.now_ms()]) * len(insert)
             if self._ended:
                 self._edit_ended(at, remove, insert)
                 return
             self._last_edit_ms = self._clock.now_ms()
             is_whole = len(insert) > 1 or (insert != "" and insert in WHITE) or at == len(self._field)
-            goes_on = at == self._said and self._mid_word() and insert[:1] not in WHITE
-            self._is_changing = (self._take_back(at, remove, goes_on) or self._is_changing) and not is_whole
-            if at < self._said or (goes_on and at == self._said):
-                self._edit_said(at, remove, insert)
+            extends = at == self._covered and self._mid_word() and insert[:1] not in WHITE
+            self._is_changing = (self._take_back(at, remove, extends) or self._is_changing) and not is_whole
+            if at < self._covered or (extends and at == self._covered):
+                self._edit_covered(at, remove, insert)
             else:
                 self._field = self._field[:at] + insert + self._field[at + remove :]
             self._send(len(self._field) - len(_tail(self._field)))
 
-    def seen(self, event: Event) -> None:
-        """An event of the utterance; ``committed`` and ``revised`` tell which words an edit touches."""
+    def on_event(self, event: Event) -> None:
+        """Handle an event of the utterance; ``committed`` and ``revised`` locate the words that edits touch."""
         if isinstance(event, Revised):
             with self._lock:
                 del self._word_starts[event.words :], self._word_ends[event.words :]
@@ -115,10 +113,10 @@ class LiveText:
             self._late = [late for late in self._late if late[1] > event.char_start]
             for first, last, text in self._late:
                 if event.char_end > first and event.char_start < last:
-                    self._utterance.note(Edited(first=event.i, last=event.i, text=text))
+                    self._utterance.add_event(Edited(first=event.i, last=event.i, text=text))
 
     def poll(self) -> bool:
-        """When nothing was typed: send a changed word or the end of a sentence; flush what was not flushed yet."""
+        """After a pause in typing, send an edited word or the end of a sentence, and flush. Whether that was due."""
         with self._lock:
             deadline = self._deadline_ms()
             if deadline is None or self._clock.now_ms() < deadline:
@@ -127,13 +125,13 @@ class LiveText:
             return True
 
     def pause(self) -> None:
-        """What ``poll`` does when nothing was typed for long enough, now: for typing that is repeated."""
+        """Do now what ``poll`` does after a pause; for replayed typing."""
         with self._lock:
             if self._deadline_ms() is not None:
                 self._pause()
 
     def next_deadline_ms(self) -> float | None:
-        """When, on the clock, ``poll`` will have something to do; None while it has not."""
+        """Clock time at which ``poll`` will have something to do; None for never."""
         with self._lock:
             return self._deadline_ms()
 
@@ -153,7 +151,7 @@ class LiveText:
             return
         if self._is_sentence_over():
             self._send(len(self._field))
-            self._utterance.push_text(" ")  # or the voice would wait for the rest of its last word
+            self._utterance.push_text(" ")  # commits the last word
             self._sent.append(" ")
         self._unspoken = False
         self._utterance.flush()
@@ -166,8 +164,8 @@ class LiveText:
         return self._last_edit_ms + self._idle_ms
 
     def _is_sentence_over(self) -> bool:
-        """Whether the word being typed, which was not sent, ends a sentence: 3. may go on, and so may Mr."""
-        tail = self._field[max(self._said, len(self._field) - _END_CHARS) :]
+        """Whether the unsent word being typed ends a sentence; "3." and "Mr." do not."""
+        tail = self._field[max(self._covered, len(self._field) - _END_CHARS) :]
         return _SENTENCE_END.search(tail) is not None and tail[:-1] not in ABBREVIATIONS
 
     def _check(self, at: int, remove: int, insert: str) -> None:
@@ -184,13 +182,13 @@ class LiveText:
                 "shorten the text, or send it as a stream",
             )
 
-    def _take_back(self, at: int, remove: int, goes_on: bool) -> bool:
-        """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was.
+    def _take_back(self, at: int, remove: int, extends: bool) -> bool:
+        """Delete unplayed text from the edited word on from the utterance; whether there was any.
 
         Args:
-            goes_on: the edit goes on with the last word that was sent.
+            extends: the edit extends the last word that was sent.
         """
-        for _ in range(_TRIES if self._revises and (at < self._said or goes_on) else 0):
+        for _ in range(_TRIES if self._revises and (at < self._covered or extends) else 0):
             left = self._open_from(at, remove)
             if left is None:
                 return False
@@ -198,29 +196,29 @@ class LiveText:
             try:
                 self._utterance.revise(char, "")
             except TooLate:
-                continue  # it was heard in the meantime
-            self._said = left
+                continue  # it was played in the meantime
+            self._covered = left
             del self._origin[left:], self._sent[char:]
             return True
         return False
 
     def _open_from(self, at: int, remove: int) -> int | None:
-        """Where what an edit touches can be taken back from; None where all of it was heard."""
-        settled = bisect_left(self._origin, self._utterance.settled())
+        """From where the text that an edit touches can be revised; None where all of it was played."""
+        settled = bisect_left(self._origin, self._utterance.settled_chars())
         if at < settled and at + remove <= settled:
             return None
         left = max(settled, _left(self._field, at))
-        while 0 < left < self._said and self._origin[left - 1] == self._origin[left]:
+        while 0 < left < self._covered and self._origin[left - 1] == self._origin[left]:
             left -= 1
-        return left if left < self._said else None
+        return left if left < self._covered else None
 
     def _edit_ended(self, at: int, remove: int, insert: str) -> None:
-        """An edit of the complete text: one revision, since a text that is taken back first would be over."""
+        """An edit after ``end``: a single revision, since an ended utterance would finish after a deletion."""
         for _ in range(_TRIES):
             left = self._open_from(at, remove)
             if left is None:
                 break
-            if at < left:  # the first part of what goes was heard: as many words are corrections
+            if at < left:  # the first part of the range was played: as many words are corrections
                 start = _left(self._field, at)
                 words, new = len(TOKEN.findall(self._field, start, left)), self._field[start:at] + insert
                 cut = max(0, _corrections(new + self._field[at + remove :], words, at - start) - (at - start))
@@ -233,36 +231,36 @@ class LiveText:
             try:
                 self._utterance.revise(char, field[left:])
             except TooLate:
-                continue  # it was heard in the meantime
-            if self._sent[char:] != [*field[left:]]:  # else nothing is told
+                continue  # it was played in the meantime
+            if self._sent[char:] != [*field[left:]]:
                 self._sent_chars += len(field) - left
-            self._field, self._said = field, len(field)
+            self._field, self._covered = field, len(field)
             del self._origin[left:], self._sent[char:]
             self._origin.extend(range(char, char + len(field) - left))
             self._sent.extend(field[left:])
             return
-        self._edit_said(at, remove, insert)
+        self._edit_covered(at, remove, insert)
 
     def _mid_word(self) -> bool:
-        """Whether the covered part ends inside a word (its white space was taken back)."""
-        return self._said > 0 and self._field[self._said - 1] not in WHITE
+        """Whether the covered part ends inside a word (its white space was deleted)."""
+        return self._covered > 0 and self._field[self._covered - 1] not in WHITE
 
-    def _edit_said(self, at: int, remove: int, insert: str) -> None:
-        """An edit that begins in the covered part, or goes on with a word of it."""
+    def _edit_covered(self, at: int, remove: int, insert: str) -> None:
+        """An edit that begins in the covered part, or extends a word of it."""
         before, stop = self._field, at + remove
         self._field = before[:at] + insert + before[stop:]
         left = _left(before, at)
         if not self._was_sent(before, stop):
-            # Nothing that was said follows: as many words as were replaced are corrections, the rest is new text.
-            old_end = self._said
+            # No sent text follows: as many words as were replaced are corrections, the rest is new text.
+            old_end = self._covered
             words = len(TOKEN.findall(before, left, old_end))
             new_end = left + _corrections(self._field[left:], words, at - left)
             follows = array("l")
         else:
-            # What was said goes on after the edit: nothing new can be said in its place any more.
-            # Where whole words go with the space after them, the next word is what it was.
+            # Sent text follows the edit: nothing new can be spoken there any more.
+            # Deleting whole words with the space after them leaves the next word unchanged.
             is_whole = not insert and left == at < stop and before[stop - 1] in WHITE
-            old_end = stop if is_whole else min(_right(before, stop), self._said)
+            old_end = stop if is_whole else min(_right(before, stop), self._covered)
             new_end = old_end - remove + len(insert)
             follows = self._origin[stop:]
         gone = self._gone(left) if not before[left:old_end].strip(WHITE) else None
@@ -272,20 +270,20 @@ class LiveText:
             self._touch(gone, self._sent_word_end(gone), text)
         # A correction stands where what it corrects does.
         stand = self._origin[at - 1 if at > left else left] if gone is None else gone
-        self._said = new_end if not follows else self._said - remove + len(insert)
-        corrected = self._said - at - len(follows)
-        self._origin = self._origin[: min(at, self._said)] + array("l", [stand]) * corrected + follows
+        self._covered = new_end if not follows else self._covered - remove + len(insert)
+        corrected = self._covered - at - len(follows)
+        self._origin = self._origin[: min(at, self._covered)] + array("l", [stand]) * corrected + follows
 
     def _was_sent(self, before: str, start: int) -> bool:
         """Whether a word from ``start`` on was sent; corrections stand where the character before them does."""
-        if not before[start : self._said].strip(WHITE):
+        if not before[start : self._covered].strip(WHITE):
             return False
-        return start == 0 or self._origin[self._said - 1] > self._origin[start - 1]
+        return start == 0 or self._origin[self._covered - 1] > self._origin[start - 1]
 
     def _gone(self, at: int) -> int | None:
         """Where the first word stands, in the text as sent, that was deleted at ``at``; None if none was."""
         first = self._sent_word_end(self._origin[at - 1]) if at > 0 else 0  # the word before is still there
-        end = self._origin[at] if at < self._said else len(self._sent)
+        end = self._origin[at] if at < self._covered else len(self._sent)
         return next((k for k in range(first, end) if self._sent[k] not in WHITE), None)
 
     def _sent_word_end(self, at: int) -> int:
@@ -294,26 +292,26 @@ class LiveText:
         return at
 
     def _note(self, before: str, left: int, old_end: int, new_end: int) -> None:
-        """Tell the listener which said words the edit changed, and what is written there now."""
+        """Emit ``edited`` for the sent words that the edit changed, with the new text."""
         shift = new_end - old_end
         if before[left:old_end].strip(WHITE) == self._field[left:new_end].strip(WHITE):
             return
-        if not before[left:old_end].strip(WHITE):  # put between two words: shown on the one before, or else after
+        if not before[left:old_end].strip(WHITE):  # inserted between two words: noted on the one before, or else after
             left = _left(before, len(before[:left].rstrip(WHITE)))
             if not before[left:old_end].strip(WHITE):
                 old_end = _right(before, len(before) - len(before[old_end:].lstrip(WHITE)))
         text = self._field[left : old_end + shift].strip(WHITE)
-        old_end = left + len(before[left : min(old_end, self._said)].rstrip(WHITE))
+        old_end = left + len(before[left : min(old_end, self._covered)].rstrip(WHITE))
         if old_end > left:
             self._touch(self._origin[left], self._origin[old_end - 1] + 1, text)
 
     def _touch(self, first_char: int, end_char: int, text: str) -> None:
-        """Note an edit of [first_char, end_char) of the text as sent, now or when its words are committed."""
+        """Emit ``edited`` for [first_char, end_char) of the text as sent, now or when its words are committed."""
         text = text[:MAX_NOTED_CHARS]
         first = bisect_right(self._word_ends, first_char)
         last = bisect_left(self._word_starts, end_char) - 1
         if first <= last:
-            self._utterance.note(Edited(first=first, last=last, text=text))
+            self._utterance.add_event(Edited(first=first, last=last, text=text))
         after = [(end_char, late[1], "") for late in self._late if not late[2] and late[0] < end_char < late[1]]
         self._late = [late for late in self._late if late[1] <= first_char or late[0] >= end_char] + after
         if not self._word_ends or self._word_ends[-1] < end_char:
@@ -321,24 +319,24 @@ class LiveText:
 
     def _send(self, until: int) -> None:
         """Send the field up to ``until``."""
-        text = self._field[self._said : until]
+        text = self._field[self._covered : until]
         if not text or self._is_changing:
             return
         self._note_keys(until)
         self._origin.extend(range(len(self._sent), len(self._sent) + len(text)))
-        self._said = until
+        self._covered = until
         self._sent.extend(text)
         self._unspoken = self._unspoken or bool(text.strip(WHITE))
         self._utterance.push_text(text)
         self._sent_chars += len(text)
 
     def _note_keys(self, until: int) -> None:
-        """Tell when what is sent now was typed, where that was earlier."""
+        """Emit ``typed`` for text that was typed earlier than it is sent."""
         now_ms = self._clock.now_ms()
-        typed_ms = self._typed_ms[self._said : min(until, self._said + MAX_TIMED_CHARS)]
+        typed_ms = self._typed_ms[self._covered : min(until, self._covered + MAX_TIMED_CHARS)]
         before_ms = [round(now_ms - one_ms, 1) for one_ms in typed_ms]
-        if max(before_ms, default=0.0) >= _AT_ONCE_MS:  # none are known after an edit that was refused half way
-            self._utterance.note(Typed(char_start=len(self._sent), before_ms=before_ms))
+        if max(before_ms, default=0.0) >= _AT_ONCE_MS:  # empty after an edit that was refused half way
+            self._utterance.add_event(TypingTimes(char_start=len(self._sent), before_ms=before_ms))
 
 
 def _tail(text: str) -> str:
@@ -347,7 +345,7 @@ def _tail(text: str) -> str:
 
 
 def _left(text: str, at: int) -> int:
-    """Where the word that ends at ``at`` begins."""
+    """Start of the word that ends at ``at``."""
     block = _BLOCK_CHARS
     while at > 0:
         start = max(0, at - block)
@@ -358,21 +356,20 @@ def _left(text: str, at: int) -> int:
 
 
 def _right(text: str, at: int) -> int:
-    """Where the word that goes on at ``at`` ends."""
-    found = _ANY_WHITE.search(text, at)
-    return found.start() if found else max(at, len(text))
+    """End of the word that contains ``at``."""
+    space = _ANY_WHITE.search(text, at)
+    return space.start() if space else max(at, len(text))
 
 
-def _corrections(new: str, words: int, kept: int) -> int:
-    """How much of ``new`` stands for ``words`` words that were said.
+def _corrections(new: str, words: int, sent_chars: int) -> int:
+    """Length of the part of ``new`` that corrects ``words`` sent words.
 
-    A word without white space after it is still being typed, and so is new text, unless its first ``kept`` letters
-    were said.
+    A word without white space after it is new text, unless its first ``sent_chars`` characters were sent.
     """
     at = 0
     for _ in range(words):
         match = _WORD_AND_SPACE.match(new, at)
         if match is None:
-            return len(new) if at < kept else at
+            return len(new) if at < sent_chars else at
         at = match.end()
     return at

@@ -1,4 +1,4 @@
-"""Written characters: what is white space, what folds to plain letters, what no voice here can say."""
+"""Written characters: white space, folding to plain letters, and unsupported characters."""
 
 import re
 import unicodedata
@@ -9,13 +9,13 @@ WHITE = (
     " \t\n\r\f\v\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-TOKEN = re.compile(f"[^{WHITE}]+")  # what stands between white space
-MARKS = "?!.;:,"  # what a spoken word may end with, the strongest first
+TOKEN = re.compile(f"[^{WHITE}]+")
+MARKS = "?!.;:,"  # final marks of spoken words, the strongest first
 CURRENCY = "$£€¥₹"
 FRACTIONS = "¼½¾⅓⅔⅛⅜⅝⅞"
-SYMBOLS = frozenset("£€¥₹¢§°±×÷µ²³π√∞≈≠≤≥©®™" + FRACTIONS)  # beyond ASCII, a normaliser has to know these
-MUTE = frozenset("-*")  # alone, they are read by what follows: a range, a product, a pause, a bullet
-PAUSE = "-"  # saying nothing for it loses nothing
+SYMBOLS = frozenset("£€¥₹¢§°±×÷µ²³π√∞≈≠≤≥©®™" + FRACTIONS)  # non-ASCII symbols that a normaliser must know
+MUTE = frozenset("-*")  # alone, their reading depends on the next token: a range, a product, a pause, a bullet
+PAUSE = "-"  # may be silent without being unsupported
 MAX_TOKEN_CHARS = 200
 MAX_WORD_LETTERS = 40
 
@@ -23,7 +23,7 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-# Written with a full stop that ends no sentence; the text room knows how each is said.
+# Written with a full stop that does not end a sentence; ``studio.text`` has their readings.
 _ABBREVIATED = (
     "Dr Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co Corp No "
     "Nos Fig Vol Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
@@ -71,7 +71,7 @@ _DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
 _LAYOUT = "*_~|"  # around a word: emphasis and tables
 _TAIL = "'" + _LAYOUT + MARKS
 _ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
-# Elements of HTML whose tags stand in a text that somebody has copied; "<tags>" and "<me@example.com>" are read.
+# HTML elements whose tags appear in copied text; "<tags>" and "<me@example.com>" are spoken.
 _ELEMENTS = frozenset(
     "a abbr b big blockquote body br center cite code dd del div dl dt em font h1 h2 h3 h4 h5 h6 head hr html i img "
     "ins kbd li link meta ol p pre q s samp script small span strike strong style sub sup table tbody td th thead "
@@ -81,8 +81,8 @@ _A_TAG = "a tag of markup is not spoken"
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What a normaliser gets: ASCII and SYMBOLS, at most one trailing mark, and where it stood."""
+class TokenPiece:
+    """Input of a normaliser: ASCII and SYMBOLS, at most one trailing mark, and its place in the text as sent."""
 
     text: str
     char_start: int
@@ -91,7 +91,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class UnsupportedSpan:
-    """The voice cannot say [char_start, char_end) of the text as sent."""
+    """[char_start, char_end) of the text as sent cannot be spoken."""
 
     char_start: int
     char_end: int
@@ -110,15 +110,15 @@ def split_mark(text: str) -> tuple[str, str]:
     return text[:-1], text[-1]
 
 
-def closed(word: str) -> str:
-    """A word, or its phonemes, with a mark at its end: a full stop where it has none."""
+def with_final_mark(word: str) -> str:
+    """A word, or its phonemes, with a full stop where it has no final mark."""
     return word if word[-1:] in MARKS else f"{word}."
 
 
 @lru_cache(maxsize=4096)
 def fold(char: str) -> str | None:
-    """A character as plain ones: itself, its base letter, nothing (invisible), or None (cannot be said)."""
-    if char == _BREAK:  # stands for a break here, and is a control character in a text
+    """A character as plain ones: itself, its base letter, ``""`` (invisible), or None (unsupported)."""
+    if char == _BREAK:  # reserved here; in a text it is a control character
         return None
     if char in _TYPOGRAPHIC:
         return _TYPOGRAPHIC[char]
@@ -132,7 +132,7 @@ def fold(char: str) -> str | None:
 
 
 def why_unsayable(char: str) -> str:
-    """Why a character that ``fold`` refuses cannot be said, and what can."""
+    """Why ``fold`` refuses a character, and what to write instead."""
     category, name = unicodedata.category(char), unicodedata.name(char, "no name").lower()
     code = f"U+{ord(char):04X}"
     if category == "Cc":
@@ -146,16 +146,16 @@ def why_unsayable(char: str) -> str:
     return f"this voice has no reading for {char} ({name}): write it in words"
 
 
-def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
-    """The sayable pieces and the unsayable spans of one written token that begins at ``start``, each in order.
+def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
+    """Pieces and unsupported spans of one written token that begins at ``start``, each in order.
 
-    Quotes, brackets, dashes and ellipses inside a token part it; what surrounds a word (quotes, emphasis) is dropped.
-    Tags of markup are not spoken, nor are signs of emphasis and tables that surround nothing: both are told.
+    Quotes, brackets, dashes and ellipses split a token; quotes and emphasis around a word are dropped. Markup tags, and
+    signs of emphasis and tables that surround no word, are unsupported.
     """
     if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
-        return [Piece(token, start, start + len(token))], []
+        return [TokenPiece(token, start, start + len(token))], []
     text, starts, ends, spans = _fold_token(token, start)
-    found: list[Piece] = []
+    pieces: list[TokenPiece] = []
     begin = 0
     for gap in [*_SPLIT.finditer(text), None]:
         stop = gap.start() if gap else len(text)
@@ -163,44 +163,44 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
         piece = _trim(text, begin, stop, pause)
         if piece is None and set(text[begin:stop]) & set(_LAYOUT):
             spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
-        elif piece is None and found and stop > begin:
-            found[-1] = _marked(found[-1], text[begin:stop])
+        elif piece is None and pieces and stop > begin:
+            pieces[-1] = _add_mark(pieces[-1], text[begin:stop])
         elif piece is not None:
-            said, first = piece
+            word, first = piece
             place = (starts[first], ends[stop - 1])
-            if _LONG.search(said):
+            if _LONG.search(word):
                 spans.append(UnsupportedSpan(*place, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
             else:
-                found.append(Piece(said, *place))
+                pieces.append(TokenPiece(word, *place))
         begin = gap.end() if gap else stop
-    return found, sorted(spans, key=lambda span: span.char_start)
+    return pieces, sorted(spans, key=lambda span: span.char_start)
 
 
-def _marked(piece: Piece, after: str) -> Piece:
-    """A piece with the mark that follows its closing quote or bracket, where it has none of its own."""
+def _add_mark(piece: TokenPiece, after: str) -> TokenPiece:
+    """A piece with the mark that follows its closing quote or bracket, unless it has one already."""
     mark = next((mark for mark in MARKS if mark in after), "")
     if not mark or piece.text in MUTE or piece.text[-1] in MARKS:
         return piece
-    return Piece(piece.text + mark, piece.char_start, piece.char_end)
+    return TokenPiece(piece.text + mark, piece.char_start, piece.char_end)
 
 
 def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
-    """The folded token, where each of its characters began and ended, and the spans that were refused."""
+    """The folded token, the start and end of each of its characters in the text as sent, and the unsupported spans."""
     text: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     spans: list[UnsupportedSpan] = []
-    refused = False
+    in_span = False  # whether the character before was unsupported
     breaks, tags = _angled(token)
     for at, char in enumerate(token, start):
         is_tag = at - start in tags
         plain = None if is_tag else _BREAK if at - start in breaks else fold(char)
-        if plain is None and not refused:
+        if plain is None and not in_span:
             spans.append(UnsupportedSpan(at, at + 1, _A_TAG if is_tag else why_unsayable(char)))
             text.append(_BREAK)
             starts.append(at)
             ends.append(at + 1)
-        elif plain is None or (not plain and refused):
+        elif plain is None or (not plain and in_span):
             spans[-1] = UnsupportedSpan(spans[-1].char_start, at + 1, spans[-1].why)
         elif not plain and ends:
             ends[-1] = at + 1  # an accent or an invisible character belongs to the letter before it
@@ -208,23 +208,23 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
             text.extend(plain)
             starts.extend([at] * len(plain))
             ends.extend([at + 1] * len(plain))
-        refused = plain is None or (not plain and refused)
+        in_span = plain is None or (not plain and in_span)
     return "".join(text), starts, ends, spans
 
 
 def _angled(token: str) -> tuple[set[int], set[int]]:
-    """Places in a token of brackets like these <> around something, and of whole tags of markup."""
+    """Indices in a token of angle brackets around other text, and of the characters of markup tags."""
     breaks, tags = set[int](), set[int]()
-    for found in _ANGLED.finditer(token):
-        if found[1] or found[3] or found[2].lower() in _ELEMENTS:
-            tags |= {*range(*found.span())}
+    for match in _ANGLED.finditer(token):
+        if match[1] or match[3] or match[2].lower() in _ELEMENTS:
+            tags |= {*range(*match.span())}
         else:
-            breaks |= {found.start(), found.end() - 1}
+            breaks |= {match.start(), match.end() - 1}
     return breaks, tags
 
 
 def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | None:
-    """A piece without what surrounds it, with one trailing mark, and where it begins; None when nothing is left."""
+    """A piece stripped to a word and one trailing mark, and its start in ``text``; None where nothing is left."""
     bare = text[begin:stop]
     if bare in MUTE:
         return bare, begin

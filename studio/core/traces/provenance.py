@@ -1,4 +1,4 @@
-"""Where a figure or an utterance came from: the sources, the versions, the machine's part; enough to repeat it."""
+"""Provenance of a figure or an utterance: source commit, package versions, device."""
 
 import importlib.metadata
 import platform
@@ -22,21 +22,21 @@ _PACKAGES = (
     "distillmos",
     "gradio",
 )
-_COMPUTED_BY = ("python", "streaming-tts-studio", "numpy", "torch", "torchaudio")  # of a sound
+_IN_TRACES = ("python", "streaming-tts-studio", "numpy", "torch", "torchaudio")
 
 
 def provenance(card: Card, *, device: str, threads: int, temperature: float) -> dict[str, Any]:
-    """What every trace says about who spoke it, beside its ``ready`` event (voice, speaker, seed, options).
+    """Provenance in a trace's ``meta``, in addition to its ``ready`` event (voice, speaker, seed, options).
 
     Args:
-        device: what computed it, ``cpu`` or ``cuda``.
-        threads: of arithmetic.
-        temperature: the one in force, the card's own where nobody asked for another.
+        device: ``cpu`` or ``cuda``.
+        threads: CPU threads of arithmetic.
+        temperature: the effective one.
     """
-    found = versions()
+    installed = versions()
     return {
-        "git_sha": sources(),
-        "versions": {name: found[name] for name in _COMPUTED_BY if name in found},
+        "git_sha": loaded_git_sha(),
+        "versions": {name: installed[name] for name in _IN_TRACES if name in installed},
         "device": device,
         "threads": threads,
         "dtype": card.number_format,
@@ -48,32 +48,32 @@ def provenance(card: Card, *, device: str, threads: int, temperature: float) -> 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter to a figure."""
-    found = {"python": platform.python_version()}
+    """Versions of Python and of the relevant packages."""
+    installed = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 @cache
-def sources() -> str:
-    """``git_sha`` of this program as it was when it was first asked: what a process loaded stays what it was."""
+def loaded_git_sha() -> str:
+    """``git_sha`` at the first call, since later changes do not affect this process."""
     return git_sha()
 
 
 def git_sha(folder: Path | None = None) -> str:
-    """The commit of the sources, with ``+`` where files differ from it; empty outside a checkout."""
+    """The commit of the sources, with ``+`` for uncommitted changes; empty outside a checkout."""
     where = folder or Path(__file__).resolve().parent
-    sha = lines_of(["git", "-C", str(where), "rev-parse", "--short=12", "HEAD"])
-    changed = lines_of(["git", "-C", str(where), "status", "--porcelain", "--untracked-files=no"])
+    sha = command_lines(["git", "-C", str(where), "rev-parse", "--short=12", "HEAD"])
+    changed = command_lines(["git", "-C", str(where), "status", "--porcelain", "--untracked-files=no"])
     return sha[0] + ("+" if changed else "") if sha else ""
 
 
-def lines_of(command: list[str]) -> list[str]:
-    """Output of a program that may not be there; nothing where it is not, or fails."""
+def command_lines(command: list[str]) -> list[str]:
+    """Output lines of a program; none where it is missing or fails."""
     if shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,11 +1,11 @@
-"""Log-mel spectrograms for pictures (the voices' own alphabets are the engine's), and a map to colour them."""
+"""Log-mel spectrograms for pictures, with a colour map. Acoustic features of voices are in ``studio.engine``."""
 
 from functools import lru_cache
 
 import numpy as np
 
-_BLOCK_FRAMES = 2048  # frames transformed at once, so that an hour of speech needs no hour of memory
-# Ten anchors of viridis (CC0), which rises steadily in lightness and reads the same to colour-blind eyes.
+_BLOCK_FRAMES = 2048  # frames per FFT call, which bounds memory
+# Ten anchors of viridis (CC0): uniform in lightness and colour-blind safe.
 _ANCHORS = "440154 482878 3e4989 31688e 26828e 1f9e89 35b779 6ece58 b5de2b fde725"
 
 
@@ -17,7 +17,7 @@ def mel_filters(rate_hz: int, fft_samples: int, bins: int, low_hz: float, high_h
     rise = (freqs_hz - edges_hz[:-2, None]) / (edges_hz[1:-1] - edges_hz[:-2])[:, None]
     fall = (edges_hz[2:, None] - freqs_hz) / (edges_hz[2:] - edges_hz[1:-1])[:, None]
     filters = np.maximum(0.0, np.minimum(rise, fall))
-    # A band narrower than the grid would be empty and draw a black line: it takes the nearest bin.
+    # A band narrower than an FFT bin would be empty and draw a black line: use the nearest bin.
     for band in np.flatnonzero(filters.max(axis=1) == 0.0):
         filters[band, np.argmin(np.abs(freqs_hz - edges_hz[band + 1]))] = 1.0
     return filters.astype(np.float32)
@@ -41,13 +41,13 @@ def log_mel(
     Args:
         pcm: int16 or float [T].
         high_hz: upper edge of the highest band; the Nyquist frequency when None.
-        floor_db: what is quieter is drawn as this.
+        floor_db: lower bound of the result.
     """
     window_samples, hop_samples = round(window_ms * rate_hz / 1000.0), max(1, round(hop_ms * rate_hz / 1000.0))
     fft_samples = 1 << (window_samples - 1).bit_length()
     filters = mel_filters(rate_hz, fft_samples, bins, low_hz, high_hz or rate_hz / 2.0)
     window = np.hanning(window_samples + 1)[:-1].astype(np.float32)
-    window /= window.sum() / 2.0  # a full-scale sine reads 0 dB in its bin
+    window /= window.sum() / 2.0  # a full-scale sine has 0 dB in its bin
     signal = pcm.astype(np.float32) / (32768.0 if pcm.dtype == np.int16 else 1.0)
     columns = -(-len(signal) // hop_samples)
     before = window_samples // 2
@@ -63,7 +63,7 @@ def log_mel(
 
 @lru_cache(maxsize=1)
 def colour_map() -> np.ndarray:
-    """A colour-blind-safe map, dark to light: uint8 [256, 3], RGB."""
+    """Dark to light: uint8 [256, 3], RGB."""
     anchors = np.array([[int(one[at : at + 2], 16) for at in (0, 2, 4)] for one in _ANCHORS.split()], np.float64)
     at = np.linspace(0.0, len(anchors) - 1.0, 256)
     table = np.stack([np.interp(at, np.arange(len(anchors)), anchors[:, channel]) for channel in range(3)], axis=1)

@@ -1,8 +1,7 @@
-"""Praat's TextGrids as text: tiers of intervals or of points, in seconds, written in the long form and read in both.
+"""Praat TextGrids: tiers of intervals or points in seconds; written in the long text form, read in both text forms.
 
-Read as Praat itself reads them (its manual, "TextGrid file formats"): free-standing numbers, quoted texts and flags
-count, everything else is decoration. praatio drops the sign of a negative time and reads no exponents; this tells the
-one and reads the other.
+As in Praat's manual ("TextGrid file formats"), only free-standing numbers, quoted texts and flags count. praatio is not
+used since it drops the sign of negative times and reads no exponents.
 """
 
 import math
@@ -25,8 +24,8 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One interval, or a point: ``end_s`` is ``start_s`` then."""
+class TextGridEntry:
+    """An interval, or a point (``end_s`` equals ``start_s``)."""
 
     start_s: float
     end_s: float
@@ -34,24 +33,22 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Tier:
-    """Entries of one kind in the order of the file."""
-
+class TextGridTier:
     name: str
     is_points: bool
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[TextGridEntry] = field(default_factory=list[TextGridEntry])
 
 
 def decimal(value_s: float) -> str:
-    """Seconds with enough digits that rounding brings a sample back, without an exponent."""
+    """Seconds with enough digits to recover the sample by rounding, without an exponent."""
     return f"{value_s:.12f}".rstrip("0").rstrip(".")
 
 
-def write_tiers(tiers: Sequence[Tier], length_s: float) -> str:
-    """The long form; what lies between the intervals of a tier is filled with empty ones, as Praat wants it.
+def write_tiers(tiers: Sequence[TextGridTier], length_s: float) -> str:
+    """The long form, with empty intervals in the gaps of interval tiers, as Praat requires.
 
     Args:
-        tiers: whose entries are in order and do not overlap.
+        tiers: with sorted entries that do not overlap.
     """
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0 ", f"xmax = {decimal(length_s)} "]
     lines += ["tiers? <exists> ", f"size = {len(tiers)} ", "item []: "]
@@ -71,11 +68,11 @@ def write_tiers(tiers: Sequence[Tier], length_s: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_tiers(data: bytes) -> list[Tier]:
-    """The tiers of a TextGrid in its long or short text form, in UTF-8, or in UTF-16 with its mark.
+def read_tiers(data: bytes) -> list[TextGridTier]:
+    """The tiers of a TextGrid in the long or short text form, in UTF-8 or in UTF-16 with a BOM.
 
     Raises:
-        BadFile: it is none, ends early, holds a time that is no finite number, or is larger than 16 MB.
+        BadFile: it is no TextGrid, ends early, holds a time that is not finite, or is larger than 16 MB.
     """
     if len(data) > MAX_BYTES:
         raise BadFile(f"the TextGrid has {len(data):,} bytes", f"give one of at most {MAX_BYTES:,}")
@@ -88,36 +85,36 @@ def read_tiers(data: bytes) -> list[Tier]:
     count = tokens.count()
     if count > MAX_TIERS:
         raise BadFile(f"the TextGrid has {count:,} tiers", f"give one of at most {MAX_TIERS}")
-    found: list[Tier] = []
+    tiers: list[TextGridTier] = []
     for _ in range(count):
-        found.append(_tier(tokens, MAX_ENTRIES - sum(len(one.entries) for one in found)))
-    return found
+        tiers.append(_tier(tokens, MAX_ENTRIES - sum(len(one.entries) for one in tiers)))
+    return tiers
 
 
-def _tier(tokens: "_Tokens", most: int) -> Tier:
+def _tier(tokens: "_Tokens", max_entries: int) -> TextGridTier:
     kind = tokens.take("text")
     if kind not in _CLASSES:
         raise BadFile(f"a tier of the class {kind[:40]!r}", "TextGrids hold IntervalTier and TextTier")
-    tier = Tier(tokens.take("text"), _CLASSES[kind])
+    tier = TextGridTier(tokens.take("text"), _CLASSES[kind])
     tokens.skip_span()
     count = tokens.count()
-    if count > most:
+    if count > max_entries:
         raise BadFile(f"the TextGrid has more than {MAX_ENTRIES:,} intervals and points", "divide it")
     for _ in range(count):
         start_s = tokens.number()
         end_s = start_s if tier.is_points else tokens.number()
-        tier.entries.append(Entry(start_s, end_s, tokens.take("text")))
+        tier.entries.append(TextGridEntry(start_s, end_s, tokens.take("text")))
     return tier
 
 
 class _Tokens:
-    """What counts of the text, one after the other."""
+    """The significant tokens of a TextGrid, in order."""
 
     def __init__(self, text: str) -> None:
-        self._found = (one for one in _TOKEN.finditer(text) if one.lastgroup)
+        self._tokens = (one for one in _TOKEN.finditer(text) if one.lastgroup)
 
     def take(self, kind: str) -> str:
-        one = next(self._found, None)
+        one = next(self._tokens, None)
         if one is None:
             raise BadFile("the TextGrid ends early", "save it again")
         if one.lastgroup != kind:
@@ -132,7 +129,7 @@ class _Tokens:
         return value
 
     def skip_span(self) -> None:
-        """Pass the start and the end of the grid or of a tier."""
+        """Skip the start and the end of the grid or of a tier."""
         self.number()
         self.number()
 
@@ -153,17 +150,18 @@ def _decoded(data: bytes) -> str:
         raise BadFile("the TextGrid is in neither UTF-8 nor UTF-16", "save it as UTF-8") from error
 
 
-def _filled(entries: Sequence[Entry], length_s: float) -> list[Entry]:
-    found: list[Entry] = []
+def _filled(entries: Sequence[TextGridEntry], length_s: float) -> list[TextGridEntry]:
+    """Entries with empty intervals in the gaps."""
+    filled: list[TextGridEntry] = []
     at_s = 0.0
     for one in entries:
         if one.start_s > at_s:
-            found.append(Entry(at_s, one.start_s, ""))
-        found.append(one)
+            filled.append(TextGridEntry(at_s, one.start_s, ""))
+        filled.append(one)
         at_s = one.end_s
-    if at_s < length_s or not found:
-        found.append(Entry(at_s, length_s, ""))
-    return found
+    if at_s < length_s or not filled:
+        filled.append(TextGridEntry(at_s, length_s, ""))
+    return filled
 
 
 def _quoted(text: str) -> str:

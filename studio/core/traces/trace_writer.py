@@ -1,4 +1,4 @@
-"""Writing a trace: live, as a folder that a crash leaves readable, then closed into one zip (its parts: ``trace``)."""
+"""Write a trace: live, into a folder that stays readable after a crash, then into a zip (format: see ``trace``)."""
 
 import contextlib
 import json
@@ -15,14 +15,14 @@ from studio.core import durable
 from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_header
 from studio.core.errors import BadFile
-from studio.core.traces.trace import Trace, meta_of
-from studio.core.traces.trace_reader import layers_of
+from studio.core.traces.trace import Trace, ready_meta
+from studio.core.traces.trace_reader import decode_layers
 
-_as_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder: dumps would make one for each event
+_as_json = json.JSONEncoder(ensure_ascii=False).encode  # faster than dumps, which makes an encoder for each event
 
 
 def save_trace(trace: Trace, path: Path) -> None:
-    """Write a trace that is whole into ``path``, a ``.trace``. Raises BadFile where its folder is in the way."""
+    """Write a complete trace into ``path``, a ``.trace``. Raises BadFile where a folder of that name is not empty."""
     writer = TraceWriter(path.with_suffix(""), trace.meta)
     try:
         writer.write(*trace.events)
@@ -36,11 +36,11 @@ class TraceWriter:
     """Writes a trace live into a folder; ``write`` may be called from any thread.
 
     Args:
-        folder: made here; must not hold a trace yet.
-        meta: provenance; the voice, rate and frame length of the ``ready`` event are added to it.
+        folder: created; must be empty.
+        meta: provenance; the fields of the ``ready`` event are added.
 
     Raises:
-        BadFile: the folder already holds something.
+        BadFile: the folder is not empty.
     """
 
     def __init__(self, folder: Path, meta: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class TraceWriter:
         if any(folder.iterdir()):
             raise BadFile(f"the folder {folder} is not empty", "a trace needs a folder of its own")
         self.folder = folder
-        self.bytes_written = 0  # about: what was revised away counts, too
+        self.bytes_written = 0  # approximate: includes what was revised
         self._meta = dict(meta)
         self._lock = threading.Lock()
         self._closed = False
@@ -56,70 +56,70 @@ class TraceWriter:
         self._levels = (folder / "frames.u8").open("w+b", buffering=0)
         self._p_eos = (folder / "p_eos.f32").open("w+b", buffering=0)
         self._events = (folder / "events.jsonl").open("w", encoding="utf-8", buffering=1)
-        self._gathered: dict[BinaryIO, tuple[int, bytearray]] = {}  # bytes of a batch, and where they begin
+        self._pending: dict[BinaryIO, tuple[int, bytearray]] = {}  # (offset, bytes) of the current batch, by file
         self._write_meta()
 
     def write(self, *events: ev.Event) -> None:
-        """Add events; what was closed takes no more, silently, as a late ``played`` may come after the end."""
+        """Add events; ignored after ``close``, since a ``played`` may come after the end."""
         lines = [_as_json(event.to_dict()) for event in events]
         with self._lock:
             if self._closed:
                 return
             for event, line in zip(events, lines, strict=True):
-                self._put_layers(event)
+                self._buffer_layers(event)
                 self.bytes_written += len(line) + _layer_bytes(event)
-            self._put_gathered()
+            self._write_pending()
             self._events.write("".join(f"{line}\n" for line in lines))
             self._write_wav_header()
 
-    def _put_layers(self, event: ev.Event) -> None:
+    def _buffer_layers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Ready):
-            self._meta = meta_of(event) | self._meta
+            self._meta = ready_meta(event) | self._meta
             self._write_meta()
         elif isinstance(event, ev.Audio):
-            self._gather(
+            self._buffer(
                 self._audio, WAV_HEADER_BYTES + 2 * event.sample, event.pcm.astype("<i2", copy=False).tobytes()
             )
         elif isinstance(event, ev.Frames):
             self._set_channels(event.levels.shape[1])
             levels = event.levels.astype(np.uint8, copy=False)
-            self._gather(self._levels, event.first_frame * levels.shape[1], levels.tobytes())
-            self._gather(self._p_eos, 4 * event.first_frame, np.asarray(event.p_eos, "<f4").tobytes())
+            self._buffer(self._levels, event.first_frame * levels.shape[1], levels.tobytes())
+            self._buffer(self._p_eos, 4 * event.first_frame, np.asarray(event.p_eos, "<f4").tobytes())
         elif isinstance(event, ev.Revised):
-            self._put_gathered()
+            self._write_pending()
             self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
             frames = event.from_sample // self._meta["frame_samples"]
             self._levels.truncate(frames * self._meta.get("channels", 0))
             self._p_eos.truncate(4 * frames)
 
-    def _gather(self, file: BinaryIO, at: int, data: bytes) -> None:
-        """Keep what goes into a file, in one piece where it follows what is kept already."""
-        first, kept = self._gathered.get(file, (at, bytearray()))
-        if first + len(kept) != at:
-            _put(file, first, kept)
-            first, kept = at, bytearray()
-        kept += data
-        self._gathered[file] = first, kept
+    def _buffer(self, file: BinaryIO, at: int, data: bytes) -> None:
+        """Buffer bytes for a file; contiguous ones become one write."""
+        first, buffer = self._pending.get(file, (at, bytearray()))
+        if first + len(buffer) != at:
+            _write_at(file, first, buffer)
+            first, buffer = at, bytearray()
+        buffer += data
+        self._pending[file] = first, buffer
 
-    def _put_gathered(self) -> None:
-        for file, (at, data) in self._gathered.items():
-            _put(file, at, data)
-        self._gathered.clear()
+    def _write_pending(self) -> None:
+        for file, (at, data) in self._pending.items():
+            _write_at(file, at, data)
+        self._pending.clear()
 
     def drop(self) -> None:
-        """Close the files and remove them: nothing of this trace is kept."""
+        """Close and delete the files."""
         with self._lock:
             self._closed = True
             for file in (self._audio, self._levels, self._p_eos, self._events):
-                with contextlib.suppress(OSError):  # what could not be written before cannot be now
+                with contextlib.suppress(OSError):  # e.g. unwritten data on a full disk
                     file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self, layers: Mapping[str, np.ndarray] | None = None) -> Path:
-        """Make ``<folder>.trace``, remove the folder, and return the path of the trace, which is on disk then.
+        """Make ``<folder>.trace`` durable, remove the folder, and return the trace's path.
 
         Args:
-            layers: further ones, see ``Trace``.
+            layers: see ``Trace``.
         """
         target = self.folder.with_name(self.folder.name + ".trace")
         with self._lock:
@@ -129,7 +129,7 @@ class TraceWriter:
             for file in (self._audio, self._levels, self._p_eos, self._events):
                 file.close()
         raw = [(self.folder / name).read_bytes() for name in ("frames.u8", "p_eos.f32")]
-        frames, p_eos = layers_of(raw[0], raw[1], self._meta.get("channels", 0))
+        frames, p_eos = decode_layers(raw[0], raw[1], self._meta.get("channels", 0))
         arrays: dict[str, Any] = {"frames": frames, "p_eos": p_eos, **(layers or {})}
         np.savez_compressed(self.folder / "layers.npz", **arrays)
         part = target.with_name(target.name + ".part")
@@ -155,21 +155,21 @@ class TraceWriter:
         self._write_wav_header()
 
     def _write_wav_header(self) -> None:
-        """Keep the header true after every packet, so that a crash leaves a WAV that any player opens."""
+        """Update the header after every packet, so that a crash leaves a valid WAV."""
         samples = max(0, (self._audio.seek(0, 2) - WAV_HEADER_BYTES) // 2)
         self._audio.seek(0)
         self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples))
 
 
 def _layer_bytes(event: ev.Event) -> int:
-    """What an event takes beside its line."""
+    """Size of an event's binary data."""
     if isinstance(event, ev.Audio):
         return 2 * len(event.pcm)
     return event.levels.size + 4 * len(event.p_eos) if isinstance(event, ev.Frames) else 0
 
 
-def _put(file: BinaryIO, at: int, data: bytes | bytearray) -> None:
-    """Write at a place and forget what stood after it (a revised take begins there)."""
+def _write_at(file: BinaryIO, at: int, data: bytes | bytearray) -> None:
+    """Write at an offset and truncate the file there (a revised take begins there)."""
     file.seek(at)
     file.write(data)
     file.truncate()

@@ -1,9 +1,8 @@
-"""The contract between a family and the engine: rows say what they want, modules run it, rows take what came out.
+"""The contract between a family and the engine: rows plan inputs, modules run them, rows interpret the outputs.
 
-A *row* is one utterance inside a family, plain Python without torch: what to feed next, what a result means.
-A *module* is a net's function over slots: pure, the same for whoever shares the batch. The *pool* (engine/pool.py)
-stands between them. A family registers under its name; one from another package through the entry point group
-``studio.families``.
+A *row* is one request inside a family, in plain Python without torch. A *module* is a pure function of a net over KV
+slots. The scheduler batches rows. Families register by name in the entry point group ``studio.families``, also from
+other packages.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,42 +25,41 @@ ENTRY_POINTS = "studio.families"
 
 
 class NotFinite(StudioError):
-    """A net answered something that is no number."""
+    """A net's output was not finite."""
 
     code = "not_finite"
 
 
 @dataclass(frozen=True)
-class Want:
-    """What a row needs next: one run of a module on its slots."""
+class ModuleInput:
+    """One run of a module on a row's slots."""
 
     module: str
     inputs: Any
 
 
 @dataclass
-class Turn:
-    """What one result meant.
+class RowOutput:
+    """Frames and events of one module output.
 
     Attributes:
-        frames: [k, ...] of the voice's acoustic alphabet, for the vocoder (k may be 0).
-        before, after: events that precede the sound (segment, word_start) and that follow it; t_ms unset.
-        is_request_end: what follows is not joined to these frames, so that a vocoder which looks ahead need not wait
-            for it.
+        frames: [k, ...] of the voice's acoustic tokenizer, for the vocoder (k may be 0).
+        before, after: events before the frames' audio (segment, word_start) and after it; t_ms unset.
+        is_clause_end: the next frames do not continue these, so a vocoder with look-ahead need not wait for them.
     """
 
     frames: np.ndarray
     before: list[Event] = field(default_factory=list[Event])
     after: list[Event] = field(default_factory=list[Event])
-    is_request_end: bool = False
+    is_clause_end: bool = False
 
 
-class Mark(Protocol):
-    """Where a row stood at a segment's end; the rest of it is the family's own.
+class RowCheckpoint(Protocol):
+    """State of a row at a segment's end; a family adds its own fields.
 
     Attributes:
-        spoken: words spoken before it.
-        fed: words that the net had seen; past any word where it had seen the text's end.
+        spoken: number of words spoken.
+        fed: number of words that the net had seen; ``sys.maxsize`` after the text's end.
     """
 
     @property
@@ -72,10 +70,10 @@ class Mark(Protocol):
 
 
 class Row(Protocol):
-    """One utterance in a family's slots: words in, wants out, results in, frames out.
+    """One request in a family's slots.
 
     Attributes:
-        slots: set by the engine, before anything is wanted.
+        slots: set by the engine before the first ``next_input``.
     """
 
     slots: tuple[int, ...]
@@ -85,7 +83,7 @@ class Row(Protocol):
         ...
 
     def flush(self) -> None:
-        """Speak what is committed without waiting for more."""
+        """Speak the committed words without waiting for more."""
         ...
 
     def end(self) -> None:
@@ -97,98 +95,98 @@ class Row(Protocol):
         ...
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
-        """Options, checked before, from the next segment on."""
+        """Set checked options from the next segment on."""
         ...
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether everything was spoken and nothing can follow."""
         ...
 
     @property
     def unspoken(self) -> int:
-        """Committed words that no segment has taken yet."""
+        """Committed words that are in no segment yet."""
         ...
 
-    def want(self) -> Want | None:
-        """What to run next; None when words are missing or everything was spoken. Asking twice changes nothing."""
+    def next_input(self) -> ModuleInput | None:
+        """What to run next; None if words are missing or everything was spoken. Idempotent."""
         ...
 
-    def took(self, outputs: Any) -> Turn:
-        """Take what the wanted run answered. Raises NotFinite."""
+    def on_output(self, outputs: Any) -> RowOutput:
+        """Process the output of that run. Raises NotFinite."""
         ...
 
-    def broken_off(self) -> list[Event]:
-        """What is still to be told of frames already made, when the utterance is cancelled."""
+    def on_cancel(self) -> list[Event]:
+        """Outstanding events of frames already made, when the request is cancelled."""
         ...
 
-    def mark(self) -> Any:
-        """Where the row stands, at a segment's end: to come back to. None in the middle of one."""
+    def checkpoint(self) -> Any:
+        """The state at a segment's end, for ``restore``; None within a segment."""
         ...
 
-    def back(self, mark: Any) -> None:
-        """Return to a mark: what was made since is forgotten; committed words stay."""
+    def restore(self, checkpoint: Any) -> None:
+        """Return to a checkpoint; committed words stay."""
         ...
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, none of which has been fed since the mark returned to."""
+        """Replace the committed words from ``i`` on, none of which has been fed since the restored checkpoint."""
         ...
 
 
 @runtime_checkable
-class Revisable(Row, Protocol):
-    """A row whose utterances can be revised: ``rewrite`` takes any word that was not spoken, and the text goes on.
+class RevisableRow(Row, Protocol):
+    """A row that supports revision: ``rewrite`` takes any word not spoken yet and opens the text again.
 
-    What the net has seen of such a word is fed anew before the next segment, with the frames that were made of it.
+    Tokens that depend on a replaced word are fed again before the next segment, with the frames made from them.
     """
 
     @property
     def spoken(self) -> int:
-        """Words spoken, those of the present segment among them."""
+        """Words spoken, including those of the current segment."""
         ...
 
     @property
     def fed(self) -> int:
-        """Words that the net has seen; past any word where it has seen the text's end."""
+        """Words that the net has seen; ``sys.maxsize`` after the text's end."""
         ...
 
-    def mark(self) -> Mark | None:
+    def checkpoint(self) -> RowCheckpoint | None:
         """See ``Row``."""
         ...
 
-    def holds(self, mark: Any) -> bool:
-        """Whether a mark can still be returned to."""
+    def can_restore(self, checkpoint: Any) -> bool:
+        """Whether a checkpoint can still be restored."""
         ...
 
-    def forget(self, mark: Any) -> None:
-        """Nothing before a mark will be returned to."""
+    def discard_before(self, checkpoint: Any) -> None:
+        """No earlier checkpoint will be restored."""
         ...
 
 
 class Module(Protocol):
-    """A net's function: pure, and the same for a row whoever shares the batch.
+    """A pure function of a net; a row's output does not depend on its batch.
 
     Attributes:
-        most_rows: how many rows one run takes.
+        max_rows: batch size limit.
     """
 
-    most_rows: int
+    max_rows: int
 
     def run(self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> list[Any]:
-        """Run the rows (their slots) on their inputs; answers what each row's ``took`` takes.
+        """Run rows, given by their slots, on their inputs; returns the argument of each row's ``on_output``.
 
-        A run that raises has changed no row's length, so that each row may be tried alone.
+        A run that raises leaves every row's length unchanged, so that each row can be retried alone.
         """
         ...
 
 
 class Family(Protocol):
-    """A loaded net that hosts several rows.
+    """A loaded net with slots for several rows.
 
     Attributes:
-        slots: the memory of all rows, first dimension = slot; its ``reset(slot)`` gives one a new owner.
-        modules: by name, in the order in which the pool runs them.
-        slots_per_row: how many a row owns (guidance needs two).
+        slots: the state of all rows, first dimension = slot; ``reset(slot)`` prepares one for a new row.
+        modules: by name, in the order in which the scheduler runs them.
+        slots_per_row: slots that a row needs (guidance needs two).
     """
 
     slots: Any
@@ -198,36 +196,36 @@ class Family(Protocol):
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> Row:
-        """A new row; the engine gives it slots, reset for it, when there is a place. Raises BadOption."""
+        """A new row in slots that were reset. Raises BadOption."""
         ...
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """Frames that come before every utterance and are never heard [S, ...]; the vocoder hears them too."""
+        """Frames [S, ...] that precede every utterance in the net and the vocoder; their audio is dropped."""
         ...
 
 
 @runtime_checkable
-class LooksUp(Protocol):
-    """A family whose rows may need long for words that they never met; others must not wait for it meanwhile."""
+class SupportsLookup(Protocol):
+    """A family that may need long for unknown words (G2P); other rows must not wait meanwhile."""
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """When spoken words can be committed to a row: None for now, else when this is done. Called by the engine."""
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """Prepare words before they are committed: None if they are ready, else a future of the look-up."""
         ...
 
 
 @dataclass(frozen=True)
 class FamilyInfo:
-    """A family as the registry knows it.
+    """A family's entry in the registry.
 
     Attributes:
         options: with their defaults.
         look_ahead_words: committed words that a word waits for, with these defaults.
-        load: takes (card, folder, device, places).
-        notes: what it cannot do; for the card.
-        compared: options that tables of measurements put beside each other.
-        can_force: whether what ``load`` answers can be given frames; see ``studio.engine.families.forcing.Forcible``.
-        fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.fades``.
-        options_of: the options of a voice by the names of its speakers, where they depend on these.
+        load: (card, folder, device, slot count) -> family.
+        notes: limitations, for the card.
+        compared: option sets that benchmark tables compare.
+        supports_teacher_forcing: whether the family is a ``common.teacher_forcing.TeacherForcedFamily``.
+        fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.overlapped``.
+        options_of: the options of a voice by the names of its speakers, if they depend on these.
     """
 
     name: str
@@ -237,7 +235,7 @@ class FamilyInfo:
     load: Callable[[Card, Path, "torch.device", int], Family]
     notes: str = ""
     compared: tuple[Mapping[str, Any], ...] = ({},)
-    can_force: bool = False
+    supports_teacher_forcing: bool = False
     fade: Literal["equal-power", "hann"] = "equal-power"
     options_of: Callable[[Sequence[str]], tuple[OptionSpec, ...]] | None = None
 
@@ -247,15 +245,15 @@ class FamilyInfo:
 
 
 def family_names() -> list[str]:
-    """Every registered family, ours and those of other packages."""
+    """Names of all registered families, including those of other packages."""
     return sorted({one.name for one in entry_points(group=ENTRY_POINTS)})
 
 
 def family_info(name: str) -> FamilyInfo:
-    """The family of a name. Raises BadVoice when nobody registered it."""
-    found = {e.name: e for e in entry_points(group=ENTRY_POINTS)}
-    if name in found:
-        info = found[name].load()
+    """The family of a name. Raises BadVoice if it is not registered."""
+    registered = {e.name: e for e in entry_points(group=ENTRY_POINTS)}
+    if name in registered:
+        info = registered[name].load()
         assert isinstance(info, FamilyInfo)
         return info
-    raise BadVoice(f"no family is called {name!r}", f"registered are {', '.join(sorted(found)) or 'none'}")
+    raise BadVoice(f"unknown family {name!r}", f"registered families: {', '.join(sorted(registered)) or 'none'}")

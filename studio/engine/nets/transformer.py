@@ -1,6 +1,7 @@
 """A lean pre-norm decoder: RMSNorm, rotary positions, query-key norm, squared-ReLU feed-forward.
 
-Trained on whole sequences; ``lean.LeanDecoder`` runs what was trained a few tokens at a time.
+``Decoder`` is trained on whole sequences. ``ReferenceDecoder`` runs it with a cache and returns attention weights;
+``cached_decoder.CachedDecoder`` is the fast form.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from studio.core.errors import BadOption
 
 BLOCK_QUERIES = 256
 Between = Callable[[int, Tensor], Tensor]
-Watch = Callable[[int, Tensor, Tensor], None]
+AttentionHook = Callable[[int, Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class DecoderConfig:
         if self.width % (2 * self.heads):
             raise BadOption(
                 f"{self.heads} heads cannot share a width of {self.width}",
-                "the width of each is an even whole number: its channels are turned in pairs",
+                "a head's width is an even whole number: its channels are rotated in pairs",
             )
 
     @property
@@ -43,7 +44,7 @@ class DecoderConfig:
 def rotary(positions: Tensor, width: int, base: float) -> tuple[Tensor, Tensor]:
     """Cosines and sines for absolute positions, int [...] -> two float32 [..., width / 2].
 
-    Angles are made in float64, so that a stream may run for hours.
+    Angles are float64, so that a stream may run for hours.
     """
     rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width)
     angles = positions.to(torch.float64).unsqueeze(-1) * rates
@@ -81,7 +82,7 @@ class Block(nn.Module):
         return rotate(self.norm_query(q), cos, sin), rotate(self.norm_key(k), cos, sin), v
 
     def mix(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add the attention's answer [B, H, T, D / H] to [B, T, D]."""
+        """Add attention [B, H, T, D / H] to [B, T, D]."""
         return x + self.out(mixed.transpose(1, 2).flatten(2))
 
     def feed(self, x: Tensor) -> Tensor:
@@ -89,12 +90,12 @@ class Block(nn.Module):
         return x + self.down(F.relu(self.up(self.norm_feed(x))).square())
 
     def finish(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add the attention's answer [B, H, T, D / H] and the feed-forward to [B, T, D]."""
+        """Add attention [B, H, T, D / H] and feed-forward to [B, T, D]."""
         return self.feed(self.mix(x, mixed))
 
 
 class Decoder(nn.Module):
-    """A stack of blocks with a last norm."""
+    """A stack of blocks with a final norm."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -108,12 +109,12 @@ class Decoder(nn.Module):
             assert isinstance(block, Block)
             yield block
 
-    def forward(self, x: Tensor, between: Between | None = None, watch: Watch | None = None) -> Tensor:
+    def forward(self, x: Tensor, between: Between | None = None, watch: AttentionHook | None = None) -> Tensor:
         """Causal pass over whole sequences, [B, T, D] -> [B, T, D].
 
         Args:
-            between: what a family does between a layer's attention and its feed-forward, by the layer's number.
-            watch: is told each layer's number, queries and keys [B, H, T, D / H].
+            between: runs between a layer's attention and its feed-forward: (layer, [B, T, D]) -> [B, T, D].
+            watch: called with each layer's number, queries and keys [B, H, T, D / H].
         """
         positions = torch.arange(x.shape[1], device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
@@ -129,7 +130,7 @@ class Decoder(nn.Module):
 def attend_whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Causal attention over whole sequences, [B, H, T, d] each.
 
-    Training in bfloat16 on a CPU takes it in blocks of queries: a quarter to a half quicker than torch's kernel there.
+    In bfloat16 on a CPU it runs in blocks of queries: 25 to 50% faster than torch's kernel there.
     """
     if q.device.type != "cpu" or q.dtype != torch.bfloat16:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -143,3 +144,63 @@ def attend_whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores[..., first:] += ahead[: past - first, : past - first]
         out.append(scores.softmax(-1) @ v[:, :, :past])
     return torch.cat(out, 2)
+
+
+class ReferenceDecoder:
+    """Runs a trained decoder on chunks of tokens with a cache, and returns attention weights.
+
+    Attributes:
+        start, length: the first token held, and the number ever run.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        layers = decoder.config.layers
+        self._keys: list[Tensor | None] = [None] * layers
+        self._values: list[Tensor | None] = [None] * layers
+        self.start = self.length = 0
+
+    def forget(self, start: int) -> None:
+        """Drop the tokens before ``start``."""
+        drop, self.start = start - self.start, start
+        for kept in (self._keys, self._values):
+            kept[:] = [None if one is None else one[:, :, drop:] for one in kept]
+
+    def cut(self, length: int) -> None:
+        """Drop the tokens from ``length`` on."""
+        self.length = length
+        for kept in (self._keys, self._values):
+            kept[:] = [None if one is None else one[:, :, : length - self.start] for one in kept]
+
+    def extend(self, x: Tensor, between: Callable[[int, Tensor], Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Run tokens after those held.
+
+        Args:
+            x: [T, D].
+            between: the cross-attention, (layer, [1, T, D]) -> [1, T, D].
+
+        Returns:
+            Hidden states after the final norm [T, D], and attention shares on the held and the new tokens, mean of
+            each layer's heads, [L, T, S].
+        """
+        config, count = self._decoder.config, len(x)
+        places = torch.arange(self.length, self.length + count, device=x.device)
+        cos, sin = rotary(places, config.head_width, config.rotary_base)
+        held = self.length - self.start
+        ahead = torch.ones(count, held + count, dtype=torch.bool, device=x.device).triu(held + 1)
+        h, found = x.unsqueeze(0), list[Tensor]()
+        for layer, block in enumerate(self._decoder.layers()):
+            q, k, v = block.project(h, cos, sin)
+            keys, values = self._keys[layer], self._values[layer]
+            k = k if keys is None else torch.cat((keys, k), 2)
+            v = v if values is None else torch.cat((values, v), 2)
+            self._keys[layer], self._values[layer] = k, v
+            scores = (q @ k.transpose(2, 3)) * config.head_width**-0.5
+            shares = scores.masked_fill(ahead, float("-inf")).softmax(-1)
+            found.append(shares[0].mean(0))
+            h = block.mix(h, shares @ v)
+            if between is not None:
+                h = between(layer, h)
+            h = block.feed(h)
+        self.length += count
+        return self._decoder.norm(h)[0], torch.stack(found)

@@ -1,9 +1,9 @@
-"""The contract every vocoder keeps: frames in, samples out, an explicit state carried between.
+"""The contract of vocoders: frames in, samples out, with an explicit state.
 
-A vocoder takes `frames [B, T, channels]`, log10 mel values (those of dMel levels, or unquantised ones), and gives
+A vocoder takes `frames [B, T, channels]`, log10 mel values (those of dMel levels, or unquantised ones), and returns
 `pcm [B, T * frame_samples]` in [-1, 1]. Chunk k of the samples is the span that frame k owns. It is causal: no sample
-depends on a frame after its own, and frames given one at a time make the samples of frames given at once. The one
-exception is ``overlapped.py``, whose samples come ``look_ahead_frames`` later.
+depends on a later frame, and frames given one at a time make the same samples as frames given at once. The exception
+is ``overlapped.py``, whose samples come ``look_ahead_frames`` later.
 """
 
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption, BadVoice
-from studio.engine.weights.sizes import Sizes
+from studio.engine.nets.config import NetConfig
 
 
 @dataclass
-class State:
-    """What a vocoder remembers; every tensor has one row per stream, and no row touches another.
+class VocoderState:
+    """State of a vocoder; every tensor has one row per stream.
 
     Attributes:
         position: [B] int64, the index of the next sample.
@@ -40,7 +40,7 @@ class State:
                 yield from value
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """A new state with ``change`` applied to every tensor."""
+        """A state with ``change`` applied to every tensor."""
         values: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -48,7 +48,7 @@ class State:
         return type(self)(**values)
 
     def clone(self) -> Self:
-        """A snapshot that shares no memory with this state."""
+        """A copy."""
         return self.map(torch.clone)
 
     def to(self, device: torch.device | str) -> Self:
@@ -56,7 +56,7 @@ class State:
         return self.map(lambda tensor: tensor.to(device))
 
     def take(self, rows: Tensor) -> Self:
-        """A state of the given rows alone (int64 indices), copied."""
+        """A copy of the given rows (int64 indices)."""
         return self.map(lambda tensor: tensor.index_select(0, rows))
 
     def put(self, rows: Tensor, other: Self) -> None:
@@ -65,57 +65,56 @@ class State:
             mine.index_copy_(0, rows, theirs)
 
 
-StateT = TypeVar("StateT", bound=State)
+StateT = TypeVar("StateT", bound=VocoderState)
 
 
 class Vocoder(nn.Module, ABC, Generic[StateT]):
     """A causal vocoder.
 
     Attributes:
-        name: what cards call it.
-        rows_apart: whether a row's samples on a CPU are the same bit for bit whoever shares the batch (law 3), once its
-            linear layers are; one that is not so runs row by row there.
-        Config: its configuration, a dataclass of plain values with at least ``channels``, ``frame_samples`` and
-            ``sample_rate_hz``.
+        name: as on cards.
+        is_batch_invariant: whether a row's samples on a CPU do not depend on its batch, bit for bit (law 3), with
+            ``RowwiseLinear`` layers; other vocoders run row by row there.
+        Config: a dataclass with at least ``channels``, ``frame_samples`` and ``sample_rate_hz``.
     """
 
     name: ClassVar[str]
-    rows_apart: ClassVar[bool] = False
-    Config: ClassVar[type[Sizes]]
+    is_batch_invariant: ClassVar[bool] = False
+    Config: ClassVar[type[NetConfig]]
     config: Any
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A vocoder with fresh weights from a card's plain values. Raises BadVoice: they cannot be its sizes."""
+        """A vocoder with fresh weights. Raises BadVoice: the values are no valid configuration."""
         try:
             return cls(cls.Config.read(config))
         except BadOption as error:
             raise BadVoice(f"vocoder {cls.name!r}: {error.what}", error.do) from error
 
     def plain_config(self) -> dict[str, Any]:
-        """The configuration as a card stores it."""
+        """The configuration as stored on a card."""
         return self.config.to_dict()
 
     def parameter_count(self) -> int:
-        """How many numbers training has set."""
+        """Number of trained parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
     def look_ahead_frames(self) -> int:
-        """Frames that must come before the samples of a frame do: none, in a causal vocoder."""
+        """Frames needed beyond the one that is vocoded; 0 in a causal vocoder."""
         return 0
 
     def held_back(self, state: StateT) -> Tensor:
-        """Samples of the last ``look_ahead_frames``, which ``step`` has not said yet: [B, T]."""
+        """Samples of the last ``look_ahead_frames``, which ``step`` has not returned yet: [B, T]."""
         return state.position.new_zeros((len(state.position), 0), dtype=torch.float32)
 
     @abstractmethod
     def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> StateT:
-        """The state of ``rows`` streams before their first frame; ``seed`` is one for all or [B] int64."""
+        """The initial state of ``rows`` streams; ``seed`` is one for all or [B] int64."""
 
     @abstractmethod
     def step(self, frames: Tensor, state: StateT) -> tuple[Tensor, StateT]:
-        """The samples of some more frames, and the state after them; the state given is left as it was.
+        """The samples of more frames, and the next state; the given state is not changed.
 
         Args:
             frames: [B, T, channels] log10 mel values, T >= 1.
@@ -130,12 +129,12 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
         return pcm
 
     def reset(self, state: StateT, rows: Tensor, seed: int | Tensor = 0) -> None:
-        """Give the rows (int64 indices) of a state to new streams, in place."""
+        """Reset rows (int64 indices) of a state in place."""
         state.put(rows, self.init_state(len(rows), rows.device, seed))
 
 
 def seed_rows(seed: int | Tensor, rows: int, device: torch.device | str) -> Tensor:
-    """Seeds [B] int64 from one for all, or from one for each row."""
+    """Seeds [B] int64, from one for all or one per row."""
     if isinstance(seed, Tensor):
         assert seed.shape == (rows,), "one seed for each row"
         return seed.to(device=device, dtype=torch.int64)

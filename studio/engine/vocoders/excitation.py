@@ -1,6 +1,6 @@
-"""What excites a synthetic throat: pulses, noise, and the minimum-phase filters that shape both.
+"""Excitation of the source-filter vocoders: pulses, noise, and minimum-phase filters.
 
-Every function is stateless and continues exactly: phases, positions and tails come in and go out.
+Every function is stateless; phases, positions and tails are arguments and results, so that a stream continues exactly.
 """
 
 import math
@@ -9,11 +9,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from studio.engine.noise.hashing import MASK32, hash32
+from studio.engine.nets.sampling import MASK32, hash32
 
 
 def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:
-    """White noise of unit power as a pure function of seed and sample index, so that it can be cut anywhere.
+    """White noise of unit power as a pure function of seed and sample index, so that it can be split anywhere.
 
     Args:
         seed: [B] int64.
@@ -40,15 +40,15 @@ def pulse_train(
 ) -> tuple[Tensor, Tensor]:
     """Band-limited pulses of unit power, by the closed form of a sum of cosines (Dirichlet's kernel).
 
-    In double precision throughout: a phase is a long sum, and the hundredth harmonic multiplies its error. The highest
-    harmonic fades in and out with the frequency: a whole number of them would jump, and rounding alone could make it.
+    In float64 throughout: a phase is a long sum, and the hundredth harmonic multiplies its error. The highest harmonic
+    fades in and out with the frequency: a jump between whole numbers could come from rounding alone.
 
     Args:
-        f0_hz: [B, S] float64, the frequency reached at the end of each hop (a straight line leads there).
+        f0_hz: [B, S] float64, the frequency reached at the end of each hop (linear within the hop).
         before_hz: [B] float64, the frequency at the start of the first hop.
         phase: [B] float64, in cycles, before the first sample.
-        rests: [B, S] bool, hops after which the phase begins again at 0, so that no rounding outlives a pause.
-        ahead_samples: how far each hop goes on after its end, at the frequency reached there.
+        rests: [B, S] bool, hops after which the phase is reset to 0, so that rounding errors do not outlive a pause.
+        ahead_samples: continuation of each hop after its end, at the frequency reached there.
 
     Returns:
         Pulses [B, S, hop_samples + ahead_samples] float64, and the phase [B] after the last sample, modulo 1.
@@ -97,8 +97,8 @@ def interpolation(knots: Tensor, points: Tensor) -> Tensor:
 def minimum_phase_basis(bands: int, fft: int, sample_rate_hz: int) -> Tensor:
     """The linear map from a log envelope in bands to the log spectrum of its minimum-phase filter.
 
-    Interpolating to the bins, going to the cepstrum, folding it onto positive time and coming back are all linear, so
-    they are one matrix; only the exponential after it is not.
+    Interpolation to bins, the cepstrum, its folding onto positive time and the way back are linear, so they are one
+    matrix; only the exponential after it is not.
 
     Returns:
         [bands, 2 * (fft // 2 + 1)] float32: log magnitudes of the bins, then their phases in radians.
@@ -117,37 +117,37 @@ def minimum_phase_basis(bands: int, fft: int, sample_rate_hz: int) -> Tensor:
 def filtered(
     excitation: Tensor, log_envelope: Tensor, to_spectrum: Callable[[Tensor], Tensor], tail: Tensor, fft: int
 ) -> tuple[Tensor, Tensor]:
-    """Each hop of each source through its own minimum-phase filter, the sources summed, the hops overlapped and added.
+    """Filter each hop of each source by its minimum-phase filter, sum the sources, overlap-add the hops.
 
     Args:
         excitation: [B, S, sources, hop].
         log_envelope: [B, S, sources, bands], natural log of the gain.
         to_spectrum: the map of ``minimum_phase_basis``.
-        tail: [B, overlaps, hop], what earlier hops still have to say; fft = (overlaps + 1) * hop.
+        tail: [B, overlaps, hop], the ringing of earlier hops; fft = (overlaps + 1) * hop.
 
     Returns:
         Samples [B, S * hop] and the next tail.
     """
     log_magnitude, angle = to_spectrum(log_envelope).chunk(2, dim=-1)
-    real, imag = turned(torch.fft.rfft(excitation, n=fft), log_magnitude.exp(), angle)
-    return overlapped(torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=fft), tail)
+    real, imag = multiply_polar(torch.fft.rfft(excitation, n=fft), log_magnitude.exp(), angle)
+    return overlap_add(torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=fft), tail)
 
 
-def turned(spectrum: Tensor, gain: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+def multiply_polar(spectrum: Tensor, gain: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
     """The real and imaginary parts of a complex spectrum times gain and phase in radians, all [..., bins].
 
-    Written out in reals: autograd's complex product costs several times as much.
+    In real numbers: autograd's complex product costs several times as much.
     """
     real, imag = gain * angle.cos(), gain * angle.sin()
     return spectrum.real * real - spectrum.imag * imag, spectrum.real * imag + spectrum.imag * real
 
 
-def overlapped(responses: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-    """Responses that begin a hop after each other, added.
+def overlap_add(responses: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+    """Add responses that begin one hop after each other.
 
     Args:
         responses: [B, S, (overlaps + 1) * hop].
-        tail: [B, overlaps, hop], what earlier responses still have to say.
+        tail: [B, overlaps, hop], the ends of earlier responses.
 
     Returns:
         Samples [B, S * hop] and the next tail.

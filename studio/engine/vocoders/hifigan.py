@@ -1,4 +1,4 @@
-"""HiFi-GAN (Kong et al. 2020), the vocoder of paper 004, at dMel's rate: not causal, so in overlapped chunks."""
+"""HiFi-GAN (Kong et al. 2020), the vocoder of paper 004, at dMel's rate; not causal, so run in overlapped chunks."""
 
 import math
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.core.errors import BadVoice
-from studio.engine.alphabets import dmel
+from studio.engine.nets.config import NetConfig
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.overlapped import OverlappedVocoder
-from studio.engine.weights.sizes import Sizes
 
 _SLOPE = 0.1
 
 
 @dataclass(frozen=True)
-class HifiGanConfig(Sizes):
-    """Sizes of a HiFi-GAN; the width is the paper's.
+class HifiGanConfig(NetConfig):
+    """NetConfig of a HiFi-GAN; the width is the paper's.
 
     Attributes:
         overlap_frames: frames spliced and cross-faded, the paper's 4 or 8.
         width: channels before the first upsampling, halved by each.
         upsampling: its factors, [8, 8, 2, 2] in the paper for 256 samples a frame; their product is ``frame_samples``.
-        kernels, dilations: of the residual blocks whose answers are averaged after each upsampling.
+        kernels, dilations: of the residual blocks whose outputs are averaged after each upsampling.
         mel_mean, mel_scale: how log10 mels become the net's input.
     """
 
@@ -41,7 +41,7 @@ class HifiGanConfig(Sizes):
     mel_scale: float = 1.5
 
     def derived_numbers(self) -> int:
-        """Those that its widest convolution reads before the first frame."""
+        """Padding of the widest convolution."""
         return self.width * max(self.kernels) * max(self.dilations)
 
 
@@ -82,7 +82,7 @@ class HifiGan(OverlappedVocoder):
         widths = [c.width >> number for number in range(len(c.upsampling) + 1)]
         self.enter = nn.Conv1d(c.channels, c.width, 7, padding=3)
         self.raise_rate = nn.ModuleList(
-            # As long a kernel as gives each step a whole number of neighbours on both sides.
+            # The kernel length gives each step a whole number of neighbours on both sides.
             nn.ConvTranspose1d(wide, narrow, 2 * factor + factor % 2, factor, (factor + factor % 2) // 2)
             for factor, (wide, narrow) in zip(c.upsampling, pairwise(widths), strict=True)
         )

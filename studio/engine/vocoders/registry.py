@@ -1,4 +1,4 @@
-"""Which vocoders there are."""
+"""Registry of vocoders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +14,7 @@ VOCODERS: dict[str, type[Vocoder[Any]]] = {kind.name: kind for kind in (HifiGan,
 
 
 def build_vocoder(name: str, config: Mapping[str, Any]) -> Vocoder[Any]:
-    """A vocoder by its name on a card, with fresh weights.
-
-    Raises:
-        BadVoice: no such vocoder, or keys that it does not know.
-    """
+    """A vocoder by its name on a card, with fresh weights. Raises BadVoice: unknown name or configuration."""
     if name not in VOCODERS:
         raise BadVoice(f"there is no vocoder {name!r}", f"there are {', '.join(sorted(VOCODERS))}")
     return VOCODERS[name].from_config(config)

@@ -1,4 +1,4 @@
-"""The source-filter vocoder: a small causal net says pitch, voicing and envelopes; pulses and noise do the rest.
+"""The source-filter vocoder: a small causal net predicts pitch, voicing and envelopes that filter pulses and noise.
 
 The net runs at the frame rate, then at four times that; everything per sample is signal processing in closed form.
 Design and measurements are in docs/adr/0003-source-filter-vocoder.md.
@@ -12,22 +12,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine.alphabets import dmel
-from studio.engine.nets.products import Product
+from studio.engine.nets.config import NetConfig
+from studio.engine.nets.linear import RowwiseLinear
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders import excitation
-from studio.engine.vocoders.base import State, Vocoder, seed_rows
-from studio.engine.weights.sizes import Sizes
+from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
 
-# A sharper softmax lets one pitch win without the jumps of an arg-max, which rounding could turn either way.
+# A sharper softmax selects one pitch without the jumps of an arg-max, which rounding could trigger.
 PITCH_SHARPNESS = 4.0
-# Below this voicing logit (12%) pulses are faint enough for their phase to begin again unheard.
+# Below this voicing logit (12%) pulses are so faint that a phase reset is inaudible.
 REST_LOGIT = -2.0
 _TWO_REGISTERS = 32  # floats, of the widest CPU
 
 
 @dataclass(frozen=True)
-class SourceFilterConfig(Sizes):
-    """Sizes of a source-filter vocoder.
+class SourceFilterConfig(NetConfig):
+    """NetConfig of a source-filter vocoder.
 
     Attributes:
         width, blocks: of the net at the frame rate; ``fine_width, fine_blocks`` after the upsampling.
@@ -65,8 +65,8 @@ class SourceFilterConfig(Sizes):
 
 
 @dataclass
-class SourceFilterState(State):
-    """Tails of the convolutions, the pitch and phase of the pulses, and what the filters still have to say.
+class SourceFilterState(VocoderState):
+    """Tails of the convolutions, pitch and phase of the pulses, and the filters' ringing.
 
     Attributes:
         tails: one per causal convolution, [B, kernel - 1, width].
@@ -81,9 +81,9 @@ class SourceFilterState(State):
 
 
 class Controls(NamedTuple):
-    """What the net says about each hop, [B, S, ...]: logits, natural-log envelopes, noise-share logits.
+    """The net's outputs for each hop, [B, S, ...]: logits, natural-log envelopes, noise-share logits.
 
-    ``detail`` is what a refining net is told besides; no channels where there is none.
+    ``detail`` is the input of a refining net; no channels without one.
     """
 
     pitch: Tensor
@@ -96,7 +96,7 @@ class Controls(NamedTuple):
 def causal_depthwise(past: Tensor, taps: Tensor) -> Tensor:
     """Each channel's own filter, `past [B, kernel - 1 + T, C]` and `taps [kernel, C]` to [B, T, C].
 
-    Sums of shifted products: for channels-last tensors of this size that is faster than a grouped convolution.
+    Sums of shifted products: faster than a grouped convolution for channels-last tensors of this size.
     """
     kernel = taps.shape[0]
     steps = past.shape[1] - kernel + 1
@@ -109,16 +109,16 @@ def causal_depthwise(past: Tensor, taps: Tensor) -> Tensor:
 
 
 def rowwise_sigmoid(x: Tensor) -> Tensor:
-    """A sigmoid of [..., N] that rounds a row the same wherever it lies.
+    """A sigmoid of [..., N] whose rounding does not depend on a row's position in the tensor.
 
-    Torch rounds the last elements of a tensor, fewer than two registers full, by another routine than the others.
+    Torch computes the last elements of a tensor, fewer than two registers full, by another routine.
     """
     spare = -x.shape[-1] % _TWO_REGISTERS
     return torch.sigmoid(F.pad(x, (0, spare)))[..., : x.shape[-1]]
 
 
 class CausalBlock(nn.Module):
-    """A ConvNeXt block that looks back only: depthwise convolution, norm, two pointwise layers, a residual."""
+    """A causal ConvNeXt block: depthwise convolution, norm, two pointwise layers, a residual."""
 
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class CausalBlock(nn.Module):
         nn.init.normal_(self.narrow.weight, std=0.02)
 
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        """`x [B, T, width]` with what came before, `tail [B, kernel - 1, width]`; returns both for the next."""
+        """`x [B, T, width]` after `tail [B, kernel - 1, width]`; returns the output and the next tail."""
         past = torch.cat((tail, x), dim=1)
         mixed = causal_depthwise(past, self.depthwise)
         return x + self.narrow(F.gelu(self.wide(self.norm(mixed)))), past[:, x.shape[1] :]
@@ -139,7 +139,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     """Frames to samples by a differentiable source-filter model, one chunk per frame."""
 
     name: ClassVar[str] = "sourcefilter"
-    rows_apart: ClassVar[bool] = True
+    is_batch_invariant: ClassVar[bool] = True
     Config: ClassVar[type] = SourceFilterConfig
     log_pitches: Tensor
 
@@ -157,9 +157,9 @@ class SourceFilter(Vocoder[SourceFilterState]):
         with torch.no_grad():
             self.heads.bias[c.pitch_classes + 1 :][: c.envelope_bands] = -4.0
         basis = excitation.minimum_phase_basis(c.envelope_bands, c.fft, c.sample_rate_hz)
-        self.to_spectrum = Product(basis.T)
+        self.to_spectrum = RowwiseLinear(basis.T)
         knots, bands = (excitation.band_centres_hz(n, c.sample_rate_hz) for n in self._sizes[3:1:-1])
-        self.to_bands = Product(excitation.interpolation(knots, bands).float().T)
+        self.to_bands = RowwiseLinear(excitation.interpolation(knots, bands).float().T)
         low, high = math.log(c.pitch_low_hz), math.log(c.pitch_high_hz)
         pitches = torch.linspace(low, high, c.pitch_classes, dtype=torch.float64)
         self.register_buffer("log_pitches", pitches, persistent=False)
@@ -185,7 +185,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
         return pcm.clamp(-1, 1), state
 
     def controls(self, frames: Tensor, tails: list[Tensor]) -> tuple[Controls, list[Tensor]]:
-        """The net alone: what to say in each of the `T * upsampling` hops, and the next tails."""
+        """The net alone: controls of each of the `T * upsampling` hops, and the next tails."""
         c = self.config
         x = self.enter((frames - c.mel_mean) / c.mel_scale)
         after = []
@@ -196,10 +196,10 @@ class SourceFilter(Vocoder[SourceFilterState]):
         for block, tail in zip(self.fine, tails[c.blocks : c.blocks + c.fine_blocks], strict=True):
             x, new = block(x, tail)
             after.append(new)
-        return self.told(self.norm(x)), after
+        return self.controls_from(self.norm(x)), after
 
-    def told(self, hidden: Tensor) -> Controls:
-        """What the net's last layer says of each hop, from [B, S, fine_width]."""
+    def controls_from(self, hidden: Tensor) -> Controls:
+        """Controls from the last hidden layer, [B, S, fine_width]."""
         pitch, voicing, envelope, aperiodicity = self.heads(hidden).split(self._sizes, dim=-1)
         return Controls(pitch, voicing, envelope, aperiodicity, hidden[..., :0])
 
@@ -209,7 +209,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
         return (share * self.log_pitches).sum(-1).exp()
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
-        """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are left as they are."""
+        """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are not changed."""
         sources, after = self.sources(controls, f0_hz, state)
         pcm, after.ringing = excitation.filtered(
             sources, self.envelopes(controls), self.to_spectrum, state.ringing, self.config.fft
@@ -219,7 +219,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     def sources(
         self, controls: Controls, f0_hz: Tensor, state: SourceFilterState, ahead_samples: int = 0
     ) -> tuple[Tensor, SourceFilterState]:
-        """Pulses and noise [B, S, 2, hop + ahead], each hop and what follows it, and the state after."""
+        """Pulses and noise [B, S, 2, hop + ahead], each hop with its continuation, and the next state."""
         c = self.config
         hops = f0_hz.shape[1]
         pulses, phase = excitation.pulse_train(

@@ -1,7 +1,7 @@
 """A source-filter vocoder whose spectra a causal ConvNeXt stack refines before the inverse Fourier transform.
 
 As in Vocos (Siuzdak 2023) the net stays at one rate and an inverse STFT makes the samples; as in HiFTNet (Li et al.
-2023) pulses and noise are given, so that phase need not be invented. Design and measurements are in
+2023) pulses and noise are given, so that phase need not be predicted. Design and measurements are in
 docs/adr/0011-source-spectra-refined.md.
 """
 
@@ -20,7 +20,7 @@ from studio.engine.vocoders.sourcefilter import (
     SourceFilterState,
 )
 
-_FADE_HOPS = 2  # at a response's end, where what a correction of phase moves before the beginning comes round again
+_FADE_HOPS = 2  # at a response's end, where a phase correction that moves samples before its beginning wraps around
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class SourceVocosConfig(SourceFilterConfig):
     """Sizes of a source-filter vocoder, and of the net that refines its spectra.
 
     Attributes:
-        window: samples of the Hann window that cuts the sources, from the hop on, a multiple of a hop, two or more;
-            ``fft`` is at least two hops more.
-        refine_width, refine_blocks: of the net, which runs once a hop.
+        window: samples of the Hann window over the sources, from the hop on, at least two whole hops; ``fft`` is at
+            least two hops longer.
+        refine_width, refine_blocks: of the refining net, which runs once per hop.
     """
 
     window: int = 300
@@ -41,8 +41,8 @@ class SourceVocosConfig(SourceFilterConfig):
 class SourceVocos(SourceFilter):
     """Frames to samples: sources and envelopes of a source-filter model, refined bin by bin.
 
-    A window begins with its hop and reaches over later ones, so every sample is whole once its own hop is known.
-    Without refinement, windows add up to the sources, filtered.
+    A window begins with its hop and reaches over later ones, so a sample is complete once its own hop is known.
+    Without refinement, the windows add up to the filtered sources.
     """
 
     name: ClassVar[str] = "sourcevocos"
@@ -75,9 +75,9 @@ class SourceVocos(SourceFilter):
         state.tails = state.tails + more
         return state
 
-    def told(self, hidden: Tensor) -> Controls:
-        """What the source-filter says, and what its net tells the refining one."""
-        return super().told(hidden)._replace(detail=self.tell(hidden))
+    def controls_from(self, hidden: Tensor) -> Controls:
+        """The source-filter's controls, with the input of the refining net."""
+        return super().controls_from(hidden)._replace(detail=self.tell(hidden))
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
         """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64, by the refined spectra."""
@@ -94,7 +94,7 @@ class SourceVocos(SourceFilter):
         log_magnitude, angle = self.to_spectrum(self.envelopes(controls)).chunk(2, dim=-1)
         gain = (log_magnitude + torch.stack((louder, noisier), dim=2)).exp()
         angle = angle + torch.stack((later, torch.zeros_like(later)), dim=2)
-        real, imag = excitation.turned(torch.fft.rfft(sources, n=c.fft), gain, angle)
+        real, imag = excitation.multiply_polar(torch.fft.rfft(sources, n=c.fft), gain, angle)
         responses = torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=c.fft) * self.fade
-        pcm, ringing = excitation.overlapped(responses, state.ringing)
+        pcm, ringing = excitation.overlap_add(responses, state.ringing)
         return pcm, replace(after, ringing=ringing, tails=tails)

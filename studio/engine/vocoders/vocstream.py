@@ -1,9 +1,9 @@
 """VocStream (paper 000, section III.E): a causal upsampler of frames, then a causal WaveNet that makes samples.
 
-Both halves are ParallelWaveGAN's generator (Yamamoto et al. 2020) with every convolution looking back only. The paper
-gives rates, depths and parameter counts; a width of 128 meets both counts. Two things it does not say are ours: frames
-are spread over finer steps by a learned layer, and conditions reach the samples by repetition, so that the layers that
-read them run at 160 Hz instead of 24 kHz.
+Both halves are ParallelWaveGAN's generator (Yamamoto et al. 2020) with causal convolutions. The paper
+gives rates, depths and parameter counts; a width of 128 meets both counts. Two choices are ours: a learned layer
+spreads frames over finer steps, and conditions are repeated over samples, so that the layers that read them run at
+160 Hz instead of 24 kHz.
 """
 
 import math
@@ -14,21 +14,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine.alphabets import dmel
-from studio.engine.vocoders.base import State, Vocoder, seed_rows
+from studio.engine.nets.config import NetConfig
+from studio.engine.tokenizers import dmel
+from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
 from studio.engine.vocoders.excitation import uniform_noise
-from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class VocStreamConfig(Sizes):
-    """Sizes of a VocStream; the defaults are the paper's (4.6M + 7.3M).
+class VocStreamConfig(NetConfig):
+    """NetConfig of a VocStream; the defaults are the paper's (4.6M + 7.3M).
 
     Attributes:
         fine_channels, upsampling: the upsampler's output, 120 channels at four times the frame rate.
-        samples_per_step: samples that the generator makes side by side. The paper's is 1; more is as much cheaper,
-            and what lets a CPU keep up.
-        upsampler_cycle, generator_cycle: dilations are 1, 2, 4, ... over so many layers, then again.
+        samples_per_step: samples that the generator makes at once. The paper's is 1; larger values cost
+            proportionally less and let a CPU keep up.
+        upsampler_cycle, generator_cycle: dilations 1, 2, 4, ... repeat after this many layers.
         mel_mean, mel_scale: how log10 mels become a net's input, and its output log10 mels.
     """
 
@@ -79,8 +79,8 @@ NARROW = VocStreamConfig(
 
 
 @dataclass
-class VocStreamState(State):
-    """What the convolutions have seen.
+class VocStreamState(VocoderState):
+    """Tails of the convolutions.
 
     Attributes:
         upsampler, generator: one tail per layer, [B, width, (kernel - 1) * dilation].
@@ -104,15 +104,15 @@ class WaveNetBlock(nn.Module):
     def forward(self, x: Tensor, condition: Tensor, repeat: int, tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`x [B, C, T]` under `condition [B, A, T / repeat]`; returns the next x, the skip and the next tail."""
         past = torch.cat((tail, x), dim=2)
-        told = self.condition(condition)[:, :, :, None]
-        gates = self.dilated(past).view(*told.shape[:3], repeat) + told
+        bias = self.condition(condition)[:, :, :, None]
+        gates = self.dilated(past).view(*bias.shape[:3], repeat) + bias
         value, gate = gates.flatten(2).chunk(2, dim=1)
         residual, skip = self.leave(torch.tanh(value) * torch.sigmoid(gate)).chunk(2, dim=1)
         return (x + residual) * math.sqrt(0.5), skip, past[:, :, x.shape[2] :]
 
 
 class WaveNet(nn.Module):
-    """A stack of blocks over an input of the full rate, told of a condition at a lower one."""
+    """A stack of blocks over an input at the full rate, conditioned at a lower rate."""
 
     def __init__(
         self, *, inputs: int, outputs: int, width: int, condition: int, layers: int, cycle: int, kernel: int
@@ -179,7 +179,7 @@ class VocStream(Vocoder[VocStreamState]):
         return sum(p.numel() for p in upsampler), sum(p.numel() for p in generator)
 
     def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> VocStreamState:
-        """Nothing heard yet."""
+        """Silence before the first frame."""
         c = self.config
         return VocStreamState(
             position=torch.zeros(rows, dtype=torch.int64, device=device),
@@ -204,7 +204,7 @@ class VocStream(Vocoder[VocStreamState]):
         return self.upsampler(spread, x.transpose(1, 2), c.upsampling, tails)
 
     def generate(self, fine: Tensor, state: VocStreamState) -> tuple[Tensor, VocStreamState]:
-        """Samples of normalised fine frames [B, fine_channels, S]; the upsampler's tails are left as they are."""
+        """Samples of normalised fine frames [B, fine_channels, S]; the upsampler's tails are not changed."""
         c = self.config
         samples = fine.shape[2] * c.hop_samples
         past = torch.cat((state.condition, fine), dim=2)

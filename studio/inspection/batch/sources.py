@@ -1,4 +1,4 @@
-"""What is to be measured: files, folders of sounds, and folders that a manifest describes."""
+"""Find utterances to measure: files, folders, and folders with a manifest."""
 
 import json
 from collections import Counter
@@ -21,8 +21,8 @@ class Source:
 
     Attributes:
         file: its name in the tables.
-        system, item: what a manifest or the folder says; empty where nothing does.
-        text: of a recording; a trace knows that itself.
+        system, item: from a manifest or the folder; else empty.
+        text: of a recording; empty for a trace.
     """
 
     path: Path
@@ -33,20 +33,20 @@ class Source:
 
     @property
     def reference(self) -> Path | None:
-        """The TextGrid beside it, where there is one."""
+        """The TextGrid of the same name, if it exists."""
         beside = self.path.with_suffix(".TextGrid")
         return beside if beside.is_file() else None
 
 
 def find_sources(places: Iterable[Path]) -> list[Source]:
-    """Every utterance in files and folders, in order.
+    """All utterances in files and folders, in order.
 
-    Of a folder a ``manifest.json`` (as ``studio synth`` writes it) says system, item and text; without one its
-    subfolders are systems and names are items. Where a trace lies beside a WAV of the same name, it is the trace.
+    A folder's ``manifest.json`` (see ``studio synth``) has system, item and text; without one, subfolders are systems
+    and file names are items. Of a trace and a WAV of the same name, the trace is used.
 
     Raises:
-        BadFile: a place is not there, or a manifest or text is damaged.
-        BadOption: there is nothing to measure, or two have one name.
+        BadFile: a file is missing, or a manifest or text is damaged.
+        BadOption: there is nothing to measure, or two files have one name.
     """
     found: list[Source] = []
     for place in places:

@@ -1,4 +1,4 @@
-"""One axis for several utterances: their own time, or word by word, each stretched to the mean length."""
+"""Match the words of utterances, and map them to a common time axis, stretched word by word or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,48 +6,49 @@ from itertools import pairwise
 
 import numpy as np
 
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.core.errors import BadText
+from studio.measure.timing.word_timing import SpokenSpan, letters
+
+MAX_CELLS = 10_000_000  # of the table of two texts, 3,100 words each without their common ends
 
 
 @dataclass(frozen=True)
 class TimeMap:
-    """Where the sound of one utterance lies on a common axis; between knots it is straight.
+    """Piecewise linear map between an utterance's own time and a common axis.
 
     Attributes:
-        axis_s, own_s: float64 [K], the same places on the axis and in the utterance's own sound. Neither ever falls;
-            where ``own_s`` stands still the utterance has nothing that others have, where ``axis_s`` does, the others
-            nothing that it has.
+        axis_s, own_s: float64 [K], knots on the axis and in the utterance's own sound, neither decreasing. Where
+            ``own_s`` is constant, the utterance lacks what others have; where ``axis_s`` is, the others lack it.
     """
 
     axis_s: np.ndarray
     own_s: np.ndarray
 
     def own(self, axis_s: np.ndarray) -> np.ndarray:
-        """Places on the axis as times of the utterance's own sound; beyond its ends they go on at its pace."""
-        return _through(axis_s, self.axis_s, self.own_s)
+        """Axis times as times of its own sound; extrapolated with slope 1."""
+        return _interpolate(axis_s, self.axis_s, self.own_s)
 
     def axis(self, own_s: np.ndarray) -> np.ndarray:
-        """Times of its own sound as places on the axis."""
-        return _through(own_s, self.own_s, self.axis_s)
+        """Times of its own sound as axis times."""
+        return _interpolate(own_s, self.own_s, self.axis_s)
 
 
 def unstretched(lengths_s: Sequence[float]) -> list[TimeMap]:
-    """Every utterance in its own time, from its first sample on."""
+    """Identity maps."""
     return [TimeMap(np.array([0.0, length_s]), np.array([0.0, length_s])) for length_s in lengths_s]
 
 
 def stretched(
     words: Sequence[Sequence[SpokenSpan]], matches: Sequence[Sequence[tuple[int, int]]], lengths_s: Sequence[float]
 ) -> list[TimeMap]:
-    """An axis on which each matched word, and what lies between two of them, is as long for all: their mean length.
+    """Maps to an axis on which each matched word, and each gap between two, has the mean length over utterances.
 
-    The first utterance is the reference, and its words are the axis's units. A word that another one lacks lies there
-    within what is between the words around it.
+    The first utterance is the reference. A word that another utterance lacks falls into the gap between its neighbours.
 
     Args:
         words: of each utterance, in order of time, without overlaps.
-        matches: of each utterance, pairs of places (in the reference's words, in its own), in order; the reference's
-            are its words themselves.
+        matches: of each utterance, pairs (index in the reference's words, index in its own), in order; the identity for
+            the reference.
         lengths_s: of each sound.
     """
     edges = [_edges(list_of, length_s) for list_of, length_s in zip(words, lengths_s, strict=True)]
@@ -65,24 +66,70 @@ def stretched(
 
 
 def _edges(words: Sequence[SpokenSpan], length_s: float) -> np.ndarray:
-    """Begin of the sound, starts and ends of the words, end of the sound: float64 [2W + 2], never falling."""
+    """Start of the sound, starts and ends of the words, end of the sound: float64 [2W + 2], not decreasing."""
     inner = [at_s for word in words for at_s in (word.start_s, word.end_s)]
     return np.maximum.accumulate(np.clip([0.0, *inner, length_s], 0.0, length_s))
 
 
 def _knots(pairs: Sequence[tuple[int, int]], reference: int, own: int) -> list[tuple[int, int]]:
-    """Edges of the reference that an utterance has too, each with its own edge."""
+    """Edges of the reference that an utterance shares, each with its own edge."""
     inner = [(2 * i + side, 2 * j + side) for i, j in pairs for side in (1, 2)]
     return [(0, 0), *inner, (2 * reference + 1, 2 * own + 1)]
 
 
-def _through(at: np.ndarray, known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Straight between knots; where two knots lie at one place, the later one counts."""
+def _interpolate(at: np.ndarray, known: np.ndarray, values_at_knots: np.ndarray) -> np.ndarray:
+    """Linear interpolation; of two knots at one place, the later one counts."""
     values = np.asarray(at, np.float64)
     right = np.clip(np.searchsorted(known, values, side="right"), 1, len(known) - 1)
     left = right - 1
     wide = known[right] - known[left]
     share = np.divide(values - known[left], wide, out=np.zeros_like(values), where=wide > 0)
-    inside = wanted[left] + np.clip(share, 0.0, 1.0) * (wanted[right] - wanted[left])
-    inside = np.where((wide <= 0) & (values >= known[right]), wanted[right], inside)
+    inside = values_at_knots[left] + np.clip(share, 0.0, 1.0) * (values_at_knots[right] - values_at_knots[left])
+    inside = np.where((wide <= 0) & (values >= known[right]), values_at_knots[right], inside)
     return inside + np.maximum(values - known[-1], 0.0) + np.minimum(values - known[0], 0.0)
+
+
+def match_words(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
+    """Index pairs of equal words: a longest common subsequence (Wagner and Fischer 1974, insertions and deletions).
+
+    Words are equal by their letters, regardless of case and marks. Among the longest, the earliest words are paired.
+
+    Raises:
+        BadText: both texts are long and differ almost everywhere.
+    """
+    a, b = [letters(word) for word in one], [letters(word) for word in other]
+    shortest = min(len(a), len(b))
+    head = next((k for k in range(shortest) if a[k] != b[k]), shortest)
+    tail = next((k for k in range(shortest - head) if a[-1 - k] != b[-1 - k]), shortest - head)
+    ends = range(tail, 0, -1)
+    middle = _longest(a[head : len(a) - tail], b[head : len(b) - tail])
+    return [
+        *((k, k) for k in range(head)),
+        *((head + i, head + j) for i, j in middle),
+        *((len(a) - k, len(b) - k) for k in ends),
+    ]
+
+
+def _longest(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    if not a or not b:
+        return []
+    if len(a) * len(b) > MAX_CELLS:
+        raise BadText(f"texts of {len(a):,} and {len(b):,} words differ", "compare utterances of nearly one text")
+    names = {word: k for k, word in enumerate(dict.fromkeys((*a, *b)))}
+    left, right = np.array([names[word] for word in a]), np.array([names[word] for word in b])
+    # rest[i, j]: the longest of a[i:] and b[j:]. In a row it grows from right to left, so a running maximum fills it.
+    rest = np.zeros((len(a) + 1, len(b) + 1), np.int32)
+    for i in range(len(a) - 1, -1, -1):
+        through = np.where(right == left[i], rest[i + 1, 1:] + 1, rest[i + 1, :-1])
+        rest[i, :-1] = np.maximum.accumulate(through[::-1])[::-1]
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(a) and j < len(b) and rest[i, j]:
+        if a[i] == b[j]:  # pairing the first of both is optimal
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif rest[i, j + 1] == rest[i, j]:
+            j += 1
+        else:
+            i += 1
+    return pairs

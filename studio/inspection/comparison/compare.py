@@ -1,4 +1,4 @@
-"""Two or more utterances of one text side by side: their words, an axis for all of them, and what differs."""
+"""Compare utterances of one text: words, a common time axis, and differences."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -9,28 +9,27 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.core.traces.trace import Trace
-from studio.inspection.comparison.common_axis import TimeMap, stretched, unstretched
-from studio.inspection.comparison.matching import match_words
+from studio.inspection.comparison.common_axis import TimeMap, match_words, stretched, unstretched
 from studio.inspection.comparison.spectra import HIGH_HZ, columns_s, difference_db, on_axis
 from studio.inspection.facts import facts
-from studio.inspection.textgrid import spans
+from studio.inspection.textgrid import word_spans
 from studio.inspection.timeline import Timeline, timeline
 from studio.measure.signal.prosody import Prosody
 from studio.measure.timing.word_timing import SpokenSpan
 
-MOST = 8  # utterances at once: as many as one can tell apart, and as the keys 1 to 8 reach
-MOSTLY = 0.5  # of the shorter text's words: with fewer in common it is another text
+MAX_UTTERANCES = 8  # the keys 1 to 8 select them
+MIN_SHARED_WORDS = 0.5  # of the shorter text; with fewer it is another text
 _LEAST_WORDS = 3  # for a correlation
 
 
 @dataclass(frozen=True)
-class Take:
+class ComparedUtterance:
     """One utterance of a comparison.
 
     Attributes:
-        name: how it is told from the others.
-        words: those whose times are known, in the time of its sound.
-        texts: of all of its words.
+        name: its label.
+        words: words with known times, in the time of its sound.
+        texts: all of its words.
     """
 
     name: str
@@ -41,24 +40,22 @@ class Take:
 
     @property
     def length_s(self) -> float:
-        """Of its sound, without pauses for text."""
         return len(self.trace.pcm) / self.trace.rate_hz
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is known where its words lie."""
+        """Whether its words have times."""
         return bool(self.words)
 
 
 @dataclass(frozen=True)
-class WordSaid:
+class ComparedWord:
     """A word in one utterance.
 
     Attributes:
-        place: among its timed words.
-        known_to_heard_ms: from the moment that it was known; None for a recording.
-        pitch_hz, level_db: median of where there is voice, and RMS in dB of full scale; None where there is none, or
-            where they were not measured.
+        place: index among its timed words.
+        known_to_heard_ms: lag from known to played; None for a recording.
+        pitch_hz, level_db: median of the voiced part, and RMS in dB of full scale; None where unvoiced or not measured.
     """
 
     place: int
@@ -70,19 +67,18 @@ class WordSaid:
 
     @property
     def duration_s(self) -> float:
-        """From its start to its end."""
         return self.end_s - self.start_s
 
 
 @dataclass(frozen=True)
 class PairFigures:
-    """What the second of two utterances does differently, over the words that both have.
+    """Differences of the second of two utterances from the first, over the words that both have.
 
     Attributes:
-        duration_r: Pearson's correlation of the words' durations; None of fewer than three words, or without spread.
-        duration_ratio: all of the second's durations over all of the first's.
-        pitch_st, level_db: median over words of how much higher and louder the second is.
-        known_to_heard_ms: median over words of how much later the second was heard after the word was known.
+        duration_r: Pearson's correlation of word durations; None for fewer than three words, or without spread.
+        duration_ratio: total duration of the second over that of the first.
+        pitch_st, level_db: median differences over words.
+        known_to_heard_ms: median difference of the lag over words.
     """
 
     words: int
@@ -94,92 +90,97 @@ class PairFigures:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class UtteranceComparison:
     """Utterances of one text.
 
     Attributes:
-        reference: the place of the one whose words are the rows: the first whose words have times.
-        rows: for each of its timed words, the word in each utterance; None where that one lacks it.
-        shares: of each, matched words over the words of the shorter text; the reference's is 1.
-        own, by_word: maps of each to an axis, without stretch and with.
+        reference: index of the utterance whose words are the rows: the first with word times.
+        rows: for each of its timed words, the matching word of each utterance, or None.
+        shares: for each, matched words over the words of the shorter text; 1 for the reference.
+        own, by_word: time map of each to a common axis, without and with stretching.
     """
 
-    takes: tuple[Take, ...]
+    utterances: tuple[ComparedUtterance, ...]
     reference: int
-    rows: tuple[tuple[WordSaid | None, ...], ...]
+    rows: tuple[tuple[ComparedWord | None, ...], ...]
     shares: tuple[float, ...]
     own: tuple[TimeMap, ...]
     by_word: tuple[TimeMap, ...] = field(default=())
 
     @property
-    def strangers(self) -> list[int]:
-        """Places of those that say another text."""
-        return [k for k, share in enumerate(self.shares) if share < MOSTLY]
+    def other_texts(self) -> list[int]:
+        """Indices of utterances of another text."""
+        return [k for k, share in enumerate(self.shares) if share < MIN_SHARED_WORDS]
 
     @property
     def can_stretch(self) -> bool:
-        """Whether every utterance's words can be laid over the reference's."""
+        """Whether all utterances can be aligned word by word."""
         return bool(self.by_word)
 
     def maps(self, *, stretch: bool) -> tuple[TimeMap, ...]:
-        """The axis of all. Raises BadOption where they cannot be stretched."""
+        """Time maps. Raises BadOption where stretching is impossible."""
         if stretch and not self.can_stretch:
-            raise BadOption("these utterances cannot be laid word over word", "look at them without stretch")
+            raise BadOption("these utterances cannot be aligned word by word", "compare them without stretch")
         return self.by_word if stretch else self.own
 
     def length_s(self, *, stretch: bool) -> float:
-        """Where the axis ends."""
+        """End of the axis."""
         return max(float(laid.axis_s[-1]) for laid in self.maps(stretch=stretch))
 
 
-def take_of(name: str, trace: Trace) -> Take:
-    """An utterance to compare. Raises BadFile where it cannot be laid on a clock."""
+def compared_utterance(name: str, trace: Trace) -> ComparedUtterance:
+    """Prepare an utterance. Raises BadFile where it has no timeline."""
     texts = tuple(word.text for word in trace.words())
-    return Take(name, trace, timeline(trace), tuple(spans(trace)), texts)
+    return ComparedUtterance(name, trace, timeline(trace), tuple(word_spans(trace)), texts)
 
 
-def compare(takes: Sequence[Take]) -> Comparison:
-    """Lay utterances beside each other; pitch and level come with ``with_prosody``.
+def compare(utterances: Sequence[ComparedUtterance]) -> UtteranceComparison:
+    """Compare utterances; ``with_prosody`` adds pitch and level.
 
     Raises:
-        BadOption: none or more than eight.
+        BadOption: there is none, or more than eight.
         BadText: two long texts differ too much to be matched.
     """
-    if not 1 <= len(takes) <= MOST:
-        raise BadOption(f"there are {len(takes)} utterances to compare", f"give from 2 to {MOST}")
-    reference = next((k for k, take in enumerate(takes) if take.is_timed), 0)
-    ours = takes[reference]
-    pairs = [match_words([word.text for word in ours.words], [word.text for word in take.words]) for take in takes]
-    lengths_s = [take.length_s for take in takes]
-    shares = tuple(_share(ours, take) for take in takes)
-    can_stretch = all(take.is_timed for take in takes) and min(shares) >= MOSTLY
+    if not 1 <= len(utterances) <= MAX_UTTERANCES:
+        raise BadOption(f"there are {len(utterances)} utterances to compare", f"give from 2 to {MAX_UTTERANCES}")
+    reference = next((k for k, utterance in enumerate(utterances) if utterance.is_timed), 0)
+    ours = utterances[reference]
+    pairs = [
+        match_words([word.text for word in ours.words], [word.text for word in utterance.words])
+        for utterance in utterances
+    ]
+    lengths_s = [utterance.length_s for utterance in utterances]
+    shares = tuple(_share(ours, utterance) for utterance in utterances)
+    can_stretch = all(utterance.is_timed for utterance in utterances) and min(shares) >= MIN_SHARED_WORDS
     places = [dict(each) for each in pairs]
-    said = [_said(take) for take in takes]
+    words_of = [_compared_words(utterance) for utterance in utterances]
     rows = tuple(
-        tuple(said[k][places[k][i]] if i in places[k] else None for k in range(len(takes)))
+        tuple(words_of[k][places[k][i]] if i in places[k] else None for k in range(len(utterances)))
         for i in range(len(ours.words))
     )
-    # the reference goes first there
-    order = [reference, *(k for k in range(len(takes)) if k != reference)]
-    maps = stretched([takes[k].words for k in order], [pairs[k] for k in order], [lengths_s[k] for k in order])
-    by_word = tuple(maps[order.index(k)] for k in range(len(takes))) if can_stretch else ()
-    return Comparison(tuple(takes), reference, rows, shares, tuple(unstretched(lengths_s)), by_word)
+    # ``stretched`` wants the reference first
+    order = [reference, *(k for k in range(len(utterances)) if k != reference)]
+    maps = stretched([utterances[k].words for k in order], [pairs[k] for k in order], [lengths_s[k] for k in order])
+    by_word = tuple(maps[order.index(k)] for k in range(len(utterances))) if can_stretch else ()
+    return UtteranceComparison(tuple(utterances), reference, rows, shares, tuple(unstretched(lengths_s)), by_word)
 
 
-def with_prosody(rows: Sequence[Sequence[WordSaid | None]], measured: Sequence[Prosody]) -> list[list[WordSaid | None]]:
+def with_prosody(
+    rows: Sequence[Sequence[ComparedWord | None]], measured: Sequence[Prosody]
+) -> list[list[ComparedWord | None]]:
     """The rows with pitch and level of each word, from the prosody of each utterance."""
 
-    def heard(word: WordSaid | None, spoken: Prosody) -> WordSaid | None:
+    def with_figures(word: ComparedWord | None, spoken: Prosody) -> ComparedWord | None:
         if word is None:
             return None
         part = spoken.within(word.start_s, word.end_s)
         return replace(word, pitch_hz=part.pitch_of(50), level_db=part.rms_db())
 
-    return [[heard(word, spoken) for word, spoken in zip(row, measured, strict=True)] for row in rows]
+    return [[with_figures(word, spoken) for word, spoken in zip(row, measured, strict=True)] for row in rows]
 
 
-def pair_figures(rows: Sequence[Sequence[WordSaid | None]], one: int, other: int) -> PairFigures:
-    """What utterance ``other`` does differently than ``one``."""
+def pair_figures(rows: Sequence[Sequence[ComparedWord | None]], one: int, other: int) -> PairFigures:
+    """Differences of utterance ``other`` from ``one``."""
     both = [(row[one], row[other]) for row in rows]
     pairs = [(a, b) for a, b in both if a is not None and b is not None]
     first, second = np.array([[a.duration_s, b.duration_s] for a, b in pairs]).reshape(-1, 2).T
@@ -201,20 +202,20 @@ def pair_figures(rows: Sequence[Sequence[WordSaid | None]], one: int, other: int
 
 
 def pairs_of(count: int) -> list[tuple[int, int]]:
-    """Every pair of so many utterances."""
+    """All pairs of ``count`` utterances."""
     return list(itertools.combinations(range(count), 2))
 
 
-def spectral_difference(found: Comparison, one: int, other: int, *, stretch: bool) -> np.ndarray:
-    """Spectrogram of ``one`` less that of ``other`` on the common axis, dB: float32 [bands, N], a column each 10 ms.
+def spectral_difference(comparison: UtteranceComparison, one: int, other: int, *, stretch: bool) -> np.ndarray:
+    """Spectrogram of ``one`` minus that of ``other`` on the common axis, dB: float32 [bands, N], a column each 10 ms.
 
     Raises:
-        BadOption: there is no such utterance, or they cannot be stretched.
+        BadOption: there is no such utterance, or stretching is impossible.
     """
-    if not all(0 <= k < len(found.takes) for k in (one, other)):
-        raise BadOption(f"there is no pair {one + 1} and {other + 1}", f"there are 1 to {len(found.takes)}")
-    at_s, maps = columns_s(found.length_s(stretch=stretch)), found.maps(stretch=stretch)
-    pair = [found.takes[k].trace for k in (one, other)]
+    if not all(0 <= k < len(comparison.utterances) for k in (one, other)):
+        raise BadOption(f"there is no pair {one + 1} and {other + 1}", f"there are 1 to {len(comparison.utterances)}")
+    at_s, maps = columns_s(comparison.length_s(stretch=stretch)), comparison.maps(stretch=stretch)
+    pair = [comparison.utterances[k].trace for k in (one, other)]
     high_hz = min(HIGH_HZ, *(trace.rate_hz / 2.0 for trace in pair))  # what both have
     pictures = [
         on_axis(trace.pcm, trace.rate_hz, maps[k], at_s, high_hz) for k, trace in zip((one, other), pair, strict=True)
@@ -222,19 +223,19 @@ def spectral_difference(found: Comparison, one: int, other: int, *, stretch: boo
     return difference_db(*pictures)
 
 
-def clock_figures(take: Take) -> Mapping[str, Any]:
-    """What is said of one utterance beside the others: who speaks, how long it is, how long it took."""
-    found = facts(take.trace, take.line)
+def clock_figures(utterance: ComparedUtterance) -> Mapping[str, Any]:
+    """Summary figures of one utterance: voice, lengths, latencies."""
+    found = facts(utterance.trace, utterance.line)
     lag = found["lags"]["known_to_heard_ms"]
     stalls = [pause for pause in found["pauses"] if pause["is_stall"]]
     is_recording = found["heard_by"] == "recording"
     return {
-        "name": take.name,
+        "name": utterance.name,
         "about": found["about"],
         "text": found["text"].strip(),
         "audio_s": found["audio_s"],
-        "words": len(take.texts),
-        "timed": len(take.words),
+        "words": len(utterance.texts),
+        "timed": len(utterance.words),
         "segments": len(found["segments"]),
         "forced": len(found["forced"]),
         "first_audio_ms": found["ladder"].get("t2_t0_ms"),
@@ -246,22 +247,22 @@ def clock_figures(take: Take) -> Mapping[str, Any]:
     }
 
 
-def _said(take: Take) -> list[WordSaid]:
+def _compared_words(utterance: ComparedUtterance) -> list[ComparedWord]:
     """The timed words of an utterance, in their order."""
-    by_sample = {word.start: word for word in take.line.words if word.start is not None}
-    found: list[WordSaid] = []
-    for place, one in enumerate(take.words):
-        clocked = by_sample.get(round(one.start_s * take.trace.rate_hz))
+    by_sample = {word.start: word for word in utterance.line.words if word.start is not None}
+    found: list[ComparedWord] = []
+    for place, one in enumerate(utterance.words):
+        clocked = by_sample.get(round(one.start_s * utterance.trace.rate_hz))
         known, heard = (clocked.known_ms, clocked.heard_ms) if clocked else (None, None)
         lag_ms = None if known is None or heard is None else heard - known
-        found.append(WordSaid(place, one.start_s, one.end_s, lag_ms))
+        found.append(ComparedWord(place, one.start_s, one.end_s, lag_ms))
     return found
 
 
-def _share(ours: Take, take: Take) -> float:
-    """How much of the shorter of two texts both say; 1 where one of them is not known."""
-    shorter = min(len(ours.texts), len(take.texts))
-    return len(match_words(ours.texts, take.texts)) / shorter if shorter else 1.0
+def _share(ours: ComparedUtterance, utterance: ComparedUtterance) -> float:
+    """Matched words over the words of the shorter text; 1 where one text is unknown."""
+    shorter = min(len(ours.texts), len(utterance.texts))
+    return len(match_words(ours.texts, utterance.texts)) / shorter if shorter else 1.0
 
 
 def _middle(values: Any) -> float | None:

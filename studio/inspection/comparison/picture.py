@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from studio.core.errors import NeedsPackage
-from studio.inspection.comparison.compare import Comparison, pair_figures, spectral_difference
+from studio.inspection.comparison.compare import UtteranceComparison, pair_figures, spectral_difference
 from studio.inspection.comparison.spectra import HIGH_HZ, LOW_HZ, STEP_S
 from studio.inspection.picture import write_figure
 
@@ -21,12 +21,12 @@ _MOST_DB = 30.0
 _INK = "#1c2733"
 
 
-def save(found: Comparison, names: list[str], path: Path) -> None:
+def save(comparison: UtteranceComparison, names: list[str], path: Path) -> None:
     """Draw a comparison into a file, by its suffix. Raises BadFile, NeedsPackage."""
-    write_figure(draw(found, names), path)
+    write_figure(draw(comparison, names), path)
 
 
-def draw(found: Comparison, names: list[str]) -> "Figure":
+def draw(comparison: UtteranceComparison, names: list[str]) -> "Figure":
     """Lanes of words, durations, and the difference of the first two, word over word where that can be.
 
     Raises:
@@ -36,26 +36,26 @@ def draw(found: Comparison, names: list[str]) -> "Figure":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise NeedsPackage("pictures are drawn by matplotlib", "pip install 'streaming-tts-studio[app]'") from error
-    length_s = max(found.length_s(stretch=False), 0.1)
-    lanes = len(found.takes)
+    length_s = max(comparison.length_s(stretch=False), 0.1)
+    lanes = len(comparison.utterances)
     inches = min(_MOST_INCHES, max(_LEAST_INCHES, _INCHES_PER_S * length_s + 1.5))
     heights = (_LANE_INCHES * lanes + 0.4, _PICTURE_INCHES)
     figure = Figure(figsize=(inches, sum(heights) + 0.8), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(inches - _SCATTER_INCHES, _SCATTER_INCHES), height_ratios=heights)
-    _words(figure.add_subplot(grid[0, :]), found, names, inches)
+    _words(figure.add_subplot(grid[0, :]), comparison, names, inches)
     if lanes > 1:
-        _difference(figure, figure.add_subplot(grid[1, 0]), found, stretch=found.can_stretch)
-        _durations(figure.add_subplot(grid[1, 1]), found)
+        _difference(figure, figure.add_subplot(grid[1, 0]), comparison, stretch=comparison.can_stretch)
+        _durations(figure.add_subplot(grid[1, 1]), comparison)
     return figure
 
 
-def _words(axes: Any, found: Comparison, names: list[str], inches: float) -> None:
-    length_s = max(found.length_s(stretch=False), 0.1)
+def _words(axes: Any, comparison: UtteranceComparison, names: list[str], inches: float) -> None:
+    length_s = max(comparison.length_s(stretch=False), 0.1)
     s_per_letter = _S_PER_LETTER * _INCHES_PER_S * length_s / inches
-    for k, take in enumerate(found.takes):
-        bars = [(word.start_s, max(0.004, word.end_s - word.start_s)) for word in take.words]
+    for k, utterance in enumerate(comparison.utterances):
+        bars = [(word.start_s, max(0.004, word.end_s - word.start_s)) for word in utterance.words]
         axes.broken_barh(bars, (-k - 0.38, 0.4), facecolor=COLOURS[k] + "30", edgecolor=COLOURS[k], linewidth=0.8)
-        for word, (start, width) in zip(take.words, bars, strict=True):
+        for word, (start, width) in zip(utterance.words, bars, strict=True):
             is_narrow = s_per_letter * (len(word.text) + 1) > width
             axes.text(
                 start + width / 2,
@@ -85,8 +85,8 @@ def _words(axes: Any, found: Comparison, names: list[str], inches: float) -> Non
     )
 
 
-def _difference(figure: Any, axes: Any, found: Comparison, *, stretch: bool) -> None:
-    picture = spectral_difference(found, 1, 0, stretch=stretch)
+def _difference(figure: Any, axes: Any, comparison: UtteranceComparison, *, stretch: bool) -> None:
+    picture = spectral_difference(comparison, 1, 0, stretch=stretch)
     extent = (0.0, picture.shape[1] * STEP_S, 0.0, float(picture.shape[0]))
     image = axes.imshow(
         np.ma.masked_invalid(picture),
@@ -98,30 +98,30 @@ def _difference(figure: Any, axes: Any, found: Comparison, *, stretch: bool) -> 
         vmax=_MOST_DB,
         interpolation="nearest",
     )
-    high_hz = min(HIGH_HZ, *(take.trace.rate_hz / 2.0 for take in found.takes[:2]))
+    high_hz = min(HIGH_HZ, *(utterance.trace.rate_hz / 2.0 for utterance in comparison.utterances[:2]))
     hertz = [hz for hz in (250, 500, 1000, 2000, 4000, 8000) if hz <= high_hz]
     axes.set_yticks([picture.shape[0] * _height(hz, high_hz) for hz in hertz], [f"{hz:,}" for hz in hertz], fontsize=8)
     axes.set(xlabel="seconds", ylabel="Hz")
-    told = ", word over word, each as long as their mean" if stretch else ""
-    axes.set_title(f"spectrum of 2 less that of 1{told}", loc="left", fontsize=10, color=_INK)
+    suffix = ", word over word, each as long as their mean" if stretch else ""
+    axes.set_title(f"spectrum of 2 less that of 1{suffix}", loc="left", fontsize=10, color=_INK)
     figure.colorbar(image, ax=axes, label="dB", pad=0.01)
 
 
-def _durations(axes: Any, found: Comparison) -> None:
+def _durations(axes: Any, comparison: UtteranceComparison) -> None:
     """Each word's duration in the first utterance against every other one's."""
     most = 0.05
-    for k in range(1, len(found.takes)):
-        pairs = [(row[0], row[k]) for row in found.rows]
+    for k in range(1, len(comparison.utterances)):
+        pairs = [(row[0], row[k]) for row in comparison.rows]
         points = [(1000.0 * a.duration_s, 1000.0 * b.duration_s) for a, b in pairs if a is not None and b is not None]
         most = max([most, *(value for point in points for value in point)])
-        figures = pair_figures(found.rows, 0, k)
-        told = "" if figures.duration_r is None else f", r = {figures.duration_r:.2f}"
+        figures = pair_figures(comparison.rows, 0, k)
+        suffix = "" if figures.duration_r is None else f", r = {figures.duration_r:.2f}"
         axes.scatter(
             *zip(*points, strict=True) if points else ([], []),
             s=14,
             color=COLOURS[k],
             alpha=0.7,
-            label=f"{k + 1}{told}",
+            label=f"{k + 1}{suffix}",
         )
     axes.plot([0, 1.05 * most], [0, 1.05 * most], color="#9aa3ad", linewidth=0.8)
     limits = (0, 1.05 * most)

@@ -1,4 +1,4 @@
-"""Spectrograms of utterances on a common axis, and what lies between two of them in dB."""
+"""Spectrograms of utterances on a common axis, and their difference in dB."""
 
 import numpy as np
 
@@ -10,33 +10,32 @@ from studio.measure.signal.loudness import active_level_db
 BANDS = 80
 STEP_S = 0.01  # between two columns
 LOW_HZ, HIGH_HZ = 40.0, 8000.0
-FLOOR_DB = -60.0  # below the speech's own level: what is quieter is no difference to hear
+FLOOR_DB = -60.0  # relative to the speech level; quieter sound is inaudible
 _WINDOW_S = 0.025
 _BLOCK = 2048  # columns at once
 
 
 def columns_s(length_s: float) -> np.ndarray:
-    """The middle of each column of an axis so long: float64 [N]."""
+    """Centre times of the columns of an axis: float64 [N]."""
     return STEP_S * (0.5 + np.arange(max(1, int(np.ceil(length_s / STEP_S - 1e-9)))))
 
 
 def spectrogram_db(pcm: np.ndarray, rate_hz: int, at_s: np.ndarray, high_hz: float = HIGH_HZ) -> np.ndarray:
-    """Log-mel spectra around given times, dB above the speech's own level: float32 [bands, N], low bands first.
+    """Log-mel spectra at given times, in dB relative to the speech level: float32 [bands, N], low bands first.
 
-    Each window of 25 ms (Hann) is centred on its time, so a stretched axis is analysed, not interpolated. The level is
-    that of active speech (ITU-T P.56): what differs is the spectrum, not how loud a voice is as a whole. NaN outside of
-    the sound.
+    Windows (25 ms, Hann) are centred on their times, so a stretched axis is analysed, not interpolated. The reference
+    is the active speech level (ITU-T P.56), so overall loudness does not count. NaN outside of the sound.
 
     Args:
         pcm: int16 [T].
         at_s: float64 [N], in any order.
-        high_hz: upper edge of the highest band, the same for all that are compared.
+        high_hz: upper edge of the highest band; equal for all that are compared.
     """
     window_samples = round(_WINDOW_S * rate_hz)
     fft_samples = 1 << (window_samples - 1).bit_length()
     filters = mel_filters(rate_hz, fft_samples, BANDS, LOW_HZ, min(high_hz, rate_hz / 2.0)).astype(np.float64)
     window = np.hanning(window_samples + 1)[:-1]
-    window /= np.sqrt(np.square(window).sum() * fft_samples)  # power, so that no window length counts
+    window /= np.sqrt(np.square(window).sum() * fft_samples)  # power, independent of the window length
     level_db = active_level_db(pcm, rate_hz)
     padded = np.pad(to_float(pcm), (window_samples, window_samples)).astype(np.float64)
     middle = np.round(at_s * rate_hz).astype(np.int64)
@@ -52,15 +51,12 @@ def spectrogram_db(pcm: np.ndarray, rate_hz: int, at_s: np.ndarray, high_hz: flo
 
 
 def difference_db(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """``one`` less ``other``, dB: float32 [bands, N]; NaN where either has no sound."""
+    """``one`` minus ``other``, dB: float32 [bands, N]; NaN where either has no sound."""
     return one - other
 
 
 def on_axis(pcm: np.ndarray, rate_hz: int, laid: TimeMap, at_s: np.ndarray, high_hz: float = HIGH_HZ) -> np.ndarray:
-    """The spectrogram of an utterance at places of a common axis: float32 [bands, N].
-
-    NaN where it stands still while others go on, as in a pause that it does not have.
-    """
+    """The spectrogram of an utterance at axis times: float32 [bands, N]; NaN where its own time stands still."""
     own_s = laid.own(at_s)
     found = spectrogram_db(pcm, rate_hz, own_s, high_hz)
     edge = np.clip(np.searchsorted(laid.axis_s, at_s, side="right"), 1, len(laid.axis_s) - 1)

@@ -1,13 +1,13 @@
-"""A comparison in figures and in lines: what a terminal prints and what a program reads."""
+"""Figures of a comparison, as data and as terminal tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from studio.core.checks import to_printable
 from studio.core.errors import NeedsPackage
-from studio.core.printable import printable
 from studio.inspection.comparison.compare import (
-    Comparison,
-    WordSaid,
+    ComparedWord,
+    UtteranceComparison,
     clock_figures,
     pair_figures,
     pairs_of,
@@ -42,47 +42,46 @@ _ONE = (
 )
 
 
-def figures_of(found: Comparison, *, with_pitch: bool = True) -> dict[str, Any]:
-    """All of a comparison in figures: utterances, words and pairs; times in s of each one's sound.
-
-    ``lacks`` says why there is no pitch.
-    """
-    rows, lacks = measured_rows(found, with_pitch=with_pitch)
+def figures_of(comparison: UtteranceComparison, *, with_pitch: bool = True) -> dict[str, Any]:
+    """Figures of utterances, words and pairs, with times in s of each sound; ``lacks`` says why there is no pitch."""
+    rows, lacks = measured_rows(comparison, with_pitch=with_pitch)
     return {
-        "utterances": [dict(clock_figures(take)) for take in found.takes],
-        "reference": found.reference,
-        "shares": list(found.shares),
+        "utterances": [dict(clock_figures(utterance)) for utterance in comparison.utterances],
+        "reference": comparison.reference,
+        "shares": list(comparison.shares),
         "words": [
             {"text": word.text, "said": [one and _plainly(one) for one in row]}
-            for word, row in zip(found.takes[found.reference].words, rows, strict=True)
+            for word, row in zip(comparison.utterances[comparison.reference].words, rows, strict=True)
         ],
-        "pairs": [_pair(found, rows, one, other) for one, other in pairs_of(len(found.takes))],
+        "pairs": [_pair(comparison, rows, one, other) for one, other in pairs_of(len(comparison.utterances))],
         "lacks": lacks,
     }
 
 
-def measured_rows(found: Comparison, *, with_pitch: bool) -> tuple[list[list[WordSaid | None]], str]:
-    """The rows with pitch and level, and why there is no pitch; empty where there is."""
-    traces, lacks = [take.trace for take in found.takes], ""
+def measured_rows(comparison: UtteranceComparison, *, with_pitch: bool) -> tuple[list[list[ComparedWord | None]], str]:
+    """The rows with pitch and level, and why there is no pitch (empty where there is)."""
+    traces, lacks = [utterance.trace for utterance in comparison.utterances], ""
     try:
         spoken = [prosody(one.pcm, one.rate_hz, with_pitch=with_pitch) for one in traces]
     except NeedsPackage as error:
         spoken, lacks = [prosody(one.pcm, one.rate_hz, with_pitch=False) for one in traces], str(error)
-    return with_prosody(found.rows, spoken), lacks
+    return with_prosody(comparison.rows, spoken), lacks
 
 
-def _pair(found: Comparison, rows: Sequence[Sequence[WordSaid | None]], one: int, other: int) -> dict[str, Any]:
+def _pair(
+    comparison: UtteranceComparison, rows: Sequence[Sequence[ComparedWord | None]], one: int, other: int
+) -> dict[str, Any]:
     figures = vars(pair_figures(rows, one, other))
-    picture = spectral_difference(found, one, other, stretch=found.can_stretch)
+    picture = spectral_difference(comparison, one, other, stretch=comparison.can_stretch)
     return {"one": one, "other": other, **figures, "spectral_db": mean_difference_db(picture)}
 
 
-def _plainly(word: WordSaid) -> dict[str, Any]:
+def _plainly(word: ComparedWord) -> dict[str, Any]:
     return {**vars(word), "duration_s": word.duration_s}
 
 
-def shown(figures: Mapping[str, Any], names: Sequence[str]) -> "Iterable[RenderableType]":
-    """What a terminal prints: the utterances, their words, and each pair."""
+def render_comparison(figures: Mapping[str, Any], names: Sequence[str]) -> "Iterable[RenderableType]":
+    """Terminal tables of utterances, words and pairs."""
     numbered = [f"{k + 1} {name}" for k, name in enumerate(names)]
     each = figures["utterances"]
     yield _table(
@@ -140,7 +139,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]])
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     for one in rows:
-        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(printable(value)) for value in one))
+        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(to_printable(value)) for value in one))
     return table
 
 

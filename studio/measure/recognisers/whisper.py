@@ -1,6 +1,6 @@
-"""Whisper (Radford et al. 2022) through faster-whisper: the recogniser that tables print.
+"""Whisper (Radford et al. 2022) through faster-whisper: the recogniser of the tables.
 
-It repairs nonsense into words, so its error rate is read beside the one of the speech that a voice learned from.
+It turns nonsense into words: compare its error rate with that of the voice's training speech.
 """
 
 import importlib.metadata
@@ -13,14 +13,14 @@ import numpy as np
 from studio.core.cards import sha256_of
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, NeedsPackage
-from studio.core.folders import expanded
-from studio.measure.signal.resample import at_16k
+from studio.core.folders import expand_folder
+from studio.measure.signal.spectral import at_16k
 from studio.measure.timing.word_timing import SpokenSpan
 
 HUB_NAME = "base"
 _FILES = ("model.bin", "config.json", "tokenizer.json", "vocabulary.*")
 _LIKE_A_PATH = ("/", ".", "~")
-# Section 4.5 of the paper: where the best beam repeats itself, or is unlikely, warmer and warmer draws take its place.
+# Section 4.5 of the paper: if the best beam is repetitive or unlikely, sample at increasing temperatures.
 _TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _MOST_COMPRESSED = 2.4
 _LEAST_LOG_PROBABILITY = -1.0
@@ -32,11 +32,11 @@ class Whisper:
 
     Args:
         weights: a folder as faster-whisper reads it, or a name on the hub (``base``, ``small.en``); empty for ``base``.
-            What the hub's cache holds is not fetched again.
+            The hub's cache is used first.
 
     Raises:
         BadFile: the weights are missing, incomplete, or cannot be fetched.
-        BadOption: they are looked for in the home folder, and none is known.
+        BadOption: the path needs a home folder, and none is known.
         NeedsPackage: faster-whisper is not installed.
     """
 
@@ -46,7 +46,7 @@ class Whisper:
 
     @property
     def about(self) -> dict[str, str]:
-        """The weights by name and sha256."""
+        """Name, version, weights and their sha256."""
         return {
             "name": "whisper",
             "version": f"faster-whisper {importlib.metadata.version('faster-whisper')}",
@@ -55,25 +55,25 @@ class Whisper:
         }
 
     def transcribe(self, pcm: np.ndarray, rate_hz: int) -> str:
-        """The words that are heard, written as prose; empty where nothing is."""
+        """Recognised words as prose; may be empty."""
         sound = to_float(at_16k(pcm, rate_hz))
         if not len(sound):
             return ""
-        segments = _listen(self._model, sound, _TEMPERATURES[:1])
-        if any(_doubtful(one) for one in segments):
-            # Draws follow from the seed and from all drawn since a model began: a new one answers the same each time.
+        segments = _segments(self._model, sound, _TEMPERATURES[:1])
+        if any(_is_unreliable(one) for one in segments):
+            # Samples depend on the seed and on earlier draws of a model: a new model is deterministic.
             import ctranslate2
 
             ctranslate2.set_random_seed(0)
-            segments = _listen(self._load(), sound, _TEMPERATURES)
+            segments = _segments(self._load(), sound, _TEMPERATURES)
         return " ".join(one.text.strip() for one in segments).strip()
 
     def words(self, pcm: np.ndarray, rate_hz: int) -> list[SpokenSpan]:
-        """The words that are heard and when, by the attention of some of its heads; empty where nothing is."""
+        """Recognised words with times from cross-attention; may be empty."""
         sound = to_float(at_16k(pcm, rate_hz))
         if not len(sound):
             return []
-        segments = _listen(self._model, sound, _TEMPERATURES[:1], with_words=True)
+        segments = _segments(self._model, sound, _TEMPERATURES[:1], with_words=True)
         return [SpokenSpan(word.word.strip(), word.start, word.end) for one in segments for word in one.words or ()]
 
     @cached_property
@@ -93,8 +93,8 @@ class Whisper:
             raise BadFile(f"whisper's weights in {self._folder} cannot be read: {error}", _ELSE) from error
 
 
-def _listen(model: Any, sound: np.ndarray, temperatures: tuple[float, ...], *, with_words: bool = False) -> list[Any]:
-    """Segments heard in float32 [T] at 16 kHz."""
+def _segments(model: Any, sound: np.ndarray, temperatures: tuple[float, ...], *, with_words: bool = False) -> list[Any]:
+    """Transcribe float32 [T] at 16 kHz into segments."""
     segments, _ = model.transcribe(
         sound,
         language="en",
@@ -108,12 +108,12 @@ def _listen(model: Any, sound: np.ndarray, temperatures: tuple[float, ...], *, w
     return list(segments)
 
 
-def _doubtful(segment: Any) -> bool:
+def _is_unreliable(segment: Any) -> bool:
     return segment.compression_ratio > _MOST_COMPRESSED or segment.avg_logprob < _LEAST_LOG_PROBABILITY
 
 
 def _folder_of(weights: str) -> Path:
-    """The folder of weights on this machine: as given, from the hub's cache, or fetched."""
+    """The folder of weights: as given, from the hub's cache, or downloaded."""
     try:
         from faster_whisper import download_model
         from huggingface_hub.constants import HF_HUB_CACHE
@@ -122,25 +122,27 @@ def _folder_of(weights: str) -> Path:
             "whisper needs faster-whisper",
             "pip install 'streaming-tts-studio[eval]', or take --recogniser pocketsphinx",
         ) from error
-    folder = expanded(Path(weights), "give an absolute path, or set HOME")
+    folder = expand_folder(Path(weights), "give an absolute path, or set HOME")
     if folder.is_dir() or weights.startswith(_LIKE_A_PATH):
-        return _whole(folder)
-    expanded(Path(HF_HUB_CACHE), "set HOME or HF_HOME")  # the hub would make a folder "~" in the working directory
+        return _checked(folder)
+    expand_folder(
+        Path(HF_HUB_CACHE), "set HOME or HF_HOME"
+    )  # else the hub would create a folder "~" in the working directory
     try:
-        return _whole(Path(download_model(weights, local_files_only=True)))
+        return _checked(Path(download_model(weights, local_files_only=True)))
     except ValueError as error:
         raise BadFile(f"{weights!r} is neither a folder nor a name of whisper's weights: {error}", _ELSE) from error
     except OSError:  # not in the cache
         pass
     try:
-        return _whole(Path(download_model(weights)))
+        return _checked(Path(download_model(weights)))
     except OSError as error:
         why = str(error).splitlines()[0]
         raise BadFile(f"whisper's weights {weights!r} are not here and cannot be fetched ({why})", _ELSE) from error
 
 
-def _whole(folder: Path) -> Path:
-    """The folder, if it holds all files: faster-whisper would look for a missing tokenizer on the hub."""
+def _checked(folder: Path) -> Path:
+    """Raises BadFile unless a folder has all files: faster-whisper would fetch a missing tokenizer from the hub."""
     if not folder.is_dir():
         raise BadFile(f"there is no folder {folder}", _ELSE)
     missing = [name for name in _FILES if not any(folder.glob(name))]

@@ -1,4 +1,4 @@
-"""Prosody: how fast, how high and how loud somebody speaks, and where they pause."""
+"""Prosody: pitch (WORLD), level, pauses and speaking rate of a recording."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core.clips import to_float
+from studio.core.errors import NeedsPackage
 from studio.measure.signal.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
-from studio.measure.signal.pitch import pitch_in_pieces
 
+LOW_HZ, HIGH_HZ = 55.0, 600.0
+_PIECE_S, _PIECE_MARGIN_S = 1.0, 0.2
 LEAST_PAUSE_S = 0.15  # shorter ones are closures of stops
-_VOICE_BLOCKS = 2  # on each side: at 55 Hz a block of 5 ms may lie between two pulses
-_BESIDE_S = 0.06  # how far from a join a voice is looked for
+_VOICE_BLOCKS = 2  # on each side: at 55 Hz a 5 ms block may lie between two pulses
+_JUMP_REACH_S = 0.06  # how far from a join voiced blocks are searched
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,9 @@ class Prosody:
     """A recording in steps of about 5 ms.
 
     Attributes:
-        step_s: whole samples, so that level and pitch stay together however long it is.
+        step_s: a whole number of samples, so level and pitch do not drift apart.
         level_db: RMS, dB of full scale: float64 [N].
-        pitch_hz: 0 where there is no voice: float64 [N]; empty where it was not asked for.
+        pitch_hz: float64 [N], 0 where unvoiced; empty if not requested.
         active_db: level of the speech without its pauses (ITU-T P.56).
     """
 
@@ -31,38 +33,38 @@ class Prosody:
     active_db: float
 
     def within(self, start_s: float, end_s: float) -> "Prosody":
-        """The part from one time to another; ``active_db`` stays the whole's."""
+        """The part between two times; ``active_db`` stays that of the whole."""
         first, last = round(start_s / self.step_s), round(end_s / self.step_s)
         return Prosody(self.step_s, self.level_db[first:last], self.pitch_hz[first:last], self.active_db)
 
     @property
     def audible(self) -> tuple[float, float] | None:
-        """When the first and the last sound within 30 dB of the speech begins and ends, s; None of silence."""
-        heard = np.flatnonzero(self._is_audible())
-        return (heard[0] * self.step_s, (heard[-1] + 1) * self.step_s) if len(heard) else None
+        """Start of the first and end of the last sound within 30 dB of the active level, s; None for silence."""
+        blocks = np.flatnonzero(self._is_audible())
+        return (blocks[0] * self.step_s, (blocks[-1] + 1) * self.step_s) if len(blocks) else None
 
     def pauses(self) -> list[tuple[float, float]]:
-        """Stretches of 150 ms and more between audible sounds, (start, end) in s."""
-        heard = np.flatnonzero(self._is_audible())
-        gaps = zip(heard[:-1] + 1, heard[1:], strict=True)
+        """Pauses of 150 ms or more between audible sounds: (start, end) in s."""
+        blocks = np.flatnonzero(self._is_audible())
+        gaps = zip(blocks[:-1] + 1, blocks[1:], strict=True)
         return [(a * self.step_s, b * self.step_s) for a, b in gaps if (b - a) * self.step_s >= LEAST_PAUSE_S]
 
     def pitch_of(self, percent: float) -> float | None:
-        """A percentile of the pitch where there is voice, Hz; None without any."""
+        """A percentile of the voiced pitch, Hz; None without voiced steps."""
         voiced = self.pitch_hz[self.pitch_hz > 0]
         return float(np.percentile(voiced, percent)) if len(voiced) else None
 
     def rms_db(self) -> float | None:
-        """RMS of all of it, dB of full scale; None where there is nothing."""
+        """RMS level of the whole, dB of full scale; None if empty."""
         return float(10.0 * np.log10(np.mean(10.0 ** (self.level_db / 10.0)))) if len(self.level_db) else None
 
     def pitch_jump_st(self, at_s: float) -> float | None:
-        """From the last voice in the 60 ms before a place to the first in the 60 ms after, semitones.
+        """Pitch change in semitones from the last voiced step in the 60 ms before to the first in the 60 ms after.
 
-        None where a side has no voice.
+        None if one side is unvoiced.
         """
-        before = self.within(max(0.0, at_s - _BESIDE_S), at_s).pitch_hz
-        after = self.within(at_s, at_s + _BESIDE_S).pitch_hz
+        before = self.within(max(0.0, at_s - _JUMP_REACH_S), at_s).pitch_hz
+        after = self.within(at_s, at_s + _JUMP_REACH_S).pitch_hz
         left, right = before[before > 0], after[after > 0]
         return float(12.0 * np.log2(right[0] / left[-1])) if len(left) and len(right) else None
 
@@ -73,14 +75,13 @@ class Prosody:
 def prosody(pcm: np.ndarray, rate_hz: int, *, with_pitch: bool = True) -> Prosody:
     """Level and pitch of a recording.
 
-    DIO finds periods in noise, too: where nothing is audible (30 dB below the active speech level of ITU-T P.56, the
-    studio's own threshold of audible sound) there is no voice.
+    DIO finds periods in noise, too, so inaudible blocks (30 dB below the active speech level) count as unvoiced.
 
     Args:
         pcm: int16 [T].
 
     Raises:
-        NeedsPackage: pitch without pyworld.
+        NeedsPackage: pitch is requested and pyworld is not installed.
     """
     levels = block_levels_db(pcm, rate_hz)
     step = round(rate_hz * BLOCK_MS / 1000.0)
@@ -91,19 +92,56 @@ def prosody(pcm: np.ndarray, rate_hz: int, *, with_pitch: bool = True) -> Prosod
 
 
 def _highest_beside(levels: np.ndarray, blocks: int) -> np.ndarray:
-    """The highest level within so many blocks on each side [N]."""
+    """The highest level within ``blocks`` on each side [N]."""
     if not len(levels):
         return levels
     beside = np.pad(levels, blocks, constant_values=-np.inf)
     return np.lib.stride_tricks.sliding_window_view(beside, 2 * blocks + 1).max(axis=1)
 
 
+def pitch_hz(
+    sound: np.ndarray, rate_hz: int, period_ms: float, low_hz: float = LOW_HZ, high_hz: float = HIGH_HZ
+) -> np.ndarray:
+    """Pitch by WORLD's DIO and StoneMask (Morise et al. 2009, 2016): float64 [N], Hz, 0 where unvoiced.
+
+    Args:
+        period_ms: step from the first sample on.
+        sound: [T] in [-1, 1].
+
+    Raises:
+        NeedsPackage: pyworld is not installed.
+    """
+    try:
+        import pyworld.pyworld as world
+    except ImportError as error:
+        raise NeedsPackage("pitch is measured with pyworld", "pip install 'streaming-tts-studio[measure]'") from error
+    samples = np.ascontiguousarray(sound, np.float64)
+    rough, times = world.dio(samples, rate_hz, f0_floor=low_hz, f0_ceil=high_hz, frame_period=period_ms)
+    return world.stonemask(samples, rough, times, rate_hz)
+
+
+def pitch_in_pieces(sound: np.ndarray, rate_hz: int, step_samples: int) -> np.ndarray:
+    """Pitch computed in pieces of 1 s with 0.2 s of context: float64 [T // step_samples].
+
+    WORLD holds the GIL: on a whole recording it would block a server for seconds.
+    """
+    piece = round(_PIECE_S * rate_hz / step_samples) * step_samples
+    beside = round(_PIECE_MARGIN_S * rate_hz / step_samples) * step_samples
+    period_ms = 1000.0 * step_samples / rate_hz
+    pieces: list[np.ndarray] = []
+    for first in range(0, len(sound) // step_samples * step_samples, piece):
+        before = min(beside, first)
+        hz = pitch_hz(sound[first - before : first + piece + beside], rate_hz, period_ms)
+        pieces.append(hz[before // step_samples :][: piece // step_samples])
+    return np.concatenate(pieces)[: len(sound) // step_samples] if pieces else np.zeros(0)
+
+
 @dataclass(frozen=True)
 class Rate:
-    """How fast somebody speaks.
+    """Speaking rate.
 
     Attributes:
-        words_per_min: from the first audible sound to the last.
+        words_per_min: between the first and the last audible sound.
         articulation_per_min: the same without pauses.
     """
 

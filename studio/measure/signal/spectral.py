@@ -1,18 +1,36 @@
-"""How far one recording's spectrum is from another's."""
+"""Spectral tools: resampling to 16 kHz for recognisers, and the distance between two recordings' spectra."""
+
+from math import gcd
 
 import numpy as np
 
+RATE_HZ = 16000  # of recognisers and MOS predictors
 # (window, hop) in samples: the three resolutions of Parallel WaveGAN (Yamamoto et al. 2020, section 2.2), at 24 kHz.
 RESOLUTIONS = ((600, 120), (1200, 240), (240, 50))
 _FLOOR = 1e-5
+
+
+def at_16k(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
+    """Resample int16 [T] to 16 kHz by cutting or padding the spectrum: for measuring, not for a voice's features."""
+    if rate_hz == RATE_HZ or not len(pcm):
+        return pcm
+    # The spectrum is periodic, so padding keeps the end from ringing into the start. The length is a whole number of
+    # common steps of both rates, so time is not stretched.
+    step = rate_hz // gcd(rate_hz, RATE_HZ)
+    length = -(-(len(pcm) + rate_hz // 10) // step) * step
+    padded = np.pad(pcm.astype(np.float64), (0, length - len(pcm)))
+    count = length // step * (RATE_HZ * step // rate_hz)
+    resampled = np.fft.irfft(np.fft.rfft(padded)[: count // 2 + 1], count) * (count / len(padded))
+    out = resampled[: round(len(pcm) * RATE_HZ / rate_hz)]
+    return np.clip(np.rint(out), -32768, 32767).astype(np.int16)
 
 
 def stft_distance(pcm: np.ndarray, reference: np.ndarray) -> float:
     """Multi-resolution STFT distance: spectral convergence plus mean |log magnitude difference| (nats), averaged.
 
     Args:
-        pcm: int16 or float [T], aligned with the reference; the longer of the two is cut.
-        reference: what it should sound like, at the same rate.
+        pcm: int16 or float [T], aligned with the reference; the longer one is cut.
+        reference: at the same rate.
     """
     count = min(len(pcm), len(reference))
     assert count >= max(window for window, _ in RESOLUTIONS), "recordings are shorter than one window"

@@ -1,4 +1,4 @@
-"""Word timing: do two accounts of one recording say the same words at the same times."""
+"""Agreement of two word timings of a recording."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class SpokenSpan:
 
 @dataclass(frozen=True)
 class TimingScore:
-    """How well the times of words agree.
+    """Agreement of word times.
 
     Attributes:
         hits: words that match and whose start and end both lie within the collar.
-        matched: words that match, wherever they lie.
-        found, true: words of each account.
-        miou: mean intersection over union of the reference's words; one without a match counts as 0.
+        matched: words that match, at any time.
+        found, true: numbers of words.
+        miou: mean intersection over union of the reference words; words without a match count as 0.
         start_s, end_s: |difference| of each matched word, in order.
     """
 
@@ -43,27 +43,26 @@ class TimingScore:
 
 
 def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar_s: float) -> TimingScore:
-    """F1 with a collar and mIoU, as paper 002 measures them (appendix E, after Wagner et al. 2024).
+    """F1 with a collar, and mIoU, as in paper 002 (appendix E, after Wagner et al. 2024).
 
-    Words match by their letters, in order; a word that matches but lies elsewhere is wrong on both sides.
+    Words match by their letters, in order; a match outside the collar is an error on both sides.
 
     Args:
-        found: what is measured.
         true: the reference.
-        collar_s: how far a start and an end may each be from the reference's.
+        collar_s: maximum distance of the start, and of the end.
     """
     places = matched_words([one.text for one in found], [one.text for one in true])
     pairs = [(found[i], true[j]) for i, j in places]
     starts = tuple(abs(one.start_s - other.start_s) for one, other in pairs)
     ends = tuple(abs(one.end_s - other.end_s) for one, other in pairs)
-    # 1 ns of grace, so that a distance of just the collar is inside it whatever its last bit.
+    # 1 ns of tolerance for rounding.
     hits = sum(max(distances) <= collar_s + 1e-9 for distances in zip(starts, ends, strict=True))
     overlap = sum(_overlap(one, other) for one, other in pairs)
     return TimingScore(hits, len(pairs), len(found), len(true), overlap / len(true) if true else 0.0, starts, ends)
 
 
 def matched_words(found: Sequence[str], true: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of words that are the same by their letters, in order: (in ``found``, in ``true``)."""
+    """Index pairs (in ``found``, in ``true``) of words with the same letters, in order."""
     matcher = SequenceMatcher(None, [letters(one) for one in found], [letters(one) for one in true], False)
     return [(block.a + k, block.b + k) for block in matcher.get_matching_blocks() for k in range(block.size)]
 
@@ -76,5 +75,5 @@ def _overlap(one: SpokenSpan, other: SpokenSpan) -> float:
 
 
 def letters(word: str) -> str:
-    """A word by its letters alone: lower case, without the marks around it."""
+    """A word in lower case, without surrounding marks."""
     return word.strip(_MARKS).lower()

@@ -1,82 +1,158 @@
-"""What a lab should know of a test before raters come, though nothing of it keeps the test from being opened."""
+"""Warnings about a test before it opens: settings that have no effect, or an unexpected one."""
 
 import json
+from collections import Counter
+from dataclasses import dataclass, replace
 
+import numpy as np
 from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.mos.analysis.consensus_reach import consensus_reach
-from studio.mos.analysis.planned import sittings_needed
+from studio.mos.analysis.planning import planned_test, raters_needed
 from studio.mos.campaign.config import CampaignConfig, from_json
-from studio.mos.rating.campaigns import Running, running
-from studio.mos.rating.parts import named_by, part_mismatch
+from studio.mos.campaign.design import Unit
+from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign
+from studio.mos.sessions.parts import part_mismatch, preceding_campaigns
+from studio.mos.stats.agreement import ConsensusAnswers, rater_consensus
+from studio.mos.stats.planning.planner import default_population
+from studio.mos.stats.planning.population import draw_ratings
 from studio.mos.store.tables.campaigns import Campaign
 
-_FEW = 0.2  # of careful raters: a gate that fails more of them is worth a word
+_MAX_FAILING = 0.2  # share of careful raters that a gate may fail without a warning
 
 
 def advice(session: Session, campaign: Campaign) -> list[StudioError]:
-    """Settings that do something else than they say: what it is, and what may be done."""
+    """Warnings with hints for settings that do not work as intended."""
     config = from_json(json.loads(campaign.config))
     try:
-        run = running(session, campaign)
+        run = load_campaign(session, campaign)
     except (BadFile, BadOption):
-        run = None  # what it lacks is told elsewhere
+        run = None  # incomplete; reported elsewhere
     return [*_on_parts(session, campaign, config), *_on_consensus(config, run)]
 
 
 def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> list[StudioError]:
-    """Tests that go on with this one, and whose raters will not come to it."""
-    found: list[StudioError] = []
-    for other, first in named_by(session, campaign):
+    """Tests that continue with this one but whose raters cannot."""
+    warnings: list[StudioError] = []
+    for other, first in preceding_campaigns(session, campaign):
         if why := part_mismatch(first, config):
-            found.append(
+            warnings.append(
                 BadOption(
-                    f"{other.name!r} goes on with this test, which {why}: its raters will end before it",
-                    "give both the same consent, version of the consent and language",
+                    f"{other.name!r} continues with this test, which {why}: its raters will end before it",
+                    "use the same consent, consent version and language for both",
                 )
             )
         elif other.state == "open" and campaign.state == "closed":
-            found.append(
+            warnings.append(
                 BadOption(
-                    f"{other.name!r} goes on with this test, which is closed: its raters end before it",
+                    f"{other.name!r} continues with this test, which is closed: its raters end before it",
                     "open this test again, or close the other",
                 )
             )
-    return found
+    return warnings
 
 
-def _on_consensus(config: CampaignConfig, run: Running | None) -> list[StudioError]:
-    """A gate of agreement with the others that can judge nobody, or that hardly anybody passes."""
+def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[StudioError]:
+    """A minimum agreement that can judge nobody, or that few careful raters would reach."""
     gates = config.gates
     if not gates.min_consensus:
         return []
     if config.kind == "abx":
-        return [
-            BadOption("agreement with the others judges nobody: in an ABX test what is right is known", "set it to 0")
-        ]
+        return [BadOption("agreement with the others judges nobody: ABX trials have correct answers", "set it to 0")]
     if gates.min_consensus == 1:
         return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation")]
     if run is None:
         return []
     reach = consensus_reach(run)
     if not reach.comparable and gates.consensus_by == "stimulus":
-        hint = "let two raters or more hear each sound, or compare by system"
-        return [BadOption("agreement with the others judges nobody: nobody hears what another hears", hint)]
+        hint = "assign at least two raters to each stimulus, or compare by system"
+        return [BadOption("agreement with the others judges nobody: raters share no stimuli", hint)]
     if reach.comparable < gates.consensus_answers:
         return [
             BadOption(
-                f"agreement with the others judges nobody: a sitting has {reach.comparable} answers beside which there "
-                f"are others', and {gates.consensus_answers} are asked for",
-                "ask for fewer answers, or give each rater more screens",
+                f"agreement with the others judges nobody: a session has {reach.comparable} comparable answers, and "
+                f"{gates.consensus_answers} are required",
+                "require fewer answers, or assign more trials to each rater",
             )
         ]
-    if reach.below is not None and reach.below > _FEW:
+    if reach.below is not None and reach.below > _MAX_FAILING:
         return [
             BadOption(
                 f"{round(100 * reach.below)}% of careful raters would be below an agreement of {gates.min_consensus:g} "
-                f"with the others, in simulated tests of {sittings_needed(run)} raters with usual variances",
-                "set a lower correlation, let more raters hear each sound, or compare by system",
+                f"with the others, in simulated tests of {raters_needed(run)} raters with default variances",
+                "set a lower correlation, assign more raters to each stimulus, or compare by system",
             )
         ]
     return []
+
+
+_RATERS = 200  # minimum number of simulated raters
+_MOST_TESTS, _MOST_ITEMS = 50, 200
+
+
+@dataclass(frozen=True)
+class ConsensusGateReach:
+    """Effect of a minimum agreement with the other raters.
+
+    Attributes:
+        comparable: answers per session that can be compared with answers of others.
+        below: share of careful raters (none answers at random) whose correlation is below the minimum, in simulated
+            tests of this design; None if the default systems do not differ (pairs, pages).
+    """
+
+    comparable: int
+    below: float | None
+
+
+def consensus_reach(run: LoadedCampaign) -> ConsensusGateReach:
+    """Effect of a campaign's minimum agreement, by the answers that ``agreement.campaign_consensus`` compares."""
+    trials = min(run.config.trials_per_sitting, len(run.units))
+    occurrences = Counter(stimulus for unit in run.units for stimulus in unit.stimuli)
+    comparable = sum(sorted((_comparable(run, unit, occurrences) for unit in run.units), reverse=True)[:trials])
+    is_judgeable = comparable >= run.config.gates.consensus_answers and run.kind.name in ("acr", "dcr", "p835")
+    return ConsensusGateReach(comparable, _share_below(run, trials) if is_judgeable else None)
+
+
+def _comparable(run: LoadedCampaign, unit: Unit, occurrences: Counter[int]) -> int:
+    """Answers of a trial that other raters give too."""
+    config, quota = run.config, run.config.raters_per_stimulus
+    by_system = config.gates.consensus_by == "system" and (run.kind.is_standing or raters_needed(run) > 1)
+    choices = 1 if config.choices else 0
+    if run.kind.is_standing:  # typed texts are never the same
+        return choices if by_system else 0
+    is_shared = by_system or quota > 1
+    pair = choices + (len(config.questions) if run.kind.is_relative else 0)
+    sounds = 0 if run.kind.is_relative else sum(is_shared or quota * occurrences[s] > 1 for s in unit.stimuli)
+    return pair * is_shared + sounds * len(config.questions)
+
+
+def _share_below(run: LoadedCampaign, trials: int) -> float:
+    config = run.config
+    systems = list(dict.fromkeys(s for unit in run.units for s in unit.systems))
+    items = min(_MOST_ITEMS, len({unit.item_id for unit in run.units}))
+    test = planned_test(run.kind)
+    assert test is not None, "kinds with scores are planned by a half-width"
+    population = replace(default_population(test, len(systems)), clickers=0.0)
+    cells, questions = items * len(systems), len(config.questions)
+    trials = min(trials, cells)
+    raters = max(2, round(cells * config.raters_per_stimulus / trials))
+    rng = np.random.default_rng(0)
+    correlations: list[float | None] = []
+    for _ in range(min(_MOST_TESTS, -(-_RATERS // raters))):
+        order = np.concatenate([rng.permutation(cells) for _ in range(config.raters_per_stimulus + 1)])[
+            : raters * trials
+        ]
+        rater = np.repeat(np.arange(raters), trials)
+        answers: list[ConsensusAnswers] = []
+        for question in range(questions):
+            score = draw_ratings(population, rng, raters, items).score.reshape(raters, cells)
+            key = order % len(systems) if config.gates.consensus_by == "system" else order
+            codes = key + question * cells
+            group, signed = np.full(len(order), question, np.int64), np.zeros(len(order), np.bool_)
+            answers.append(ConsensusAnswers(score[rater, order], rater, codes, group, signed))
+        columns = (
+            np.concatenate([getattr(m, name) for m in answers]) for name in ("value", "rater", "key", "group", "signed")
+        )
+        correlations += [one.r for one in rater_consensus(ConsensusAnswers(*columns), np.ones(raters, np.bool_))]
+    judged = [r for r in correlations if r is not None]
+    return sum(r < config.gates.min_consensus for r in judged) / max(1, len(judged))

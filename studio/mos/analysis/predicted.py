@@ -1,6 +1,6 @@
-"""Predicted MOS of a campaign's clips: asked of a predictor, kept by content, shown beside what people said.
+"""Predicted MOS of a campaign's clips, stored by content and shown beside the ratings.
 
-A prediction is no answer: it enters no mean, no order and no test of a campaign's results.
+Predictions enter no mean, order or test of the results.
 """
 
 import time
@@ -14,63 +14,62 @@ from sqlmodel import Session, col, select
 from studio.core.errors import BadOption
 from studio.measure.bootstrap import bootstrap_mean
 from studio.mos.kinds.registry import kind_of
-from studio.mos.rating.campaigns import find
+from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
 from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.predictions import Prediction
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
-from studio.predict.port import MosPredictor
+from studio.mos.store.tables.stimuli import Item, Prediction, Stimulus, System
+from studio.predict.distillmos import MosPredictor
 
 
 def unpredicted(session: Session, campaign: str, weights: str) -> list[str]:
-    """The addresses of a campaign's clips of which these weights have said nothing yet, in order.
+    """Addresses of the campaign's clips without a prediction by these weights, in order.
 
     Raises:
-        BadOption: there is no such campaign, or its sounds are spoken while raters type.
+        BadOption: there is no such campaign, or it is a live test without clips.
     """
-    row = find(session, campaign)
-    if kind_of(row.kind).spoken:
-        raise BadOption(f"{campaign!r} is a live test, so there are no clips", "predict the clips of another kind")
-    known = {one.clip_sha for one in _predictions(session, row) if one.weights == weights}
-    return [sha for sha in _clips(session, row) if sha not in known]
+    row = find_campaign(session, campaign)
+    if kind_of(row.kind).is_live:
+        raise BadOption(f"{campaign!r} is a live test without clips", "choose a campaign of another kind")
+    predicted_clips = {one.clip_sha for one in _predictions(session, row) if one.weights == weights}
+    return [sha for sha in _clips(session, row) if sha not in predicted_clips]
 
 
 def predict_clips(
-    store: Store, clips: ClipFolder, wanted: list[str], predictor: MosPredictor, on_done: Callable[[], object]
+    store: Store, clips: ClipFolder, pending: list[str], predictor: MosPredictor, on_done: Callable[[], object]
 ) -> None:
-    """Ask the predictor about clips and keep each answer at once, so that a stopped run goes on.
+    """Predict clips and store each result at once, so that an interrupted run can be resumed.
 
     Raises:
-        BadFile: a clip is absent or damaged.
-        PredictorFailed: the predictor broke off; what it said before is kept.
+        BadFile: a clip is missing or damaged.
+        PredictorFailed: the predictor failed; earlier results are stored.
     """
     about = predictor.about
-    for sha in wanted:
+    for sha in pending:
         score = predictor.predict(*clips.read(sha))
 
-        def keep(session: Session, sha: str = sha, score: float = score) -> None:
-            if session.get(Prediction, (sha, about["sha256"])) is None:  # another process may have been sooner
-                what = {"predictor": about["name"], "version": about["version"], "weights": about["sha256"]}
-                session.add(Prediction(clip_sha=sha, mos=score, at=time.time(), **what))
+        def store_prediction(session: Session, sha: str = sha, score: float = score) -> None:
+            if session.get(Prediction, (sha, about["sha256"])) is None:  # unless another process stored it
+                weights = {"predictor": about["name"], "version": about["version"], "weights": about["sha256"]}
+                session.add(Prediction(clip_sha=sha, mos=score, at=time.time(), **weights))
 
-        store.write_now(keep)
+        store.write_now(store_prediction)
         on_done()
 
 
 def predicted(session: Session, campaign: Campaign) -> dict[str, Any] | None:
-    """Means by system over the scripts that raters judge; None until every sound of the campaign has its score.
+    """Means by system over test scripts; None until every clip of the campaign has a prediction.
 
-    By the weights that spoke last, where several have judged every sound. The interval is a bootstrap over scripts.
+    With several complete sets of weights, the most recent is used. The interval is a bootstrap over scripts.
     """
     by_weights: defaultdict[str, list[Prediction]] = defaultdict(list)
     for one in _predictions(session, campaign):
         by_weights[one.weights].append(one)
     clips = len(_clips(session, campaign))
-    whole = [one for said in by_weights.values() if len(said) == clips for one in said]
-    if not whole:
+    complete = [one for predictions in by_weights.values() if len(predictions) == clips for one in predictions]
+    if not complete:
         return None
-    last = max(whole, key=lambda one: one.at)
+    last = max(complete, key=lambda one: one.at)
     rows = session.exec(
         select(System.name, Prediction.mos)
         .select_from(Stimulus)
@@ -87,23 +86,23 @@ def predicted(session: Session, campaign: Campaign) -> dict[str, Any] | None:
         "predictor": last.predictor,
         "version": last.version,
         "weights": last.weights,
-        "systems": {name: _mean(each) for name, each in by_system.items()},
+        "systems": {name: _mean(scores) for name, scores in by_system.items()},
     }
 
 
-def _mean(each: list[float]) -> dict[str, Any]:
-    found = asdict(bootstrap_mean(each))
-    bounds = {end: None if found[end] != found[end] else found[end] for end in ("low", "high")}
-    return {"n": len(each), "mean": found["value"], **bounds}
+def _mean(scores: list[float]) -> dict[str, Any]:
+    estimate = asdict(bootstrap_mean(scores))
+    bounds = {end: None if estimate[end] != estimate[end] else estimate[end] for end in ("low", "high")}
+    return {"n": len(scores), "mean": estimate["value"], **bounds}
 
 
 def _clips(session: Session, campaign: Campaign) -> list[str]:
-    """Each clip once, in the order of the stimuli."""
-    found = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id).order_by(col(Stimulus.id))
-    return list(dict.fromkeys(session.exec(found)))
+    """Clips without duplicates, in the order of the stimuli."""
+    query = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id).order_by(col(Stimulus.id))
+    return list(dict.fromkeys(session.exec(query)))
 
 
 def _predictions(session: Session, campaign: Campaign) -> list[Prediction]:
-    """What was said of a campaign's clips, by whatever weights."""
+    """Predictions of a campaign's clips by any weights."""
     clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
     return list(session.exec(select(Prediction).where(col(Prediction.clip_sha).in_(clips))))

@@ -1,7 +1,7 @@
-"""Quality of raters: two decisions for each, accept (pay them) and use (analyse them), by verdicts of three values.
+"""Quality gates: verdicts on raters, and two decisions from them: accept (pay) and use (analyse).
 
-A verdict is ok, fail or unknown; unknown excludes nobody: a gate that did not run says nothing about a rater
-(ITU-T P.808 practice; what happens otherwise is months of honest answers dropped in silence).
+A verdict is ok, fail or unknown. Unknown never excludes: a gate that did not run says nothing about a rater (practice
+of ITU-T P.808).
 """
 
 import json
@@ -14,18 +14,16 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, func, select
 
-from studio.measure.tables.spreadsheet import csv_text
-from studio.mos.analysis.consensus import consensus_of
-from studio.mos.analysis.consistency import by_rater, twice
-from studio.mos.analysis.judgements import judgements
+from studio.measure.tables import csv_text
+from studio.mos.analysis.agreement import by_rater, campaign_consensus, repeated_answers
+from studio.mos.analysis.answers import load_answers
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.campaign.names import expected_scores
-from studio.mos.kinds.analysis import MATCH
-from studio.mos.kinds.base import Judged
+from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
-from studio.mos.rating.campaigns import running
-from studio.mos.stats.consensus import Consensus
-from studio.mos.stats.repeats import Twice, consistency
+from studio.mos.kinds.tables import MATCH
+from studio.mos.sessions.campaigns import load_campaign
+from studio.mos.stats.agreement import RaterConsensus, RepeatedAnswer, consistency
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
@@ -34,193 +32,203 @@ from studio.mos.store.tables.trials import Slot, Trial
 
 Verdict = Literal["ok", "fail", "unknown"]
 GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones", "environment", "consensus")
-_TOO_SOON = 0.1  # of a rater's answers: a clock that was set, a page that came back, are no fraud
+_MAX_TOO_FAST = 0.1  # share of a rater's answers; tolerates clock changes and reloaded pages
 _PACE_SLACK_MS = 250.0
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the gates say of a rater: each verdict, and the two decisions that follow.
+class RaterVerdicts:
+    """Verdicts of the gates on a rater, and the two decisions.
 
     Attributes:
-        noted: gates that are for information alone: their verdicts are shown, and decide nothing.
-        consensus: how the rater's answers go with the others'; None where they answered nothing that can be compared.
+        informative: gates whose verdicts are shown but do not decide.
+        consensus: agreement with the other raters; None without comparable answers.
     """
 
     pseudonym: str
     day: str
     verdicts: dict[str, Verdict]
     finished: bool
-    noted: frozenset[str] = frozenset()
-    consensus: Consensus | None = None
+    informative: frozenset[str] = frozenset()
+    consensus: RaterConsensus | None = None
 
     @property
     def accept(self) -> Verdict:
-        """Pay them: finished, and no trap missed. Somebody who is still at it is unknown."""
+        """Whether to pay: finished, and no trap missed; unknown until finished."""
         if self.verdicts["traps"] == "fail":
             return "fail"
         return "ok" if self.finished else "unknown"
 
     @property
     def use(self) -> Verdict:
-        """Analyse them: no gate failed. With every gate unknown that is unknown, and they are analysed."""
-        return self._use(self.noted)
+        """Whether to analyse: no gate failed. Unknown, if every gate is; the rater is then analysed."""
+        return self._use(self.informative)
 
     @property
-    def use_but_for_consensus(self) -> Verdict:
-        """The same by the gates that look at the rater alone, and not at how the answers go with the others'."""
-        return self._use(self.noted | {"consensus"})
+    def use_without_consensus(self) -> Verdict:
+        """The same without the consensus gate, which depends on other raters' answers."""
+        return self._use(self.informative | {"consensus"})
 
     def _use(self, but: frozenset[str]) -> Verdict:
         deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in but}
         return "fail" if "fail" in deciding else "ok" if "ok" in deciding else "unknown"
 
 
-def judge(session: Session, campaign: Campaign, given: Sequence[Judged] | None = None) -> list[Judgement]:
-    """The verdicts of every rater of a campaign who is no preview, in order of coming.
+def rater_verdicts(
+    session: Session, campaign: Campaign, answers: Sequence[CountedAnswer] | None = None
+) -> list[RaterVerdicts]:
+    """Verdicts of every rater other than previews, in order of joining.
 
     Args:
-        given: everybody's answers, where they were looked up already.
+        session: database session.
+        campaign: the campaign.
+        answers: all answers, if already loaded.
     """
-    config, found = from_json(json.loads(campaign.config)), judge_alone(session, campaign)
-    pool = {j.pseudonym for j in found if j.use != "fail"}
-    answers = judgements(session, campaign.id or 0, everyone=True) if given is None else given
-    each = consensus_of(config, answers, pool)
-    out: list[Judgement] = []
-    for one in found:
-        mine = each.get(one.pseudonym)
-        verdicts = one.verdicts | {"consensus": _agrees(config, mine, one.finished)}
-        out.append(replace(one, verdicts=verdicts, consensus=mine))
-    return out
+    config, individual = from_json(json.loads(campaign.config)), individual_verdicts(session, campaign)
+    pool = {j.pseudonym for j in individual if j.use != "fail"}
+    loaded = load_answers(session, campaign.id or 0, everyone=True) if answers is None else answers
+    consensus = campaign_consensus(config, loaded, pool)
+    result: list[RaterVerdicts] = []
+    for rater in individual:
+        own = consensus.get(rater.pseudonym)
+        verdicts = rater.verdicts | {"consensus": _consensus_verdict(config, own, rater.finished)}
+        result.append(replace(rater, verdicts=verdicts, consensus=own))
+    return result
 
 
-def left_out(session: Session, campaign: Campaign) -> set[str]:
-    """Whom the gates exclude from the analysis; the answers are not looked up where no gate asks for them."""
+def excluded_raters(session: Session, campaign: Campaign) -> set[str]:
+    """Pseudonyms of raters whom the gates exclude; answers are loaded only if a gate needs them."""
     needs_answers = from_json(json.loads(campaign.config)).gates.consensus_required
-    found = (judge if needs_answers else judge_alone)(session, campaign)
-    return {j.pseudonym for j in found if j.use == "fail"}
+    verdicts = (rater_verdicts if needs_answers else individual_verdicts)(session, campaign)
+    return {j.pseudonym for j in verdicts if j.use == "fail"}
 
 
-def judge_alone(session: Session, campaign: Campaign) -> list[Judgement]:
-    """``judge`` without the consensus: the gates that look at each rater alone, not at how the answers go together."""
-    config = running(session, campaign).config
+def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdicts]:
+    """``rater_verdicts`` without the consensus gate: gates that look at each rater alone."""
+    config = load_campaign(session, campaign).config
     raters = session.exec(
         select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
     ).all()
     checks = _checks(session, campaign)
     scores = _scores(session, campaign)
-    repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
-    hurried = _hurried(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
-    noted = frozenset(
+    repeats = by_rater(repeated_answers(session, campaign.id or 0)) if config.repeats else {}
+    too_fast = _too_fast(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
+    informative = frozenset(
         gate for gate in ("headphones", "environment", "consensus") if not getattr(config.gates, f"{gate}_required")
     )
-    heard: dict[tuple[int, str], Verdict] = {}
+    check_verdicts: dict[tuple[int, str], Verdict] = {}
     for passage in session.exec(
         select(Passage)
         .join(Rater, col(Rater.id) == col(Passage.rater_id))
         .where(Rater.campaign_id == campaign.id, col(Passage.stage).in_(("headphones", "environment")))
         .order_by(col(Passage.id))
     ):
-        heard[passage.rater_id, passage.stage] = _verdict(passage.verdict)  # the last try stands
-    found: list[Judgement] = []
+        check_verdicts[passage.rater_id, passage.stage] = _verdict(passage.verdict)  # the last attempt counts
+    result: list[RaterVerdicts] = []
     for rater in raters:
         assert rater.id is not None, "rows from the database have ids"
         verdicts: dict[str, Verdict] = {
-            "traps": _all_right(checks[rater.id, "trap"]),
-            "golds": _all_right(checks[rater.id, "gold"]),
-            "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
-            "repeats": _steady(config, repeated.get(rater.pseudonym, ()), rater.finished_at is not None),
-            "pace": _mostly(hurried[rater.id]),
-            "headphones": heard.get((rater.id, "headphones"), "unknown"),
-            "environment": heard.get((rater.id, "environment"), "unknown"),
+            "traps": _check_verdict(checks[rater.id, "trap"]),
+            "golds": _check_verdict(checks[rater.id, "gold"]),
+            "variance": _variance_verdict(config, scores[rater.id], rater.finished_at is not None),
+            "repeats": _repeat_verdict(config, repeats.get(rater.pseudonym, ()), rater.finished_at is not None),
+            "pace": _pace_verdict(too_fast[rater.id]),
+            "headphones": check_verdicts.get((rater.id, "headphones"), "unknown"),
+            "environment": check_verdicts.get((rater.id, "environment"), "unknown"),
             "consensus": "unknown",
         }
         day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
-        found.append(Judgement(rater.pseudonym, day, verdicts, rater.finished_at is not None, noted))
-    return found
+        result.append(RaterVerdicts(rater.pseudonym, day, verdicts, rater.finished_at is not None, informative))
+    return result
 
 
-def settle(session: Session, campaign: Campaign) -> list[Judgement]:
-    """Judge every rater and keep the two decisions in their rows."""
-    found = judge(session, campaign)
-    by_name = {j.pseudonym: j for j in found}
+def store_decisions(session: Session, campaign: Campaign) -> list[RaterVerdicts]:
+    """Judge every rater and store both decisions."""
+    verdicts = rater_verdicts(session, campaign)
+    by_name = {j.pseudonym: j for j in verdicts}
     for rater in session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")):
         rater.accept, rater.use = by_name[rater.pseudonym].accept, by_name[rater.pseudonym].use
         session.add(rater)
-    return found
+    return verdicts
 
 
-def gates(found: Sequence[Judgement]) -> dict[str, Any]:
-    """How many raters each gate passed, failed or could not judge, in all and by day of joining."""
+def gate_counts(verdicts: Sequence[RaterVerdicts]) -> dict[str, Any]:
+    """Number of raters by gate and verdict, in total and by day of joining."""
     days: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
-    for day in sorted({j.day for j in found}):
-        days[day] = _count([j for j in found if j.day == day])
-    return {"all": _count(found), "by_day": dict(days)}
+    for day in sorted({j.day for j in verdicts}):
+        days[day] = _count([j for j in verdicts if j.day == day])
+    return {"all": _count(verdicts), "by_day": dict(days)}
 
 
 def panel_csv(session: Session, campaign: Campaign) -> str:
-    """Accept or reject by the panel's own ids, for its bulk approval; who is still unknown is left out."""
-    found = {j.pseudonym: j for j in judge(session, campaign)}
+    """CSV for a panel's bulk approval by its ids; raters with an unknown decision are omitted."""
+    verdicts = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
     rows = [["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "decision", "reason"]]
     raters = select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
     for rater in session.exec(raters):
-        panel, judged = json.loads(rater.panel), found[rater.pseudonym]
-        if judged.accept == "unknown" or "PROLIFIC_PID" not in panel:
+        panel, own = json.loads(rater.panel), verdicts[rater.pseudonym]
+        if own.accept == "unknown" or "PROLIFIC_PID" not in panel:
             continue
-        reason = "" if judged.accept == "ok" else "an attention check was answered wrongly"
+        reason = "" if own.accept == "ok" else "an attention check was answered wrongly"
         ids = [panel.get(k, "") for k in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")]
-        rows.append([*ids, "accept" if judged.accept == "ok" else "reject", reason])
+        rows.append([*ids, "accept" if own.accept == "ok" else "reject", reason])
     return csv_text(rows)
 
 
-def _agrees(config: CampaignConfig, found: Consensus | None, finished: bool) -> Verdict:
-    """Somebody whose answers go their own way. Judged only once all of them are there, and enough."""
+def _consensus_verdict(config: CampaignConfig, consensus: RaterConsensus | None, finished: bool) -> Verdict:
+    """Minimum agreement with the others. Judged only after finishing, with enough answers."""
     least = config.gates.min_consensus
-    if not least or found is None or found.r is None or not finished or found.n < config.gates.consensus_answers:
+    if (
+        not least
+        or consensus is None
+        or consensus.r is None
+        or not finished
+        or consensus.n < config.gates.consensus_answers
+    ):
         return "unknown"
-    return "ok" if found.r >= least else "fail"
+    return "ok" if consensus.r >= least else "fail"
 
 
-def _count(found: Sequence[Judgement]) -> dict[str, dict[str, int]]:
-    out = {gate: dict(Counter(j.verdicts[gate] for j in found)) for gate in GATES}
-    return out | {"accept": dict(Counter(j.accept for j in found)), "use": dict(Counter(j.use for j in found))}
+def _count(verdicts: Sequence[RaterVerdicts]) -> dict[str, dict[str, int]]:
+    out = {gate: dict(Counter(j.verdicts[gate] for j in verdicts)) for gate in GATES}
+    return out | {"accept": dict(Counter(j.accept for j in verdicts)), "use": dict(Counter(j.use for j in verdicts))}
 
 
 def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str], list[bool]]:
-    """Whether each answered trap and gold was right: a trap to the point, a gold within one; or the right system."""
-    found: defaultdict[tuple[int, str], list[bool]] = defaultdict(list)
+    """Correctness of each trap (exact) and gold (within one step, or the right system)."""
+    checks: defaultdict[tuple[int, str], list[bool]] = defaultdict(list)
     rows = session.exec(
         select(Trial, Answer.id, Item.expected)
         .join(Answer, col(Answer.trial_id) == col(Trial.id))
         .join(Item, col(Item.id) == col(Trial.item_id))
         .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.role).in_(("trap", "gold")))
     ).all()
-    relative = kind_of(campaign.kind).relative
+    relative = kind_of(campaign.kind).is_relative
     for trial, answer, expected in rows:
         if expected is None:
             continue
-        given = session.exec(select(Score).where(Score.answer_id == answer)).all()
-        scores, each = [s.value for s in given], expected_scores(expected)
+        stored = session.exec(select(Score).where(Score.answer_id == answer)).all()
+        scores, expected_by_question = [s.value for s in stored], expected_scores(expected)
         choice = session.exec(select(Choice).where(Choice.answer_id == answer)).first()
         slack = 1 if trial.role == "gold" else 0
-        if scores and each and each.keys() <= {s.question for s in given}:
-            right = all(abs(s.value - each.get(s.question, s.value)) <= slack for s in given)
-            found[trial.rater_id, trial.role].append(right)
+        if scores and expected_by_question and expected_by_question.keys() <= {s.question for s in stored}:
+            right = all(abs(s.value - expected_by_question.get(s.question, s.value)) <= slack for s in stored)
+            checks[trial.rater_id, trial.role].append(right)
         elif scores and expected.lstrip("-").isdigit():
-            found[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
-        elif scores and relative:  # of two sounds, the one that came out better
+            checks[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
+        elif scores and relative:  # the better one of two stimuli
             shown = _shown(session, trial.id)
             right = all(v != 0 and shown["b" if v > 0 else "a"] == expected for v in scores)
-            found[trial.rater_id, trial.role].append(right)
+            checks[trial.rater_id, trial.role].append(right)
         elif choice is not None:
             shown = _shown(session, trial.id)
-            wanted = shown["x"] if choice.question == MATCH else expected  # what X is, the design says
-            found[trial.rater_id, trial.role].append(wanted in (choice.outcome, shown.get(choice.outcome)))
-    return found
+            correct = shown["x"] if choice.question == MATCH else expected  # X is set by the design
+            checks[trial.rater_id, trial.role].append(correct in (choice.outcome, shown.get(choice.outcome)))
+    return checks
 
 
 def _shown(session: Session, trial: str) -> dict[str, str]:
-    """The systems of a screen with two sounds: ``a`` and ``b`` as shown, and ``x``, its reference, where it has one."""
+    """Systems of a trial with two stimuli: ``a`` and ``b`` as presented, and ``x``, the reference, if any."""
     rows = session.exec(
         select(Slot.slot, Slot.place, System.name)
         .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
@@ -231,58 +239,58 @@ def _shown(session: Session, trial: str) -> dict[str, str]:
 
 
 def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]:
-    found: defaultdict[int, list[int]] = defaultdict(list)
+    scores: defaultdict[int, list[int]] = defaultdict(list)
     for rater, value in session.exec(
         select(Trial.rater_id, Score.value)
         .join(Answer, col(Answer.trial_id) == col(Trial.id))
         .join(Score, col(Score.answer_id) == col(Answer.id))
         .where(Trial.campaign_id == campaign.id, Answer.counted == 1, Trial.role == "test")
     ):
-        found[rater].append(value)
-    return found
+        scores[rater].append(value)
+    return scores
 
 
-def _hurried(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
-    """Whether each answer came sooner after its screen was first shown than what it says was heard can be played."""
-    found: defaultdict[int, list[bool]] = defaultdict(list)
-    wanted = (
+def _too_fast(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
+    """Whether each answer arrived earlier after its trial's first presentation than the reported playback takes."""
+    result: defaultdict[int, list[bool]] = defaultdict(list)
+    query = (
         select(Trial.rater_id, Trial.issued_at, Answer.received_at, func.sum(Play.heard_ms))
         .join(Answer, col(Answer.trial_id) == col(Trial.id))
         .join(Play, col(Play.answer_id) == col(Answer.id))
         .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.issued_at).is_not(None))
         .group_by(col(Trial.rater_id), col(Trial.issued_at), col(Answer.received_at), col(Answer.id))
     )
-    rows: Iterable[tuple[int, float, float, float]] = session.execute(wanted).tuples()  # type: ignore[assignment]
+    rows: Iterable[tuple[int, float, float, float]] = session.execute(query).tuples()  # type: ignore[assignment]
     for rater, issued_at, received_at, heard_ms in rows:
-        found[rater].append(1000.0 * (received_at - issued_at) < heard_ms - _PACE_SLACK_MS)
-    return found
+        result[rater].append(1000.0 * (received_at - issued_at) < heard_ms - _PACE_SLACK_MS)
+    return result
 
 
-def _mostly(hurried: Sequence[bool]) -> Verdict:
-    if not hurried:
+def _pace_verdict(too_fast: Sequence[bool]) -> Verdict:
+    if not too_fast:
         return "unknown"
-    return "fail" if sum(hurried) > _TOO_SOON * len(hurried) else "ok"
+    return "fail" if sum(too_fast) > _MAX_TOO_FAST * len(too_fast) else "ok"
 
 
-def _all_right(answers: Sequence[bool]) -> Verdict:
+def _check_verdict(answers: Sequence[bool]) -> Verdict:
     if not answers:
         return "unknown"
     return "ok" if all(answers) else "fail"
 
 
-def _varies(config: CampaignConfig, scores: Sequence[int], finished: bool) -> Verdict:
-    """P.808: somebody whose ratings hardly vary did not listen. Judged only once all of them are there."""
+def _variance_verdict(config: CampaignConfig, scores: Sequence[int], finished: bool) -> Verdict:
+    """P.808: ratings that hardly vary suggest inattention. Judged only after finishing."""
     if not config.gates.min_variance or not finished or len(scores) < 2:
         return "unknown"
     return "ok" if statistics.variance(scores) >= config.gates.min_variance else "fail"
 
 
-def _steady(config: CampaignConfig, repeated: Sequence[Twice], finished: bool) -> Verdict:
-    """Somebody who answers the same screen otherwise each time guesses. Judged only once all of them are there."""
-    found = consistency(repeated)
-    if found is None or not config.gates.max_repeat_distance or not finished:
+def _repeat_verdict(config: CampaignConfig, repeated: Sequence[RepeatedAnswer], finished: bool) -> Verdict:
+    """Inconsistent answers to repeated trials suggest guessing. Judged only after finishing."""
+    agreement = consistency(repeated)
+    if agreement is None or not config.gates.max_repeat_distance or not finished:
         return "unknown"
-    return "ok" if found.apart <= config.gates.max_repeat_distance else "fail"
+    return "ok" if agreement.apart <= config.gates.max_repeat_distance else "fail"
 
 
 def _verdict(value: str) -> Verdict:

@@ -1,57 +1,56 @@
-"""Where a campaign stands: counts, funnel, tables; what the results page, the report and the command line show."""
+"""Results of a campaign: counts, funnel and tables for the results page, the report and the command line."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.analysis.consensus import rules, with_and_without
-from studio.mos.analysis.consistency import consistency_tables, twice
+from studio.mos.analysis.agreement import consensus_settings, consistency_tables, repeated_answers, with_and_without
+from studio.mos.analysis.answers import load_answers
 from studio.mos.analysis.interim_looks import interim_looks
-from studio.mos.analysis.judgements import judgements
 from studio.mos.analysis.predicted import predicted
-from studio.mos.analysis.quality import Judgement, gates, judge, left_out
-from studio.mos.analysis.rated_sound import sounds_of
-from studio.mos.analysis.second_opinion import second_opinions
-from studio.mos.campaign.config import CampaignConfig, from_json
-from studio.mos.kinds.base import Judged
+from studio.mos.analysis.quality import RaterVerdicts, excluded_raters, gate_counts, rater_verdicts
+from studio.mos.analysis.rated_sound import systems_by_script
+from studio.mos.campaign.config import CampaignConfig, Question, from_json
+from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
-from studio.mos.rating import takes
-from studio.mos.rating.answers import counted_answers, skipped_screens
-from studio.mos.rating.campaigns import Running, problems, running
-from studio.mos.rating.steps import stages
+from studio.mos.kinds.tables import ratings_of
+from studio.mos.sessions import takes
+from studio.mos.sessions.answers import count_answers, count_skipped
+from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign, opening_problems
+from studio.mos.sessions.stage_order import ordered_stages
+from studio.mos.stats.columns import ScoreScale
+from studio.mos.stats.ordinal.model import MOST_LEVELS, ordinal_model
 from studio.mos.store.tables.answers import Answer, Play
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.looks import Look
+from studio.mos.store.tables.campaigns import Campaign, Look
 from studio.mos.store.tables.raters import Passage, Rater, Removal
 from studio.mos.store.tables.stimuli import Stimulus, System
 from studio.mos.store.tables.trials import Trial
 
 
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
-    """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
+    """Counts of a campaign.
 
-    ``answers`` are those to test screens, of which so many are ``wanted`` (0: there is no end); ``aside`` are those to
-    practice, traps, golds and repeats; ``skipped`` are live screens that raters had to leave out.
-    ``stopped`` is the look that closed the campaign, None where none did.
-    ``lacking`` says what a draft that is being filled needs first, empty when it can be opened.
+    ``answers`` are those to test trials, of which ``wanted`` are required (0: open-ended); ``aside`` those to practice,
+    traps, golds and repeats; ``skipped`` are live trials that raters had to skip. ``stopped`` is the look that closed
+    the campaign, if any. ``lacking`` says what a draft needs first, empty if it can be opened.
     """
     config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
     try:
-        run = running(session, campaign)
-        wanted = 0 if run.kind.standing else len(run.units) * config.raters_per_stimulus
+        run = load_campaign(session, campaign)
+        wanted = 0 if run.kind.is_standing else len(run.units) * config.raters_per_stimulus
     except (BadFile, BadOption):
         if campaign.state != "draft":
             raise
-    if campaign.state == "draft" and (found := problems(session, campaign)):
-        lacking = found[0].what
+    if campaign.state == "draft" and (issues := opening_problems(session, campaign)):
+        lacking = issues[0].what
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
     forgotten = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
-    answers = counted_answers(session, campaign.id or 0)
+    answers = count_answers(session, campaign.id or 0)
     last = next((look for look in reversed(interim_looks(session, campaign)) if look.met), None)
     return {
         "name": campaign.name,
@@ -64,14 +63,14 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "answers": answers.get("test", 0),
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,
-        "skipped": skipped_screens(session, campaign.id or 0),
+        "skipped": count_skipped(session, campaign.id or 0),
         "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
         "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
     }
 
 
-def last_answered_first(session: Session) -> list[str]:
-    """The names of all campaigns: what raters answered last comes first, those without an answer by their age."""
+def campaigns_by_last_answer(session: Session) -> list[str]:
+    """Names of all campaigns, the most recently answered first; those without answers by age."""
     newest = func.max(Answer.received_at).label("newest")
     answered = session.exec(
         select(Trial.campaign_id, newest)
@@ -87,14 +86,14 @@ def last_answered_first(session: Session) -> list[str]:
 
 
 def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
-    """How many raters have each stage behind them, in order; and how many ended elsewhere.
+    """Number of raters who completed each stage, in order, and of those who ended elsewhere.
 
-    It begins with those who agreed: of others nothing is kept.
+    It starts at consent: nothing is stored about others.
     """
-    run = running(session, campaign)
-    order = stages(run.config)
+    run = load_campaign(session, campaign)
+    order = ordered_stages(run.config)
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
-    left_at: dict[int | None, str] = {}  # of those who went away on the way: the last stage they were at
+    left_at: dict[int | None, str] = {}  # last stage of raters who left
     for rater, stage in session.exec(
         select(Passage.rater_id, Passage.stage)
         .join(Rater, col(Rater.id) == col(Passage.rater_id))
@@ -102,27 +101,30 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
         .order_by(col(Passage.id))
     ):
         left_at[rater] = stage
-    at = Counter(r.stage for r in raters)
-    stood = [r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters]
-    behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
-    behind["done"] = at["done"]
-    order = order[: order.index("trials")] if run.kind.standing else order  # who votes is never past it
-    order = [s for s in order if s != "comments" or not run.config.then]  # they are asked for where a sitting ends
-    rows = [{"stage": stage, "raters": behind[stage]} for stage in order]
-    rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
+    current = Counter(r.stage for r in raters)
+    last_stages = [
+        r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters
+    ]
+    completed = Counter(stage for s in last_stages if s in order for stage in order[: order.index(s)])
+    completed["done"] = current["done"]
+    order = order[: order.index("trials")] if run.kind.is_standing else order  # raters of an arena never complete it
+    order = [s for s in order if s != "comments" or not run.config.then]  # asked at the end of the last test
+    rows = [{"stage": stage, "raters": completed[stage]} for stage in order]
+    rows += [{"stage": end, "raters": current[end]} for end in ("screened_out", "withdrawn", "full") if current[end]]
     return rows
 
 
 def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> dict[str, Any]:
-    """The overview, the funnel, the gates and the kind's own tables, JSON-safe.
+    """Overview, funnel, gates and the kind's tables, as JSON values.
 
-    Raters whom the quality gates exclude are left out unless ``everyone``; how many each gate excluded is always said.
+    Raters excluded by the quality gates are left out unless ``everyone``; the number excluded by each gate is always
+    given.
     """
-    run = running(session, campaign)
-    given = judgements(session, run.id, everyone=True)
-    judged = judge(session, campaign, given)
-    excluded = set[str]() if everyone else {j.pseudonym for j in judged if j.use == "fail"}
-    answers = [a for a in given if a.rater not in excluded]
+    run = load_campaign(session, campaign)
+    loaded = load_answers(session, run.id, everyone=True)
+    verdicts = rater_verdicts(session, campaign, loaded)
+    excluded = set[str]() if everyone else {j.pseudonym for j in verdicts if j.use == "fail"}
+    answers = [a for a in loaded if a.rater not in excluded]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     tables = run.kind.analyse(run.config, answers, seed=campaign.seed)
     return {
@@ -134,40 +136,46 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "rule": {"level": 0.95, **asdict(run.config.stop)},
         "looks": [_look(look) for look in interim_looks(session, campaign)],
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
-        "sounds": sounds_of(session, campaign),
+        "sounds": systems_by_script(session, campaign),
         "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
         "prompt": run.config.prompt,
         "funnel": funnel(session, campaign),
-        "gates": gates(judged),
+        "gates": gate_counts(verdicts),
         "effort": _effort(session, run.id),
-        "takes": takes.figures(session, run.id) if run.kind.spoken else [],
+        "takes": takes.latency_figures(session, run.id) if run.kind.is_live else [],
         "loudness": _loudness(session, run.id),
-        "consistency": consistency_tables(twice(session, run.id), excluded),
-        "consensus": _consensus(run, campaign.seed, judged, given),
+        "consistency": consistency_tables(repeated_answers(session, run.id), excluded),
+        "consensus": _consensus(run, campaign.seed, verdicts, loaded),
         "predicted": predicted(session, campaign),
         "tables": tables,
         "second_opinion": second_opinions(run.config.questions, answers, tables),
     }
 
 
-def analysed(session: Session, campaign: Campaign) -> list[Judged]:
-    """The answers that the results are made of: those of raters whom no gate excludes."""
-    excluded = left_out(session, campaign)
-    return [a for a in judgements(session, campaign.id or 0, everyone=True) if a.rater not in excluded]
+def analysed_answers(session: Session, campaign: Campaign) -> list[CountedAnswer]:
+    """The answers behind the results: those of raters that no gate excludes."""
+    excluded = excluded_raters(session, campaign)
+    return [a for a in load_answers(session, campaign.id or 0, everyone=True) if a.rater not in excluded]
 
 
-def _consensus(run: Running, seed: int, judged: Sequence[Judgement], given: Sequence[Judged]) -> dict[str, Any]:
-    """How each rater's answers go with the others', and what the gate changes: a choice made after the answers."""
+def _consensus(
+    run: LoadedCampaign, seed: int, verdicts: Sequence[RaterVerdicts], answers: Sequence[CountedAnswer]
+) -> dict[str, Any]:
+    """Agreement of each rater with the others, and the effect of the (post-hoc) gate."""
     raters = [
-        {"rater": j.pseudonym, **asdict(j.consensus), "verdict": j.verdicts["consensus"]} for j in judged if j.consensus
+        {"rater": j.pseudonym, **asdict(j.consensus), "verdict": j.verdicts["consensus"]}
+        for j in verdicts
+        if j.consensus
     ]
-    out = {**rules(run.config.gates), "raters": raters, "failed": 0, "estimates": []}
-    whole = {j.pseudonym for j in judged if j.use_but_for_consensus != "fail"}
-    kept = {j.pseudonym for j in judged if j.pseudonym in whole and j.verdicts["consensus"] != "fail"}
-    if whole == kept:
+    out = {**consensus_settings(run.config.gates), "raters": raters, "failed": 0, "estimates": []}
+    before = {j.pseudonym for j in verdicts if j.use_without_consensus != "fail"}
+    after = {j.pseudonym for j in verdicts if j.pseudonym in before and j.verdicts["consensus"] != "fail"}
+    if before == after:
         return out
-    tables = [run.kind.analyse(run.config, [a for a in given if a.rater in some], seed=seed) for some in (whole, kept)]
-    return out | {"failed": len(whole) - len(kept), "estimates": with_and_without(*tables)}
+    tables = [
+        run.kind.analyse(run.config, [a for a in answers if a.rater in some], seed=seed) for some in (before, after)
+    ]
+    return out | {"failed": len(before) - len(after), "estimates": with_and_without(*tables)}
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -175,8 +183,8 @@ def _look(look: Look) -> dict[str, Any]:
 
 
 def _design(config: CampaignConfig) -> dict[str, Any]:
-    """The settings that a reader of the results has to know."""
-    kept = (
+    """Settings that a reader of the results needs."""
+    names = (
         "raters_per_stimulus",
         "trials_per_sitting",
         "pairs",
@@ -189,13 +197,13 @@ def _design(config: CampaignConfig) -> dict[str, Any]:
     )
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
-    arena = asdict(config.arena) if kind_of(config.kind).standing else None
-    found = {name: getattr(config, name) for name in kept}
-    return found | {"gates": gates, "choices": list(config.choices), "arena": arena, **texts}
+    arena = asdict(config.arena) if kind_of(config.kind).is_standing else None
+    settings = {name: getattr(config, name) for name in names}
+    return settings | {"gates": gates, "choices": list(config.choices), "arena": arena, **texts}
 
 
 def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
-    """Typical response time and number of plays."""
+    """Median response time and mean number of plays."""
     times = sorted(
         session.exec(
             select(Answer.response_ms)
@@ -218,7 +226,7 @@ def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
 
 
 def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
-    """What normalising did: the level of all, the widest gains, rates that differ."""
+    """Loudness level, range of gains, and source sampling rates."""
     rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign_id)).all()
     gains = [s.gain_db for s in rows]
     return {
@@ -226,3 +234,25 @@ def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
         "gain_db": [min(gains), max(gains)] if gains else None,
         "source_rates_hz": sorted({s.source_rate_hz for s in rows}),
     }
+
+
+def second_opinions(
+    questions: Sequence[Question], answers: Sequence[CountedAnswer], tables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ordinal model of each question with means on a scale of few levels; ``reason`` says why there is none.
+
+    Args:
+        questions: of the campaign.
+        answers: those behind the tables.
+        tables: of the campaign's kind.
+    """
+    models: dict[str, Any] = {}
+    for question in questions:
+        table = tables.get("questions", {}).get(question.id, {"n": 0})
+        if table["n"] and question.high - question.low < MOST_LEVELS:
+            ratings = ratings_of(answers, question.id, ScoreScale(question.low, question.high))
+            try:
+                models[question.id] = {"reason": "", **asdict(ordinal_model(ratings))}
+            except BadOption as error:
+                models[question.id] = {"reason": error.what}
+    return models

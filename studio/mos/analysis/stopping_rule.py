@@ -1,8 +1,8 @@
-"""The stopping rule: what it asks for, and whether tables of results meet it. Pure functions.
+"""Stopping rule of a campaign and its evaluation on tables of results. Pure functions.
 
-A width says nothing about who is ahead, so it is looked at as it is. "Every pair is decided" is a test at every look:
-its p values are corrected for all pairs (Holm 1979), and how small they have to be follows from how the error is spent
-over the looks (``sequential.levels``), so that a test may be watched and finds no differences that are not there.
+A half-width carries no information about which system is ahead, so it is used as it is. "Every pair is decided" is a
+test at every look: p values are corrected for all pairs (Holm 1979), and the nominal level follows from error spending
+over the looks (``sequential.nominal_levels``), which keeps the overall error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from studio.mos.campaign.config import StopRule
-from studio.mos.stats.sequential import levels
+from studio.mos.stats.sequential import nominal_levels
 
 ALPHA = 0.05
 PM = "\N{PLUS-MINUS SIGN}"
@@ -19,23 +19,23 @@ Tables = Mapping[str, Any]
 
 
 def widths(tables: Tables) -> list[tuple[str, float | None]]:
-    """The half width of the default 95% interval of every system (of every pair where pairs are judged)."""
+    """Half-width of the default 95% interval of every system (of every pair in paired tests)."""
     return [(name, _half(interval)) for name, interval in estimates(tables)]
 
 
 def p_values(tables: Tables) -> list[tuple[str, float | None]]:
-    """Of every pair of systems, corrected for all pairs of its table; None where the data cannot say."""
-    found: list[tuple[str, float | None]] = []
+    """p value of every pair of systems, corrected for all pairs of its table; None if not estimable."""
+    result: list[tuple[str, float | None]] = []
     for question, table in tables.get("questions", {}).items():
-        found += [(_pair(d, question), d["p_holm"]) for d in table.get("differences", [])]
+        result += [(_pair(d, question), d["p_holm"]) for d in table.get("differences", [])]
     for question, table in tables.get("comparisons", {}).items():
-        found += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
-    found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
-    return found + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
+        result += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
+    result += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
+    return result + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
 
 
 def estimates(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every mean, CMOS and share of the tables by its name, with the default interval."""
+    """Every mean, CMOS and share of the tables by name, with the default interval."""
     for question, table in tables.get("questions", {}).items():
         for name, interval in table.get("systems", {}).get("two_way", {}).items():
             yield f"{name}, {question}", interval
@@ -49,30 +49,30 @@ def estimates(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def level_at(rule: StopRule, raters: int) -> float:
-    """The p value at or under which a pair is decided at the look at so many raters."""
-    return levels(rule.looks, ALPHA, rule.spending)[rule.looks.index(raters)]
+    """Nominal level at the look at this number of raters."""
+    return nominal_levels(rule.looks, ALPHA, rule.spending)[rule.looks.index(raters)]
 
 
-def met(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, str]:
-    """Whether the rule is met at the look at so many raters, and the sentence that says why or why not."""
-    said: list[str] = []
+def evaluate_rule(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, str]:
+    """Whether the rule is met at the look at this number of raters, and a sentence with the reason."""
+    reasons: list[str] = []
     if rule.half_width is not None:
         rows = widths(tables)
         half, name = max(((np.inf if half is None else half, name) for name, half in rows), default=(np.inf, "nothing"))
         shown = f"widest {PM}{half:.3g} ({name})" if np.isfinite(half) else f"no interval yet of {name}"
-        said.append(f"every 95% interval at most {PM}{rule.half_width:g}: {shown}")
+        reasons.append(f"every 95% interval at most {PM}{rule.half_width:g}: {shown}")
         if half <= rule.half_width:
-            return True, said[-1]
+            return True, reasons[-1]
     if rule.decided:
         pairs, alpha = p_values(tables), level_at(rule, raters)
-        still = [name for name, p in pairs if p is None or p > alpha]
-        shown = f"{len(pairs) - len(still)} of {len(pairs)}" + (f", not {still[0]}" if still else "")
-        said.append(
+        undecided = [name for name, p in pairs if p is None or p > alpha]
+        shown = f"{len(pairs) - len(undecided)} of {len(pairs)}" + (f", not {undecided[0]}" if undecided else "")
+        reasons.append(
             f"every pair decided at p {alpha:.2g} (look at {raters} of {rule.looks[-1]}, Holm over pairs): {shown}"
         )
-        if pairs and not still:
-            return True, said[-1]
-    return False, "; ".join(said)
+        if pairs and not undecided:
+            return True, reasons[-1]
+    return False, "; ".join(reasons)
 
 
 def _half(interval: Mapping[str, Any]) -> float | None:

@@ -1,12 +1,12 @@
-"""What a campaign is set to: frozen dataclasses, read strictly from JSON or TOML and written back the same."""
+"""Campaign settings: frozen dataclasses with strict parsing from JSON or TOML values."""
 
 import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from studio.core.checks import is_number
 from studio.core.errors import BadOption
-from studio.core.numbers import is_number
 from studio.mos.campaign.names import check_name
 
 Spending = Literal["obrien_fleming", "pocock"]
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """A question answered by a whole number from ``low`` to ``high``; ``labels`` names some of them."""
+    """A question with integer scores from ``low`` to ``high``; ``labels`` names some of them."""
 
     id: str
     prompt: str
@@ -26,8 +26,8 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Screen:
-    """A question before the test; with ``accept`` only those answers go on."""
+class ScreeningQuestion:
+    """A screening question; if ``accept`` is set, other answers end the session."""
 
     id: str
     prompt: str
@@ -37,20 +37,19 @@ class Screen:
 
 @dataclass(frozen=True)
 class Gates:
-    """What stands before and between the trials, and what the analysis may leave out.
+    """Checks before and between the trials, and exclusion criteria of the analysis.
 
     Attributes:
-        environment: whether raters do P.808's environment test; ``environment_required`` turns away who fails it twice.
-        training: clips for practice, like ``traps`` and ``golds`` so many in each sitting.
-        min_variance: of a rater's scores; 0 judges nobody.
-        max_repeat_distance: mean distance between the answers to a screen that was shown twice, as a share of the
-            scale (another choice is 1); 0 judges nobody.
-        pace: raters who cannot have heard what they say they heard, because their answers came sooner after the screen
-            than the sounds last, are not analysed.
-        min_consensus: correlation of a rater's answers with the mean of the others'; 0 judges nobody.
-        consensus_required: who is below it is not analysed; else that is told for information alone.
-        consensus_answers: fewest answers of a rater who is judged.
-        consensus_by: whether others' means are of each stimulus (pair and script), or of each system (pair).
+        environment: whether raters do P.808's environment test; ``environment_required`` rejects raters who fail twice.
+        training: number of practice clips per session, like ``traps`` and ``golds``.
+        min_variance: of a rater's scores; 0 disables the gate.
+        max_repeat_distance: mean distance between the answers to a repeated trial, as a share of the scale (another
+            choice is 1); 0 disables the gate.
+        pace: excludes raters whose answers came faster than the sounds last.
+        min_consensus: correlation of a rater's answers with the mean of the others'; 0 disables the gate.
+        consensus_required: whether raters below it are excluded; else it is reported only.
+        consensus_answers: minimal number of answers for this gate.
+        consensus_by: whether the others' means are per stimulus (pair and script) or per system (pair).
     """
 
     headphones: Literal["none", "woods", "huggins"] = "none"
@@ -58,7 +57,7 @@ class Gates:
     environment: bool = False
     environment_required: bool = False
     level: bool = True
-    screening: list[Screen] = field(default_factory=list[Screen])
+    screening: list[ScreeningQuestion] = field(default_factory=list[ScreeningQuestion])
     training: int = 0
     traps: int = 0
     golds: int = 0
@@ -80,18 +79,18 @@ class Gates:
                 f"gates.max_repeat_distance is {self.max_repeat_distance}", "it is a share of the scale, 0 to 1"
             )
         if self.environment_required and not self.environment:
-            raise BadOption("gates.environment_required has nothing to require", "set gates.environment, too")
+            raise BadOption("gates.environment_required needs gates.environment", "set gates.environment, too")
         if not 0 <= self.min_consensus <= 1:
             raise BadOption(f"gates.min_consensus is {self.min_consensus}", "it is a correlation, 0 to 1")
         if self.consensus_required and not self.min_consensus:
-            raise BadOption("gates.consensus_required has nothing to require", "set gates.min_consensus, too")
+            raise BadOption("gates.consensus_required needs gates.min_consensus", "set gates.min_consensus, too")
         if self.consensus_answers < 3:
             raise BadOption(f"gates.consensus_answers is {self.consensus_answers}", "a correlation needs 3 or more")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What the rater reads; the consent has a version, and every rater's row says which one was agreed to."""
+    """Texts for raters. The consent has a version, which is stored with each rater."""
 
     title: str = "Listening test"
     consent: str = ""
@@ -102,48 +101,47 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class WayOut:
-    """What a panel wants back of somebody who leaves: a code to show, an address to go to."""
+class CompletionLink:
+    """Completion code and redirect URL for a recruiting panel."""
 
     code: str | None = None
     redirect_url: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises BadOption for an address that is none of a page."""
+        """Raises BadOption unless the URL is http or https."""
         if self.redirect_url is not None and not re.match("https?://", self.redirect_url, re.IGNORECASE):
             raise BadOption(f"completion.redirect_url is {self.redirect_url!r:.80}", "begin it with https://")
 
 
 @dataclass(frozen=True)
-class Completion(WayOut):
-    """The same of raters who finished, whose every answer is saved; panels pay others by other codes.
+class Completion(CompletionLink):
+    """Completion link of raters who finished, and of the other outcomes.
 
     Attributes:
-        refused: who did not agree to the consent.
-        screened_out: whom the screening, or a headphone check that was required, turned away.
-        full: who came when every stimulus had its raters.
+        refused: the rater declined the consent.
+        screened_out: rejected by the screening or a required check.
+        full: all quotas were filled.
     """
 
-    refused: WayOut = field(default_factory=WayOut)
-    screened_out: WayOut = field(default_factory=WayOut)
-    full: WayOut = field(default_factory=WayOut)
+    refused: CompletionLink = field(default_factory=CompletionLink)
+    screened_out: CompletionLink = field(default_factory=CompletionLink)
+    full: CompletionLink = field(default_factory=CompletionLink)
 
-    def of(self, stage: str) -> WayOut:
-        """The way out at the end of a sitting: done, refused, screened_out or full; none anywhere else."""
+    def for_stage(self, stage: str) -> CompletionLink:
+        """The link of a final stage: done, refused, screened_out or full; empty for other stages."""
         ends = {"done": self, "refused": self.refused, "screened_out": self.screened_out, "full": self.full}
-        return ends.get(stage, WayOut())
+        return ends.get(stage, CompletionLink())
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """When to let nobody new in; where both are asked for, either is enough.
+    """When to stop recruiting; with both criteria set, either is sufficient.
 
     Attributes:
-        half_width: the 95% interval of every system (of every pair, where pairs are judged) reaches at most so far.
-        decided: every pair of systems differs beyond doubt, corrected for all pairs and all looks.
-        looks: numbers of finished raters, whom the gates keep, at which the rule is looked at; the first is the least,
-            the last the most that are planned. There may be as many as wanted.
-        spending: how the error of ``decided`` is spread over the looks; ``obrien_fleming`` keeps it for the end.
+        half_width: maximal half-width of the 95% interval of every system (or pair).
+        decided: every pair of systems differs significantly, corrected for all pairs and looks.
+        looks: rising numbers of finished raters (passing the gates) at which the rule is evaluated.
+        spending: alpha spending of ``decided`` over the looks; ``obrien_fleming`` keeps most of it for the end.
     """
 
     half_width: float | None = None
@@ -152,7 +150,7 @@ class StopRule:
     spending: Spending = "obrien_fleming"
 
     def __post_init__(self) -> None:
-        """Raises BadOption on a width of nought, or looks that do not rise."""
+        """Raises BadOption unless the half-width is positive and the looks rise."""
         if self.half_width is not None and not self.half_width > 0:
             raise BadOption(f"stop.half_width is {self.half_width}", "it is above 0")
         if not self.looks or self.looks[0] < 2 or sorted(set(self.looks)) != self.looks:
@@ -161,21 +159,21 @@ class StopRule:
             raise BadOption(f"stop.spending is {self.spending!r}", f"it may be {', '.join(get_args(Spending))}")
 
     @property
-    def acts(self) -> bool:
-        """Whether there is a rule at all."""
+    def is_active(self) -> bool:
+        """Whether a criterion is set."""
         return self.half_width is not None or self.decided
 
 
 @dataclass(frozen=True)
 class Arena:
-    """What a standing arena keeps to (the kind ``arena``).
+    """Settings of the kind ``arena``.
 
     Attributes:
-        min_votes: on a system before the ladder ranks it.
+        min_votes: votes on a system before the ladder ranks it.
         per_day: battles of one rater within 24 hours.
-        per_pair: battles of one rater on one pair of systems, ever.
-        explore: share of battles whose pair is drawn at random and not by what sharpens the ladder most.
-        max_chars: of what a rater types.
+        per_pair: battles of one rater on one pair of systems, in total.
+        explore: share of battles with a random pair instead of the most informative one.
+        max_chars: maximal length of a typed text.
     """
 
     min_votes: int = 30
@@ -206,20 +204,20 @@ class CampaignConfig:
     """One listening test.
 
     Attributes:
-        kind: a name of studio.mos.kinds.
-        questions: what is scored on every stimulus (acr, dcr, scale, mushra) or on a pair (ccr).
-        choices: what may be answered on a pair (ab, similarity, abx).
-        prompt: the question asked about a pair.
-        raters_per_stimulus: how many raters each unit (stimulus, pair or page) is to have; in an ABX test a pair is
-            two units, one with either as X.
-        trials_per_sitting: test trials of one rater; traps, golds and training come on top.
+        kind: a name in studio.mos.kinds.registry.
+        questions: scores per stimulus (acr, dcr, scale, mushra) or per pair (ccr).
+        choices: allowed answers on a pair (ab, similarity, abx).
+        prompt: the question about a pair.
+        raters_per_stimulus: quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with
+            each as X.
+        trials_per_sitting: test trials per rater, without traps, golds and training.
         pairs: all pairs of systems, or every system against ``baseline``.
-        must_listen: share of each clip that is to be played before the answer may be sent.
-        show_text: whether raters see what is said; with ``text_after`` only once they have heard every sound of the
-            screen, so that they judge what they heard and not what they read.
-        repeats: trials of a sitting that are shown twice, for self-consistency.
-        narrowband: sounds of 8 kHz are taken, too: the test is about telephone speech.
-        then: the campaign that a sitting goes on with once this one is done: a test of another kind, say.
+        must_listen: share of each clip that must be played before answering.
+        show_text: whether raters see the script; with ``text_after`` only after all sounds were played, so that the
+            text does not bias the rating.
+        repeats: trials per session that are shown twice, for self-consistency.
+        narrowband: accept 8 kHz sounds, for telephone speech.
+        then: name of the campaign with which the session continues.
     """
 
     kind: str
@@ -257,10 +255,10 @@ class CampaignConfig:
                     f"the scale of question {question.id!r} is {question.low} to {question.high}",
                     "low must be below high, both within -100 to 100",
                 )
-        most = (self.trials_per_sitting + 1) // 2  # those of the first half come again in the second
+        most = (self.trials_per_sitting + 1) // 2  # trials of the first half are repeated in the second
         if self.repeats > most:
             raise BadOption(
-                f"repeats is {self.repeats} with {self.trials_per_sitting} trials a sitting", f"{most} at most"
+                f"repeats is {self.repeats} with {self.trials_per_sitting} trials per session", f"{most} at most"
             )
         if len({q.id for q in self.questions}) < len(self.questions):
             raise BadOption("two questions have the same id", "give each its own")
@@ -306,27 +304,27 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint) and isinstance(hint, type):
         return _read(hint, value, where)
     if origin is Literal:
-        return _checked(value in args, value, where, f"one of {', '.join(map(str, args))}")
+        return _require(value in args, value, where, f"one of {', '.join(map(str, args))}")
     if origin in (Union, UnionType):
         inner = next(a for a in args if a is not type(None))
         return None if value is None else _value(inner, value, where)
     if origin is list:
-        _checked(isinstance(value, list), value, where, "a list")
+        _require(isinstance(value, list), value, where, "a list")
         return [_value(args[0], v, f"{where}[{i}]") for i, v in enumerate(value)]
     if origin is dict:
-        _checked(isinstance(value, dict), value, where, "a table")
+        _require(isinstance(value, dict), value, where, "a table")
         return {str(k): _value(args[1], v, f"{where}.{k}") for k, v in value.items()}
     if hint is float:
-        _checked(is_number(value), value, where, "a number")
+        _require(is_number(value), value, where, "a number")
         return float(value)
     if hint is int:
-        return _checked(isinstance(value, int) and is_number(value), value, where, "a whole number")
+        return _require(isinstance(value, int) and is_number(value), value, where, "a whole number")
     if hint is bool:
-        return _checked(isinstance(value, bool), value, where, "true or false")
-    return _checked(isinstance(value, str), value, where, "text")
+        return _require(isinstance(value, bool), value, where, "true or false")
+    return _require(isinstance(value, str), value, where, "text")
 
 
-def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:
+def _require(good: bool, value: Any, where: str, allowed: str) -> Any:
     if not good:
         raise BadOption(f"{where} is {value!r}", f"it must be {allowed}")
     return value

@@ -1,4 +1,4 @@
-"""Names of campaigns, systems and scripts, tags of scripts, expected scores: what they may be made of."""
+"""Validation of names, tags and expected scores."""
 
 import re
 
@@ -11,7 +11,7 @@ MAX_TAGS = 20  # of one script
 
 
 def check_name(name: str) -> None:
-    """Raises BadOption for a name that a spreadsheet or a page could take for something else."""
+    """Raises BadOption for a name that a spreadsheet or page could interpret as code."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST:
         raise BadOption(
             f"the name {name[:LONGEST]!r} is not allowed",
@@ -20,11 +20,7 @@ def check_name(name: str) -> None:
 
 
 def read_tags(text: str) -> tuple[str, ...]:
-    """The tags of a script as they are listed, divided by semicolons; each once, in order.
-
-    Raises:
-        BadOption: a tag that a name may not be, or more than 20.
-    """
+    """Tags of a script from a semicolon-separated list; sorted and unique. Raises BadOption if invalid or over 20."""
     tags = tuple(sorted({tag.strip() for tag in text.split(";")} - {""}))
     for tag in tags:
         check_name(tag)
@@ -34,7 +30,7 @@ def read_tags(text: str) -> tuple[str, ...]:
 
 
 def expected_scores(text: str) -> dict[str, int]:
-    """The scores that a trap or gold is to get by question, of ``SIG=4;BAK=1``; empty for anything else."""
+    """Expected scores by question, parsed from ``SIG=4;BAK=1``; empty for any other text."""
     if not _EACH.fullmatch(text):
         return {}
     return {question: int(score) for question, score in (one.split("=") for one in text.split(";"))}

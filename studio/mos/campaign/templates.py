@@ -1,9 +1,11 @@
-"""The listening tests that the papers ran, and those of ITU-T and ITU-R, as settings to begin a campaign with."""
+"""Campaign templates (the papers' tests and those of ITU-T and ITU-R) and settings files in TOML."""
 
 import re
 import tomllib
 from pathlib import Path
 from typing import Any, cast
+
+import tomlkit
 
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
@@ -14,17 +16,14 @@ _SHARED = "shared"
 
 
 def template_names() -> list[str]:
-    """The names that ``template`` takes."""
+    """Names for ``load_template``."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED)
 
 
-def template(name: str) -> CampaignConfig:
-    """A test: its file in ``presets``, with the consent that all share.
+def load_template(name: str) -> CampaignConfig:
+    """Load a preset, with the shared consent. Raises BadOption if it does not exist.
 
-    P.800's words of quality stand on ACR's 1 to 5 where the question is P.800's: one of quality.
-
-    Raises:
-        BadOption: there is no such template.
+    Quality questions of an ACR test on 1 to 5 get the labels of P.800.
     """
     if name not in template_names():
         raise BadOption(f"there is no template {name!r}", f"there are {', '.join(template_names())}")
@@ -33,23 +32,23 @@ def template(name: str) -> CampaignConfig:
     data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
     for question in data.get("questions", []):
         if data["kind"] == "acr" and question["id"] == "quality" and (question["low"], question["high"]) == (1, 5):
-            question.setdefault("labels", labels("en"))
+            question.setdefault("labels", quality_labels("en"))
     return from_json(data)
 
 
 def with_settings(name: str, path: Path | None) -> CampaignConfig:
-    """A template with the settings of a TOML file in place of its own; tables are merged, lists replaced.
+    """A template with overrides from a TOML file; tables are merged, lists replaced.
 
     Raises:
         BadFile: the file cannot be read.
-        BadOption: there is no such template, or a setting is not known or out of its range.
+        BadOption: the template does not exist, or a setting is unknown or out of range.
     """
-    config = template(name)
-    return config if path is None else replaced(config, path)
+    config = load_template(name)
+    return config if path is None else override_settings(config, path)
 
 
-def replaced(config: CampaignConfig, path: Path) -> CampaignConfig:
-    """Settings with those of a TOML file in their place; tables are merged, lists replaced. Raises as above."""
+def override_settings(config: CampaignConfig, path: Path) -> CampaignConfig:
+    """Override settings with those of a TOML file. Raises as ``with_settings``."""
     try:
         own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -57,12 +56,8 @@ def replaced(config: CampaignConfig, path: Path) -> CampaignConfig:
     return from_json(_merged(to_json(config), own))
 
 
-def labels(language: str) -> dict[str, str]:
-    """The words of the five-point listening-quality scale (ITU-T P.800, B.4.5), by score "1" to "5".
-
-    Raises:
-        BadOption: the language is not there.
-    """
+def quality_labels(language: str) -> dict[str, str]:
+    """Labels of the five-point listening-quality scale (ITU-T P.800, B.4.5), by score "1" to "5". Raises BadOption."""
     known = _read(_SHARED)["labels"]
     if language not in known:
         raise BadOption(
@@ -72,11 +67,11 @@ def labels(language: str) -> dict[str, str]:
 
 
 def check_language(config: CampaignConfig) -> None:
-    """Raises BadOption for a test in another language whose consent is still ours, in English."""
+    """Raises BadOption for a test in another language with the default English consent."""
     language = config.texts.language
     if re.split("[-_]", language.lower())[0] == "en":
         return
-    texts = [template(name).texts for name in template_names()]
+    texts = [load_template(name).texts for name in template_names()]
     same = [name for name in _TRANSLATED if getattr(config.texts, name) in {getattr(t, name) for t in texts}]
     if "consent" in same:
         raise BadOption(
@@ -99,3 +94,17 @@ def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(known, dict)
         out[key] = _merged(cast("dict[str, Any]", known), cast("dict[str, Any]", value)) if both else value
     return out
+
+
+def to_toml(config: CampaignConfig) -> str:
+    """All settings as TOML, so that the file is independent of its template. None is omitted: TOML has no null."""
+    return tomlkit.dumps(_set(to_json(config)))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _set(value: Any) -> Any:
+    if isinstance(value, dict):
+        known = {key: _set(one) for key, one in cast("dict[str, Any]", value).items() if one is not None}
+        return {key: one for key, one in known.items() if one != {}}
+    if isinstance(value, list):
+        return [_set(one) for one in cast("list[Any]", value)]
+    return tomlkit.string(value, multiline=True) if isinstance(value, str) and "\n" in value else value

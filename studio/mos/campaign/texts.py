@@ -1,4 +1,4 @@
-"""Texts that systems are to speak: one a line, ``name|text`` or the text alone."""
+"""Scripts to synthesise: one per line, ``name|text`` or only the text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,24 +9,24 @@ from studio.mos.campaign.names import check_name
 
 
 @dataclass(frozen=True)
-class Line:
-    """One text: its item's name, and whether that was written or follows from the line's number."""
+class TextLine:
+    """A text with its item's name, and whether the name was given or derived from the line number."""
 
     name: str
     text: str
     is_named: bool
 
 
-def lines_of(written: str, source: str) -> list[Line]:
-    """The texts of a file or a field; empty lines count and are left out.
+def parse_texts(written: str, source: str) -> list[TextLine]:
+    """Parse the texts of a file or form field; empty lines are skipped but counted.
 
     Args:
-        source: what errors call it.
+        source: its name in error messages.
 
     Raises:
-        BadFile: a name is not allowed, or there twice; it names the line.
+        BadFile: a name is invalid or duplicate; the message has the line number.
     """
-    found: dict[str, Line] = {}
+    found: dict[str, TextLine] = {}
     for number, line in enumerate(written.splitlines(), start=1):
         name, mark, text = line.partition("|")
         if not line.strip():
@@ -35,20 +35,20 @@ def lines_of(written: str, source: str) -> list[Line]:
         if key in found:
             raise BadFile(f"line {number} of {source} names {key!r:.80} again", "give each text its own name")
         try:
-            check_name(key)  # files are called so
+            check_name(key)  # it becomes a file name
         except BadOption as error:
             raise BadFile(f"line {number} of {source}: {error.what}", error.do) from error
-        found[key] = Line(key, (text if mark else line).strip(), bool(mark))
+        found[key] = TextLine(key, (text if mark else line).strip(), bool(mark))
     return list(found.values())
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    """The texts of a file by item name. Raises BadFile."""
+    """Read the texts of a file by item name. Raises BadFile."""
     try:
         written = read_bounded(path, MAX_TEXTS_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"the texts {path} cannot be read: {error}", "give a UTF-8 text file, one text a line") from error
-    found = lines_of(written, path.name)
+    found = parse_texts(written, path.name)
     if not found:
         raise BadFile(f"{path.name} has no text", "write one text a line")
     return {line.name: line.text for line in found}

@@ -1,4 +1,4 @@
-"""What every kind of test can do: make its units, describe its screen, check an answer, analyse the answers."""
+"""The interface of a kind of test: create units, describe the trial page, validate and analyse answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from studio.mos.store.tables.answers import AnswerCreate
 
 
 class BadAnswer(StudioError):
-    """An answer does not fit its trial; nothing was stored."""
+    """An answer does not fit its trial and was not stored."""
 
     code = "bad_answer"
 
 
 @dataclass(frozen=True)
-class Stock:
-    """What a campaign has to show: scripts, systems by role, and the stimulus of each (script, system)."""
+class StimulusStock:
+    """A campaign's stimuli: ids of scripts, of systems by role, and the stimulus of each (script, system)."""
 
     items: Sequence[int]
     systems: Sequence[int]
@@ -27,14 +27,14 @@ class Stock:
     baseline: int | None
     stimuli: Mapping[tuple[int, int], int]
     anchors: Sequence[int] = ()
-    names: Mapping[int, str] = field(default_factory=dict[int, str])  # of scripts, for what is told of them
+    names: Mapping[int, str] = field(default_factory=dict[int, str])  # of scripts, for messages
     system_names: Mapping[int, str] = field(default_factory=dict[int, str])
-    aside: bool = False  # training, traps and golds: what enters no mean may lack the reference
+    is_unscored: bool = False  # training, traps and golds, which may lack the reference
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A score or a choice that is to be stored."""
+class AnswerMark:
+    """A validated score or choice to store."""
 
     question: str
     slot: int | None = None
@@ -45,18 +45,18 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """An answer that counts, as the analysis sees it.
+class CountedAnswer:
+    """A counted answer for the analysis.
 
     Attributes:
-        systems: the system's name in each slot that was judged, in slot order.
+        systems: name of the system in each rated slot, in slot order.
         scores: (question, slot) to value.
         outcomes: question to a | b | tie | both_bad, as shown.
-        reference: the system whose sound stood beside them as the reference, or as X; None without one.
+        reference: system of the open reference, or of X; None without one.
         mid_anchor: the campaign's mid anchor (MUSHRA); None without one.
         tags: of the script.
-        asked: the questions in the order in which they were asked one after another; empty where all stood at once.
-        latencies_ms: of each slot's voice in a live test, from the words it needed to its first sound; empty in others.
+        asked: question ids in their order if asked one after another; else empty.
+        latencies_ms: per slot in a live test, from the required words to the first sound; else empty.
     """
 
     rater: str
@@ -76,43 +76,43 @@ class Kind(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    about: ClassVar[str] = ""  # one sentence for whoever chooses a kind
-    relative: ClassVar[bool] = False  # a score says how the second sound compares with the first
-    same_sound_twice: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
-    anchored: ClassVar[bool] = False  # low-pass anchors are made of the reference
-    hearings: ClassVar[int] = 1  # how often a sound is to be heard for an answer
-    spoken: ClassVar[bool] = False  # what is heard is spoken while the rater types; the clips only say how loud it is
-    standing: ClassVar[bool] = False  # it has no end: one screen is given at a time, and its scripts are what was typed
+    about: ClassVar[str] = ""  # one sentence for experimenters
+    is_relative: ClassVar[bool] = False  # a score compares the second sound with the first
+    has_duplicates: ClassVar[bool] = False  # a trial may contain the same sound twice, so clips are blinded
+    needs_anchors: ClassVar[bool] = False  # low-pass anchors are derived from the reference
+    required_plays: ClassVar[int] = 1  # plays of a sound per answer
+    is_live: ClassVar[bool] = False  # spoken while the rater types; clips only set the level
+    is_standing: ClassVar[bool] = False  # no end: one trial at a time, typed texts are the scripts
 
     @abstractmethod
     def check(self, config: CampaignConfig) -> None:
-        """Whether the settings fit the kind. Raises BadOption."""
+        """Raises BadOption if the settings do not fit the kind."""
 
     @abstractmethod
-    def assign(self, stock: Stock, config: CampaignConfig) -> list[Unit]:
-        """Every unit that is to be rated. Raises BadFile naming what is missing."""
+    def assign(self, stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+        """All units to rate. Raises BadFile naming missing stimuli."""
 
-    def orders(self, config: CampaignConfig) -> list[str]:
-        """The orders in which questions may be asked one after another, ids with blanks between; none of all at once.
+    def question_orders(self, config: CampaignConfig) -> list[str]:
+        """Balanced orders of questions asked one after another, as ids separated by spaces; empty if asked at once.
 
-        A rater has one of them in a whole sitting; each is given to as many raters of a unit as another.
+        A rater keeps one order for a whole session.
         """
         return []
 
     @abstractmethod
-    def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
-        """The marks of an answer to a screen with ``slots`` judged slots. Raises BadAnswer."""
+    def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[AnswerMark]:
+        """The marks of an answer to a trial with ``slots`` rated slots. Raises BadAnswer."""
 
-    def heeded(self, config: CampaignConfig, answers: Sequence[Judged]) -> Sequence[Judged]:
-        """The answers that the means are made of, once the gates have spoken: all of them, unless the kind screens."""
+    def analysed_answers(self, config: CampaignConfig, answers: Sequence[CountedAnswer]) -> Sequence[CountedAnswer]:
+        """The answers that enter the means, after the gates: all, unless the kind has a post-screening."""
         return answers
 
     @abstractmethod
-    def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
+    def analyse(self, config: CampaignConfig, answers: Sequence[CountedAnswer], *, seed: int = 0) -> dict[str, Any]:
         """Tables with intervals, JSON-safe."""
 
     def screen(self, config: CampaignConfig) -> dict[str, Any]:
-        """What the page needs to draw the questions; the same for every trial, so it tells nothing."""
+        """Page data of the questions; equal for every trial, so it reveals nothing."""
         return {
             "kind": self.name,
             "prompt": config.prompt,
@@ -123,11 +123,11 @@ class Kind(ABC):
         }
 
 
-def scored(config: CampaignConfig, slots: Sequence[int], answer: AnswerCreate) -> list[Mark]:
-    """Every question of each of these slots exactly once, each within its scale. Raises BadAnswer."""
+def score_marks(config: CampaignConfig, slots: Sequence[int], answer: AnswerCreate) -> list[AnswerMark]:
+    """Marks of an answer that scores every question of these slots exactly once. Raises BadAnswer."""
     if answer.choices:
         raise BadAnswer("this test asks for scores, not for a choice", "send scores")
-    marks: list[Mark] = []
+    marks: list[AnswerMark] = []
     wanted = {(q.id, slot): q for q in config.questions for slot in slots}
     for score in answer.scores:
         question = wanted.pop((score.question, score.slot), None)
@@ -139,17 +139,17 @@ def scored(config: CampaignConfig, slots: Sequence[int], answer: AnswerCreate) -
             raise BadAnswer(
                 f"the score {score.value} is outside the scale", f"it goes from {question.low} to {question.high}"
             )
-        marks.append(Mark(score.question, score.slot, score.value, question.low, question.high))
+        marks.append(AnswerMark(score.question, score.slot, score.value, question.low, question.high))
     if wanted:
         raise BadAnswer(f"{len(wanted)} of the questions are not answered", "answer every question of every sound")
     return marks
 
 
-def chosen(config: CampaignConfig, answer: AnswerCreate, question: str = "preference") -> list[Mark]:
-    """The one choice of a pair. Raises BadAnswer."""
+def choice_marks(config: CampaignConfig, answer: AnswerCreate, question: str = "preference") -> list[AnswerMark]:
+    """The mark of an answer with exactly one choice. Raises BadAnswer."""
     if answer.scores or len(answer.choices) != 1 or answer.choices[0].question != question:
         raise BadAnswer("this test asks for one choice", f"send one choice for the question {question!r}")
     outcome = answer.choices[0].outcome
     if outcome not in config.choices:
         raise BadAnswer(f"{outcome!r} cannot be chosen here", f"choose {', '.join(config.choices)}")
-    return [Mark(question, outcome=outcome)]
+    return [AnswerMark(question, outcome=outcome)]

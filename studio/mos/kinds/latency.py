@@ -1,4 +1,4 @@
-"""The tables of a live test's answers against the latency that raters had, as JSON values."""
+"""JSON tables of a live test's answers against latency."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from studio.mos.campaign.config import Question
-from studio.mos.kinds.base import Judged
+from studio.mos.kinds.base import CountedAnswer
 from studio.mos.stats import latency
-from studio.mos.stats.columns import Scale
-from studio.mos.stats.latency import Heard, Slope
+from studio.mos.stats.columns import ScoreScale
+from studio.mos.stats.latency import LatencyAnswers, LatencySlope
 
 _WORTH = {"a": 1.0, "b": 0.0, "tie": 0.5, "both_bad": 0.5}
 
 
-def latency_tables(answers: Sequence[Judged], questions: Sequence[Question]) -> dict[str, Any]:
-    """Of every voice its latencies; preference by how much sooner a voice was; scores of each question by latency.
+def latency_tables(answers: Sequence[CountedAnswer], questions: Sequence[Question]) -> dict[str, Any]:
+    """Latencies of every voice, preference by latency difference, and scores of each question by latency.
 
-    Answers without both latencies are left out; ``n`` are those with them. Slopes are per 100 ms: over all answers, and
-    among answers on the same voices.
+    Answers without both latencies are excluded; ``n`` counts the rest. Slopes are per 100 ms, over all answers and
+    within the same voices.
     """
     known = [a for a in answers if len(a.latencies_ms) == 2 and None not in a.latencies_ms]
     if not known:
@@ -34,13 +34,13 @@ def latency_tables(answers: Sequence[Judged], questions: Sequence[Question]) -> 
     }
 
 
-def _of_voice(answers: Sequence[Judged], name: str) -> dict[str, Any]:
+def _of_voice(answers: Sequence[CountedAnswer], name: str) -> dict[str, Any]:
     ms = [m for a in answers for s, m in zip(a.systems, a.latencies_ms, strict=True) if s == name and m is not None]
     low, middle, high = np.percentile(ms, (25, 50, 75))
     return {"n": len(ms), "low_ms": float(low), "median_ms": float(middle), "high_ms": float(high)}
 
 
-def _preference(answers: Sequence[Judged], voices: list[str]) -> dict[str, Any]:
+def _preference(answers: Sequence[CountedAnswer], voices: list[str]) -> dict[str, Any]:
     votes = [a for a in answers if "preference" in a.outcomes]
     if not votes:
         return {"n": 0}
@@ -48,36 +48,36 @@ def _preference(answers: Sequence[Judged], voices: list[str]) -> dict[str, Any]:
     sooner = np.array([(a.latencies_ms[1] or 0.0) - (a.latencies_ms[0] or 0.0) for a in votes])
     worth = np.array([_WORTH[a.outcomes["preference"]] for a in votes])
     columns = latency.voice_columns(np.array(first), np.array(second), voices)
-    heard = Heard(worth, sooner, columns, *_codes(votes))
-    turned = latency.towards_the_sooner(heard)
+    data = LatencyAnswers(worth, sooner, columns, *_codes(votes))
+    turned = latency.orient_to_faster(data)
     return {
         "n": len(votes),
-        "bins": [asdict(b) for b in latency.bins(turned, Scale(0.0, 1.0), null=0.5)],
-        **_slopes(heard, latency.preference_slope),
+        "bins": [asdict(b) for b in latency.latency_bins(turned, ScoreScale(0.0, 1.0), null=0.5)],
+        **_slopes(data, latency.preference_slope),
     }
 
 
-def _scores(answers: Sequence[Judged], voices: list[str], question: Question) -> dict[str, Any]:
+def _scores(answers: Sequence[CountedAnswer], voices: list[str], question: Question) -> dict[str, Any]:
     rows = [(a, slot, value) for a in answers for (asked, slot), value in a.scores.items() if asked == question.id]
     if not rows:
         return {"n": 0}
     voice = np.array([voices.index(a.systems[slot]) for a, slot, _ in rows])
     ms = np.array([a.latencies_ms[slot] or 0.0 for a, slot, _ in rows])
     value = np.array([float(value) for *_, value in rows])
-    heard = Heard(value, ms, latency.voice_columns(voice, None, voices), *_codes([a for a, *_ in rows]))
+    data = LatencyAnswers(value, ms, latency.voice_columns(voice, None, voices), *_codes([a for a, *_ in rows]))
     return {
         "n": len(rows),
-        "bins": [asdict(b) for b in latency.bins(heard, Scale(question.low, question.high))],
-        **_slopes(heard, latency.score_slope),
+        "bins": [asdict(b) for b in latency.latency_bins(data, ScoreScale(question.low, question.high))],
+        **_slopes(data, latency.score_slope),
     }
 
 
-def _slopes(heard: Heard, slope: Callable[[Heard, bool], Slope | None]) -> dict[str, Any]:
-    found = {name: slope(heard, same) for name, same in (("slope", False), ("slope_same_voices", True))}
+def _slopes(data: LatencyAnswers, slope: Callable[[LatencyAnswers, bool], LatencySlope | None]) -> dict[str, Any]:
+    found = {name: slope(data, same) for name, same in (("slope", False), ("slope_same_voices", True))}
     return {name: None if one is None else asdict(one) for name, one in found.items()}
 
 
-def _codes(answers: Sequence[Judged]) -> tuple[Any, Any]:
+def _codes(answers: Sequence[CountedAnswer]) -> tuple[Any, Any]:
     """Codes of raters and of scripts."""
     rater, item = (np.unique([getattr(a, of) for a in answers], return_inverse=True)[1] for of in ("rater", "item"))
     return rater, item

@@ -1,13 +1,13 @@
-"""The public page of an arena's ladder: one HTML file without a script, every text escaped."""
+"""Public ladder page of an arena: one HTML file without scripts, all text escaped."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
-from studio.mos.analysis.ladder import Ladder, Step
+from studio.mos.analysis.ladder import ArenaLadder, LadderEntry
 from studio.mos.report.cells import NONE, number, percent
-from studio.mos.report.charts import Mark, intervals
+from studio.mos.report.charts import IntervalMark, interval_chart
 from studio.mos.report.choices import elo_interval, elo_score
 
 _CSS = Path(__file__).with_name("page.css")
@@ -28,14 +28,14 @@ svg { overflow: visible; }
   .ladder tbody th { min-inline-size: 6.5em; }
 }
 """
-_WHAT = "Type a text, hear two hidden voices speak it while you type, and vote; then you are told who they were."
+_WHAT = "Type a text, hear two hidden voices speak it while you type, and vote; then their names are shown."
 _COLUMNS = ("Place", "System", "Elo, 95% interval", "Votes")
 
 
-def ladder_page(arenas: Sequence[tuple[Ladder, str, Mapping[str, str]]]) -> str:
-    """The page of these arenas, each with the path by which a visitor takes part and its systems' titles by name."""
+def ladder_page(arenas: Sequence[tuple[ArenaLadder, str, Mapping[str, str]]]) -> str:
+    """HTML page of arenas, each given with the path to take part and the titles of its systems by name."""
     title = arenas[0][0].title if len(arenas) == 1 else "The arenas"
-    parts = [_arena(found, path, titles, alone=len(arenas) == 1) for found, path, titles in arenas]
+    parts = [_arena(ladder, path, titles, alone=len(arenas) == 1) for ladder, path, titles in arenas]
     head = f"<h1>{escape(title)}</h1>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -45,36 +45,36 @@ def ladder_page(arenas: Sequence[tuple[Ladder, str, Mapping[str, str]]]) -> str:
     )
 
 
-def _arena(found: Ladder, path: str, titles: Mapping[str, str], alone: bool) -> str:
-    people = f"{found.raters} {'person' if found.raters == 1 else 'people'}"
-    systems = len(found.steps) + len(found.unranked)
-    tiles = {"votes": found.votes, "voters": found.raters, "systems": systems}
+def _arena(ladder: ArenaLadder, path: str, titles: Mapping[str, str], alone: bool) -> str:
+    people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
+    systems = len(ladder.steps) + len(ladder.unranked)
+    tiles = {"votes": ladder.votes, "voters": ladder.raters, "systems": systems}
     shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
-    heading = "" if alone else f"<h2>{escape(found.title)}</h2>"
+    heading = "" if alone else f"<h2>{escape(ladder.title)}</h2>"
     return (
         f'<section>{heading}<p>{_WHAT}</p><p><a class="vote" href=".{escape(path)}">Take part</a></p>'
         f'<dl class="tiles">{shown}</dl></section>'
-        f"<section><h2>The ladder</h2>{_ranked(found, titles)}{_waiting(found, titles)}{_notes(found, people)}"
+        f"<section><h2>The ladder</h2>{_ranked(ladder, titles)}{_unranked(ladder, titles)}{_notes(ladder, people)}"
         "</section>"
     )
 
 
-def _ranked(found: Ladder, titles: Mapping[str, str]) -> str:
-    if not found.steps:
-        return f"<p>No system has {found.min_votes} votes yet.</p>"
+def _ranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
+    if not ladder.steps:
+        return f"<p>No system has {ladder.min_votes} votes yet.</p>"
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     rows = "".join(
         f'<tr><td class="place">{_place(step)}</td>'
-        f'<th scope="row">{_called(step.name, titles)}</th>'
+        f'<th scope="row">{_system_name(step.name, titles)}</th>'
         f"<td>{_score(step)} <span>{escape(_interval(step))}</span></td><td>{step.votes}</td></tr>"
-        for step in found.steps
+        for step in ladder.steps
     )
     marks = [
-        Mark(f"{_place(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
-        for s in found.steps
+        IntervalMark(f"{_place(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
+        for s in ladder.steps
         if not s.state
     ]
-    chart = intervals(marks, title="Elo of each ranked system") if len(marks) > 1 else ""
+    chart = interval_chart(marks, title="Elo of each ranked system") if len(marks) > 1 else ""
     figure = f"<figure>{chart}<figcaption>Elo and 95% interval.</figcaption></figure>" if chart else ""
     return (
         '<div class="wide" tabindex="0" role="region" aria-label="The ladder"><table class="ladder">'
@@ -82,41 +82,41 @@ def _ranked(found: Ladder, titles: Mapping[str, str]) -> str:
     )
 
 
-def _waiting(found: Ladder, titles: Mapping[str, str]) -> str:
-    if not found.unranked:
+def _unranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
+    if not ladder.unranked:
         return ""
     rows = "".join(
-        f"<li>{_called(name, titles)}: {votes} of {found.min_votes} votes</li>"
-        for name, votes in found.unranked.items()
+        f"<li>{_system_name(name, titles)}: {votes} of {ladder.min_votes} votes</li>"
+        for name, votes in ladder.unranked.items()
     )
     return f"<h3>Not ranked yet</h3><ul>{rows}</ul>"
 
 
-def _notes(found: Ladder, people: str) -> str:
-    undecided = found.undecided
-    said = [
-        f"Bradley-Terry scores of {found.votes} votes by {people}, with intervals {found.interval}. Only differences "
-        "mean something; where two places are given, the 95% intervals of the differences leave all between them open.",
-        f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, are half a "
-        "win each.",
-        *(f"{note}." for note in found.notes),
+def _notes(ladder: ArenaLadder, people: str) -> str:
+    undecided = ladder.undecided
+    notes = [
+        f"Bradley-Terry scores of {ladder.votes} votes by {people}, with intervals {ladder.interval}. Only differences "
+        "are meaningful; a range of places means that the 95% intervals of the differences allow all of them.",
+        f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, count as "
+        "half a win each.",
+        *(f"{note}." for note in ladder.notes),
     ]
-    return "".join(f'<p class="note">{escape(one)}</p>' for one in said) if found.votes else ""
+    return "".join(f'<p class="note">{escape(one)}</p>' for one in notes) if ladder.votes else ""
 
 
-def _called(name: str, titles: Mapping[str, str]) -> str:
-    """A system by its title; its exact name shows when somebody points there."""
+def _system_name(name: str, titles: Mapping[str, str]) -> str:
+    """Title of a system, with its exact name as a tooltip."""
     title = titles.get(name, name)
     return escape(title) if title == name else f'<span class="system" title="{escape(name)}">{escape(title)}</span>'
 
 
-def _place(step: Step) -> str:
+def _place(step: LadderEntry) -> str:
     return str(step.best) if step.best == step.worst else f"{step.best}\N{EN DASH}{step.worst}"
 
 
-def _score(step: Step) -> str:
+def _score(step: LadderEntry) -> str:
     return elo_score(asdict(step))
 
 
-def _interval(step: Step) -> str:
+def _interval(step: LadderEntry) -> str:
     return elo_interval({"state": step.state, "lo": step.low, "hi": step.high}) or NONE

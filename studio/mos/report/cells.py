@@ -1,10 +1,10 @@
-"""What every table of a report is made of: cells as plain text, so that each format escapes in its own way."""
+"""Report tables as plain text cells; each output format escapes them itself."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from studio.mos.stats.interval import few
+from studio.mos.stats.interval import small_sample_note
 
 PM = "\N{PLUS-MINUS SIGN}"
 NONE = "\N{EN DASH}"
@@ -12,8 +12,8 @@ MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table: a caption, the names of its columns, its rows, and what a reader has to know about the numbers."""
+class ReportTable:
+    """Caption, column names, rows, and notes on how to read the numbers."""
 
     caption: str
     columns: list[str]
@@ -22,86 +22,88 @@ class Table:
 
 
 def half_width(interval: Mapping[str, Any]) -> float | None:
-    """Half of high - low of an interval as JSON."""
+    """Half-width of an interval as JSON."""
     low, high = interval["low"], interval["high"]
     return None if low is None or high is None else (high - low) / 2
 
 
-def digits_of(question: Mapping[str, Any]) -> int:
-    """Decimals worth printing on a question's scale."""
+def decimals_for(question: Mapping[str, Any]) -> int:
+    """Decimals to print on a question's scale."""
     return 2 if question["high"] - question["low"] <= 10 else 1
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number with a real minus sign, or a dash where there is none."""
+    """Number with a minus sign (not a hyphen), or a dash for None."""
     return NONE if value is None else f"{value:.{digits}f}".replace("-", MINUS)
 
 
 def plus_minus(mean: float | None, half: float | None, digits: int) -> str:
-    """``3.8 +- 0.1``; without a half width the mean alone."""
+    """``3.8 +- 0.1``; without a half-width only the mean."""
     shown = number(mean, digits)
     return shown if half is None else f"{shown} {PM} {half:.{digits}f}"
 
 
 def with_interval(interval: Mapping[str, Any], digits: int) -> str:
-    """``3.8 +- 0.1``, or ``4.9 [4.6, 5.0]`` where the two ends are not as far from the mean: near the scale's end."""
+    """``3.8 +- 0.1``, or ``4.9 [4.6, 5.0]`` for an asymmetric interval near the end of the scale."""
     mean, low, high = interval["mean"], interval["low"], interval["high"]
     if low is None or high is None or abs((high - mean) - (mean - low)) < 1e-9:
         return plus_minus(mean, half_width(interval), digits)
-    return f"{number(mean, digits)} {between(low, high, digits)}"
+    return f"{number(mean, digits)} {interval_text(low, high, digits)}"
 
 
-def median_and_quartiles(found: Mapping[str, Any] | None, digits: int) -> str:
+def median_and_quartiles(quartiles: Mapping[str, Any] | None, digits: int) -> str:
     """``70 [62, 81]``, or a dash."""
     return (
-        NONE if found is None else f"{number(found['median'], digits)} {between(found['low'], found['high'], digits)}"
+        NONE
+        if quartiles is None
+        else f"{number(quartiles['median'], digits)} {interval_text(quartiles['low'], quartiles['high'], digits)}"
     )
 
 
-def between(low: float | None, high: float | None, digits: int) -> str:
+def interval_text(low: float | None, high: float | None, digits: int) -> str:
     """``[low, high]``, or a dash."""
     return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"
 
 
-def answers_said(counts: Mapping[str, Any]) -> str:
-    """How many answers there are, of how many that are wanted: ``12 of 40``; an arena wants no number."""
+def answer_count(counts: Mapping[str, Any]) -> str:
+    """Answers out of the required number, ``12 of 40``; an arena requires no number."""
     return f"{counts['answers']} of {counts['wanted']}" if counts["wanted"] else str(counts["answers"])
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, or a dash."""
+    """Share in percent, or a dash."""
     return NONE if share is None else f"{100 * share:.1f}%"
 
 
 def confidence(share: float | None) -> str:
-    """A probability in whole percent, which is never certain: not 0% or 100% by rounding."""
+    """Probability in whole percent, never rounded to 0% or 100%."""
     if share is None:
         return NONE
     return "< 1%" if share < 0.01 else "> 99%" if share > 0.99 else f"{100 * share:.0f}%"
 
 
-def between_percent(share: Mapping[str, Any]) -> str:
-    """A share's interval in percent."""
+def percent_interval(share: Mapping[str, Any]) -> str:
+    """Interval of a share in percent."""
     low, high = share["low"], share["high"]
     return NONE if low is None or high is None else f"[{100 * low:.1f}%, {100 * high:.1f}%]"
 
 
 def p_value(p: float | None) -> str:
-    """A p value as papers print it."""
+    """p value as printed in papers."""
     return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 TWO_WAY = (
-    "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval takes every "
-    "answer as independent and is far too narrow when raters and scripts cross. Near an end of the scale it takes "
-    "Wilson's form, and both ends are printed."
+    "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval treats all "
+    "answers as independent and is far too narrow for crossed raters and scripts. Near an end of the scale Wilson's "
+    "form is used, and both bounds are printed."
 )
 
 
-def few_raters(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What has to be said beside intervals of few raters or scripts; nothing where there are enough of both."""
+def small_sample_notes(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Warnings for intervals of few raters or scripts."""
     counts = [(i["raters"], i["items"]) for i in intervals]
     raters = min((r for r, _ in counts if r is not None), default=None)
     items = min((n for _, n in counts if n is not None), default=None)
-    said = few(raters, items)
-    return [] if said is None else [f"{said}."]
+    note = small_sample_note(raters, items)
+    return [] if note is None else [f"{note}."]

@@ -1,4 +1,4 @@
-"""The report's charts as inline SVG: colours come from the page's style, so that light, dark and paper all work."""
+"""Report charts as inline SVG; colours come from the page's style sheet, for light, dark and print."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,12 +7,12 @@ from html import escape
 
 WIDTH, ROW, PAD = 560, 26, 16
 _LONGEST = 24  # letters of a label
-_LETTER, _GAP = 7.2, 12.0  # the width of a letter of what is written behind a mark, and what parts the two
+_LETTER, _GAP = 7.2, 12.0  # width of a letter; space between a mark and its text
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A value with its interval; ``low`` and ``high`` are None where there is none, one of them where it has no end."""
+class IntervalMark:
+    """Value with an interval; ``low`` or ``high`` is None for an open end, both for no interval."""
 
     label: str
     value: float
@@ -22,8 +22,8 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Spot:
-    """A value at a place, with its interval; its name is written beside it where it has one."""
+class ScatterPoint:
+    """Point with an interval and an optional label."""
 
     x: float
     y: float
@@ -33,23 +33,22 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class _Form:
-    """One of the two drawings of a chart, of which the page's width shows one: on a telephone a row's words stand above
-    its mark, so that they stay as large as other text and nothing is beyond the edge."""
+class _Layout:
+    """One of two layouts of a chart, selected by page width; on a narrow page labels stand above their marks."""
 
     name: str
     width: int
     row: int
     middle: float  # of a mark, from the top of its row
-    words: float  # their base line, likewise
-    letters: int  # of a label where two share a line
+    words: float  # base line of the text, from the top of its row
+    letters: int  # of a label if two share a line
 
     def span(self, labels: Iterable[str], room: float) -> tuple[float, float]:
-        """Where the marks may lie, with ``room`` behind them for what is written there."""
+        """Horizontal range of the marks, leaving ``room`` for the values behind them."""
         return (_label_width(labels), self.width - room) if self is _BROAD else (_EDGE, self.width - _EDGE)
 
     def grid(self, rows: int) -> list[tuple[float, float]]:
-        """From where to where a line of the grid goes: never through words."""
+        """Vertical ranges of a grid line, which must not cross text."""
         if self is _BROAD:
             return [(PAD, PAD + self.row * rows)]
         return [(PAD + self.row * k + self.words + 5, PAD + self.row * (k + 1)) for k in range(rows)]
@@ -59,7 +58,7 @@ class _Form:
         return _text(x, top + self.words, _short(text, letters), "label", anchor, hint=text)
 
     def behind(self, shown: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
-        """What is written behind a mark that ends ``at``; on a telephone at the end of the line above it."""
+        """Text behind a mark that ends at ``at``; on a narrow page at the end of the line above it."""
         x, anchor = (at, "start") if self is _BROAD else (float(self.width), "end")
         return _text(x, top + self.words, shown, kind, anchor, hint=hint)
 
@@ -68,29 +67,27 @@ class _Form:
 
 
 _EDGE = 18.0  # half a tick's number
-_BROAD = _Form("broad", WIDTH, ROW, ROW / 2, ROW / 2 + 4, _LONGEST)
-_NARROW = _Form("narrow", 320, 42, 28.0, 13.0, 20)
+_BROAD = _Layout("broad", WIDTH, ROW, ROW / 2, ROW / 2 + 4, _LONGEST)
+_NARROW = _Layout("narrow", 320, 42, 28.0, 13.0, 20)
 
 
-def intervals(marks: Sequence[Mark], low: float | None = None, high: float | None = None, title: str = "") -> str:
-    """Points with whiskers, one row each, on the scale from ``low`` to ``high``, or on one that holds them all."""
+def interval_chart(
+    marks: Sequence[IntervalMark], low: float | None = None, high: float | None = None, title: str = ""
+) -> str:
+    """Points with whiskers, one per row, on the scale from ``low`` to ``high``, or on one that fits the data."""
     ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None]
     low, high = min(ends) if low is None else low, max(ends) if high is None else high
     ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
 
-    def draw(form: _Form) -> str:
+    def draw(form: _Layout) -> str:
         left, right = form.span((m.label for m in marks), _GAP + _LETTER * max(len(m.shown) for m in marks))
 
         def x(value: float) -> float:
             return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
 
         bottom = PAD + form.row * len(marks)
-        parts = [
-            f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{y1}" y2="{y2}"/>'
-            for t in ticks
-            for y1, y2 in form.grid(len(marks))
-        ]
+        parts = _lines("grid", ((x(t), x(t), *ends) for t in ticks for ends in form.grid(len(marks))))
         parts += [_text(x(t), bottom + 16, f"{t:g}", "tick", "middle") for t in ticks]
         for k, mark in enumerate(marks):
             top = PAD + form.row * k
@@ -98,15 +95,10 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
             parts.append(form.label(mark.label, left, top))
             if mark.low is not None or mark.high is not None:
                 closed = [x(v) for v in (mark.low, mark.high) if v is not None]
-                first, last = (
-                    closed[0] if mark.low is not None else left,
-                    closed[-1] if mark.high is not None else right,
-                )
-                at = [(first, last, y, y)] + [(end, end, y - 5, y + 5) for end in closed]
-                parts += [
-                    f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1}" y2="{y2}"/>' for x1, x2, y1, y2 in at
-                ]
-            parts.append(f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="4.5"/>')
+                first = left if mark.low is None else closed[0]
+                last = right if mark.high is None else closed[-1]
+                parts += _lines("whisker", [(first, last, y, y), *((end, end, y - 5, y + 5) for end in closed)])
+            parts.append(_point(x(mark.value), y))
             parts.append(form.behind(mark.shown, right + _GAP, top))
         return form.svg(bottom + 26, parts, title)
 
@@ -116,20 +108,20 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
 _LEAST_MS = 100.0
 
 
-def spread_out(values: Sequence[float]) -> tuple[float, float]:
-    """What an axis of these milliseconds shows: all of them, a little more, and never less than a tenth of a second."""
+def padded_range_ms(values: Sequence[float]) -> tuple[float, float]:
+    """Axis range in milliseconds: all values with a margin, at least 100 ms wide."""
     low, high = min(values), max(values)
     more = max(0.06 * (high - low), (_LEAST_MS - (high - low)) / 2)
     return max(0.0, low - more), high + more
 
 
-def scatter(spots: Sequence[Spot], x_title: str, title: str = "", even: float | None = None) -> str:
-    """Points with upright whiskers against what ``x_title`` says; ``even`` draws a dashed line at that height."""
+def scatter_chart(spots: Sequence[ScatterPoint], x_title: str, title: str = "", even: float | None = None) -> str:
+    """Points with vertical whiskers; ``even`` draws a dashed line at that height."""
     heights = [v for s in spots for v in (s.y, s.low, s.high) if v is not None] + ([] if even is None else [even])
-    across, up = _ticks(*spread_out([s.x for s in spots])), _ticks(min(heights), max(heights))
+    across, up = _ticks(*padded_range_ms([s.x for s in spots])), _ticks(min(heights), max(heights))
     tall = 220
 
-    def draw(form: _Form) -> str:
+    def draw(form: _Layout) -> str:
         left, right = 46.0, form.width - _EDGE
 
         def x(value: float) -> float:
@@ -138,22 +130,18 @@ def scatter(spots: Sequence[Spot], x_title: str, title: str = "", even: float | 
         def y(value: float) -> float:
             return PAD + (up[-1] - value) / (up[-1] - up[0]) * tall
 
-        parts = [f'<line class="grid" x1="{left}" x2="{right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>' for t in up]
+        parts = _lines("grid", ((left, right, y(t), y(t)) for t in up))
         parts += [_text(left - 8, y(t) + 4, f"{t:g}", "tick", "end") for t in up]
         parts += [_text(x(t), PAD + tall + 18, f"{t:g}", "tick", "middle") for t in across]
         parts.append(_text((left + right) / 2, PAD + tall + 38, x_title, "tick", "middle"))
         if even is not None:
-            parts.append(f'<line class="half" x1="{left}" x2="{right}" y1="{y(even):.1f}" y2="{y(even):.1f}"/>')
+            parts += _lines("half", [(left, right, y(even), y(even))])
         for spot in spots:
             at = x(spot.x)
             if spot.low is not None and spot.high is not None:
-                ends = [y(spot.low), y(spot.high)]
-                bars = [(at, at, *ends), *((at - 5, at + 5, end, end) for end in ends)]
-                parts += [
-                    f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
-                    for x1, x2, y1, y2 in bars
-                ]
-            parts.append(f'<circle class="point" cx="{at:.1f}" cy="{y(spot.y):.1f}" r="4.5"/>')
+                low, high = y(spot.low), y(spot.high)
+                parts += _lines("whisker", [(at, at, low, high), *((at - 5, at + 5, e, e) for e in (low, high))])
+            parts.append(_point(at, y(spot.y)))
             if spot.label:
                 far = at > (left + right) / 2
                 place = (at - 10, "end") if far else (at + 10, "start")
@@ -163,11 +151,11 @@ def scatter(spots: Sequence[Spot], x_title: str, title: str = "", even: float | 
     return draw(_BROAD) + draw(_NARROW)
 
 
-def bars(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
-    """One bar a row, from nothing to the largest; each is (label, value, what is written behind it)."""
+def bar_chart(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
+    """One bar per row from 0 to the maximum; rows are (label, value, text behind the bar)."""
     most = max((v for _, v, _ in rows), default=0) or 1
 
-    def draw(form: _Form) -> str:
+    def draw(form: _Layout) -> str:
         left, right = form.span((label for label, *_ in rows), 96)
         parts: list[str] = []
         for k, (label, value, shown) in enumerate(rows):
@@ -181,14 +169,14 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
     return draw(_BROAD) + draw(_NARROW)
 
 
-def shares(rows: Sequence[tuple[str, str, Sequence[int], Mark]], title: str = "") -> str:
-    """Stacked bars of a's wins, ties, 'both bad' and b's wins, names at both ends, one half drawn through.
+def share_chart(rows: Sequence[tuple[str, str, Sequence[int], IntervalMark]], title: str = "") -> str:
+    """Stacked bars of a's wins, ties, 'both bad' and b's wins, with a line at one half.
 
-    The mark of a row is a's share, 0 to 1, with its interval, drawn below its bar with what is ``shown`` of it.
+    The mark of a row is a's share, 0 to 1, with its interval, drawn below the bar with its text.
     """
     names = [name for a, b, *_ in rows for name in (a, b)]
 
-    def draw(form: _Form) -> str:
+    def draw(form: _Layout) -> str:
         left, right = form.span(names, _label_width(names))
         parts: list[str] = []
         row = form.row + _BELOW
@@ -205,30 +193,29 @@ def shares(rows: Sequence[tuple[str, str, Sequence[int], Mark]], title: str = ""
                 at += width
             parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
             half = (left + right) / 2
-            parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{y - 13}" y2="{y + 24}"/>')
+            parts += _lines("half", [(half, half, y - 13, y + 24)])
             parts += _share(mark, left, right, y + 17)
         return form.svg(2 * PAD + row * len(rows), parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
 
 
-_BELOW = 38  # of a bar, where its share stands, and what is said of it
+_BELOW = 38  # height below a bar, for its share and text
 
 
-def _share(mark: Mark, left: float, right: float, y: float) -> list[str]:
+def _share(mark: IntervalMark, left: float, right: float, y: float) -> list[str]:
     def x(value: float) -> float:
         return left + (right - left) * min(1.0, max(0.0, value))
 
-    parts = [f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="3.5"/>']
+    parts = [_point(x(mark.value), y, 3.5)]
     if mark.low is not None and mark.high is not None:
-        ends = (x(mark.low), x(mark.high))
-        at = [(*ends, y, y), *((e, e, y - 4, y + 4) for e in ends)]
-        parts += [f'<line class="whisker" x1="{a:.1f}" x2="{b:.1f}" y1="{c}" y2="{d}"/>' for a, b, c, d in at]
+        low, high = x(mark.low), x(mark.high)
+        parts += _lines("whisker", [(low, high, y, y), *((e, e, y - 4, y + 4) for e in (low, high))])
     return [*parts, _text((left + right) / 2, y + 19, mark.shown, "tick", "middle")]
 
 
 def histogram(counts: Sequence[int], low: int, title: str) -> str:
-    """How often each score was given; scales of more than 20 steps are drawn in tens."""
+    """Counts of each score; scales of more than 20 steps are grouped in tens."""
     bins = binned(counts, low)
     most, step, height = max((n for _, n in bins), default=0) or 1, 240 / len(bins), 76
     parts: list[str] = [_text(0, 12, _short(title), "label", hint=title)]
@@ -238,14 +225,14 @@ def histogram(counts: Sequence[int], low: int, title: str) -> str:
             f'<rect class="bar" x="{k * step + 1:.1f}" y="{22 + height - tall:.1f}" width="{step - 2:.1f}" '
             f'height="{tall:.1f}"><title>{escape(name)}: {count}</title></rect>'
         )
-        if len(bins) <= 10 or (len(bins) <= 11 and not k % 2):  # tens, of which 90 and 100 would run together
+        if len(bins) <= 10 or (len(bins) <= 11 and not k % 2):  # labels of tens would overlap at 90 and 100
             parts.append(_text((k + 0.5) * step, height + 37, name.split("-")[0], "tick", "middle"))
-    parts.append(f'<line class="axis" x1="0" x2="240" y1="{22 + height}" y2="{22 + height}"/>')
+    parts += _lines("axis", [(0.0, 240.0, 22.0 + height, 22.0 + height)])
     return _svg(height + 42, parts, f"scores of {title}", width=240)
 
 
 def binned(counts: Sequence[int], low: int) -> list[tuple[str, int]]:
-    """Scores by value, or by tens where the scale has more than 20 steps: (name, how many)."""
+    """(name, count) by score, or by tens if the scale has more than 20 steps."""
     if len(counts) <= 20:
         return [(str(low + k), n) for k, n in enumerate(counts)]
     return [
@@ -253,8 +240,10 @@ def binned(counts: Sequence[int], low: int) -> list[tuple[str, int]]:
     ]
 
 
-def matrix(names: Sequence[str], cells: Sequence[Sequence[float | None]], shown: Mapping[tuple[int, int], str]) -> str:
-    """A square table whose cells are tinted by a share of 0 to 1; row against column."""
+def matrix_table(
+    names: Sequence[str], cells: Sequence[Sequence[float | None]], shown: Mapping[tuple[int, int], str]
+) -> str:
+    """Square table with cells tinted by a share of 0 to 1; row against column."""
     head = "".join(f'<th scope="col"><span>{escape(n)}</span></th>' for n in names)
     rows: list[str] = []
     for i, name in enumerate(names):
@@ -266,6 +255,17 @@ def matrix(names: Sequence[str], cells: Sequence[Sequence[float | None]], shown:
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{tds}</tr>')
     return f'<table class="matrix"><thead><tr><td></td>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _lines(kind: str, ends: Iterable[tuple[float, float, float, float]]) -> list[str]:
+    """Lines from (x1, x2, y1, y2)."""
+    return [
+        f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>' for x1, x2, y1, y2 in ends
+    ]
+
+
+def _point(x: float, y: float, radius: float = 4.5) -> str:
+    return f'<circle class="point" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
 
 
 def _ticks(low: float, high: float) -> list[float]:

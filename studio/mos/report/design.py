@@ -1,4 +1,4 @@
-"""How a test was designed and analysed, in words: the part of a report that lets somebody repeat it."""
+"""Design and analysis of a test as text, so that it can be reproduced."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from studio.mos.report.pairs import post_screening
 
 
 def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
-    """What a reader has to know about how the test was run and analysed: (setting, value)."""
+    """Rows (setting, value) on how the test was run and analysed."""
     design, level = results["design"], f"{100 * results['rule']['level']:g}%"
-    asked = f"{design['raters_per_stimulus']} raters for each unit, {design['trials_per_sitting']} screens a sitting"
+    asked = f"{design['raters_per_stimulus']} raters for each unit, {design['trials_per_sitting']} trials per session"
     if arena := design.get("arena"):
         asked = (
-            f"none, it has no end; of each rater {arena['per_day']} battles a day and {arena['per_pair']} on a pair; "
-            f"{arena['explore']:.0%} of the pairs drawn at random, the others by what sharpens the ladder most"
+            f"none (open-ended); per rater {arena['per_day']} battles a day and {arena['per_pair']} on a pair; "
+            f"{arena['explore']:.0%} of the pairs drawn at random, the others by the expected gain in precision"
         )
     set_to = {k: v for k, v in design["gates"].items() if design["gates"].get("min_consensus") or "consensus" not in k}
     on = {name: value for name, value in set_to.items() if value not in (0, False, "none")}
@@ -24,23 +24,23 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
         ["Kind of test", results["kind"]],
         ["Seed of the assignment and of the posterior", str(results["seed"])],
         ["Quotas", asked],
-        ["Repeated screens", f"{design['repeats']} a sitting; they enter no mean"],
-        ["Must be heard", f"{design['must_listen']:.0%} of each sound before the answer"],
+        ["Repeated trials", f"{design['repeats']} per session; not part of any mean"],
+        ["Required listening", f"{design['must_listen']:.0%} of each stimulus before the answer"],
         ["Text shown", "yes" if design["show_text"] else "no"],
         ["Gates", gates or "none"],
         ["Consent", f"version {design['consent_version']}, language {design['language']}"],
     ]
-    rows += [["Goes on with", f"{design['then']}, in the same sitting"]] if design["then"] else []
+    rows += [["Continues with", f"{design['then']}, in the same session"]] if design["then"] else []
     if {"choices", "comparisons", "identity"} & set(results["tables"]):
         against = f" {design['baseline']}" if design["pairs"] == "baseline" else ""
         rows.append(["Pairs", f"{design['pairs']}{against}"])
-        rows += [["May be answered", ", ".join(design["choices"])]] if design["choices"] else []
+        rows += [["Possible answers", ", ".join(design["choices"])]] if design["choices"] else []
     if loud["gain_db"] is not None:
         low, high = (number(g, 1) for g in loud["gain_db"])
         rates = ", ".join(f"{r:,} Hz" for r in loud["source_rates_hz"])
         rows += [["Loudness", f"{number(loud['lufs'], 1)} LUFS (BS.1770), gains {low} to {high} dB"], ["Rates", rates]]
         if len(loud["source_rates_hz"]) > 1:
-            rows.append(["Caution", "the systems' sampling rates differ, which raters may hear"])
+            rows.append(["Caution", "the systems' sampling rates differ, which may be audible"])
     rows.append(["Level of every interval", level])
     rows += [[f"Look at {seen['raters']} raters", seen["why"]] for seen in results["looks"]]
     return rows + _methods(results)
@@ -53,31 +53,31 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
             [
                 "Interval of a mean",
                 "clustered by rater and script (Cameron, Gelbach & Miller 2011), t with min(G) - 1 degrees of freedom. "
-                "Raters hear many scripts and scripts are heard by many raters, so ratings are not independent: in "
-                "simulation the plain interval covers far less than it says, this one about 95%",
+                "Ratings with crossed raters and scripts are not independent: in simulation the plain interval has far "
+                "less than nominal coverage, this one about 95%",
             ]
         )
     if "comparisons" in results["tables"]:
         rows.append(
             [
                 "Sign of a comparison",
-                "raters said how the second sound compares with the first; who came first was balanced and is stored, "
-                "and the sign is turned where it was the other way round",
+                "raters score the second stimulus relative to the first; the order is balanced and stored, and signs "
+                "are corrected for it",
             ]
         )
     if screen := results["tables"].get("post_screen"):
         rows.append(
             [
                 "Post-screening",
-                f"{post_screening(screen)}; the means of everybody stand beside",
+                f"{post_screening(screen)}; the means of all raters are also given",
             ]
         )
     if "identity" in results["tables"]:
         rows.append(
             [
                 "Test of X",
-                "exact binomial, one-sided, against one half, answers as independent; the interval is by rater and "
-                "script, for answers of one rater, and on one script, hang together",
+                "exact binomial, one-sided, against one half, answers as independent; the interval is clustered by "
+                "rater and script",
             ]
         )
     choices = results["tables"].get("choices", {"n": 0})
@@ -86,9 +86,8 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
         rows += [
             [
                 "Interval of a share and of Elo",
-                f"{choices['elo']['gamma']['interval']}. Votes of one rater hang together, and so do votes on one "
-                "script, which may favour a system: neither are a thousand votes a thousand answers, nor are ten "
-                "scripts all scripts. Of Elo: from the influence of each vote (sandwich), centred",
+                f"{choices['elo']['gamma']['interval']}. Votes of one rater, and votes on one script, are correlated. "
+                "For Elo: sandwich estimator from the influence of each vote, centred",
             ],
             [
                 "Elo",

@@ -1,14 +1,13 @@
-"""Results as the papers print them: tables in LaTeX and Markdown, and the one-file HTML report."""
+"""Results as LaTeX and Markdown tables."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report.cells import Table, answers_said
+from studio.mos.report.cells import ReportTable, answer_count
+from studio.mos.report.model_tables import predicted_tables, second_opinion_tables
 from studio.mos.report.page import html as html
-from studio.mos.report.predicted import predicted_tables
-from studio.mos.report.second_opinion import second_opinion_tables
-from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
+from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -32,37 +31,37 @@ _LATEX = {
 
 
 def latex(results: Mapping[str, Any]) -> str:
-    """The papers' tables, second opinions, and what was predicted, as LaTeX floats that need no package."""
+    """Tables of the papers, ordinal models and predictions as LaTeX floats without packages."""
     head = [f"% {_one_line(results['name'])}: {results['raters']} raters, {results['answers']} answers"]
     tables = [*paper_tables(results), *second_opinion_tables(results), *predicted_tables(results)]
     return "\n\n".join([*head, *(_latex_table(t) for t in tables)]) + "\n"
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """The papers' tables, second opinions, those beside them, and what was predicted, as Markdown."""
+    """All tables as Markdown."""
     where = (
-        f"{results['raters']} raters, {results['finished']} finished; answers {answers_said(results)}; "
-        f"{results['left_out']} raters left out by the gates."
+        f"{results['raters']} raters, {results['finished']} finished; answers {answer_count(results)}; "
+        f"{results['left_out']} raters excluded by the gates."
     )
     parts = [f"# {markdown_text(results['title'])}", where]
-    parts += [markdown_text(rule)] if (rule := stop_rule(results)) else []
+    parts += [markdown_text(rule)] if (rule := stopping_rule_text(results)) else []
     tables = [*paper_tables(results), *second_opinion_tables(results)]
     parts += [_markdown_table(t) for t in [*tables, *detail_tables(results), *predicted_tables(results)]]
     return "\n\n".join(parts) + "\n"
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX prints as it is."""
+    """Text escaped for LaTeX."""
     return "".join(_LATEX.get(c, c) for c in text)
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown, and HTML behind it, print as it is."""
+    """Text escaped for Markdown and the HTML generated from it."""
     plain = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|#!~])", r"\\\1", plain)
 
 
-def _latex_table(table: Table) -> str:
+def _latex_table(table: ReportTable) -> str:
     body = [" & ".join(latex_text(c) for c in row) + r" \\" for row in table.rows]
     return "\n".join(
         [
@@ -81,7 +80,7 @@ def _latex_table(table: Table) -> str:
     )
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(table: ReportTable) -> str:
     rows = [table.columns, ["---", *(["---:"] * (len(table.columns) - 1))], *table.rows]
     shown = [[c if k == 1 else markdown_text(c) for c in row] for k, row in enumerate(rows)]
     lines = [f"| {' | '.join(row)} |" for row in shown]

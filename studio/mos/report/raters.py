@@ -1,69 +1,113 @@
-"""The tables about raters rather than about systems' scores: what they heard while they typed, how steady they are."""
+"""Tables about raters: latency while typing, consistency, agreement, and quality gates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studio.mos.report.cells import NONE, Table, number, percent, with_interval
+from studio.mos.report.cells import NONE, ReportTable, number, percent, with_interval
+
+STAGE_LABELS = {
+    "consent": "agreed",
+    "screening": "passed the screening",
+    "instructions": "read the instructions",
+    "headphones": "completed the headphone check",
+    "environment": "completed the environment test",
+    "level": "set the level",
+    "trials": "answered every trial",
+    "comments": "completed the comments",
+    "done": "reached the last page",
+    "screened_out": "screened out",
+    "withdrawn": "withdrew",
+    "full": "came when the quota was full",
+}
+GATE_LABELS = {
+    "traps": "traps answered correctly",
+    "golds": "golds within one step",
+    "variance": "ratings vary",
+    "repeats": "repeated trials consistent",
+    "pace": "time to hear the stimuli",
+    "headphones": "headphone check",
+    "environment": "environment test (P.808)",
+    "consensus": "agreement with the others",
+    "accept": "accept: pay the rater",
+    "use": "use: analyse the answers",
+}
 
 
-def take_table(found: Sequence[Mapping[str, Any]]) -> Table:
-    """How soon each voice was heard while raters typed."""
+def take_table(takes: Sequence[Mapping[str, Any]]) -> ReportTable:
+    """Latency of each voice while raters typed."""
     columns = ["System", "first sound, ms", "95th percentile, ms", "latest key, ms", "takes"]
     rows = [
         [t["system"], *(number(t[name], 1) for name in ("latency_ms", "latency_p95_ms", "late_ms")), str(t["takes"])]
-        for t in found
+        for t in takes
     ]
     note = (
         "First sound: from the last word that the first segment needed to the first audible sample, median. "
-        "Latest key: by how much late keys told on the voice where it heard the typing again."
+        "Latest key: largest delay of a key when the typing was replayed to the second voice."
     )
-    return Table("First sound while typing", columns, rows, [note])
+    return ReportTable("First sound while typing", columns, rows, [note])
 
 
-def consistency_tables(found: Mapping[str, Any]) -> list[Table]:
-    """Repeated screens: how alike the answers are, by question and by rater."""
+def consistency_tables(consistency: Mapping[str, Any]) -> list[ReportTable]:
+    """Agreement of repeated answers, by question and by rater."""
 
     def cells(row: Mapping[str, Any]) -> list[str]:
         shown = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
         return [*shown, str(row["n"])]
 
-    columns = ["the same", "mean difference, steps", "of the scale", "correlation", "marks given twice"]
-    note = "The same screen, shown twice to the same rater. Of the scale: 100% for another choice."
-    questions = [[name, *cells(row)] for name, row in found["questions"].items()]
-    raters = [[row["rater"], *cells(row)] for row in found["raters"]]
+    columns = ["identical", "mean difference, steps", "of the scale", "correlation", "repeated answers"]
+    note = "The same trial, presented twice to the same rater. Of the scale: 100% for a different choice."
+    questions = [[name, *cells(row)] for name, row in consistency["questions"].items()]
+    raters = [[row["rater"], *cells(row)] for row in consistency["raters"]]
     return [
-        Table("Self-consistency of raters", ["Question", *columns], questions, [note]),
-        Table("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
+        ReportTable("Self-consistency of raters", ["Question", *columns], questions, [note]),
+        ReportTable("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
     ]
 
 
-def consensus_table(found: Mapping[str, Any]) -> Table:
-    """How each rater's answers go with the others'."""
-    rows = [[r["rater"], number(r["r"], 3), str(r["n"]), number(r["others"], 1), r["verdict"]] for r in found["raters"]]
-    of = "stimulus" if found["by"] == "stimulus" else "system"
+def consensus_table(consensus: Mapping[str, Any]) -> ReportTable:
+    """Agreement of each rater with the others."""
+    rows = [
+        [r["rater"], number(r["r"], 3), str(r["n"]), number(r["others"], 1), r["verdict"]] for r in consensus["raters"]
+    ]
+    of = "stimulus" if consensus["by"] == "stimulus" else "system"
     note = (
         f"Pearson's correlation of a rater's answers with the mean of the others' for the same {of} (leave-one-out), "
-        "about each question's mean; of answers that say which of two is better, about no difference. The others are "
-        "all whom no other gate excludes."
+        "centred per question (preferences are not centred). The others are all raters that no other gate excludes."
     )
-    columns = ["Rater", "r", "answers", "others beside each", "verdict"]
-    return Table("Agreement of each rater with the others", columns, rows, [note])
+    columns = ["Rater", "r", "answers", "others per answer", "verdict"]
+    return ReportTable("Agreement of each rater with the others", columns, rows, [note])
 
 
-def post_hoc_tables(found: Mapping[str, Any]) -> list[Table]:
-    """What leaving out the raters below the minimum changes; nothing where none is below it."""
-    if not found["failed"]:
+def post_hoc_tables(consensus: Mapping[str, Any]) -> list[ReportTable]:
+    """Effect of excluding raters below the minimum agreement; no table if there are none."""
+    if not consensus["failed"]:
         return []
-    shown = "The other tables are without them" if found["required"] else "The other tables are with them"
+    shown = "The other tables are without them" if consensus["required"] else "The other tables are with them"
     rows: list[list[str]] = []
-    for estimate in found["estimates"]:
-        left = estimate["kept"]
-        without = [NONE, "0"] if left is None else [with_interval(left, 3), str(left["n"])]
+    for estimate in consensus["estimates"]:
+        remaining = estimate["kept"]
+        without = [NONE, "0"] if remaining is None else [with_interval(remaining, 3), str(remaining["n"])]
         rows.append([estimate["name"], with_interval(estimate["everybody"], 3), *without])
     note = (
-        f"Raters whose answers correlate less than {found['minimum']:g} with the mean of the others', of "
-        f"{found['answers']} answers or more: {found['failed']}. This is a post-hoc exclusion: it looks at the very "
-        f"answers that are analysed, and may widen differences and narrow intervals. {shown}."
+        f"Raters whose answers correlate less than {consensus['minimum']:g} with the mean of the others', of "
+        f"{consensus['answers']} answers or more: {consensus['failed']}. This is a post-hoc exclusion: it depends on "
+        f"the analysed answers, and may widen differences and narrow intervals. {shown}."
     )
     columns = ["Estimate", "with them", "without them", "answers without"]
-    return [Table("With and without raters who do not go with the others", columns, rows, [note])]
+    return [ReportTable("With and without raters who disagree with the others", columns, rows, [note])]
+
+
+def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Mapping[str, Any]) -> ReportTable:
+    """Verdicts of each gate and of the two decisions: numbers of raters that pass, fail, and are unknown."""
+    rows = [
+        [GATE_LABELS[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))]
+        for gate in GATE_LABELS
+    ]
+    notes = ["Unknown excludes nobody: the gate did not run, or not yet."]
+    if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
+        notes.append("The headphone check is informative: this campaign excludes nobody for it.")
+    if design["gates"]["environment"] and not design["gates"]["environment_required"]:
+        notes.append("The environment test is informative: this campaign excludes nobody for it.")
+    if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
+        notes.append("Agreement with the others is informative: this campaign excludes nobody for it.")
+    return ReportTable(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)

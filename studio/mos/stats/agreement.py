@@ -1,15 +1,20 @@
-"""Do raters agree, with each other (ICC; alpha is in studio/measure) and with themselves (repeated trials)?"""
+"""Agreement of raters with each other (ICC), with the consensus (leave-one-out), and with themselves (repeated trials).
 
+Krippendorff's alpha is in ``studio.measure.agreement``.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from studio.mos.stats.columns import F8, I8, Ratings
+from studio.mos.stats.columns import F8, I8, Mask, Ratings
 
 
 @dataclass(frozen=True)
 class Icc:
-    """Intraclass correlations: of one rater's score, and of the mean of all ``raters``."""
+    """Intraclass correlations of a single rater's score and of the mean of all ``raters``."""
 
     single: float
     average: float
@@ -17,23 +22,8 @@ class Icc:
     stimuli: int
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """One rater's answers to trials that were shown twice.
-
-    Attributes:
-        trials: stimuli that this rater scored more than once.
-        same: share of them with the same score the first two times.
-        mean_difference: mean absolute difference of the first two scores, in steps of the scale.
-    """
-
-    trials: int
-    same: float
-    mean_difference: float
-
-
 def score_matrix(ratings: Ratings) -> F8:
-    """Scores [raters, stimuli], NaN where there is none; of a repeated trial the first score."""
+    """Scores [raters, stimuli], NaN where missing; the first score of a repeated trial."""
     raters, rater = np.unique(ratings.rater, return_inverse=True)
     stimuli, stimulus = np.unique(_stimulus(ratings), return_inverse=True)
     matrix = np.full(len(raters) * len(stimuli), np.nan)
@@ -45,39 +35,167 @@ def score_matrix(ratings: Ratings) -> F8:
 def icc(matrix: F8) -> Icc | None:
     """ICC(2,1) and ICC(2,k) of scores [raters, stimuli] (Shrout & Fleiss 1979): two-way random, absolute agreement.
 
-    None unless every rater scored every stimulus, with two of each at least and scores that differ.
+    None unless every rater scored every stimulus, there are at least two of each, and the scores vary.
     """
     k, n = matrix.shape
     if min(k, n) < 2 or not np.isfinite(matrix).all():
         return None
     total = matrix.mean()
     between = k * ((matrix.mean(axis=0) - total) ** 2).sum() / (n - 1)
-    judges = n * ((matrix.mean(axis=1) - total) ** 2).sum() / (k - 1)
+    between_raters = n * ((matrix.mean(axis=1) - total) ** 2).sum() / (k - 1)
     rest = matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + total
     error = (rest**2).sum() / ((n - 1) * (k - 1))
-    single = between + (k - 1) * error + k * (judges - error) / n
-    average = between + (judges - error) / n
+    single = between + (k - 1) * error + k * (between_raters - error) / n
+    average = between + (between_raters - error) / n
     if single <= 0 or average <= 0:
         return None
     return Icc(float((between - error) / single), float((between - error) / average), k, n)
 
 
-def self_consistency(ratings: Ratings) -> dict[str, Repeats]:
-    """How each rater who scored a stimulus more than once answered the second time, in the order of the rows."""
-    key = ratings.rater * (int(_stimulus(ratings).max(initial=0)) + 1) + _stimulus(ratings)
-    order = np.argsort(key, kind="stable")
-    start = np.flatnonzero(np.diff(key[order], prepend=-1))
-    length = np.diff(start, append=len(key))
-    first = start[length > 1]
-    apart = np.abs(ratings.score[order[first]] - ratings.score[order[first + 1]])
-    who = ratings.rater[order[first]]
-    return {
-        ratings.raters[r]: Repeats(
-            int((who == r).sum()), float((apart[who == r] == 0).mean()), float(apart[who == r].mean())
-        )
-        for r in np.unique(who)
-    }
-
-
 def _stimulus(ratings: Ratings) -> I8:
     return ratings.system * max(1, len(ratings.items)) + ratings.item
+
+
+@dataclass(frozen=True)
+class RepeatedAnswer:
+    """Two answers of a rater to the same trial, with the same stimuli in the same order.
+
+    Attributes:
+        first: a score, or a choice (a, b, tie, both_bad, ...).
+        span: high - low of the scale; None for a choice.
+    """
+
+    rater: str
+    question: str
+    first: int | str
+    again: int | str
+    span: int | None = None
+
+    @property
+    def apart(self) -> float:
+        """Distance of the two answers as a share of the scale; 1 for different choices."""
+        if self.span is None:
+            return float(self.first != self.again)
+        return abs(int(self.first) - int(self.again)) / self.span
+
+
+@dataclass(frozen=True)
+class SelfConsistency:
+    """Self-consistency of one rater, or on one question.
+
+    Attributes:
+        n: repeated answers.
+        exact: share of identical pairs.
+        apart: mean distance as a share of the scale; 1 for different choices.
+        steps: mean absolute difference in steps of the scale; None for choices and mixed scales.
+        r: Pearson's correlation; None for choices, below three pairs, or without variance.
+    """
+
+    n: int
+    exact: float
+    apart: float
+    steps: float | None
+    r: float | None
+
+
+def consistency(pairs: Sequence[RepeatedAnswer]) -> SelfConsistency | None:
+    """Self-consistency over pairs of answers; None without any."""
+    if not pairs:
+        return None
+    exact = sum(p.first == p.again for p in pairs) / len(pairs)
+    apart = sum(p.apart for p in pairs) / len(pairs)
+    spans = {p.span for p in pairs}
+    span = spans.pop() if len(spans) == 1 else None
+    if span is None:
+        return SelfConsistency(len(pairs), exact, apart, None, None)
+    scores = np.array([(int(p.first), int(p.again)) for p in pairs], np.float64)
+    return SelfConsistency(len(pairs), exact, apart, apart * span, _correlation(scores))
+
+
+def _correlation(scores: F8) -> float | None:
+    """Pearson's r of the two columns of [N, 2]."""
+    if len(scores) < 3 or (np.ptp(scores, axis=0) == 0).any():
+        return None
+    return float(np.corrcoef(scores[:, 0], scores[:, 1])[0, 1])
+
+
+_MIN_SUM_OF_SQUARES = 1e-12  # below it a sum of squares is rounding error
+_MIN_ANSWERS = 3  # for a correlation
+
+
+@dataclass(frozen=True)
+class ConsensusAnswers:
+    """Answers as columns.
+
+    Attributes:
+        value: [N]; a score as a share of its scale, or a preference for the first of two, -1 to 1.
+        rater: [N], codes from 0.
+        key: [N], codes of the rated object: answers with the same key are comparable.
+        group: [N], codes of the question; values are centred per question.
+        signed: [N], whether the value is a preference, so that zero is meaningful and the value is not centred.
+    """
+
+    value: F8
+    rater: I8
+    key: I8
+    group: I8
+    signed: Mask
+
+
+@dataclass(frozen=True)
+class RaterConsensus:
+    """Agreement of one rater with the others.
+
+    Attributes:
+        r: Pearson's correlation with the leave-one-out means, centred per question (not centred for preferences);
+            None below three answers, or without variance.
+        n: answers that can be compared with answers of others.
+        others: mean number of other raters' answers per answer.
+    """
+
+    r: float | None
+    n: int
+    others: float
+
+
+def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensus]:
+    """Correlation of every rater, by code, with the leave-one-out mean of the pool.
+
+    Args:
+        marks: answers of all raters.
+        pool: [R], raters whose answers form the consensus; the others are only compared with it.
+    """
+    counts = np.where(pool[answers.rater], 1.0, 0.0)
+    keys = int(answers.key.max(initial=-1)) + 1
+    others, total = (np.bincount(answers.key, w, keys)[answers.key] for w in (counts, counts * answers.value))
+    _, rater_key = np.unique(
+        answers.rater * max(1, keys) + answers.key, return_inverse=True
+    )  # a rater may answer a key repeatedly
+    others, total = (
+        all_of - np.bincount(rater_key, w)[rater_key]
+        for all_of, w in ((others, counts), (total, counts * answers.value))
+    )
+    comparable = others > 0
+    means = np.divide(total, others, out=np.zeros(len(answers.value)), where=comparable)
+    results: list[RaterConsensus] = []
+    for rater in range(len(pool)):
+        rows = np.flatnonzero(comparable & (answers.rater == rater))
+        r = _centred_correlation(
+            answers.value[rows], means[rows], np.where(answers.signed[rows], -1, answers.group[rows])
+        )
+        results.append(RaterConsensus(r, len(rows), float(others[rows].mean()) if len(rows) else 0.0))
+    return results
+
+
+def _centred_correlation(x: F8, y: F8, about: NDArray[np.int64]) -> float | None:
+    """Correlation after centring within each group ``about``; values of group -1 are not centred."""
+    if len(x) < _MIN_ANSWERS:
+        return None
+    x, y = x.copy(), y.copy()
+    for group in set(about.tolist()) - {-1}:
+        for side in (x, y):
+            side[about == group] -= side[about == group].mean()
+    squares = float(x @ x), float(y @ y)
+    if min(squares) < _MIN_SUM_OF_SQUARES:
+        return None
+    return float(np.clip(x @ y / np.sqrt(squares[0] * squares[1]), -1.0, 1.0))

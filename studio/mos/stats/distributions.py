@@ -1,7 +1,11 @@
-"""The few distribution functions that the intervals need: scipy's, typed. All take arrays or numbers."""
+"""Distribution functions of scipy, typed; all accept arrays or numbers."""
 
-# scipy comes without types.
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+# scipy has no type stubs.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,52 +14,24 @@ from scipy import special
 from studio.mos.stats.columns import F8
 
 
-def t_cdf(df: ArrayLike, x: ArrayLike) -> F8:
-    """P(T <= x) of Student's t."""
-    return np.asarray(special.stdtr(df, x), np.float64)
+def _typed(function: Any) -> Callable[..., F8]:
+    def typed(*args: ArrayLike) -> F8:
+        return np.asarray(function(*args), np.float64)
+
+    return typed
 
 
-def t_inverse(df: ArrayLike, q: ArrayLike) -> F8:
-    """Quantile q of Student's t."""
-    return np.asarray(special.stdtrit(df, q), np.float64)
-
-
-def normal_cdf(x: ArrayLike) -> F8:
-    """P(X <= x) of the standard normal."""
-    return np.asarray(special.ndtr(x), np.float64)
-
-
-def normal_inverse(q: ArrayLike) -> F8:
-    """Quantile q of the standard normal."""
-    return np.asarray(special.ndtri(q), np.float64)
-
-
-def beta_cdf(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> F8:
-    """P(X <= x) of Beta(a, b)."""
-    return np.asarray(special.betainc(a, b, x), np.float64)
-
-
-def beta_inverse(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> F8:
-    """Quantile q of Beta(a, b)."""
-    return np.asarray(special.betaincinv(a, b, q), np.float64)
-
-
-def gamma_inverse(shape: ArrayLike, q: ArrayLike) -> F8:
-    """Quantile q of Gamma(shape, rate 1)."""
-    return np.asarray(special.gammaincinv(shape, q), np.float64)
+t_cdf = _typed(special.stdtr)  # (df, x)
+t_inverse = _typed(special.stdtrit)  # (df, q)
+normal_cdf = _typed(special.ndtr)
+normal_inverse = _typed(special.ndtri)
+beta_cdf = _typed(special.betainc)  # (a, b, x)
+beta_inverse = _typed(special.betaincinv)  # (a, b, q)
+gamma_inverse = _typed(special.gammaincinv)  # (shape, q), rate 1
+logistic = _typed(special.expit)
+logit = _typed(special.logit)
 
 
 def log_gamma_ratio_inverse(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> F8:
-    """Quantile q of ln(X / Y), with independent X ~ Gamma(a) and Y ~ Gamma(b) of rate 1: X / (X + Y) is Beta(a, b)."""
-    share = beta_inverse(a, b, q)
-    return np.log(share) - np.log(beta_inverse(b, a, 1 - np.asarray(q, np.float64)))
-
-
-def logistic(x: ArrayLike) -> F8:
-    """P(X <= x) of the standard logistic."""
-    return np.asarray(special.expit(x), np.float64)
-
-
-def logit(q: ArrayLike) -> F8:
-    """Quantile q of the standard logistic."""
-    return np.asarray(special.logit(q), np.float64)
+    """Quantile q of ln(X / Y) for independent X ~ Gamma(a), Y ~ Gamma(b) of rate 1: X / (X + Y) is Beta(a, b)."""
+    return np.log(beta_inverse(a, b, q)) - np.log(beta_inverse(b, a, 1 - np.asarray(q, np.float64)))

@@ -1,7 +1,7 @@
-"""What an earlier first sound is worth: preferences and scores of live tests against their latency.
+"""Effect of latency on preferences and scores in live tests.
 
-Latency and voice go together: a voice that is always later is liked less for whatever it is. So there are two slopes:
-over all answers, and among answers on the same voices, whose latency differs from one typing to the next.
+Latency and voice are confounded, so there are two slopes: over all answers, and within voices, whose latency varies
+from one typing to the next.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,36 @@ from scipy.optimize import linprog  # pyright: ignore[reportMissingTypeStubs, re
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry.fit import ELO_PER_E
-from studio.mos.stats.bradley_terry.undefeated import least_in_a_row
-from studio.mos.stats.columns import F8, I8, Scale
+from studio.mos.stats.bradley_terry.separation import least_lead_of_streak
+from studio.mos.stats.columns import F8, I8, ScoreScale
 from studio.mos.stats.distributions import t_cdf
-from studio.mos.stats.interval import Interval, alike, clustered, finite, of_mean, present, sign_test, t_quantile
+from studio.mos.stats.interval import (
+    Interval,
+    clustered_error,
+    count_distinct,
+    finite_or_none,
+    is_zero_error,
+    mean_interval,
+    sign_test_p,
+    t_quantile,
+)
 
 PER_MS = 100.0
-_LEAST = 8  # answers of a bin
-_MOST_BINS = 6
-_RIDGE = 1e-6  # on the voices' own terms: one that won everything has no finite one
-_TURNS, _EXACT = 60, 1e-10
+_MIN_BIN_ANSWERS = 8
+_MAX_BINS = 6
+_RIDGE = 1e-6  # on the strengths of voices: that of an undefeated voice is not finite
+_MAX_ITERATIONS, _TOLERANCE = 60, 1e-10
 Always = Literal["sooner", "later"]
 
 
 @dataclass(frozen=True)
-class Heard:
-    """Answers with latencies, one row each.
+class LatencyAnswers:
+    """Answers with latencies.
 
     Attributes:
-        value: [N], the score, or what the vote is worth to the first of two (1, 0, 1/2).
-        ms: [N], latency of a score's voice; of a vote by how much the first voice was sooner than the second.
-        voices: [N, S], 1 at the voice; of a vote 1 at the first and -1 at the second.
+        value: [N], the score, or the value of the vote to the first of two (1, 0, 1/2).
+        ms: [N], latency of the rated voice; for votes, by how much the first voice was faster than the second.
+        voices: [N, S], 1 for the voice; for votes 1 for the first and -1 for the second.
         rater: [N] codes.
         item: [N] codes.
     """
@@ -46,8 +55,8 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Answers of about the same latency; ``mean`` is their score, or the share for the voice that was sooner."""
+class LatencyBin:
+    """Answers of similar latency; ``mean`` is their score, or the share of votes for the faster voice."""
 
     low_ms: float
     middle_ms: float
@@ -56,16 +65,16 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Slope:
-    """Per 100 ms of latency, by rater and script; None where latencies hardly differ, or the data cannot say.
+class LatencySlope:
+    """Slope per 100 ms of latency, clustered by rater and script; None if latencies do not vary or it is not estimable.
 
     Attributes:
-        value: None where votes have no finite slope.
-        low: like ``high`` the end of the 95% interval; where there is no finite slope the bound to its one side.
-        p: two-sided, against no slope.
+        value: None if there is no finite slope.
+        low: like ``high``, a bound of the 95% interval; without a finite slope the one-sided bound.
+        p: two-sided, against zero slope.
         n: answers.
-        always: which voice won every vote that latency can tell, so that there is no finite slope (perfect separation,
-            Albert & Anderson 1984); None otherwise.
+        always: the voice that won every vote that latency can explain, so that there is no finite slope (perfect
+            separation, Albert & Anderson 1984); None otherwise.
     """
 
     value: float | None
@@ -76,109 +85,110 @@ class Slope:
     always: Always | None = None
 
 
-def bins(heard: Heard, scale: Scale, null: float | None = None) -> list[Bin]:
-    """Answers in up to six groups as large as each other, by latency, each with its mean.
+def latency_bins(answers: LatencyAnswers, scale: ScoreScale, null: float | None = None) -> list[LatencyBin]:
+    """Means of up to six equally large groups by latency.
 
     Raises:
         BadOption: there are no answers.
     """
-    if not len(heard.value):
-        raise BadOption("there are no answers with latencies", "live tests have them")
-    count = int(np.clip(len(heard.value) // _LEAST, 1, _MOST_BINS))
-    order = np.argsort(heard.ms, kind="stable")
-    found: list[Bin] = []
+    if not len(answers.value):
+        raise BadOption("there are no answers with latencies", "only live tests have them")
+    count = int(np.clip(len(answers.value) // _MIN_BIN_ANSWERS, 1, _MAX_BINS))
+    order = np.argsort(answers.ms, kind="stable")
+    bins: list[LatencyBin] = []
     for rows in np.array_split(order, count):
-        ms = heard.ms[rows]
-        mean = of_mean(heard.value[rows], heard.rater[rows], heard.item[rows], "two_way", 0.95, scale, null)
-        found.append(Bin(float(ms.min()), float(np.median(ms)), float(ms.max()), mean))
-    return found
+        ms = answers.ms[rows]
+        mean = mean_interval(answers.value[rows], answers.rater[rows], answers.item[rows], "two_way", 0.95, scale, null)
+        bins.append(LatencyBin(float(ms.min()), float(np.median(ms)), float(ms.max()), mean))
+    return bins
 
 
-def towards_the_sooner(heard: Heard) -> Heard:
-    """Votes turned so that the first voice is the one that was sooner."""
-    turn = heard.ms < 0
-    value = np.where(turn, 1 - heard.value, heard.value)
-    voices = np.where(turn[:, None], -heard.voices, heard.voices)
-    return Heard(value, np.abs(heard.ms), voices, heard.rater, heard.item)
+def orient_to_faster(answers: LatencyAnswers) -> LatencyAnswers:
+    """Votes reordered so that the first voice is the faster one."""
+    turn = answers.ms < 0
+    value = np.where(turn, 1 - answers.value, answers.value)
+    voices = np.where(turn[:, None], -answers.voices, answers.voices)
+    return LatencyAnswers(value, np.abs(answers.ms), voices, answers.rater, answers.item)
 
 
-def score_slope(heard: Heard, same_voice: bool = False) -> Slope | None:
-    """Points of the scale per 100 ms, by least squares; ``same_voice``: among answers on the same voice."""
-    x, y = heard.ms / PER_MS, heard.value
-    groups = heard.voices.argmax(axis=1) if same_voice else np.zeros(len(x), np.int64)
+def score_slope(answers: LatencyAnswers, same_voice: bool = False) -> LatencySlope | None:
+    """Score points per 100 ms by least squares; ``same_voice``: within voices."""
+    x, y = answers.ms / PER_MS, answers.value
+    groups = answers.voices.argmax(axis=1) if same_voice else np.zeros(len(x), np.int64)
     x, y = _centred(x, groups), _centred(y, groups)
     room = float(x @ x)
     if room < 1e-9 * len(x):
         return None
     value = float(x @ y) / room
-    return _slope(value, x * (y - value * x) / room, heard)
+    return _slope(value, x * (y - value * x) / room, answers)
 
 
-def preference_slope(heard: Heard, same_voices: bool = False) -> Slope | None:
-    """Elo per 100 ms that a voice is sooner, by logistic regression; ``same_voices``: beside the voices' own strengths.
+def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> LatencySlope | None:
+    """Elo per 100 ms by which a voice is faster, by logistic regression; ``same_voices``: with a strength per voice.
 
-    That is Bradley and Terry's model with latency in it; a tie is half a win. Where the sooner voice won every vote the
-    slope has no upper end: over all answers it is bounded as an undefeated system's strength is
-    (``undefeated.least_in_a_row``), with the p value of a sign test, one vote a rater (or script, if they are fewer).
-    Beside the voices' strengths, which the same votes would have to tell, neither can be given. None where the slope
-    has neither end: latency and voice then tell the same votes.
+    This is a Bradley-Terry model with latency as a covariate; a tie is half a win. If the faster voice won every vote,
+    the slope has no upper bound: over all answers its lower bound is that of an undefeated system
+    (``separation.least_lead_of_streak``) and p is a sign test with one vote per rater (or script, if fewer). With
+    strengths of voices neither can be given. None if latency and voice explain the same votes.
     """
-    x = heard.ms / PER_MS
+    x = answers.ms / PER_MS
     if float(x @ x) < 1e-9 * max(1, len(x)):
         return None
-    design = np.column_stack([x, heard.voices[:, 1:]]) if same_voices else x[:, None]
-    sooner, later = (_separates(design, heard.value, sign) for sign in (1, -1))
+    design = np.column_stack([x, answers.voices[:, 1:]]) if same_voices else x[:, None]
+    sooner, later = (_is_separated(design, answers.value, sign) for sign in (1, -1))
     if sooner and later:
         return None
     if sooner or later:
         always: Always = "sooner" if sooner else "later"
-        return Slope(None, None, None, None, len(x), always) if same_voices else _bounded(heard, always)
+        return (
+            LatencySlope(None, None, None, None, len(x), always) if same_voices else _one_sided_slope(answers, always)
+        )
     ridge = _RIDGE * len(x) * np.eye(design.shape[1])
     ridge[0, 0] = 0.0
-    at = np.zeros(design.shape[1])
-    for _ in range(_TURNS):
-        chance = 1 / (1 + np.exp(-np.clip(design @ at, -30, 30)))
-        bend = (design.T * (chance * (1 - chance))) @ design + ridge
-        step = np.linalg.lstsq(bend, design.T @ (heard.value - chance) - ridge @ at, rcond=None)[0]
-        at = at + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        if float(np.abs(step).max()) < _EXACT:
+    beta = np.zeros(design.shape[1])
+    for _ in range(_MAX_ITERATIONS):
+        chance = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
+        hessian = (design.T * (chance * (1 - chance))) @ design + ridge
+        step = np.linalg.lstsq(hessian, design.T @ (answers.value - chance) - ridge @ beta, rcond=None)[0]
+        beta = beta + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        if float(np.abs(step).max()) < _TOLERANCE:
             break
-    chance = 1 / (1 + np.exp(-np.clip(design @ at, -30, 30)))
-    bend = (design.T * (chance * (1 - chance))) @ design + ridge
-    moves = np.linalg.pinv(bend)[0] @ design.T
-    if same_voices and abs(moves @ x) < 1e-6:
+    chance = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
+    hessian = (design.T * (chance * (1 - chance))) @ design + ridge
+    weights = np.linalg.pinv(hessian)[0] @ design.T
+    if same_voices and abs(weights @ x) < 1e-6:
         return None
-    return _slope(ELO_PER_E * float(at[0]), ELO_PER_E * moves * (heard.value - chance), heard)
+    return _slope(ELO_PER_E * float(beta[0]), ELO_PER_E * weights * (answers.value - chance), answers)
 
 
-def _separates(design: F8, value: F8, sign: int) -> bool:
-    """Whether a step along the first column, ``sign`` long, with any of the others, makes no vote less likely.
+def _is_separated(design: F8, value: F8, sign: int) -> bool:
+    """Whether a step of ``sign`` along the first column, with any step along the others, makes no vote less likely.
 
-    Then the likelihood rises for ever that way. Won votes may only move up, lost ones down, ties not at all.
+    Then the likelihood has no maximum: scores of won votes may only rise, of lost ones fall, of ties not change.
     """
     towards = np.sign(2 * value - 1)[:, None] * design
     decided, ties = towards[value != 0.5], design[value == 0.5]
     ends = [(sign, sign)] + [(None, None)] * (design.shape[1] - 1)
     limits: dict[str, Any] = {"A_ub": -decided, "b_ub": np.zeros(len(decided))} if len(decided) else {}
     limits |= {"A_eq": ties, "b_eq": np.zeros(len(ties))} if len(ties) else {}
-    found: Any = linprog(np.zeros(design.shape[1]), bounds=ends, **limits)  # scipy comes without types
-    return found.status == 0
+    result: Any = linprog(np.zeros(design.shape[1]), bounds=ends, **limits)  # scipy has no type stubs
+    return result.status == 0
 
 
-def _bounded(heard: Heard, always: Always) -> Slope:
-    """The slope's one end where the sooner (or the later) voice won every vote between voices not equally late."""
-    told = heard.ms != 0
-    units = min(present(codes[told]) for codes in (heard.rater, heard.item))
-    by = np.abs(heard.ms[told])
-    usual = float(by.mean())
-    least = least_in_a_row(lambda lead: -units * float(np.logaddexp(0.0, -lead * by / usual).mean()))
-    least *= float(ELO_PER_E) * PER_MS / usual
+def _one_sided_slope(answers: LatencyAnswers, always: Always) -> LatencySlope:
+    """Bound of the slope if the faster (or the slower) voice won every vote between voices of different latency."""
+    informative = answers.ms != 0
+    units = min(count_distinct(codes[informative]) for codes in (answers.rater, answers.item))
+    distance_ms = np.abs(answers.ms[informative])
+    mean_ms = float(distance_ms.mean())
+    least = least_lead_of_streak(lambda lead: -units * float(np.logaddexp(0.0, -lead * distance_ms / mean_ms).mean()))
+    least *= float(ELO_PER_E) * PER_MS / mean_ms
     low, high = (least, None) if always == "sooner" else (None, -least)
-    return Slope(None, low, high, sign_test(units), len(heard.ms), always)
+    return LatencySlope(None, low, high, sign_test_p(units), len(answers.ms), always)
 
 
 def voice_columns(first: I8, second: I8 | None, voices: Sequence[str]) -> F8:
-    """[N, S] with 1 at the first voice and, of pairs, -1 at the second."""
+    """[N, S] with 1 for the first voice and, for pairs, -1 for the second."""
     rows = np.arange(len(first))
     columns = np.zeros((len(first), len(voices)))
     columns[rows, first] = 1.0
@@ -192,10 +202,10 @@ def _centred(values: F8, groups: I8) -> F8:
     return values - (np.bincount(groups, values) / counts)[groups]
 
 
-def _slope(value: float, influence: F8, heard: Heard) -> Slope:
-    se, df = clustered(influence, heard.rater, heard.item, "two_way")
-    reach = finite(t_quantile(df, 0.95) * se)
-    if reach is None or alike(se):
-        return Slope(value, None, None, None, len(influence))
+def _slope(value: float, influence: F8, answers: LatencyAnswers) -> LatencySlope:
+    se, df = clustered_error(influence, answers.rater, answers.item, "two_way")
+    half_width = finite_or_none(t_quantile(df, 0.95) * se)
+    if half_width is None or is_zero_error(se):
+        return LatencySlope(value, None, None, None, len(influence))
     p = float(2 * t_cdf(df, -abs(value) / se))
-    return Slope(value, value - reach, value + reach, p, len(influence))
+    return LatencySlope(value, value - half_width, value + half_width, p, len(influence))

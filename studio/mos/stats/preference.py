@@ -1,5 +1,7 @@
-"""Which of two systems people prefer: the share of wins, ties and 'both bad' counted apart and half a win each."""
+"""Paired comparisons: preference shares, CMOS and ABX. A tie or 'both bad' counts as half a win for each system."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -7,26 +9,33 @@ from typing import Literal
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, Scale, Votes
-from studio.mos.stats.compare import holm
-from studio.mos.stats.distributions import beta_inverse
-from studio.mos.stats.interval import Interval, of_mean, p_against, present, tails, z_quantile
+from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.distributions import beta_cdf, beta_inverse
+from studio.mos.stats.interval import (
+    Interval,
+    count_distinct,
+    mean_interval,
+    p_value_against,
+    tail_probabilities,
+    z_quantile,
+)
+from studio.mos.stats.means import holm, mean_of
 
-Method = Literal["two_way", "by_rater", "exact", "wilson"]
-SHARES = Scale(0.0, 1.0)
+ShareMethod = Literal["two_way", "by_rater", "exact", "wilson"]
+SHARE_SCALE = ScoreScale(0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Preference:
-    """How ``a`` fared against ``b``.
+    """Result of ``a`` against ``b``.
 
     Attributes:
-        wins_a: votes for a; likewise ``wins_b``.
-        ties: votes that both are alike.
-        both_bad: votes that neither will do.
+        wins_a: votes for a; ``wins_b`` for b.
+        ties: votes for no difference.
+        both_bad: votes for neither.
         share: (wins_a + (ties + both_bad) / 2) / votes, 0 to 1.
-        p: two-sided, of the share against one half; None of ``exact`` and ``wilson``, and where the data cannot say.
-        p_holm: corrected for all pairs that were compared (Holm 1979).
+        p: two-sided, against one half; None for ``exact`` and ``wilson``, and if not estimable.
+        p_holm: corrected for all compared pairs (Holm 1979).
     """
 
     a: str
@@ -40,69 +49,68 @@ class Preference:
     p_holm: float | None = None
 
 
-def all_pairs(votes: Votes, method: Method = "two_way", level: float = 0.95) -> list[Preference]:
-    """``preference`` of every pair of systems that met, in the order of ``votes.systems``, p values corrected."""
+def pairwise_preferences(votes: Votes, method: ShareMethod = "two_way", level: float = 0.95) -> list[Preference]:
+    """``preference`` of every compared pair, in the order of ``votes.systems``, with Holm-corrected p values."""
     met = {(min(p), max(p)) for p in zip(votes.a.tolist(), votes.b.tolist(), strict=True)}
-    found = [
+    preferences = [
         preference(votes, votes.systems[i], votes.systems[j], method, level)
         for i, j in combinations(range(len(votes.systems)), 2)
         if (i, j) in met
     ]
-    corrected = iter(holm(np.array([f.p for f in found if f.p is not None], np.float64)))
-    return [f if f.p is None else replace(f, p_holm=float(next(corrected))) for f in found]
+    corrected = iter(holm(np.array([f.p for f in preferences if f.p is not None], np.float64)))
+    return [f if f.p is None else replace(f, p_holm=float(next(corrected))) for f in preferences]
 
 
-def preference(votes: Votes, a: str, b: str, method: Method = "two_way", level: float = 0.95) -> Preference:
-    """The share of votes for ``a`` against ``b``.
+def preference(votes: Votes, a: str, b: str, method: ShareMethod = "two_way", level: float = 0.95) -> Preference:
+    """Share of votes for ``a`` against ``b``.
 
     Methods:
-        two_way: clustered by rater and script, t with min(G) - 1 degrees of freedom; 20 raters x 50 pairs on 10 scripts
-            are neither 1,000 votes nor 20 (``interval.clustered``, ``ends``).
-        by_rater: clustered by rater, t(raters - 1); says nothing about other scripts.
-        exact: Clopper & Pearson (1934), votes as independent; half wins count as they are.
+        two_way: clustered by rater and script, t with min(G) - 1 degrees of freedom (``clustered_error``).
+        by_rater: clustered by rater, t(raters - 1); valid for these scripts only.
+        exact: Clopper & Pearson (1934), votes as independent; half wins are not rounded.
         wilson: Wilson (1927), votes as independent.
 
     Raises:
-        BadOption: systems that never met, an unknown method, or raters (scripts) that are not known and asked for.
+        BadOption: the pair was not compared, the method is unknown, or it needs raters (scripts) that are unknown.
     """
     unknown = {a, b} - set(votes.systems)
     if unknown:
-        raise BadOption(f"there is no system {min(unknown)!r}", f"known are {', '.join(votes.systems)}")
+        raise BadOption(f"there is no system {min(unknown)!r}", f"choose {', '.join(votes.systems)}")
     i, j = votes.systems.index(a), votes.systems.index(b)
     votes = votes.where(((votes.a == i) & (votes.b == j)) | ((votes.a == j) & (votes.b == i)))
     if not len(votes):
-        raise BadOption(f"{a!r} and {b!r} were never compared", "choose a pair that was voted on")
+        raise BadOption(f"{a!r} and {b!r} were never compared", "choose a compared pair")
     ties, both_bad = int((votes.outcome == TIE).sum()), int((votes.outcome == BOTH_BAD).sum())
     won = np.where(votes.outcome == A, votes.a, votes.b) == i
     point = np.where((votes.outcome == TIE) | (votes.outcome == BOTH_BAD), 0.5, won)
     wins_a = int((point == 1).sum())
-    share = _share(point, votes, method, level)
-    p = p_against(share, 0.5, SHARES) if method in ("two_way", "by_rater") else None
+    share = _share_interval(point, votes, method, level)
+    p = p_value_against(share, 0.5, SHARE_SCALE) if method in ("two_way", "by_rater") else None
     return Preference(a, b, wins_a, len(votes) - wins_a - ties - both_bad, ties, both_bad, share, p, p)
 
 
-def _share(point: F8, votes: Votes, method: Method, level: float) -> Interval:
+def _share_interval(point: F8, votes: Votes, method: ShareMethod, level: float) -> Interval:
     n, mean = len(point), float(point.mean())
     if method == "two_way" or method == "by_rater":
         if votes.rater is None:
-            raise BadOption("the votes have no raters", "ask for exact or wilson")
+            raise BadOption("the votes have no raters", "use exact or wilson")
         if votes.item is None and method == "two_way":
-            raise BadOption("the votes have no scripts", "ask for by_rater")
+            raise BadOption("the votes have no scripts", "use by_rater")
         item = np.arange(n) if votes.item is None else votes.item
-        found = of_mean(point, votes.rater, item, method, level, SHARES, null=0.5)
-        return replace(found, items=None) if votes.item is None else found
+        interval = mean_interval(point, votes.rater, item, method, level, SHARE_SCALE, null=0.5)
+        return replace(interval, items=None) if votes.item is None else interval
     if method == "exact":
-        low, high = _exact(float(point.sum()), n, level)
+        low, high = _clopper_pearson(float(point.sum()), n, level)
     elif method == "wilson":
         low, high = _wilson(mean, n, level)
     else:
-        raise BadOption(f"{method!r} is not an interval of shares", "known are two_way, by_rater, exact, wilson")
-    raters, items = (None if c is None else present(c) for c in (votes.rater, votes.item))
+        raise BadOption(f"{method!r} is not an interval of shares", "choose two_way, by_rater, exact, wilson")
+    raters, items = (None if c is None else count_distinct(c) for c in (votes.rater, votes.item))
     return Interval(mean, max(low, 0.0), min(high, 1.0), None, None, n, raters, items, method, level)
 
 
-def _exact(won: float, n: int, level: float) -> tuple[float, float]:
-    under, over = tails(level)
+def _clopper_pearson(won: float, n: int, level: float) -> tuple[float, float]:
+    under, over = tail_probabilities(level)
     low = float(beta_inverse(won, n - won + 1, under)) if won > 0 else 0.0
     high = float(beta_inverse(won + 1, n - won, over)) if won < n else 1.0
     return low, high
@@ -113,3 +121,129 @@ def _wilson(mean: float, n: int, level: float) -> tuple[float, float]:
     middle = (mean + z * z / (2 * n)) / (1 + z * z / n)
     width = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
     return float(middle - width), float(middle + width)
+
+
+_SHARES: tuple[ShareMethod, ...] = ("two_way", "by_rater", "exact", "wilson")
+
+
+@dataclass(frozen=True)
+class CmosAnswer:
+    """One answer to a comparison as given: score of ``second`` relative to ``first``, negative if worse."""
+
+    rater: str
+    item: str
+    first: str
+    second: str
+    score: int
+
+
+@dataclass(frozen=True)
+class CmosResult:
+    """CMOS of ``a`` against ``b``, corrected for the order of presentation.
+
+    Attributes:
+        cmos: mean of the sign-corrected scores by interval (two_way, by_rater, plain); positive if a is better.
+        p: two-sided, of the two-way interval; None if not estimable. ``p_holm``: corrected for all pairs.
+        better: answers in favour of a; likewise ``same`` and ``worse``.
+        scores: count of each sign-corrected score.
+    """
+
+    a: str
+    b: str
+    cmos: dict[str, Interval]
+    p: float | None
+    p_holm: float | None
+    better: int
+    same: int
+    worse: int
+    scores: dict[int, int]
+
+
+def cmos_results(
+    answers: Iterable[CmosAnswer], baseline: str | None = None, scale: ScoreScale | None = None
+) -> list[CmosResult]:
+    """CMOS of every compared pair, by name; the baseline, if any, is always ``b``."""
+    by_pair: defaultdict[tuple[str, str], list[CmosAnswer]] = defaultdict(list)
+    for answer in answers:
+        a, b = sorted((answer.first, answer.second))
+        a, b = (b, a) if a == baseline else (a, b)
+        oriented = answer if answer.second == a else replace(answer, first=b, second=a, score=-answer.score)
+        by_pair[a, b].append(oriented)
+    results = [_cmos_result(*pair, by_pair[pair], scale) for pair in sorted(by_pair)]
+    corrected = iter(holm(np.array([c.p for c in results if c.p is not None], np.float64)))
+    return [c if c.p is None else replace(c, p_holm=float(next(corrected))) for c in results]
+
+
+def order_effect(answers: Iterable[CmosAnswer], scale: ScoreScale | None = None) -> Interval:
+    """Mean of the uncorrected scores; far from zero, the order of presentation had an effect.
+
+    Raises:
+        BadOption: there are no answers.
+    """
+    rows = [(c.rater, c.item, "second", float(c.score)) for c in answers]
+    return mean_of(ratings_from_rows(rows, scale=scale))
+
+
+@dataclass(frozen=True)
+class AbxAnswer:
+    """One answer to an ABX trial: whether X was identified."""
+
+    rater: str
+    item: str
+    a: str
+    b: str
+    right: bool
+
+
+@dataclass(frozen=True)
+class AbxResult:
+    """Correct identifications of X between ``a`` and ``b``.
+
+    Attributes:
+        share: of correct answers, by interval: ``two_way`` (by rater and script), ``by_rater``, ``exact``, ``wilson``.
+        p: one-sided exact binomial test against guessing, answers as independent. ``p_holm``: for all pairs.
+    """
+
+    a: str
+    b: str
+    n: int
+    right: int
+    share: dict[str, Interval]
+    p: float
+    p_holm: float
+
+
+def abx_results(answers: Iterable[AbxAnswer]) -> list[AbxResult]:
+    """ABX results of every pair, by name."""
+    by_pair: defaultdict[tuple[str, str], list[AbxAnswer]] = defaultdict(list)
+    for answer in answers:
+        a, b = sorted((answer.a, answer.b))
+        by_pair[a, b].append(answer)
+    results = [abx_result(*pair, by_pair[pair]) for pair in sorted(by_pair)]
+    corrected = holm(np.array([i.p for i in results], np.float64))
+    return [replace(i, p_holm=float(p)) for i, p in zip(results, corrected, strict=True)]
+
+
+def abx_result(a: str, b: str, answers: Iterable[AbxAnswer]) -> AbxResult:
+    """ABX result of one pair, or of all pairs pooled. Raises BadOption without answers."""
+    rows = [Vote("right", "wrong", "a" if h.right else "b", h.rater, h.item) for h in answers]
+    votes = votes_from_rows(rows, ("right", "wrong"))
+    n, right = len(rows), sum(row.outcome == "a" for row in rows)
+    share = {m: preference(votes, "right", "wrong", m).share for m in _SHARES}
+    p = guessing_p(right, n)
+    return AbxResult(a, b, n, right, share, p, p)
+
+
+def guessing_p(right: int, n: int) -> float:
+    """P(at least ``right`` of n correct) when guessing."""
+    return 1.0 if right <= 0 else float(beta_cdf(right, n - right + 1, 0.5))
+
+
+def _cmos_result(a: str, b: str, answers: list[CmosAnswer], scale: ScoreScale | None) -> CmosResult:
+    ratings = ratings_from_rows([(c.rater, c.item, a, float(c.score)) for c in answers], scale=scale)
+    by_rater = mean_interval(ratings.score, ratings.rater, ratings.item, "by_rater", 0.95, scale, null=0.0)
+    both = mean_interval(ratings.score, ratings.rater, ratings.item, "two_way", 0.95, scale, null=0.0)
+    cmos = {"two_way": both, "by_rater": by_rater, "plain": mean_of(ratings, "plain")}
+    p, scores = p_value_against(both, 0.0, scale), [c.score for c in answers]
+    counts = (sum(s > 0 for s in scores), scores.count(0), sum(s < 0 for s in scores))
+    return CmosResult(a, b, cmos, p, p, *counts, {s: scores.count(s) for s in sorted(set(scores))})

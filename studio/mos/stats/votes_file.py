@@ -1,4 +1,4 @@
-"""Votes out of a CSV file; of the studio's own export exactly those that the analysis counts."""
+"""Read votes from CSV files; from the studio's own exports only the rows that the analysis counts."""
 
 import csv
 import io
@@ -11,30 +11,28 @@ from studio.core.files import read_bounded
 from studio.mos.stats.columns import OUTCOMES, Vote, Votes, votes_from_rows
 
 EXPORTED = ("role", "counted", "use", "question", "system_a", "system_b", "outcome", "rater", "item", "campaign")
-_LINE_1 = "line 1 must be a,b,outcome and, if wanted, rater and item"
-
-
+_LINE_1 = "line 1 must be a,b,outcome and optionally rater and item"
 MAX_VOTES_BYTES = 1 << 28
 
 
 def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes, dict[str, int]]:
-    """Votes from a CSV file with a header: a, b, outcome (a, b, tie, both_bad) and, if wanted, rater and item (script).
+    """Votes from a CSV file with a header: a, b, outcome (a, b, tie, both_bad) and optionally rater and item (script).
 
-    Of an export of this studio, which names the systems ``system_a`` and ``system_b``, only what the analysis counts:
-    the counted answers to the question of preference on test screens, by raters whom no gate excludes. In other files
-    every line counts, and other columns are left alone.
+    From an export of the studio, which has ``system_a`` and ``system_b``, only rows that the analysis counts are read:
+    counted answers to the preference question on test trials, of raters that no gate excludes. In other files every
+    line counts, and further columns are ignored.
 
     Args:
         path: the file.
-        campaign: of an export of several campaigns, the one that is meant.
-        tag: only votes on scripts of this tag (column ``tags``, divided by semicolons).
+        campaign: name of the campaign to read from an export of several.
+        tag: only votes on scripts with this tag (column ``tags``, separated by semicolons).
 
     Returns:
-        The votes, and how many rows were left out, by reason.
+        The votes, and the number of skipped rows by reason.
 
     Raises:
-        BadFile: the file is absent, is not UTF-8, lacks a column, has a line that is not a vote (named by number), or
-            holds several campaigns, whose scores cannot be compared.
+        BadFile: the file is missing, not UTF-8, lacks a column, has an invalid line (reported by number), or contains
+            several campaigns, whose scores are not comparable.
     """
     try:
         text = read_bounded(path, MAX_VOTES_BYTES).decode("utf-8-sig")
@@ -47,7 +45,7 @@ def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes
         why = "; ".join(f"{count} left out: {reason}" for reason, count in left_out.items())
         raise BadFile(
             f"{path.name} has no votes" + (f" that count ({why})" if why else ""),
-            "one line a vote, under the header a,b,outcome,rater,item",
+            "write one line per vote under the header a,b,outcome,rater,item",
         )
     return votes_from_rows(rows), dict(left_out)
 
@@ -74,20 +72,22 @@ def _lines(reader: "csv.DictReader[str]", name: str, campaign: str, tag: str) ->
             campaigns |= {line["campaign"]} if exported else set()
     if len(campaigns) > 1:
         named = ", ".join(sorted(campaigns))
-        raise BadFile(f"{name} holds several campaigns ({named}), whose scores cannot be compared", "name one of them")
+        raise BadFile(
+            f"{name} holds several campaigns ({named}), whose scores cannot be compared", "choose one with --campaign"
+        )
     return rows, left_out
 
 
 def _why_not(line: Mapping[str, str]) -> str | None:
-    """Why the analysis does not count a row of an export; None where it does."""
+    """Reason why the analysis does not count a row of an export; None if it does."""
     if line["role"] != "test":
         return f"answers to {_ROLES.get(line['role'], line['role'])}"
     if line["counted"] not in ("True", "true", "1"):
-        return "further attempts, which do not count"
+        return "repeated attempts, which do not count"
     if not line["outcome"]:
         return "scores, not choices"
     if line["question"] != "preference":
-        return "answers to another question than which is preferred"
+        return "answers to other questions than preference"
     return "votes of raters whom a gate excludes" if line["use"] == "fail" else None
 
 
@@ -102,7 +102,7 @@ def _vote(line: Mapping[str, str], exported: bool, where: str) -> Vote:
     if a == b:
         raise BadFile(f"{where} compares {a!r} with itself", f"{first} and {second} must differ")
     if outcome not in OUTCOMES:
-        raise BadFile(f"{where} has the outcome {outcome!r}", f"it may be {', '.join(OUTCOMES)}")
+        raise BadFile(f"{where} has the outcome {outcome!r}", f"choose {', '.join(OUTCOMES)}")
     known = {what: line[what] for what in ("rater", "item") if what in line}
     if empty := [what for what, value in known.items() if not value]:
         do = f"fill the column {empty[0]} in every line, or leave the column out"

@@ -1,6 +1,6 @@
-"""Who may do what: the owner's token, signed links, raters' and annotators' tokens, addresses of clips, and limits.
+"""Authorization: owner's token, signed links, tokens of raters and annotators, signed clip URLs, rate limits.
 
-Everything is derived from one random key in the store; the owner's token itself is only there as a hash.
+All signatures are derived from one random key in the store; the owner's token is stored only as a hash.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from typing import Any
 
 from sqlmodel import Session
 
-from studio.core.errors import StudioError
+from studio.core.errors import BadOption, StudioError
 from studio.mos.store.database import Store
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.campaigns import Secret
 
 _VISITOR = "visitor"
-WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
+WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and clip URLs per network address
 
 
 class Forbidden(StudioError):
-    """A link, a token or an address is not valid for what was asked."""
+    """A link, token or clip URL is not valid for this request."""
 
     code = "forbidden"
 
 
 class TooMany(StudioError):
-    """Too many calls in a short time; after ``retry_s`` another one is taken."""
+    """Rate limit exceeded; retry after ``retry_s`` seconds."""
 
     code = "too_many"
 
@@ -44,10 +44,10 @@ class TooMany(StudioError):
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who came by a link and has agreed to nothing: all there is of them is in the token that they hold.
+    """A visitor of a link who has not consented yet. Nothing is stored: these fields travel in a signed token.
 
     Attributes:
-        panel: who a recruiting panel says they are; kept with ``device`` once they agree.
+        panel: identifiers from a recruiting panel; stored with ``device`` on consent.
     """
 
     campaign_id: int
@@ -58,35 +58,35 @@ class Visitor:
 
 
 class Access:
-    """Makes and checks signatures. ``first_token`` is the owner's token when it was made just now, else None."""
+    """Creates and checks signatures. ``first_token`` is the owner's token if it was created just now, else None."""
 
     def __init__(self, store: Store) -> None:
         key, self.first_token = store.write_now(_prepare)
         self._key = bytes.fromhex(key)
         self._store = store
-        self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
+        self._wrong = RateLimit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
     def link_key(self, campaign_id: int, role: str) -> str:
-        """The signature in a campaign's link; ``role`` is panel or preview."""
+        """Signature in a campaign's link; ``role`` is panel or preview."""
         return self._mac("link", campaign_id, role)
 
     def link_id(self, campaign_id: int) -> str:
-        """What a link calls its campaign: nothing that raters could read anything in, as they could in its name."""
+        """Opaque campaign id for links; a campaign's name could bias raters."""
         return hmac.digest(self._key, _bytes(f"test|{campaign_id}"), "sha256").hex()[:16]
 
     def role_of_link(self, campaign_id: int, key: str) -> str:
-        """What a link lets its bearer be: panel or preview. Raises Forbidden."""
+        """The role that a link grants: panel or preview. Raises Forbidden."""
         for role in ("panel", "preview"):
             if _same(self.link_key(campaign_id, role), key):
                 return role
         raise Forbidden("this link is not valid", "ask the people who run the test for a new one")
 
     def identity(self, campaign_id: int, role: str, who: str) -> str:
-        """A keyed hash of who somebody is in one campaign: the same person in two campaigns cannot be matched by it."""
+        """Keyed hash of a person per campaign, so that a person cannot be matched across campaigns."""
         return self._mac("identity", campaign_id, role, who)
 
     def rater_token(self, rater_id: int) -> str:
-        """What a rater's browser sends with every call."""
+        """The token that a rater's browser sends with every call."""
         return f"{rater_id}.{self._mac('rater', rater_id)}"
 
     def rater_of(self, token: str) -> int:
@@ -95,10 +95,10 @@ class Access:
         known = number.isascii() and number.isdigit() and len(number) < 12
         if known and _same(self._mac("rater", int(number)), mac):
             return int(number)
-        raise Forbidden("this sitting is not known", "open the test's link again")
+        raise Forbidden("this session is not known", "open the test's link again")
 
     def visitor_token(self, visitor: Visitor) -> str:
-        """What a browser sends until its rater has agreed; what it says is signed, and kept nowhere."""
+        """The token that a browser sends before consent; signed, not stored."""
         said = urlsafe_b64encode(json.dumps(asdict(visitor), allow_nan=False).encode()).decode()
         return f"{_VISITOR}.{said}.{self._mac(_VISITOR, said)}"
 
@@ -109,15 +109,15 @@ class Access:
             return None
         said, _, mac = rest.partition(".")
         if not _same(self._mac(_VISITOR, said), mac):
-            raise Forbidden("this sitting is not known", "open the test's link again")
+            raise Forbidden("this session is not known", "open the test's link again")
         return Visitor(**json.loads(urlsafe_b64decode(said)))
 
     def annotator_token(self, assignment: str, number: int) -> str:
-        """What lets one annotator of an assignment in; the link that they are given ends with it."""
+        """The token at the end of an annotator's link."""
         return f"{assignment}.{number}.{self._mac('annotate', assignment, number)}"
 
     def annotator_of(self, token: str) -> tuple[str, int]:
-        """The assignment of a token, and which of its annotators it is. Raises Forbidden."""
+        """Assignment and annotator number of a token. Raises Forbidden."""
         assignment, _, rest = token.partition(".")
         number, _, mac = rest.partition(".")
         known = number.isascii() and number.isdigit() and len(number) < 4
@@ -126,38 +126,34 @@ class Access:
         raise Forbidden("this link is not valid", "ask the people who gave it to you for a new one")
 
     def clip_key(self, rater_id: int, trial: str, slot: int) -> str:
-        """The last part of a clip's address: good for this rater, screen and slot alone."""
+        """Signature in a clip's URL, valid only for this rater, trial and slot."""
         return self._mac("clip", rater_id, trial, slot)
 
     def clip_seed(self, trial: str, slot: int) -> int:
-        """What a sound's own noise is drawn from: the same whenever it is fetched, and known to nobody."""
+        """Secret seed of a clip's blinding noise; the same on every fetch."""
         return int.from_bytes(hmac.digest(self._key, _bytes(f"noise|{trial}|{slot}"), "sha256")[:8])
 
     def script_of(self, campaign_id: int, text: str) -> str:
-        """What stands for a text that was typed: the same for the same words, and nobody can guess them from it."""
+        """Keyed hash of a typed text; equal for equal words, ignoring case and spacing."""
         words = " ".join(text.casefold().split())
         return "typed-" + hmac.digest(self._key, _bytes(f"script|{campaign_id}|{words}"), "sha256").hex()[:16]
 
     def check_clip(self, rater_id: int, trial: str, slot: int, key: str) -> None:
-        """Raises Forbidden unless the address was made for this rater."""
+        """Raises Forbidden unless the URL was issued to this rater."""
         if not _same(self.clip_key(rater_id, trial, slot), key):
             raise Forbidden("this sound is not yours to hear", "go on from the test's own page")
 
     def check_owner(self, token: str) -> None:
-        """Raises Forbidden unless this is the owner's token. It is looked up each time: a command may replace it."""
+        """Raises Forbidden unless this is the owner's token. Read on every call, since a command may replace it."""
         with self._store.read() as session:
             row = session.get(Secret, "owner_sha256")
-        assert row is not None, "made at first start"
+        assert row is not None, "created at first start"
         if not _same(row.value, _sha(token)):
             raise Forbidden("the owner's token is wrong", "`studio campaign token` makes a new one")
 
     @contextmanager
-    def watched(self, address: str) -> Generator[None]:
-        """Count what is forged by the network address that it comes from; who brings the right thing is not counted.
-
-        Raises:
-            TooMany: instead of Forbidden, once too many came from there.
-        """
+    def limit_forgeries(self, address: str) -> Generator[None]:
+        """Count Forbidden errors per network address. Raises TooMany instead of Forbidden above the limit."""
         try:
             yield
         except Forbidden:
@@ -165,12 +161,12 @@ class Access:
             raise
 
     def new_owner_token(self) -> str:
-        """Replace the owner's token and answer the new one: it is shown once and stored only as a hash."""
+        """Replace the owner's token; returns the new one, which is stored only as a hash."""
         token = secrets.token_urlsafe(32)
 
         def replace(session: Session) -> None:
             row = session.get(Secret, "owner_sha256")
-            assert row is not None, "made at first start"
+            assert row is not None, "created at first start"
             row.value = _sha(token)
             session.add(row)
 
@@ -203,14 +199,14 @@ def _same(ours: str, theirs: str) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # what strangers send may hold anything
+    return text.encode("utf-8", "surrogatepass")  # clients may send lone surrogates
 
 
 @dataclass
-class Limit:
-    """So many calls at once, refilled at so many a second, for each caller; forgets the callers of longest ago.
+class RateLimit:
+    """Token bucket per caller, with LRU eviction of callers.
 
-    Raters are limited by their own token, never by address (a class shares one); addresses only for bad signatures.
+    Raters are limited by token, never by network address (a class may share one); addresses only for bad signatures.
     """
 
     burst: float
@@ -220,11 +216,11 @@ class Limit:
     _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict[str, tuple[float, float]])
 
     def is_over(self, caller: str) -> bool:
-        """Whether the next call would be one too many; nothing is counted."""
+        """Whether the next call would exceed the limit; counts nothing."""
         return self._now_left(caller, self.clock()) < 1.0
 
     def take(self, caller: str) -> None:
-        """Count a call; a refused one costs nothing. Raises TooMany."""
+        """Count a call; a refused call is free. Raises TooMany."""
         now = self.clock()
         left = self._now_left(caller, now)
         self._left.pop(caller, None)
@@ -238,3 +234,28 @@ class Limit:
     def _now_left(self, caller: str, now: float) -> float:
         left, at = self._left.get(caller, (self.burst, now))
         return min(self.burst, left + (now - at) * self.per_second)
+
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
+_ALIKE = str.maketrans("ILO", "110")
+_DRAWN, _CHECKS = 10, 2  # 50 random bits and 10 that follow from them
+
+
+def new_resume_code() -> str:
+    """A random code for resuming a session in another browser: ``7K3Q-...``."""
+    return _shown("".join(secrets.choice(_ALPHABET) for _ in range(_DRAWN)))
+
+
+def parse_resume_code(text: str) -> str:
+    """Normalise a typed resume code. Raises BadOption if its check digits do not match."""
+    letters = "".join(text.upper().split()).replace("-", "").translate(_ALIKE)
+    code = _shown(letters[:_DRAWN])
+    if len(letters) != _DRAWN + _CHECKS or code.replace("-", "") != letters:
+        raise BadOption("this code is not right", "it has three groups of four; look at it again, letter by letter")
+    return code
+
+
+def _shown(drawn: str) -> str:
+    digest = int.from_bytes(hashlib.sha256(drawn.encode()).digest()[:2], "big")
+    letters = drawn + "".join(_ALPHABET[digest >> 5 * place & 31] for place in range(_CHECKS))
+    return "-".join(letters[at : at + 4] for at in range(0, len(letters), 4))

@@ -1,4 +1,4 @@
-"""The clip folder: stimuli at one rate and one level, as content-addressed WAV files that name no system."""
+"""The clip folder: stimuli at one rate and level as content-addressed WAV files that reveal no system."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ import numpy as np
 from studio.core import durable
 from studio.core.clips import clip_id, read_wav, to_int16, wav_bytes
 from studio.core.errors import BadFile
-from studio.mos.store.sounds import TARGET_LUFS, Sound, campaign_rate_hz, highest_level, normalise, resample
+from studio.mos.store.sounds import TARGET_LUFS, SourceSound, campaign_rate_hz, max_level_lufs, normalise, resample
 
 Key = tuple[str, str]  # item and system
 T = TypeVar("T")
@@ -25,8 +25,8 @@ class StoredClip:
     """A stimulus in the clip folder.
 
     Attributes:
-        source_sha: the content address of what it was derived from.
-        trace: the content address of its trace in the clip folder, where there is one.
+        source_sha: content address of the source audio.
+        trace: content address of its trace in the clip folder, if any.
     """
 
     sha: str
@@ -42,8 +42,8 @@ class StoredClip:
 
 
 @dataclass(frozen=True)
-class Level:
-    """What every sound of a campaign has in common, its rate and loudness; and which rates they came with."""
+class CampaignLevel:
+    """The common rate and loudness of a campaign's sounds, and their source rates by (item, system)."""
 
     rate_hz: int
     lufs: float
@@ -51,46 +51,46 @@ class Level:
 
 
 class ClipFolder:
-    """Clips as ``root/ab/<sha>.wav``: 44 bytes of header, mono 16-bit PCM, nothing else that could name a system."""
+    """Clips as ``root/ab/<sha>.wav``: a 44-byte header and mono 16-bit PCM, no metadata that could name a system."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path(self, sha: str) -> Path:
-        """Where a clip lies. Raises BadFile for anything but 64 hex digits."""
+        """Path of a clip. Raises BadFile unless ``sha`` is 64 hex digits."""
         if not _SHA.fullmatch(sha):
             raise BadFile("that is not the address of a clip", "an address has 64 hex digits")
         return self.root / sha[:2] / f"{sha}.wav"
 
     def add(self, pcm: np.ndarray, rate_hz: int) -> str:
-        """Keep int16 samples [T]; answers their address once they are on disk."""
+        """Store int16 samples [T]; returns their address once they are on disk."""
         sha = clip_id(pcm, rate_hz)
         self._keep(self.path(sha), lambda: wav_bytes(pcm, rate_hz))
         return sha
 
     def add_trace(self, trace: bytes) -> str:
-        """Keep the trace of a clip, beside the clips and by content as they are; answers its address."""
+        """Store a trace by content beside the clips; returns its address."""
         sha = hashlib.sha256(trace).hexdigest()
         self._keep(self.trace_path(sha), lambda: trace)
         return sha
 
     def drop_trace(self, sha: str) -> None:
-        """Delete a trace that no row names any more."""
+        """Delete a trace that no row references."""
         durable.remove(self.trace_path(sha))
 
     def trace_path(self, sha: str) -> Path:
-        """Where a trace lies. Raises BadFile for anything but 64 hex digits."""
+        """Path of a trace. Raises BadFile unless ``sha`` is 64 hex digits."""
         return self.path(sha).with_suffix(".trace")
 
     def read(self, sha: str) -> tuple[np.ndarray, int]:
-        """Samples int16 [T] and rate. Raises BadFile where the clip is absent or is not what its address says."""
+        """Samples int16 [T] and rate. Raises BadFile if the clip is missing or does not match its address."""
         pcm, rate_hz = read_wav(self.path(sha))
         if clip_id(pcm, rate_hz) != sha:
             raise BadFile(f"the clip {sha[:12]} is damaged", "import its campaign again, or restore a backup")
         return pcm, rate_hz
 
     def _keep(self, path: Path, content: Callable[[], bytes]) -> None:
-        if path.is_file():  # complete, since it was renamed into place; its name may not be on disk yet
+        if path.is_file():  # complete, since files are renamed into place; the name may not be on disk yet
             durable.sync_folder(path.parent)
             return
         durable.make_folder(path.parent)
@@ -98,24 +98,24 @@ class ClipFolder:
 
 
 def store_stimuli(
-    sounds: Mapping[tuple[str, str], Callable[[], Sound]], folder: ClipFolder, at: Level | None = None
+    sounds: Mapping[tuple[str, str], Callable[[], SourceSound]], folder: ClipFolder, at: CampaignLevel | None = None
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
-    """Bring a campaign's sounds, by (item, system), to one rate and one level and keep them; answers them and warnings.
+    """Convert a campaign's sounds, by (item, system), to one rate and level and store them; returns clips and warnings.
 
-    Each sound is loaded three times rather than all at once, so a campaign need not fit in memory.
+    Each sound is loaded three times, so that a campaign need not fit in memory.
 
     Args:
-        at: the level that the campaign's other sounds have already; without it the highest that these allow.
+        at: level of the campaign's existing sounds; by default the highest level that these sounds allow.
 
     Raises:
-        BadFile: sounds cannot be taken, all of which are named; or one would clip at the level that the others have.
+        BadFile: some sounds are unusable (all are named), or one would clip at the existing level.
     """
-    heard = _of_each(sounds, lambda sound: (sound.rate_hz, sound.clipped, sound.mixed))
-    rates_hz = {key: rate_hz for key, (rate_hz, _, _) in heard.items()}
+    properties = _measure_each(sounds, lambda sound: (sound.rate_hz, sound.clipped, sound.mixed))
+    rates_hz = {key: rate_hz for key, (rate_hz, _, _) in properties.items()}
     if not rates_hz:
         return {}, []
     rate_hz = campaign_rate_hz(rates_hz.values()) if at is None else at.rate_hz
-    level = min(_of_each(sounds, lambda sound: highest_level(resample(sound, rate_hz))).values())
+    level = min(_measure_each(sounds, lambda sound: max_level_lufs(resample(sound, rate_hz))).values())
     if at is not None:
         if level < at.lufs:
             raise BadFile(
@@ -124,18 +124,18 @@ def store_stimuli(
             )
         level = at.lufs
     stored = {key: _store(load(), rate_hz, level, folder) for key, load in sounds.items()}
-    told = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
+    notes = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
     if level < TARGET_LUFS and at is None:
-        told.append(f"every sound is at {level:.2f} LUFS, not {TARGET_LUFS:g}, because one would clip")
-    clipped = [key for key, (_, is_clipped, _) in heard.items() if is_clipped]
-    mixed = [key for key, (_, _, is_mixed) in heard.items() if is_mixed]
-    told += [f"{len(clipped)} sounds came clipped: {_named(clipped)}"] if clipped else []
-    told += [f"{len(mixed)} sounds in stereo were mixed down to mono: {_named(mixed)}"] if mixed else []
-    return stored, told
+        notes.append(f"every sound is at {level:.2f} LUFS, not {TARGET_LUFS:g}, because one would clip")
+    clipped = [key for key, (_, is_clipped, _) in properties.items() if is_clipped]
+    mixed = [key for key, (_, _, is_mixed) in properties.items() if is_mixed]
+    notes += [f"{len(clipped)} sounds are clipped: {_named(clipped)}"] if clipped else []
+    notes += [f"{len(mixed)} sounds in stereo were mixed down to mono: {_named(mixed)}"] if mixed else []
+    return stored, notes
 
 
-def _of_each(sounds: Mapping[Key, Callable[[], Sound]], ask: Callable[[Sound], T]) -> dict[Key, T]:
-    """What is to be known of each sound, loaded one after the other. Raises BadFile naming all that cannot be taken."""
+def _measure_each(sounds: Mapping[Key, Callable[[], SourceSound]], ask: Callable[[SourceSound], T]) -> dict[Key, T]:
+    """Load the sounds one by one and measure each. Raises BadFile naming all unusable sounds."""
     found: dict[Key, T] = {}
     bad: list[BadFile] = []
     for key, load in sounds.items():
@@ -158,9 +158,9 @@ def _named(keys: Sequence[Key]) -> str:
 
 
 def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:
-    """What to tell an experimenter whose systems differ in bandwidth; keys are (item, system).
+    """Warnings about systems of different bandwidth; keys are (item, system).
 
-    Listeners hear bandwidth as quality, so such systems are not compared fairly (paper 002 says so of its own test).
+    Listeners perceive bandwidth as quality, so the comparison is unfair (as paper 002 notes of its own test).
     """
     by_system: dict[str, set[int]] = {}
     for (_, system), rate_hz in rates_hz.items():
@@ -173,7 +173,7 @@ def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:
     return [f"the sample rates differ, and listeners hear bandwidth as quality: {shown}"]
 
 
-def _store(source: Sound, rate_hz: int, level: float, folder: ClipFolder) -> StoredClip:
+def _store(source: SourceSound, rate_hz: int, level: float, folder: ClipFolder) -> StoredClip:
     level_sound = normalise(resample(source, rate_hz), level)
     pcm = to_int16(level_sound.pcm)
     return StoredClip(

@@ -1,8 +1,8 @@
-"""The store: one database by URL, many readers, one writer that commits for everybody at once.
+"""The store: one database by URL, many readers, one writer thread with group commit.
 
-Every change is a function of a session, run by the writer thread inside one transaction with whatever else is waiting
-(each in a savepoint of its own, so that one refusal spoils nothing). Its future is resolved only after the commit has
-reached the disk: an answer that was acknowledged is durable, and three hundred raters cost a few syncs, not hundreds.
+A change is a function of a session. The writer runs all waiting changes in one transaction, each in its own savepoint,
+so that one failure does not affect the others. A future is resolved only after the commit has reached the disk: an
+acknowledged answer is durable, and hundreds of raters share a few syncs.
 """
 
 import queue
@@ -24,23 +24,21 @@ from sqlmodel import Session
 from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError
 from studio.mos.store.migrations import migrate
 from studio.mos.store.sqlite_files import SqliteFiles
-from studio.mos.store.tables import answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials
+from studio.mos.store.tables import answers, campaigns, raters, stimuli, trials
 
 T = TypeVar("T")
-_AT_ONCE = 64  # writes that share one commit
-_SOON, _IN_TURN, _LAST = range(3)
+_MAX_BATCH = 64  # writes that share one commit
+_URGENT, _NORMAL, _CLOSE = range(3)
 _WAIT_S = 30.0
-_LAST_LOOK_S = 0.5
-_WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's wait for its file
-SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
-# Foreign keys need all to be known.
-# Foreign keys need all to be known.
-_TABLES = (answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials)
+_CLOSE_WAIT_S = 0.5
+_WRITERS_LOCK = 0x5354_4D4F  # advisory lock of PostgreSQL writers; SQLite locks its file
+STUDIO_TABLES = frozenset({"schema_version", "campaign"})  # tables that identify a studio's database
+_TABLES = (answers, campaigns, raters, stimuli, trials)  # imported so that SQLModel can resolve foreign keys
 
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults planted by the kill bench to show that it would notice them; never set otherwise."""
+    """Faults planted by the durability tests to prove that they detect data loss; never set otherwise."""
 
     acknowledge_before_commit: bool = False
     synchronous_off: bool = False
@@ -56,18 +54,18 @@ class _Job:
 
 
 class Store:
-    """A database of listening tests: ``read()`` to look, ``write()`` to change, ``close()`` at the end."""
+    """A database of listening tests."""
 
     def __init__(self, url: str, faults: Faults | None = None) -> None:
         self.url = url
         self._faults = faults or Faults()
-        self._left: list[SqliteFiles] = []  # of databases whose files were taken away under us
+        self._abandoned_files: list[SqliteFiles] = []  # of databases whose files were replaced while open
         self._open()
         self._jobs: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
-        self._numbers = count()  # jobs of one rank go in turn
+        self._numbers = count()  # FIFO among jobs of equal rank
         self._closed = False
-        self._closing = threading.Lock()  # nothing is queued behind the writer's end, where nobody would take it
-        self._writer = threading.Thread(target=self._write_on, name="mos-writer", daemon=True)
+        self._closing = threading.Lock()  # no job may be queued after the writer has stopped
+        self._writer = threading.Thread(target=self._run_writer, name="mos-writer", daemon=True)
         self._writer.start()
 
     def _open(self) -> None:
@@ -78,7 +76,7 @@ class Store:
                 migrate(connection)
         except SQLAlchemyError as error:
             raise BadFile(
-                f"the database {_shown(self.url)} cannot be opened: {cause(error)}",
+                f"the database {_shown(self.url)} cannot be opened: {error_message(error)}",
                 "check the address, or give another --database",
             ) from error
         self._files = SqliteFiles(Path(writing.url.database or "")) if writing.dialect.name == "sqlite" else None
@@ -86,7 +84,7 @@ class Store:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the database is set to, for benches to print beside their figures."""
+        """Durability settings of the database, printed by benchmarks."""
         with self._reading.connect() as connection:
             if connection.dialect.name != "sqlite":
                 names = ("server_version", "synchronous_commit", "fsync")
@@ -96,21 +94,21 @@ class Store:
 
     @contextmanager
     def read(self) -> Generator[Session]:
-        """A session on a consistent view; what it changes is thrown away, what it read stays readable."""
+        """A read session on a consistent snapshot; changes are discarded, loaded rows stay usable."""
         with Session(self._reading, expire_on_commit=False) as session:
             yield session
 
     def write(self, work: Callable[[Session], T], *, soon: bool = False) -> "Future[T]":
-        """Run ``work`` in the next transaction; the future is resolved once it is on disk, or holds what it raised.
+        """Run ``work`` in the next transaction. The future resolves once the commit is on disk, or holds the exception.
 
         Args:
-            soon: before whatever else waits, and committed without it: answers do not queue behind a crowd coming in.
+            soon: run and commit before normal jobs, so that answers do not queue behind a crowd of new raters.
 
         Raises:
             Closed: the store is closed.
         """
-        job = _Job(_SOON if soon else _IN_TURN, work, Future())
-        job.done.set_running_or_notify_cancel()  # a caller who goes away takes nothing back
+        job = _Job(_URGENT if soon else _NORMAL, work, Future())
+        job.done.set_running_or_notify_cancel()  # the caller cannot cancel it
         with self._closing:
             if self._closed:
                 raise Closed("the database is closed", "start the server again")
@@ -118,18 +116,18 @@ class Store:
         return job.done
 
     def write_now(self, work: Callable[[Session], T]) -> T:
-        """The same, waiting for it."""
+        """``write`` and wait for the result."""
         return self.write(work).result(timeout=_WAIT_S)
 
-    def empty_log(self, wait_s: float = _WAIT_S) -> bool:
-        """Bring SQLite's write-ahead log into the file and cut it, so that what was deleted is in neither.
+    def truncate_log(self, wait_s: float = _WAIT_S) -> bool:
+        """Checkpoint and truncate SQLite's write-ahead log, so that deleted data is in neither file.
 
-        False where somebody reads the database for ``wait_s``, or the disk takes nothing; then what no reader needs is
-        in the file all the same, and nothing is lost. PostgreSQL's log and dead rows are its own affair.
+        Returns False if a reader holds the database for ``wait_s`` or the disk fails; no data is lost then. Does
+        nothing on PostgreSQL.
         """
         if self._writing.dialect.name != "sqlite":
             return True
-        connection = self._writing.raw_connection()  # no transaction: a checkpoint stands outside of them
+        connection = self._writing.raw_connection()  # a checkpoint cannot run inside a transaction
         try:
             cursor = connection.cursor()
             cursor.execute(f"PRAGMA busy_timeout = {1000 * wait_s:.0f}")
@@ -142,29 +140,29 @@ class Store:
         return not busy
 
     def close(self) -> None:
-        """Finish what waits, then let go of the files. Calling it again does nothing."""
+        """Finish queued jobs, then release the files. Idempotent."""
         with self._closing:
             if self._closed:
                 return
             self._closed = True
-            self._jobs.put((_LAST, next(self._numbers), None))
+            self._jobs.put((_CLOSE, next(self._numbers), None))
         self._writer.join(timeout=_WAIT_S)
-        with suppress(SQLAlchemyError):  # a disk that fails; what was acknowledged stays in the log
+        with suppress(SQLAlchemyError):  # a failing disk; acknowledged data stays in the log
             if self._has_its_files():
-                self.empty_log(_LAST_LOOK_S)  # closing does it, too, but not while a request that hangs reads
+                self.truncate_log(_CLOSE_WAIT_S)  # disposing does this too, but not while a hung request reads
         if self._files is not None:
-            self._files.let_go()
+            self._files.release_log()
         self._reading.dispose()
         self._writing.dispose()
-        for files in (*self._left, *([self._files] if self._files else [])):
+        for files in (*self._abandoned_files, *([self._files] if self._files else [])):
             files.close()
 
-    def _write_on(self) -> None:
+    def _run_writer(self) -> None:
         while (job := self._jobs.get()[2]) is not None:
             self._commit(job)
 
-    def _waiting(self, rank: int) -> _Job | None:
-        """The next job, where one of that rank or a more urgent one is there."""
+    def _next_job(self, rank: int) -> _Job | None:
+        """The next job of this rank or more urgent, if any."""
         try:
             entry = self._jobs.get_nowait()
         except queue.Empty:
@@ -180,7 +178,7 @@ class Store:
             self._check_files()
             with Session(self._writing, expire_on_commit=False) as session:
                 _run(first, session)
-                while len(jobs) < _AT_ONCE and (job := self._waiting(job.rank)) is not None:
+                while len(jobs) < _MAX_BATCH and (job := self._next_job(job.rank)) is not None:
                     jobs.append(job)
                     _run(job, session)
                 if self._faults.acknowledge_before_commit:
@@ -189,7 +187,7 @@ class Store:
                 session.commit()
             if not self._has_its_files():
                 raise NotStored("the database's log was taken away meanwhile", "send it again")
-        except (SQLAlchemyError, StudioError, OSError) as failed:  # the commit itself failed: nobody's change is there
+        except (SQLAlchemyError, StudioError, OSError) as failed:  # the commit failed: no change is stored
             error = failed
             if isinstance(failed, OSError):
                 error = NotStored(f"the database's files cannot be reached: {failed.strerror}", "send it again")
@@ -198,36 +196,38 @@ class Store:
         _resolve(jobs)
 
     def _has_its_files(self) -> bool:
-        return self._files is None or self._files.are_ours()
+        return self._files is None or self._files.is_intact()
 
     def _check_files(self) -> None:
-        """Open the database anew where its files were taken away. Raises NotStored while there is none, BadFile.
+        """Reopen the database if its files were replaced. Raises NotStored while there is no file, BadFile.
 
-        The old connections are closed while their files are still held: none of them may write an old log into a
-        database that others have changed since.
+        The old connections are closed while their files are still locked: none of them may write an old log into a
+        database that has changed since.
         """
         if self._has_its_files():
             return
         assert self._files is not None
-        if self._files.are_gone:
+        if self._files.is_missing:
             raise NotStored("the database's file is gone", "put it back, or start the studio with another --database")
         before, engines = self._files, (self._reading, self._writing)
         self._open()
-        self._left.append(before)
+        self._abandoned_files.append(before)
         for engine in engines:
             engine.dispose()
 
 
-def schema_of(url: str) -> int | None:
-    """The schema of a database, None where no studio's tables are; nothing is made in it. Raises BadOption, BadFile."""
+def schema_version(url: str) -> int | None:
+    """Schema version of a database, None without a studio's tables; never creates tables. Raises BadOption, BadFile."""
     engine = _engine(url, Faults(), writes=False)
     try:
         with engine.connect() as connection:
-            if not set(inspect(connection).get_table_names()) >= SIGNATURE:
+            if not set(inspect(connection).get_table_names()) >= STUDIO_TABLES:
                 return None
             return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database {_shown(url)} cannot be opened: {cause(error)}", "check the address") from error
+        raise BadFile(
+            f"the database {_shown(url)} cannot be opened: {error_message(error)}", "check the address"
+        ) from error
     finally:
         engine.dispose()
 
@@ -238,10 +238,10 @@ def _run(job: _Job, session: Session) -> None:
         job.result = job.work(session)
         session.flush()
         savepoint.commit()
-    except Exception as error:  # noqa: BLE001 - whatever a caller's function raises is the caller's, by its future
+    except Exception as error:  # noqa: BLE001 - passed to the caller by its future
         savepoint.rollback()
         job.error = error
-    session.expunge_all()  # the next job looks for itself
+    session.expunge_all()  # the next job must not see cached rows
 
 
 def _resolve(jobs: list[_Job]) -> None:
@@ -255,7 +255,7 @@ def _resolve(jobs: list[_Job]) -> None:
 
 
 def _engine(url: str, faults: Faults, writes: bool) -> Engine:
-    """An engine whose readers have one view throughout and whose writers wait for each other, across processes too."""
+    """An engine with snapshot reads, and with writers serialised across processes."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -267,7 +267,7 @@ def _engine(url: str, faults: Faults, writes: bool) -> Engine:
             raise BadOption("a database in memory forgets every answer", "give sqlite:///FILE")
         engine = create_engine(parsed, connect_args={"timeout": _WAIT_S, "check_same_thread": False})
         event.listen(engine, "connect", _sqlite_settings("OFF" if faults.synchronous_off else "FULL"))
-        event.listen(engine, "begin", _beginning("BEGIN IMMEDIATE" if writes else "BEGIN"))
+        event.listen(engine, "begin", _begin_with("BEGIN IMMEDIATE" if writes else "BEGIN"))
         return engine
     if parsed.get_backend_name() != "postgresql":
         raise BadOption(f"databases of {parsed.get_backend_name()} are not known", "use sqlite or postgresql")
@@ -280,11 +280,11 @@ def _engine(url: str, faults: Faults, writes: bool) -> Engine:
         raise NeedsPackage("PostgreSQL needs psycopg", "pip install 'streaming-tts-studio[postgres]'") from error
     event.listen(engine, "connect", _postgresql_settings("off" if faults.synchronous_off else "on"))
     if writes:
-        event.listen(engine, "begin", _beginning(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"))
+        event.listen(engine, "begin", _begin_with(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"))
     return engine
 
 
-def _beginning(statement: str) -> Callable[[Connection], None]:
+def _begin_with(statement: str) -> Callable[[Connection], None]:
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
@@ -293,13 +293,13 @@ def _beginning(statement: str) -> Callable[[Connection], None]:
 
 def _sqlite_settings(synchronous: str) -> Callable[[Any, Any], None]:
     def settle(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # transactions begin where we say
+        connection.isolation_level = None  # we issue BEGIN ourselves
         for pragma in (
             "journal_mode=WAL",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
             f"busy_timeout={1000 * _WAIT_S:.0f}",
-            "secure_delete=ON",  # what is deleted is overwritten with zeros: a forgotten rater is not in the file
+            "secure_delete=ON",  # deleted data is overwritten with zeros: an erased rater is not in the file
         ):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -310,7 +310,7 @@ def _postgresql_settings(synchronous: str) -> Callable[[Any, Any], None]:
     def settle(connection: Any, _record: Any) -> None:
         connection.execute(f"SET synchronous_commit = {synchronous}")
         connection.execute(f"SET lock_timeout = '{_WAIT_S:.0f}s'")
-        connection.commit()  # what is set in a transaction that is rolled back is forgotten
+        connection.commit()  # SET is undone by a rollback
 
     return settle
 
@@ -319,6 +319,6 @@ def _shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def cause(error: SQLAlchemyError) -> str:
-    """What the database says, in one line."""
+def error_message(error: SQLAlchemyError) -> str:
+    """The database's error message in one line."""
     return str(getattr(error, "orig", None) or error).splitlines()[0]

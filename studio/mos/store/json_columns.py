@@ -1,7 +1,6 @@
-"""Objects that are kept as JSON in a column: short, shallow, and of numbers that every database and reader holds.
+"""JSON objects in database columns: bounded length, depth and numbers.
 
-What may be written and what a merge takes from another database is one rule, so that no database can be refused for
-what a rater's browser sent.
+Writing and merging use the same rule, so that data sent by a rater's browser never makes a database unmergeable.
 """
 
 import json
@@ -9,14 +8,14 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from studio.core.numbers import is_number
+from studio.core.checks import is_number
 
 MAX_CHARS = 65_536
 MAX_DEPTH = 32
 
 
 def write_json(value: Mapping[str, Any]) -> str:
-    """An object as it is kept. Raises ValueError for one that ``is_object`` would not know again."""
+    """Serialise an object. Raises ValueError if ``is_object`` would reject the result."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, RecursionError) as error:
@@ -28,7 +27,7 @@ def write_json(value: Mapping[str, Any]) -> str:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a column holds an object as ``write_json`` writes them."""
+    """Whether a column value is an object that ``write_json`` could have written."""
     try:
         return isinstance(value, str) and len(value) <= MAX_CHARS and isinstance(read_json(value), dict)
     except ValueError:
@@ -36,7 +35,7 @@ def is_object(value: Any) -> bool:
 
 
 def read_json(text: str) -> Any:
-    """Raises ValueError for what is no JSON, too deep, or holds a number that no double or 64-bit integer holds."""
+    """Parse JSON. Raises ValueError if it is invalid, too deep, or has numbers beyond a double or 64-bit integer."""
     try:
         found = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
     except RecursionError as error:

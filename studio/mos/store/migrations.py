@@ -205,7 +205,7 @@ def m012_scripts_of_takes(connection: Connection) -> None:
 
 
 def m013_parts_of_sittings(connection: Connection) -> None:
-    """Which part of a sitting a rater's campaign is, where one goes on with another."""
+    """The part of a session that a campaign is for a rater."""
     connection.exec_driver_sql("ALTER TABLE rater ADD COLUMN part INTEGER NOT NULL DEFAULT 1")
 
 

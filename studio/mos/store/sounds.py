@@ -1,4 +1,4 @@
-"""Sounds from outside: read and checked, brought to another rate, measured and brought to one loudness."""
+"""Import of audio files: decoding and checks, resampling, loudness measurement and normalisation."""
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # (scipy, pyloudnorm and soundfile carry no types)
 
@@ -21,24 +21,24 @@ from studio.core.errors import BadFile, BadOption, NeedsPackage, Unavailable
 MAX_FILE_BYTES = 64 * 2**20
 SHORTEST_S, LONGEST_S = 0.5, 120.0
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 16_000, 192_000
-TELEPHONE_RATE_HZ = 8_000  # the lowest where a campaign says that it is about telephone speech
+TELEPHONE_RATE_HZ = 8_000  # the lowest rate of a campaign with ``narrowband``
 HIGHEST_CAMPAIGN_RATE_HZ = 48_000
 TARGET_LUFS = -23.0  # EBU R 128
 PEAK_LIMIT_DBFS = -1.0
 _SILENT_LUFS = -70.0  # the absolute gate of BS.1770-4
 _SILENT_PEAK = 1e-3
 _FULL_SCALE = 32767 / 32768
-_CANCELLED = 0.25  # of the channels' power left in their mean: below, they are in antiphase and make no mono sound
+_CANCELLED = 0.25  # share of the channels' power left in their mean; below it they are in antiphase
 _FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where content is cut
 
 
 @dataclass(frozen=True, eq=False)
-class Sound:
+class SourceSound:
     """Mono samples, float32 [T], full scale at 1.
 
     Attributes:
-        clipped: three samples or more in a row lie at full scale.
-        mixed: it came with channels that differ, and is their mean.
+        clipped: at least three consecutive samples are at full scale.
+        mixed: the mean of channels that differ.
     """
 
     pcm: np.ndarray
@@ -49,13 +49,13 @@ class Sound:
 
     @property
     def duration_s(self) -> float:
-        """How long it plays."""
+        """Duration in seconds."""
         return len(self.pcm) / self.rate_hz
 
 
 @dataclass(frozen=True, eq=False)
-class Normalised:
-    """A sound at its new level: float32 [T], and what was done to it."""
+class NormalisedSound:
+    """A sound at its new level, float32 [T], with measurements."""
 
     pcm: np.ndarray
     gain_db: float
@@ -64,13 +64,13 @@ class Normalised:
     peak_dbfs: float
 
 
-def read_clip(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ) -> Sound:
-    """A sound from a WAV or FLAC file, mixed down to mono; 16-bit WAV needs no package, other kinds need soundfile.
+def read_sound(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ) -> SourceSound:
+    """Read a WAV or FLAC file, mixed down to mono. 16-bit WAV needs no package, other formats need soundfile.
 
     Raises:
-        BadFile: absent, too large, damaged, of another kind, stereo whose channels cancel each other, too short, too
-            long, at a rate below ``lowest_rate_hz``, or silent.
-        NeedsPackage: the kind of file needs soundfile, which is not installed.
+        BadFile: missing, too large, damaged, another format, stereo whose channels cancel each other, too short, too
+            long, a rate below ``lowest_rate_hz``, or silent.
+        NeedsPackage: the format needs soundfile, which is not installed.
     """
     data = _bytes_of(path)
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
@@ -82,13 +82,13 @@ def read_clip(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LO
     return _checked(*found, path.name, longest_s, lowest_rate_hz)
 
 
-def clip_of(pcm: np.ndarray, rate_hz: int, name: str) -> Sound:
-    """A sound of int16 samples [T] that were made here, held to the same. Raises BadFile."""
+def sound_from_pcm(pcm: np.ndarray, rate_hz: int, name: str) -> SourceSound:
+    """A sound from int16 samples [T], with the same checks as a file. Raises BadFile."""
     return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S, LOWEST_RATE_HZ)
 
 
-def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float, lowest_rate_hz: int) -> Sound:
-    """The sound of channels float32 [T, C], their mean where they differ. Raises BadFile."""
+def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float, lowest_rate_hz: int) -> SourceSound:
+    """A sound from channels float32 [T, C]. Raises BadFile."""
     _check_length(name, len(channels), rate_hz, longest_s, lowest_rate_hz)
     if not np.isfinite(channels).all():
         raise BadFile(f"{name} holds samples that are not numbers", "write it again")
@@ -102,11 +102,11 @@ def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float, lo
             f"make it mono of one of them, for example: ffmpeg -i {name} -af pan=mono|c0=c0 mono.wav",
         )
     full = np.abs(channels).max(axis=1) >= _FULL_SCALE
-    return Sound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()), mixed)
+    return SourceSound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()), mixed)
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The file's bytes; its size is looked at before anything is read."""
+    """The file's bytes; the size is checked before reading."""
     if not path.is_file():
         raise BadFile(f"there is no file {path}", "check the path")
     try:
@@ -119,29 +119,29 @@ def _bytes_of(path: Path) -> bytes:
             return file.read(MAX_FILE_BYTES)
     except PermissionError as error:
         raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check its permissions") from error
-    except OSError as error:  # of the disk, not of the sound: it may be readable later
+    except OSError as error:  # a disk error, not a bad file: it may be readable later
         raise Unavailable(f"{path.name} cannot be read: {error.strerror}", "try again") from error
 
 
 def _plain_wav(data: bytes, name: str) -> tuple[np.ndarray, int] | None:
-    """Channels float32 [T, C] and rate of a 16-bit PCM WAV; None for a kind that the standard library does not know."""
+    """Channels float32 [T, C] and rate of a 16-bit PCM WAV; None for formats the standard library cannot read."""
     try:
         with wave.open(io.BytesIO(data), "rb") as wav:
             channels, frames, rate_hz = wav.getnchannels(), wav.getnframes(), wav.getframerate()
             if wav.getsampwidth() != 2:
                 return None
             samples = wav.readframes(frames)
-    except (EOFError, RuntimeError) as error:  # RuntimeError: a chunk that announces more than there is
+    except (EOFError, RuntimeError) as error:  # RuntimeError: a chunk is shorter than its header says
         raise BadFile(f"{name} is damaged: it is cut short", "write it again") from error
     except wave.Error:
         return None
     if len(samples) < 2 * channels * frames:
-        raise BadFile(f"{name} is damaged: {frames} samples are announced, fewer are there", "write it again")
+        raise BadFile(f"{name} is damaged: its header announces {frames} samples, it has fewer", "write it again")
     return to_float(np.frombuffer(samples, "<i2").reshape(-1, channels)), rate_hz
 
 
 def _by_soundfile(data: bytes, name: str, longest_s: float, lowest_rate_hz: int) -> tuple[np.ndarray, int]:
-    """Channels float32 [T, C] and rate of any other kind; the length is checked before it is unpacked."""
+    """Channels float32 [T, C] and rate of any other format; the length is checked before decoding."""
     try:
         import soundfile
     except ImportError as error:
@@ -169,12 +169,12 @@ def _check_length(name: str, samples: int, rate_hz: int, longest_s: float, lowes
 
 
 def campaign_rate_hz(rates_hz: Iterable[int]) -> int:
-    """The one rate of a campaign: the highest among its sounds, 48 kHz at most."""
+    """A campaign's rate: the highest of its sounds, 48 kHz at most."""
     return min(max(rates_hz), HIGHEST_CAMPAIGN_RATE_HZ)
 
 
-def resample(sound: Sound, rate_hz: int) -> Sound:
-    """The sound at another rate: ceil(T * rate_hz / sound.rate_hz) samples."""
+def resample(sound: SourceSound, rate_hz: int) -> SourceSound:
+    """Resample to ceil(T * rate_hz / sound.rate_hz) samples."""
     if rate_hz == sound.rate_hz:
         return sound
     shared = math.gcd(rate_hz, sound.rate_hz)
@@ -182,10 +182,10 @@ def resample(sound: Sound, rate_hz: int) -> Sound:
     return replace(sound, pcm=pcm.astype(np.float32), rate_hz=rate_hz)
 
 
-def split_excerpts(sound: Sound, seconds: float = 30.0) -> tuple[Sound, Sound]:
-    """The first and the last ``seconds``, as separate stimuli (002, section H.1); each is the whole of a shorter sound.
+def split_excerpts(sound: SourceSound, seconds: float = 30.0) -> tuple[SourceSound, SourceSound]:
+    """The first and last ``seconds`` as separate stimuli (paper 002, section H.1); a shorter sound is returned whole.
 
-    Where the sound is cut it fades over 5 ms, so that the cut itself is not heard as a click.
+    Cuts fade over 5 ms to avoid clicks.
     """
     count = round(seconds * sound.rate_hz)
     if len(sound.pcm) <= count:
@@ -201,12 +201,12 @@ def split_excerpts(sound: Sound, seconds: float = 30.0) -> tuple[Sound, Sound]:
     )
 
 
-def loudness_lufs(sound: Sound) -> float:
-    """Integrated loudness of a mono sound (ITU-R BS.1770-4). Raises BadFile where it is silent or under 0.4 s."""
+def loudness_lufs(sound: SourceSound) -> float:
+    """Integrated loudness of a mono sound (ITU-R BS.1770-4). Raises BadFile if it is silent or under 0.4 s."""
     if sound.duration_s < 0.4:
         raise BadFile(f"{sound.name} lasts {sound.duration_s:.2f} s", "loudness needs 0.4 s at least")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # where no block passes the gate, answered below
+        warnings.simplefilter("ignore", RuntimeWarning)  # no block passes the gate, handled below
         lufs = float(pyloudnorm.Meter(sound.rate_hz).integrated_loudness(sound.pcm.astype(np.float64)))
     if not lufs > _SILENT_LUFS:
         raise BadFile(f"{sound.name} is silent", "give a recording, or leave the script out")
@@ -214,25 +214,25 @@ def loudness_lufs(sound: Sound) -> float:
 
 
 def peak_dbfs(pcm: np.ndarray) -> float:
-    """The largest sample, dB of full scale."""
+    """Peak level in dBFS."""
     return float(20.0 * np.log10(max(float(np.abs(pcm).max()), 1e-12)))
 
 
-def common_level(sounds: Iterable[Sound]) -> float:
+def common_level(sounds: Iterable[SourceSound]) -> float:
     """The highest level, at most -23 LUFS, at which no sound passes -1 dBFS; give them at the campaign's rate."""
-    return min((highest_level(sound) for sound in sounds), default=TARGET_LUFS)
+    return min((max_level_lufs(sound) for sound in sounds), default=TARGET_LUFS)
 
 
-def highest_level(sound: Sound) -> float:
-    """The same of one sound. Raises BadFile where it is silent."""
+def max_level_lufs(sound: SourceSound) -> float:
+    """The highest level, at most -23 LUFS, at which the sound stays below -1 dBFS. Raises BadFile if it is silent."""
     return min(TARGET_LUFS, _highest_lufs(loudness_lufs(sound), peak_dbfs(sound.pcm)))
 
 
-def normalise(sound: Sound, target_lufs: float = TARGET_LUFS) -> Normalised:
-    """The sound at ``target_lufs``; its samples are multiplied, never limited.
+def normalise(sound: SourceSound, target_lufs: float = TARGET_LUFS) -> NormalisedSound:
+    """Scale a sound to ``target_lufs``; no limiter is applied.
 
     Raises:
-        BadOption: its peak would pass -1 dBFS; the error says the level that the campaign could use for its sake.
+        BadOption: its peak would exceed -1 dBFS; the error names a level that the campaign could use.
         BadFile: it is silent.
     """
     before = loudness_lufs(sound)
@@ -244,9 +244,9 @@ def normalise(sound: Sound, target_lufs: float = TARGET_LUFS) -> Normalised:
             f"take {_highest_lufs(before, peak - gain_db):.2f} LUFS or less for every sound of the campaign",
         )
     pcm = (sound.pcm * 10.0 ** (gain_db / 20.0)).astype(np.float32)
-    return Normalised(pcm, gain_db, before, loudness_lufs(replace(sound, pcm=pcm)), peak_dbfs(pcm))
+    return NormalisedSound(pcm, gain_db, before, loudness_lufs(replace(sound, pcm=pcm)), peak_dbfs(pcm))
 
 
 def _highest_lufs(lufs: float, peak: float) -> float:
-    """Rounded down to 0.01, so that the level as printed is safe."""
+    """Rounded down to 0.01, so that the printed level is safe."""
     return math.floor(100.0 * (lufs + PEAK_LIMIT_DBFS - peak)) / 100.0

@@ -1,8 +1,8 @@
-"""SQLite's files while they are open: held, so that no other process takes the log away, and watched, in case it did.
+"""Protects SQLite's write-ahead log: locks the open database, and detects when its files were replaced.
 
-SQLite's last connection to leave removes the write-ahead log. It learns who else is there from POSIX locks, and a
-process loses all of those on a file as soon as it closes *any* descriptor of it: one careless read of the database in
-the server, one command-line call after it, and the server writes on into a log that has no name any more.
+SQLite's last connection removes the log on closing. It detects other connections by POSIX locks, which a process loses
+as soon as it closes *any* descriptor of the file: after one read of the database file in the server and one
+command-line call, the server would write into an unlinked log.
 """
 
 import os
@@ -14,45 +14,45 @@ try:
 except ImportError:
     fcntl = None
 
-_SHARED_FIRST, _SHARED_BYTES = 0x4000_0002, 510  # SQLite's bytes for readers: whoever removes the log locks them whole
+_SHARED_FIRST, _SHARED_BYTES = 0x4000_0002, 510  # SQLite's reader bytes; removing the log locks all of them
 
 
 class SqliteFiles:
-    """Holds and watches one database's files; made once its log is there."""
+    """Locks and watches the files of one database; created once its log exists."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._log = database.with_name(database.name + "-wal")
         self._descriptor = os.open(database, os.O_RDONLY)
-        self._hold(True)
-        self._known = self._seen()
+        self._lock(True)
+        self._known = self._file_ids()
 
-    def are_ours(self) -> bool:
-        """Whether the names still lead to the files that were opened."""
-        seen = self._seen()
+    def is_intact(self) -> bool:
+        """Whether the paths still name the files that were opened."""
+        seen = self._file_ids()
         if self._known[1] is None:
-            self._known = (self._known[0], seen[1])  # no log until something was written
+            self._known = (self._known[0], seen[1])  # there is no log before the first write
         return seen == self._known
 
     @property
-    def are_gone(self) -> bool:
-        """Whether there is no database of that name at all."""
+    def is_missing(self) -> bool:
+        """Whether the database file does not exist."""
         return not self._database.exists()
 
-    def let_go(self) -> None:
-        """Allow the log to be removed, by our own connections too, which must be closed before ``close``."""
-        self._hold(False)
+    def release_log(self) -> None:
+        """Allow removal of the log, also by our own connections, which must be closed before ``close``."""
+        self._lock(False)
 
     def close(self) -> None:
-        """Give the descriptor back; only when no connection of this process is left."""
+        """Close the descriptor; call only after all connections of this process are closed."""
         os.close(self._descriptor)
 
-    def _seen(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    def _file_ids(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         return _identity(self._database), _identity(self._log)
 
-    def _hold(self, held: bool) -> None:
-        """A reader's lock of the open file, not of the process: closing another descriptor does not end it."""
-        if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):  # Linux has it; elsewhere the files are watched only
+    def _lock(self, held: bool) -> None:
+        """Take or release a read lock of the open file description, which closing another descriptor does not drop."""
+        if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):  # Linux only; elsewhere files are only watched
             return
         kind = fcntl.F_RDLCK if held else fcntl.F_UNLCK
         lock = struct.pack("hhqqi4x", kind, os.SEEK_SET, _SHARED_FIRST, _SHARED_BYTES, 0)

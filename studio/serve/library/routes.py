@@ -1,110 +1,58 @@
-"""The routes of the Library page: what was kept, for the studio's owner alone; each call carries the owner's token."""
+"""The owner's routes of the library, for the Library page."""
 
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, FastAPI, Header, Request
-from fastapi import Query as Asked
+from fastapi import APIRouter, FastAPI, Header, Query, Request
 from fastapi.responses import FileResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
 
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile
 from studio.core.traces.trace_reader import MAX_BYTES
-from studio.inspection.opening import sound_of_bytes
-from studio.library.entries import MAX_TITLE_CHARS, Entry
-from studio.library.index import Query
+from studio.inspection.opening import read_sound
+from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
+from studio.library.index import Query as LibraryQuery
 from studio.library.library import Library
-from studio.serve.door.bodies import FileRoute
-from studio.serve.library.annotation import ANNOTATION_FILES, AnnotationRoutes, annotated
-from studio.serve.mos.door import Door, read_body, takes
-from studio.serve.refusals import PRIVATE, private_json
-from studio.serve.traces.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Attention, Views, sent
-from studio.serve.traces.shelf import TraceShelf
+from studio.serve.errors import PRIVATE, private_json
+from studio.serve.library.access import LibraryAccess, find_entry
+from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary, annotator_routes, owner_routes
+from studio.serve.library.schemas import EntryRemove, NoteChange, TraceKeep
+from studio.serve.middleware.bodies import FileRoute
+from studio.serve.schemas import read_body, takes
+from studio.serve.trace_store import TraceStore
+from studio.serve.traces.inspection import (
+    LIMITS,
+    MAX_FILE_BYTES,
+    MAX_TEXT_CHARS,
+    MEDIA_TYPE,
+    AttentionService,
+    uploaded_file,
+)
 
 BELOW, FILES = "/library", "/files"
-MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was kept from the command line
-LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")} | ANNOTATION_FILES  # the paths that take a file
-PAGE = 50  # entries in one answer
-MAX_CHOICES = 200  # tags and voices to choose from, of each
+MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was added on the command line
+LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")} | ANNOTATION_FILES  # the paths that take an upload
+PAGE = 50  # entries in a response
+MAX_CHOICES = 200  # tags, and voices, in a response
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
-_A_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
-T = TypeVar("T")
-
-_Words = Annotated[str, Asked(max_length=MAX_TITLE_CHARS)]
-# What a note may be is said in words by the library itself; here is only what is read at all.
-_Line = Annotated[str, Field(max_length=1000)]
-_Tags = Annotated[list[_Line], Field(max_length=1000)]
+_FILE_SCHEMA = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+_Words = Annotated[str, Query(max_length=MAX_TITLE_CHARS)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+def add_library(app: FastAPI, access: LibraryAccess, trace_store: TraceStore, attention: AttentionService) -> None:
+    """Add the routes of the library and of annotation."""
+    app.include_router(_read_routes(access, attention))
+    app.include_router(_change_routes(access, trace_store))
+    app.include_router(owner_routes(access, BELOW))
+    app.include_router(annotator_routes(access))
 
 
-class TraceKeep(_Strict):
-    """An owner keeps an utterance, by the token of its trace."""
-
-    trace: str = Field(max_length=40)
-    title: _Line = ""
-    tags: _Tags = Field(default_factory=list)
-
-
-class NoteChange(_Strict):
-    """An owner gives what was kept another title, and tags instead of those that it had."""
-
-    name: str = Field(max_length=64)
-    title: _Line
-    tags: _Tags
-
-
-class EntryRemove(_Strict):
-    """An owner deletes what was kept."""
-
-    name: str = Field(max_length=64)
-
-
-class Kept:
-    """What the routes share; the library is opened at the first call, so that one that is damaged stops no start."""
-
-    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
-        self.door, self.shelf, self.views, self.attention = door, shelf, views, attention
-        self._root = root
-        self._opening = threading.Lock()
-        self._library: Library | None = None
-
-    async def call(self, work: Callable[[Library], T]) -> T:
-        """Do something beside the loop. Raises BadFile where the folder cannot be used, and what ``work`` raises."""
-        return await run_in_threadpool(lambda: work(self._opened()))
-
-    def _opened(self) -> Library:
-        with self._opening:
-            if self._library is None:
-                self._library = Library(self._root)
-            return self._library
-
-
-def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> Kept:
-    """Put the routes of the library in a folder into an app. What they share, for others that open what was kept."""
-    kept = Kept(root, door, shelf, views, attention)
-    app.include_router(_reading(kept))
-    app.include_router(_changing(kept))
-    annotating = AnnotationRoutes(door, views, kept.call, named)
-    app.include_router(annotating.owners(BELOW))
-    app.include_router(annotating.assigned())
-    return kept
-
-
-def _reading(kept: Kept) -> APIRouter:
-    routes = APIRouter(prefix=BELOW)
+def _read_routes(access: LibraryAccess, attention: AttentionService) -> APIRouter:
+    routes = APIRouter(prefix=BELOW, dependencies=access.owner_only)
 
     @routes.get("/entries")
     async def entries(
-        request: Request,
         text: _Words = "",
         voice: _Words = "",
         tag: _Words = "",
@@ -112,116 +60,100 @@ def _reading(kept: Kept) -> APIRouter:
         until: date | None = None,
         offset: int = 0,
     ) -> Response:
-        await kept.door.owner(request)
-        wanted = Query(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
-        return private_json(await kept.call(lambda library: _page(library, wanted)))
+        query = LibraryQuery(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
+        return private_json(await access.call(lambda library: _page(library, query)))
 
     @routes.get("/view/{name}")
-    async def view(request: Request, name: str) -> Response:
-        await kept.door.owner(request)
-        return await kept.call(lambda library: kept.views.packed(lambda: library.open(named(library, name))))
+    async def view(name: str) -> Response:
+        return await access.call(lambda library: access.views.view(lambda: library.open(find_entry(library, name))))
 
     @routes.get("/prosody/{name}")
-    async def prosody(request: Request, name: str) -> Response:
-        await kept.door.owner(request)
-
+    async def prosody(name: str) -> Response:
         def work(library: Library) -> Response:
-            return kept.views.prosody(lambda: sound_of_bytes(library.read(named(library, name)), MAX_SOUND_BYTES))
+            return access.views.prosody(lambda: read_sound(library.read(find_entry(library, name)), MAX_SOUND_BYTES))
 
-        return await kept.call(work)
+        return await access.call(work)
 
     @routes.get("/attention/{name}")
-    async def attention(request: Request, name: str) -> Response:
-        await kept.door.owner(request)
-        trace = await kept.call(lambda library: library.open(named(library, name)))
-        return await kept.attention.answer(request, lambda: trace)
+    async def entry_attention(request: Request, name: str) -> Response:
+        trace = await access.call(lambda library: library.open(find_entry(library, name)))
+        return await attention.answer(request, lambda: trace)
 
     @routes.get("/file/{name}")
-    async def file(request: Request, name: str) -> Response:
-        await kept.door.owner(request)
-
-        def found(library: Library) -> Response:
-            entry = named(library, name)
+    async def file(name: str) -> Response:
+        def work(library: Library) -> Response:
+            entry = find_entry(library, name)
             path = library.path(entry)
             if not path.is_file():
                 raise BadFile("its file is gone", "`studio library rebuild` makes the list again from what is there")
-            called = f"utterance-{entry.name}{path.suffix}"
-            return FileResponse(path, media_type=MEDIA_TYPE, filename=called, headers=PRIVATE)
+            filename = f"utterance-{entry.name}{path.suffix}"
+            return FileResponse(path, media_type=MEDIA_TYPE, filename=filename, headers=PRIVATE)
 
-        return await kept.call(found)
+        return await access.call(work)
 
     return routes
 
 
-def _changing(kept: Kept) -> APIRouter:
-    routes = APIRouter(prefix=BELOW)
+def _change_routes(access: LibraryAccess, trace_store: TraceStore) -> APIRouter:
+    routes = APIRouter(prefix=BELOW, dependencies=access.owner_only)
 
     @routes.post("/keep", openapi_extra=takes(TraceKeep))
     async def keep(request: Request) -> Response:
-        await kept.door.owner(request)
-        wanted = await read_body(request, TraceKeep)
+        body = await read_body(request, TraceKeep)
 
-        def keep(library: Library) -> Entry:
-            with kept.views.place():
-                return library.keep(kept.shelf.read(wanted.trace), title=wanted.title, tags=wanted.tags)
+        def add(library: Library) -> dict[str, Any]:
+            with access.views.slot():
+                entry = library.add(trace_store.read(body.trace), title=body.title, tags=body.tags)
+            return _describe(library, entry)
 
-        return private_json(await kept.call(lambda library: _shown(library, keep(library))))
+        return private_json(await access.call(add))
 
-    @routes.post(FILES, openapi_extra={"requestBody": {"required": True, "content": _A_FILE}})
+    @routes.post(FILES, openapi_extra={"requestBody": {"required": True, "content": _FILE_SCHEMA}})
     async def files(
         request: Request,
         x_studio_text: Annotated[str, Header(max_length=MAX_TEXT_CHARS)] = "",
         x_studio_title: Annotated[str, Header(max_length=MAX_TEXT_CHARS)] = "",
     ) -> Response:
-        await kept.door.owner(request)
         body, text, title = await request.body(), unquote(x_studio_text), unquote(x_studio_title)
 
-        def keep(library: Library) -> Entry:
-            with kept.views.place(), sent():
-                return library.keep(body, text, title, limits=LIMITS)
+        def add(library: Library) -> dict[str, Any]:
+            with access.views.slot(), uploaded_file():
+                entry = library.add(body, text, title, limits=LIMITS)
+            return _describe(library, entry)
 
-        return private_json(await kept.call(lambda library: _shown(library, keep(library))))
+        return private_json(await access.call(add))
 
     @routes.post("/note", openapi_extra=takes(NoteChange))
     async def note(request: Request) -> Response:
-        await kept.door.owner(request)
-        wanted = await read_body(request, NoteChange)
+        body = await read_body(request, NoteChange)
 
-        def change(library: Library) -> Entry:
-            return library.note(named(library, wanted.name), wanted.title, tags=wanted.tags)
+        def change(library: Library) -> dict[str, Any]:
+            entry = library.update_note(find_entry(library, body.name), body.title, tags=body.tags)
+            return _describe(library, entry)
 
-        return private_json(await kept.call(lambda library: _shown(library, change(library))))
+        return private_json(await access.call(change))
 
     @routes.post("/remove", openapi_extra=takes(EntryRemove))
     async def remove(request: Request) -> Response:
-        await kept.door.owner(request)
-        wanted = await read_body(request, EntryRemove)
-        await kept.call(lambda library: library.remove(named(library, wanted.name)))
-        return private_json({"removed": wanted.name})
+        body = await read_body(request, EntryRemove)
+        await access.call(lambda library: library.remove(find_entry(library, body.name)))
+        return private_json({"removed": body.name})
 
     return routes
 
 
-def _page(library: Library, wanted: Query) -> dict[str, Any]:
-    found, of = library.find(wanted)
-    most = sorted(library.tags(), key=lambda one: -one[1])[:MAX_CHOICES]
+def _page(library: Library, query: LibraryQuery) -> dict[str, Any]:
+    entries, count = library.find(query)
+    tags = sorted(library.tags(), key=lambda tag_count: -tag_count[1])[:MAX_CHOICES]
     return {
-        "of": of,
-        "entries": [_shown(library, one) for one in found],
-        "tags": sorted(most),
+        "of": count,
+        "entries": [_describe(library, entry) for entry in entries],
+        "tags": sorted(tags),
         "voices": library.voices()[:MAX_CHOICES],
     }
 
 
-def named(library: Library, name: str) -> Entry:
-    """Raises BadFile where there is no such entry."""
-    try:
-        return library.entry(name)
-    except BadOption as error:
-        raise BadFile(f"the library has no {name[:64]!r}", "the Library page lists what it has") from error
-
-
-def _shown(library: Library, entry: Entry) -> dict[str, Any]:
-    """An entry as the page lists it, and who annotated it."""
+def _describe(library: Library, entry: LibraryEntry) -> dict[str, Any]:
+    """An entry as the page lists it, with its annotators."""
     text = entry.text if len(entry.text) <= SHOWN_CHARS else entry.text[:SHOWN_CHARS] + "…"
-    return {**replace(entry, text=text).to_dict(), "annotated": annotated(library, entry.sha256)}
+    return {**replace(entry, text=text).to_dict(), "annotated": annotation_summary(library, entry.sha256)}

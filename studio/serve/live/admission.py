@@ -1,4 +1,4 @@
-"""Which sockets there may be at once, and which one goes when another comes."""
+"""Admission of sockets: how many are open, and which is closed for a new one."""
 
 from collections import Counter
 from typing import TypeVar
@@ -6,22 +6,22 @@ from typing import TypeVar
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from studio.serve.live.socket import RETRY_MS, Session
-from studio.settings import ServeSettings
+from studio.serve.live.socket import RETRY_MS, SpeakSession
+from studio.serve.settings import ServeSettings
 
-AnySession = TypeVar("AnySession", bound=Session)
+AnySession = TypeVar("AnySession", bound=SpeakSession)
 
 
 async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
-    """Serve a socket to its end, unless there are as many as there may be and none of them can go."""
+    """Serve a socket to its end; 503 where ``max_sockets`` are open and none of them can be closed."""
     if len(sockets) >= settings.max_sockets:
-        can_go = _least_used(sockets, session.address)
-        if can_go is None:
-            refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
-            await websocket.send_denial_response(refusal)
+        idle = _least_used(sockets, session.address)
+        if idle is None:
+            busy = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
+            await websocket.send_denial_response(busy)
             return
-        sockets.discard(can_go)
-        await can_go.retire()
+        sockets.discard(idle)
+        await idle.close_idle()
     sockets.add(session)
     try:
         await session.run()
@@ -30,13 +30,13 @@ async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeS
 
 
 def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:
-    """The socket that goes when another one comes: it speaks nothing, and its network address has the most of them.
+    """The socket to close for a new one from ``address``: idle, and of the address with the most sockets.
 
-    It goes at once where that address has more than the new one's would have, else only when it is not fresh.
+    A fresh socket is closed only where its address has more sockets than the new one's would have.
     """
-    of = Counter(one.address for one in sockets)
-    silent = [one for one in sockets if one.idle_s() > 0.0]
-    found = max(silent, key=lambda one: (of[one.address], one.idle_s()), default=None)
-    if found is None or of[found.address] > of[address] + 1 or not found.is_fresh():
-        return found
-    return next((one for one in silent if not one.is_fresh()), None)
+    counts = Counter(session.address for session in sockets)
+    idle = [session for session in sockets if session.idle_s() > 0.0]
+    best = max(idle, key=lambda session: (counts[session.address], session.idle_s()), default=None)
+    if best is None or counts[best.address] > counts[address] + 1 or not best.is_fresh():
+        return best
+    return next((session for session in idle if not session.is_fresh()), None)

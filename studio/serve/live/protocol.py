@@ -1,7 +1,4 @@
-"""The wire protocol of ``/ws/speak``: what a client may send, checked, and what the server answers.
-
-docs/protocol.md tells it to people, protocol.schema.json to programs.
-"""
+"""The wire protocol of ``/ws/speak``; see docs/protocol.md and protocol.schema.json."""
 
 import json
 import re
@@ -13,25 +10,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from studio.core.cards import Card
+from studio.core.checks import MAX_WHOLE, is_number
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
-from studio.core.numbers import MAX_WHOLE, is_number
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
-MAX_FIELDS_CHARS = 2048  # of a message without its texts: names, numbers and brackets cost far more to read
+MAX_FIELDS_CHARS = 2048  # of a message without its strings: names, numbers and brackets are far slower to parse
 MAX_U32 = 2**32 - 1
 MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # json.dumps makes one each time
-# Possessive, and an open string ends with the message: else each of its quotes would be tried to the end again.
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # faster than json.dumps
+# Possessive, and an unclosed string extends to the end, so that matching takes linear time.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-Check = Callable[[Any], str]  # what is allowed, empty when the value is
+Check = Callable[[Any], str]  # what is allowed; empty for a valid value
 
 
 def whole(low: int, high: int) -> Check:
@@ -40,7 +37,7 @@ def whole(low: int, high: int) -> Check:
 
 
 def number(low: float, high: float, *, or_null: bool = False, most: str = "") -> Check:
-    """A finite number in [low, high]; ``most`` says what the server's owner allows, where that may be less."""
+    """A finite number in [low, high]; ``most`` describes a lower limit that a setting may impose."""
 
     def check(value: Any) -> str:
         if or_null and value is None:
@@ -68,7 +65,7 @@ def one_of(*names: str) -> Check:
 
 
 def family_options(value: Any) -> str:
-    """Options by name; the engine knows which there are."""
+    """Options by name; the engine validates them."""
     fits = isinstance(value, dict) and len(value) <= 32 and all(_is_name(k) and _is_scalar(v) for k, v in value.items())
     return "" if fits else "an object of at most 32 numbers, booleans and short strings"
 
@@ -92,7 +89,7 @@ _KINDS: dict[str, type["Message"]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """Something a client says about one of its utterances."""
+    """A client's message about one of its utterances."""
 
     type: ClassVar[str] = ""
     utterance: int = _field(whole(0, MAX_U32))
@@ -104,7 +101,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Open(Message):
-    """Begin an utterance. ``credit_ms`` None is the server's own; how much there can be at most, it says itself."""
+    """Begin an utterance. ``credit_ms`` None is the server's default; the server has an upper limit."""
 
     type: ClassVar[str] = "open"
     voice: str = _field(text(200), default="")
@@ -118,7 +115,7 @@ class Open(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edit(Message):
+class EditText(Message):
     """Keyboard: [at, at + remove) of the field becomes ``insert``; positions are Unicode code points."""
 
     type: ClassVar[str] = "edit"
@@ -129,7 +126,7 @@ class Edit(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class TextIn(Message):
-    """Stream: text that follows what was sent before."""
+    """Stream: append text."""
 
     type: ClassVar[str] = "text"
     text: str = _field(text(MAX_MESSAGE_CHARS))
@@ -160,7 +157,7 @@ class End(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Cancel(Message):
-    """Stop; everything before ``played_sample`` was heard."""
+    """Stop; everything before ``played_sample`` was played."""
 
     type: ClassVar[str] = "cancel"
     played_sample: int = _field(whole(0, MAX_SAMPLE), default=0)
@@ -187,7 +184,7 @@ class PlayedReport(Message):
 
 
 def decode(raw: str) -> dict[str, Any]:
-    """The JSON object of a text message. Raises BadMessage when it is too long or no JSON object."""
+    """The JSON object of a text message. Raises BadMessage where it is too long or not a JSON object."""
     if len(raw) > MAX_MESSAGE_CHARS:
         raise BadMessage(f"a message of {len(raw)} characters is too long", f"send at most {MAX_MESSAGE_CHARS} at once")
     if len(raw) > MAX_FIELDS_CHARS and not _is_mostly_text(raw):
@@ -202,14 +199,14 @@ def decode(raw: str) -> dict[str, Any]:
 
 
 def _is_mostly_text(raw: str) -> bool:
-    """Whether what stands outside of a message's strings is short, and the strings are few; quick to tell."""
+    """Whether a message has few strings and little outside of them; a fast check."""
     if raw.count('"') - raw.count('\\"') > MAX_FIELDS_CHARS // 4:
         return False
     return len(_STRING.sub("", raw)) <= MAX_FIELDS_CHARS
 
 
 def utterance_in(data: Mapping[str, Any]) -> int | None:
-    """The utterance that a message names, None when it names none that could be."""
+    """The utterance number of a message, None where it is missing or invalid."""
     value = data.get("utterance")
     return value if type(value) is int and 0 <= value <= MAX_U32 else None
 
@@ -218,7 +215,7 @@ def parse(data: Mapping[str, Any]) -> Message:
     """The message of a JSON object.
 
     Raises:
-        BadMessage: the type is unknown, or a field is missing, unknown or not allowed; names it and what is.
+        BadMessage: the type is unknown, or a field is missing, unknown or not allowed.
     """
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
@@ -239,23 +236,23 @@ def parse(data: Mapping[str, Any]) -> Message:
         allowed = one.metadata["check"](data[key])
         if allowed:
             raise BadMessage(f"{key!r} of {name!r} is not allowed", f"give {allowed}")
-        # A half of a surrogate pair is no character: it could not be written to a trace.
+        # A lone surrogate could not be written to a trace.
         values[key] = _LONE_SURROGATE.sub("\ufffd", data[key]) if isinstance(data[key], str) else data[key]
     return kind(**values)
 
 
 def _encode(data: Mapping[str, Any]) -> str:
     text = _JSON.encode(data)
-    return _LONE_SURROGATE.sub("\ufffd", text)  # whatever an error quotes can be sent
+    return _LONE_SURROGATE.sub("\ufffd", text)  # an error may quote them
 
 
 def card_summary(card: Card) -> dict[str, Any]:
-    """What a client needs to know of a voice."""
+    """The fields of a card that clients use."""
     return {
         "name": card.name,
         "title": card.title,
         "family": card.family,
-        "speakers": list(card.offered),
+        "speakers": list(card.speakers_default_first),
         "options": [asdict(option) | {"choices": list(option.choices)} for option in card.options],
         "temperature": card.temperature,
         "sample_rate_hz": card.sample_rate_hz,
@@ -271,12 +268,12 @@ def hello(cards: Sequence[Card]) -> str:
 
 
 def event_message(event: Event, utterance: int) -> str:
-    """An event as the client hears it, under the client's own number."""
+    """An event as JSON, with the client's number of the utterance."""
     return _encode(event.to_dict() | {"utterance": utterance})
 
 
 def error_message(error: StudioError, utterance: int | None = None, retry_ms: int | None = None) -> str:
-    """A mistake or a limit, and what to do about it."""
+    """An error and what to do about it."""
     data: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
     if utterance is not None:
         data["utterance"] = utterance
@@ -286,7 +283,7 @@ def error_message(error: StudioError, utterance: int | None = None, retry_ms: in
 
 
 def trace_message(utterance: int, token: str) -> str:
-    """Where an ended utterance can be fetched, relative to the server's root."""
+    """Where the trace of an ended utterance is, relative to the server's root."""
     urls = {"trace_url": f"traces/{token}.trace", "wav_url": f"traces/{token}.wav"}
     return _encode({"type": "trace", "utterance": utterance, **urls})
 
@@ -303,7 +300,7 @@ class Packet:
 
 
 def pack_packet(packet: Packet) -> bytes:
-    """24 bytes of header, then s16le samples."""
+    """A header of 24 bytes, then s16le samples."""
     header = HEADER.pack(
         PROTOCOL, PCM_S16LE, 0, packet.utterance, packet.take, packet.seq & MAX_U32, packet.first_sample
     )
@@ -311,7 +308,7 @@ def pack_packet(packet: Packet) -> bytes:
 
 
 def unpack_packet(data: bytes) -> Packet:
-    """The packet of its bytes. Raises BadMessage when they are none."""
+    """Parse a packet. Raises BadMessage."""
     if len(data) < HEADER.size or (len(data) - HEADER.size) % 2:
         raise BadMessage(f"{len(data)} bytes are no packet", f"it is {HEADER.size} bytes and whole 16 bit samples")
     version, kind, flags, utterance, take, seq, first_sample = HEADER.unpack_from(data)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -14,26 +15,25 @@ from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
-from studio.serve.door.addresses import address_of
-from studio.serve.door.connections import LOST
-from studio.serve.door.rates import Bucket
 from studio.serve.live import protocol as wire
-from studio.serve.live.inbox import Inbox
-from studio.serve.live.opening import opened
-from studio.serve.live.patience import Patience
-from studio.serve.live.stream import Broken, Outgoing, Over, Stream
-from studio.serve.traces.shelf import TraceShelf
-from studio.settings import ServeSettings
+from studio.serve.live.limits import Inbox, SharedTimeout
+from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
+from studio.serve.middleware.connections import CONNECTION_LOST
+from studio.serve.middleware.limits import TokenBucket, address_of
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
 
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
-IDLE = 4000  # a close code of ours: nobody spoke here for long; a page comes back when it has something to say
-FRESH_S = 10.0  # a socket that has just spoken is not closed to make room for another
-NEW_S = 1.0  # nor is one that has just come: by then it has asked for something, if it wants anything
-REMEMBERED = 64  # utterances that have ended, whose player may still report
-UNFINISHED = 4  # times as many as may be carried at a time may be there whose traces are still being written
+IDLE = 4000  # close code of an idle socket; the page reconnects when it has something to send
+FRESH_S = 10.0  # a socket that spoke so recently is not closed to make room for another
+NEW_S = 1.0  # nor is one that was opened so recently
+REMEMBERED = 64  # ended utterances whose player may still report
+UNFINISHED = 4  # times the utterance limit may exist whose traces are still being written
 
 log = logging.getLogger("studio.serve")
+_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
+_LOADER = ThreadPoolExecutor(1, thread_name_prefix="loading")  # an engine loads one voice at a time
 
 
 class TooFast(StudioError):
@@ -42,101 +42,101 @@ class TooFast(StudioError):
     code = "too_fast"
 
 
-def _abandon(opening: asyncio.Future[Utterance]) -> None:
-    """Give back a place that nobody waits for any more."""
+def _cancel_opened(opening: asyncio.Future[Utterance]) -> None:
+    """Free the slot of an utterance whose socket has closed."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().cancel()
 
 
-class Session:
-    """One socket, from its hello to its last utterance's end.
+class SpeakSession:
+    """One socket, from its hello to the end of its last utterance.
 
     Attributes:
-        revises: whether what a keyboard sent and nobody has heard follows its edits.
-        is_guest: whether its utterances leave room for others'.
+        revises: whether edits of a keyboard revise text that was sent and not yet played.
+        is_guest: whether its utterances leave slots for others.
     """
 
     revises, is_guest = True, False
 
-    def __init__(self, websocket: WebSocket, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
-        self._websocket, self._engine, self._shelf, self._settings = websocket, engine, shelf, settings
-        self._streams: dict[int, Stream] = {}
+    def __init__(self, websocket: WebSocket, engine: Engine, trace_store: TraceStore, settings: ServeSettings) -> None:
+        self._websocket, self._engine, self._trace_store, self._settings = websocket, engine, trace_store, settings
+        self._streams: dict[int, UtteranceStream] = {}
         self._ended: deque[int] = deque(maxlen=REMEMBERED)
-        self._pumps: set[asyncio.Task[None]] = set()
-        self._sending = asyncio.Lock()
-        self._patience = Patience(settings.send_timeout_ms / 1000.0)
-        # Set when either side has left; the connection tells, too, for nobody reads while a message is being obeyed.
-        self._gone: asyncio.Event = websocket.scope.get(LOST) or asyncio.Event()
-        self._bucket = Bucket(settings.messages_per_s)
-        self._used_s = time.monotonic()  # when the socket came, or last spoke; messages alone are no use of it
-        self._is_used = False  # something was spoken here
-        self._openings: dict[int, Inbox] = {}  # utterances that the engine has not answered yet, what was sent for each
-        self._opening: set[asyncio.Task[None]] = set()
+        self._senders: set[asyncio.Task[None]] = set()
+        self._send_lock = asyncio.Lock()
+        self._send_timeout = SharedTimeout(settings.send_timeout_ms / 1000.0)
+        # Set when either side has closed. The connection sets it as well: nothing is read while a message is handled.
+        self._closed: asyncio.Event = websocket.scope.get(CONNECTION_LOST) or asyncio.Event()
+        self._bucket = TokenBucket(settings.messages_per_s)
+        self._used_s = time.monotonic()  # when the socket was opened or last spoke; messages alone do not count
+        self._is_used = False  # an utterance was spoken here
+        self._opening: dict[int, Inbox] = {}  # messages for utterances that the engine is still opening
+        self._open_tasks: set[asyncio.Task[None]] = set()
         self.address = address_of(websocket)
 
     async def run(self) -> None:
-        """Serve the socket until either side leaves; then every place of it is free."""
+        """Serve the socket until either side closes it, then free all of its slots."""
         await self._websocket.accept()
-        await self._greet()
+        await self._send_hello()
         reading = asyncio.create_task(self._read())
-        leaving = asyncio.create_task(self._gone.wait())
+        closing = asyncio.create_task(self._closed.wait())
         idling = asyncio.create_task(self._close_when_idle())
         try:
-            await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._gone.set()
-            for task in (reading, leaving, idling):
+            self._closed.set()
+            for task in (reading, closing, idling):
                 task.cancel()
             await asyncio.gather(reading, idling, return_exceptions=True)
-            for task in [*self._opening]:
+            for task in [*self._open_tasks]:
                 task.cancel()
-            await asyncio.gather(*self._opening, return_exceptions=True)
-            await self._leave()
+            await asyncio.gather(*self._open_tasks, return_exceptions=True)
+            await self._clean_up()
         if not reading.cancelled() and (error := reading.exception()):
             raise error
 
-    async def _greet(self) -> None:
+    async def _send_hello(self) -> None:
         await self._send(wire.hello(self._engine.cards()))
 
     def idle_s(self) -> float:
-        """For how long nothing was spoken here; 0 while something is."""
-        return 0.0 if self._streams or self._openings else time.monotonic() - self._used_s
+        """Seconds since an utterance was spoken; 0 while one is."""
+        return 0.0 if self._streams or self._opening else time.monotonic() - self._used_s
 
     def is_fresh(self) -> bool:
-        """Whether it stays where another one wants its place."""
+        """Whether the socket was opened or spoke too recently to be closed for another."""
         return self.idle_s() < (FRESH_S if self._is_used else NEW_S)
 
-    async def warn(self, error: StudioError) -> None:
-        """Tell the client something about its socket."""
+    async def send_error(self, error: StudioError) -> None:
+        """Send the client an error about its socket."""
         await self._send(wire.error_message(error))
 
-    async def hush(self) -> None:
-        """Break off what speaks here."""
+    async def cancel_all(self) -> None:
+        """Cancel the socket's utterances."""
         await asyncio.gather(*(asyncio.to_thread(stream.cancel) for stream in list(self._streams.values())))
 
-    async def retire(self) -> None:
-        """Close the socket, of which nobody makes use; its page comes back unseen."""
+    async def close_idle(self) -> None:
+        """Close an idle socket; the client reconnects."""
         await self._close(IDLE, "idle")
 
-    async def _close(self, code: int, why: str) -> None:
-        if not self._gone.is_set():
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it was closed in the meantime
-                await self._websocket.close(code, why)
-            self._gone.set()
+    async def _close(self, code: int, reason: str) -> None:
+        if not self._closed.is_set():
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed in the meantime
+                await self._websocket.close(code, reason)
+            self._closed.set()
 
-    def _may_idle_s(self) -> float:
+    def _idle_limit_s(self) -> float:
         return self._settings.idle_socket_ms / 1000.0
 
     async def _close_when_idle(self) -> None:
-        while (left_s := self._may_idle_s() - self.idle_s()) > 0.0:
+        while (left_s := self._idle_limit_s() - self.idle_s()) > 0.0:
             await asyncio.sleep(left_s)
-        await self.retire()
+        await self.close_idle()
 
-    async def _leave(self) -> None:
-        """Cancel what still speaks and let the pumps run dry."""
-        await self.hush()
-        if self._pumps:
-            await asyncio.wait(self._pumps)
+    async def _clean_up(self) -> None:
+        """Cancel the utterances and wait until their outboxes are empty."""
+        await self.cancel_all()
+        if self._senders:
+            await asyncio.wait(self._senders)
 
     # --- from the client -----------------------------------------------------------------------------
 
@@ -145,95 +145,95 @@ class Session:
             if not self._bucket.take():
                 limit = self._settings.messages_per_s
                 error = TooFast(f"more than {limit} messages a second", "send several characters in one message")
-                await self._send(wire.error_message(error))
+                await self.send_error(error)
                 await self._close(POLICY_VIOLATION, "too many messages")
                 return
             await self._receive(message)
 
     async def _receive(self, message: Any) -> None:
-        """Answer one message; a mistake of the client's is told to it and harms nobody else."""
+        """Handle one message; an error in it is sent to the client and affects no other utterance."""
         try:
             if message.get("text") is None:
                 raise BadMessage("a client sends no binary messages", "send JSON text")
             data = wire.decode(message["text"])
         except StudioError as error:
-            await self._send(wire.error_message(error))
+            await self.send_error(error)
         else:
-            await self._attempt(self._obey(data), wire.utterance_in(data))
+            await self._report_errors(self._handle(data), wire.utterance_in(data))
 
-    async def _attempt(self, work: Coroutine[Any, Any, None], utterance: int | None) -> None:
-        """Do what a message about an utterance asks, and tell what went wrong."""
+    async def _report_errors(self, work: Coroutine[Any, Any, None], utterance: int | None) -> None:
+        """Await the work of a message about an utterance and send its error to the client."""
         try:
             await work
         except StudioError as error:
-            is_for_now = isinstance(error, Busy) and not isinstance(error, Closing)
-            await self._send(wire.error_message(error, utterance, RETRY_MS if is_for_now else None))
+            may_retry = isinstance(error, Busy) and not isinstance(error, Closing)
+            await self._send(wire.error_message(error, utterance, RETRY_MS if may_retry else None))
         except Exception:
-            log.exception("a message could not be obeyed")
+            log.exception("a client message failed")
             if stream := self._streams.get(utterance) if utterance is not None else None:
                 await asyncio.to_thread(stream.cancel)
-            error = Broken("this message could not be obeyed", "the server's log says why; open a new utterance")
+            error = InternalError("this message could not be obeyed", "the server's log says why; open a new utterance")
             await self._send(wire.error_message(error, utterance))
 
-    async def _obey(self, data: dict[str, Any]) -> None:
+    async def _handle(self, data: dict[str, Any]) -> None:
         await self._dispatch(wire.parse(data))
 
     async def _dispatch(self, message: wire.Message) -> None:
         if isinstance(message, wire.Open):
-            self._check_room(message.utterance)
-            self._openings[message.utterance] = kept = Inbox()
-            opening = asyncio.create_task(self._open_apart(message, kept))
-            self._opening.add(opening)
-            opening.add_done_callback(self._opening.discard)
-        elif message.utterance in self._openings:
-            await self._keep(message)
+            self._check_capacity(message.utterance)
+            self._opening[message.utterance] = inbox = Inbox()
+            task = asyncio.create_task(self._open_and_deliver(message, inbox))
+            self._open_tasks.add(task)
+            task.add_done_callback(self._open_tasks.discard)
+        elif message.utterance in self._opening:
+            await self._put_while_opening(message)
         else:
-            await self._give(message)
+            await self._deliver(message)
 
-    async def _give(self, message: wire.Message) -> None:
+    async def _deliver(self, message: wire.Message) -> None:
         stream = self._streams.get(message.utterance)
         if stream is None:
-            self._late(message)
+            self._check_ended(message)
         elif isinstance(message, wire.Cancel):
             await asyncio.to_thread(stream.cancel, message.played_sample)
         else:
-            await stream.offer(message)
+            await stream.put(message)
 
-    def _late(self, message: wire.Message) -> None:
-        """A player goes on reporting after the last sample was made; anything else came too late."""
+    def _check_ended(self, message: wire.Message) -> None:
+        """Raises BadMessage, Closed, except for a player's reports and cancels after the end."""
         if message.utterance not in self._ended:
             raise BadMessage(f"there is no utterance {message.utterance} on this socket", "send 'open' first")
         if not isinstance(message, wire.PlayedReport | wire.Cancel):
             raise Closed(f"utterance {message.utterance} has ended", "open a new one")
 
-    def _check_room(self, number: int) -> None:
+    def _check_capacity(self, number: int) -> None:
         """Raises BadMessage, Busy where an utterance of this number cannot be opened now."""
-        most, there = self._settings.max_utterances_per_socket, len(self._openings.keys() | self._streams.keys())
-        if number in self._streams or number in self._openings:
+        limit, count = self._settings.max_utterances_per_socket, len(self._opening.keys() | self._streams.keys())
+        if number in self._streams or number in self._opening:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
-        if there - sum(stream.is_over for stream in self._streams.values()) >= most or there >= UNFINISHED * most:
+        if count - sum(stream.is_over for stream in self._streams.values()) >= limit or count >= UNFINISHED * limit:
             raise Busy(
-                f"a socket carries at most {most} utterances, each until its last event was taken",
+                f"a socket carries at most {limit} utterances, each until its last event was taken",
                 "end one, or read what waits on this socket",
             )
 
-    async def _open_apart(self, message: wire.Open, kept: Inbox) -> None:
-        """Open an utterance while the socket goes on with others, then obey what was sent for it meanwhile."""
+    async def _open_and_deliver(self, message: wire.Open, inbox: Inbox) -> None:
+        """Open an utterance in the background, then deliver the messages that came meanwhile."""
         try:
-            await self._attempt(self._open(message), message.utterance)
-            while kept:
-                await self._attempt(self._give(kept.take()), message.utterance)
+            await self._report_errors(self._open(message), message.utterance)
+            while inbox:
+                await self._report_errors(self._deliver(inbox.take()), message.utterance)
         finally:
-            del self._openings[message.utterance]
+            del self._opening[message.utterance]
 
-    async def _keep(self, message: wire.Message) -> None:
-        """Keep what is about an utterance that is being opened; with so much that it is full, the client waits."""
-        while (kept := self._openings.get(message.utterance)) is not None:
-            if not kept.is_full:
-                kept.put(message)
+    async def _put_while_opening(self, message: wire.Message) -> None:
+        """Queue a message for an utterance that is being opened; the client waits while the queue is full."""
+        while (inbox := self._opening.get(message.utterance)) is not None:
+            if not inbox.is_full:
+                inbox.put(message)
                 return
             await asyncio.sleep(0.005)
-        await self._give(message)
+        await self._deliver(message)
 
     async def _open(self, message: wire.Open) -> None:
         card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
@@ -247,30 +247,40 @@ class Session:
             is_guest=self.is_guest,
             client=self.address,
         )
-        utterance = await self._opened(card.name, request)
+        utterance = await self._open_in_thread(card.name, request)
         try:
-            kept = {"shelf": self._shelf, "settings": self._settings, "owner": self.address}
-            self._begin(Stream(message, utterance, credit_samples, revises=self.revises, **kept))
+            stream = UtteranceStream(
+                message,
+                utterance,
+                credit_samples,
+                trace_store=self._trace_store,
+                settings=self._settings,
+                revises=self.revises,
+                owner=self.address,
+            )
+            self._begin(stream)
         except BaseException:
             utterance.cancel()
             raise
 
-    async def _opened(self, voice: str, request: SpeakRequest) -> Utterance:
-        opening = opened(self._engine, voice, request)
+    async def _open_in_thread(self, voice: str, request: SpeakRequest) -> Utterance:
+        """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
+        threads = _OPENERS if self._engine.is_loaded(voice) else _LOADER
+        opening = asyncio.get_running_loop().run_in_executor(threads, self._engine.open, request)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_abandon)  # the socket went while the engine was at it
+            opening.add_done_callback(_cancel_opened)
             raise
 
-    def _begin(self, stream: Stream) -> None:
+    def _begin(self, stream: UtteranceStream) -> None:
         self._streams[stream.number] = stream
         self._is_used = True
         if stream.number in self._ended:
             self._ended.remove(stream.number)
-        pump = asyncio.create_task(self._pump(stream))
-        self._pumps.add(pump)
-        pump.add_done_callback(self._pumps.discard)
+        sender = asyncio.create_task(self._send_outbox(stream))
+        self._senders.add(sender)
+        sender.add_done_callback(self._senders.discard)
         stream.start()
 
     def _credit_samples(self, message: wire.Open, card: Card) -> int:
@@ -281,37 +291,37 @@ class Session:
 
     # --- to the client -------------------------------------------------------------------------------
 
-    async def _pump(self, stream: Stream) -> None:
-        """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
-        while not isinstance(item := await stream.outbox.get(), Over):
-            stream.sent(item, await self._tell(stream, item))
+    async def _send_outbox(self, stream: UtteranceStream) -> None:
+        """Send an utterance's events in order; keep emptying the outbox after the socket was closed."""
+        while not isinstance(item := await stream.outbox.get(), StreamEnd):
+            stream.sent(item, await self._send_item(stream, item))
             if stream.outbox.qsize():
-                await asyncio.sleep(0)  # a socket that takes all at once makes nobody wait, and others want a turn
-        # Before the client hears that it is over: it may use the number again at once.
+                await asyncio.sleep(0)  # a socket that never blocks must not block the event loop
+        # Before the last message: the client may use the number again at once.
         del self._streams[stream.number]
         self._used_s = time.monotonic()
         self._ended.append(stream.number)
-        await self._send(await self._farewell(stream, item.token))
+        await self._send(await self._last_message(stream, item.token))
 
-    async def _tell(self, stream: Stream, item: Outgoing) -> float:
-        """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
-        if self._gone.is_set():
+    async def _send_item(self, stream: UtteranceStream, item: Outgoing) -> float:
+        """Send one item; for how many ms the socket blocked. An item that cannot be sent ends only this utterance."""
+        if self._closed.is_set():
             return 0.0
         try:
             return sum([await self._send(data) for data in self._encoded(stream, item)])
         except Exception:
-            log.exception("something of an utterance could not be sent")
+            log.exception("an event could not be sent")
             await asyncio.to_thread(stream.cancel)
             return 0.0
 
-    async def _farewell(self, stream: Stream, token: str | None) -> str:
-        """The last word about an utterance, whose trace is on the shelf under ``token``."""
+    async def _last_message(self, stream: UtteranceStream, token: str | None) -> str:
+        """The last message of an utterance: where its trace is."""
         if token is None:
             error = BadFile("no trace of this utterance could be kept", "the server's log says why")
             return wire.error_message(error, stream.number)
         return wire.trace_message(stream.number, token)
 
-    def _encoded(self, stream: Stream, item: Outgoing) -> Sequence[str | bytes]:
+    def _encoded(self, stream: UtteranceStream, item: Outgoing) -> Sequence[str | bytes]:
         match item:
             case ev.Audio():
                 return (stream.packet(item),)
@@ -322,18 +332,18 @@ class Session:
         raise AssertionError(item)
 
     async def _send(self, data: str | bytes) -> float:
-        """Send one message and tell for how many ms the socket blocked; a client that takes nothing is dropped."""
-        if self._gone.is_set():
+        """Send one message; for how many ms the socket blocked. Past the time limit the socket counts as closed."""
+        if self._closed.is_set():
             return 0.0
         began_s = time.monotonic()
         try:
-            with self._patience:
-                async with self._sending:
+            with self._send_timeout:
+                async with self._send_lock:
                     if isinstance(data, bytes):
                         await self._websocket.send_bytes(data)
                     else:
                         await self._websocket.send_text(data)
         except (WebSocketDisconnect, RuntimeError, TimeoutError):
-            # RuntimeError is how starlette and uvicorn say that the socket was closed in the meantime.
-            self._gone.set()
+            # starlette and uvicorn raise RuntimeError where the socket was closed in the meantime.
+            self._closed.set()
         return (time.monotonic() - began_s) * 1000.0

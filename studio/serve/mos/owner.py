@@ -1,90 +1,91 @@
-"""What the owner of a studio asks of its listening tests; every call carries the owner's token."""
+"""The owner's routes of listening tests, below ``/mos/owner``; every call needs the owner's token."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+import numpy as np
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import Response
 from sqlmodel import Session, col, select
 from starlette.concurrency import run_in_threadpool
 
+from studio.core.traces.trace import Trace, open_trace
+from studio.inspection.opening import recording_trace
+from studio.mos.analysis.rated_sound import find_sound, rated_sound
 from studio.mos.analysis.results import funnel, overview
 from studio.mos.campaign.templates import template_names
-from studio.mos.making.heard_utterance import add_utterance
-from studio.mos.making.removing import remove_sounds
-from studio.mos.rating.campaigns import find, set_state
-from studio.mos.service import Listening
+from studio.mos.service import ListeningTests
+from studio.mos.sessions.campaigns import find_campaign, set_state
+from studio.mos.stimuli.from_utterance import add_utterance
+from studio.mos.stimuli.removal import remove_sounds
 from studio.mos.store.tables.campaigns import Campaign
-from studio.serve.mos.door import Door, SoundRemove, StateCreate, UtteranceCreate, read_body, takes
-from studio.serve.refusals import private_json
-from studio.serve.traces.shelf import TraceShelf
+from studio.serve.auth import TokenAuth
+from studio.serve.errors import private_json
+from studio.serve.mos.schemas import SoundRemove, StateCreate, UtteranceCreate
+from studio.serve.schemas import read_body, takes
+from studio.serve.trace_store import TraceStore
+from studio.serve.traces.inspection import AttentionService, TraceViews
 
-_SHOWN = ("name", "kind", "state", "raters", "finished", "answers", "wanted", "lacking")
+_OVERVIEW_KEYS = ("name", "kind", "state", "raters", "finished", "answers", "wanted", "lacking")
 
 
-def owner_routes(listening: Listening, door: Door, shelf: TraceShelf | None) -> APIRouter:
-    """The routes under ``/mos/owner``; utterances can be added where there is a shelf that keeps their traces."""
-    routes = APIRouter(prefix="/mos/owner")
+def owner_routes(listening: ListeningTests, auth: TokenAuth, trace_store: TraceStore | None) -> APIRouter:
+    """The routes of campaigns; utterances can be added where there is a trace store."""
+    routes = APIRouter(prefix="/mos/owner", dependencies=[Depends(auth.owner)])
 
     @routes.get("/campaigns")
-    async def campaigns(request: Request) -> Response:
-        await door.owner(request)
+    async def campaigns() -> Response:
         return private_json(await run_in_threadpool(_all, listening))
 
     @routes.get("/campaigns/{name}")
-    async def campaign(request: Request, name: str) -> Response:
-        await door.owner(request)
+    async def campaign(name: str) -> Response:
         return private_json(await run_in_threadpool(_one, listening, name))
 
     @routes.post("/campaigns/{name}/state", openapi_extra=takes(StateCreate))
     async def state(request: Request, name: str) -> Response:
-        await door.owner(request)
-        wanted = (await read_body(request, StateCreate)).state
+        new_state = (await read_body(request, StateCreate)).state
 
         def work(session: Session) -> str:
-            return set_state(session, name, wanted).state
+            return set_state(session, name, new_state).state
 
         now = await asyncio.wrap_future(listening.store.write(work))
-        listening.forget_running()
+        listening.clear_campaign_cache()
         return private_json({"name": name, "state": now})
 
     @routes.post("/campaigns/{name}/remove", openapi_extra=takes(SoundRemove))
     async def remove(request: Request, name: str) -> Response:
-        await door.owner(request)
-        wanted = await read_body(request, SoundRemove)
-        gone = await run_in_threadpool(remove_sounds, listening, name, wanted.item, wanted.system)
-        return private_json({"campaign": name, "sounds": gone.sounds, "left": gone.left})
+        body = await read_body(request, SoundRemove)
+        removed = await run_in_threadpool(remove_sounds, listening, name, body.item, body.system)
+        return private_json({"campaign": name, "sounds": removed.sounds, "left": removed.left})
 
-    if shelf is not None:
-        _add_drafts(routes, listening, door, shelf)
+    if trace_store is not None:
+        _add_drafts(routes, listening, trace_store)
 
     @routes.get("/settings")
-    async def settings(request: Request) -> Response:
-        await door.owner(request)
+    async def settings() -> Response:
         return private_json(await run_in_threadpool(lambda: listening.store.settings))
 
     return routes
 
 
-def _add_drafts(routes: APIRouter, listening: Listening, door: Door, shelf: TraceShelf) -> None:
+def _add_drafts(routes: APIRouter, listening: ListeningTests, trace_store: TraceStore) -> None:
     @routes.get("/drafts")
-    async def drafts(request: Request) -> Response:
-        await door.owner(request)
+    async def drafts() -> Response:
         return private_json(await run_in_threadpool(_drafts, listening))
 
     @routes.post("/campaigns/{name}/utterances", openapi_extra=takes(UtteranceCreate))
     async def utterance(request: Request, name: str) -> Response:
-        await door.owner(request)
-        wanted = await read_body(request, UtteranceCreate)
+        body = await read_body(request, UtteranceCreate)
 
         def add() -> dict[str, str]:
-            return add_utterance(listening, name, shelf.path(wanted.trace), wanted.template, wanted.sure)
+            return add_utterance(listening, name, trace_store.path(body.trace), body.template, body.sure)
 
         return private_json(await run_in_threadpool(add))
 
 
-def _drafts(listening: Listening) -> dict[str, list[str]]:
-    """What an utterance can be added to: drafts by name, newest first, and templates for a new one."""
+def _drafts(listening: ListeningTests) -> dict[str, list[str]]:
+    """Drafts to which an utterance can be added, the newest first, and templates for a new one."""
     with listening.store.read() as session:
         rows = session.exec(
             select(Campaign.name).where(Campaign.state == "draft").order_by(col(Campaign.created_at).desc())
@@ -92,18 +93,68 @@ def _drafts(listening: Listening) -> dict[str, list[str]]:
         return {"drafts": list(rows), "templates": template_names()}
 
 
-def _all(listening: Listening) -> list[dict[str, Any]]:
+def _all(listening: ListeningTests) -> list[dict[str, Any]]:
     with listening.store.read() as session:
         rows = session.exec(select(Campaign).order_by(col(Campaign.created_at))).all()
         return [_counts(session, row) for row in rows]
 
 
-def _one(listening: Listening, name: str) -> dict[str, Any]:
+def _one(listening: ListeningTests, name: str) -> dict[str, Any]:
     with listening.store.read() as session:
-        row = find(session, name)
+        row = find_campaign(session, name)
         return {**_counts(session, row), "links": listening.links(name), "funnel": funnel(session, row)}
 
 
 def _counts(session: Session, campaign: Campaign) -> dict[str, Any]:
-    found = overview(session, campaign)
-    return {key: found[key] for key in _SHOWN}
+    counts = overview(session, campaign)
+    return {key: counts[key] for key in _OVERVIEW_KEYS}
+
+
+_Name = Annotated[str, Query(max_length=400)]
+
+
+def add_rated(
+    app: FastAPI, listening: ListeningTests, auth: TokenAuth, views: TraceViews, attention: AttentionService
+) -> None:
+    """Add the routes of one rated sound, named by a script and a system; the token is checked before the names."""
+    routes = APIRouter(prefix="/mos/owner/campaigns/{name}/sound", dependencies=[Depends(auth.owner)])
+
+    def loader(name: str, script: str, system: str) -> Callable[[], Trace]:
+        """Loads the sound's trace, or makes one of its clip and text."""
+
+        def load() -> Trace:
+            with listening.store.read() as session:
+                sound = find_sound(session, name, script, system)
+            if sound.trace is not None and (path := listening.clips.trace_path(sound.trace)).is_file():
+                return open_trace(path)
+            return recording_trace(*listening.clips.read(sound.clip_sha), sound.text)
+
+        return load
+
+    @routes.get("/view")
+    async def view(name: str, script: _Name = "", system: _Name = "") -> Response:
+        return await run_in_threadpool(views.view, loader(name, script, system))
+
+    @routes.get("/prosody")
+    async def prosody(name: str, script: _Name = "", system: _Name = "") -> Response:
+
+        def sound() -> tuple[np.ndarray, int]:
+            trace = loader(name, script, system)()
+            return trace.pcm, trace.rate_hz
+
+        return await run_in_threadpool(views.prosody, sound)
+
+    @routes.get("/attention")
+    async def sound_attention(request: Request, name: str, script: _Name = "", system: _Name = "") -> Response:
+        return await attention.answer(request, loader(name, script, system))
+
+    @routes.get("/ratings")
+    async def ratings(name: str, script: _Name = "", system: _Name = "") -> Response:
+
+        def work() -> dict[str, object]:
+            with listening.store.read() as session:
+                return rated_sound(session, name, script, system)
+
+        return private_json(await run_in_threadpool(work))
+
+    app.include_router(routes)

@@ -1,30 +1,41 @@
-"""The routes of the listening tests, ``/mos``: what a rater's page and the load bench call.
+"""The routes of listening tests: ``/mos`` for raters, and ``/arena``, the public ladder.
 
-Whatever changes something is answered only after it is on disk. Every error is ``{"code", "message"}``.
+A change is answered only after it is on disk. Every error is ``{"code", "message"}``.
 """
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
+from sqlmodel import col, select
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
-from studio.mos.rating.codes import new_code, read_code
-from studio.mos.service import Listening
-from studio.mos.store.access import Visitor
+from studio.core.errors import BadFile
+from studio.mos.analysis.ladder import arena_ladder
+from studio.mos.kinds.registry import KINDS
+from studio.mos.report.arena import ladder_page
+from studio.mos.service import LADDER, ListeningTests
+from studio.mos.store.access import Visitor, new_resume_code, parse_resume_code
 from studio.mos.store.tables.answers import AnswerCreate
-from studio.serve.mos.door import Door, JoinCreate, StageCreate, read_body, takes
+from studio.mos.store.tables.campaigns import Campaign
+from studio.serve.auth import TokenAuth
+from studio.serve.errors import PRIVATE, private_json
 from studio.serve.mos.owner import owner_routes
+from studio.serve.mos.schemas import JoinCreate, StageCreate
 from studio.serve.ranges import ranged_file
-from studio.serve.refusals import PRIVATE, private_json
-from studio.serve.traces.shelf import TraceShelf
+from studio.serve.schemas import read_body, takes
+from studio.serve.trace_store import TraceStore
 
 WAV = "audio/wav"
+CACHE_S = 30.0  # the ladder is computed at most so often
+CACHE_FACTOR = 50.0  # and at most every so many times its computing time
 
 
 class _Small(Convertor[int]):
-    """A number of a route: of a slot or a sound. Starlette's own takes as many digits as Python refuses to read."""
+    """A small number in a path. Starlette's ``int`` accepts more digits than Python parses."""
 
     regex = "[0-9]{1,4}"
 
@@ -38,103 +49,144 @@ class _Small(Convertor[int]):
 register_url_convertor("small", _Small())
 
 
-def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None = None) -> Door:
-    """Put the listening tests into an app that answers errors; the caller owns ``listening`` and closes it.
+def add_listening(app: FastAPI, listening: ListeningTests, trace_store: TraceStore | None = None) -> TokenAuth:
+    """Add the listening tests; the caller owns ``listening`` and closes it.
 
     Args:
-        shelf: the traces of what was spoken, which the owner may add to a draft.
+        trace_store: traces that the owner may add to a draft.
     """
-    door = Door(listening)
-    app.include_router(_way_in(listening, door))
-    app.include_router(_sitting(listening, door))
-    app.include_router(_sounds(listening, door))
-    app.include_router(owner_routes(listening, door, shelf))
-    return door
+    auth = TokenAuth(listening)
+    app.include_router(_join_routes(listening, auth))
+    app.include_router(_session_routes(listening, auth))
+    app.include_router(_sound_routes(listening, auth))
+    app.include_router(owner_routes(listening, auth, trace_store))
+    return auth
 
 
-def _way_in(listening: Listening, door: Door) -> APIRouter:
+def _join_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
     @routes.get("/greet")
     async def greet(request: Request, campaign: str = "", key: str = "") -> Response:
-        return private_json(await door.greet(request, campaign, key))
+        return private_json(await auth.greet(request, campaign, key))
 
     @routes.post("/join", openapi_extra=takes(JoinCreate))
     async def join(request: Request) -> Response:
-        wanted = await read_body(request, JoinCreate)
-        await door.greet(request, wanted.campaign, wanted.key)  # a forged link never reaches the writer
-        door.join(request)
-        panel = wanted.panel.model_dump(exclude_none=True)
+        body = await read_body(request, JoinCreate)
+        await auth.greet(request, body.campaign, body.key)  # forged links never reach the database writer
+        auth.join(request)
+        panel = body.panel.model_dump(exclude_none=True)
         code = None
         if "PROLIFIC_PID" in panel:
             who = f"panel|{panel.get('STUDY_ID', '')}|{panel['PROLIFIC_PID']}"
         else:
-            code = read_code(wanted.code) if wanted.code else new_code()
+            code = parse_resume_code(body.code) if body.code else new_resume_code()
             who = f"code|{code}"
-        device = dict(wanted.device)
-        joined = await run_in_threadpool(listening.join, wanted.campaign, wanted.key, who, panel, device)
+        device = dict(body.device)
+        joined = await run_in_threadpool(listening.join, body.campaign, body.key, who, panel, device)
         return private_json({**joined, "code": code})
 
     return routes
 
 
-def _sitting(listening: Listening, door: Door) -> APIRouter:
+def _session_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
     @routes.get("/next")
     async def next_screen(request: Request) -> Response:
-        caller = door.caller(request)
+        caller = auth.caller(request)
         if isinstance(caller, Visitor):
-            return private_json(await run_in_threadpool(listening.door, caller))
+            return private_json(await run_in_threadpool(listening.visitor_view, caller))
         return private_json(await asyncio.wrap_future(listening.next(caller)))
 
     @routes.post("/stage", openapi_extra=takes(StageCreate))
     async def stage(request: Request) -> Response:
-        caller = door.caller(request)
-        done = await read_body(request, StageCreate)
+        caller = auth.caller(request)
+        body = await read_body(request, StageCreate)
         if isinstance(caller, Visitor):
-            return private_json(await asyncio.wrap_future(listening.consent(caller, done.stage, done.data)))
-        return private_json(await asyncio.wrap_future(listening.stage(caller, done.stage, done.data)))
+            return private_json(await asyncio.wrap_future(listening.consent(caller, body.stage, body.data)))
+        return private_json(await asyncio.wrap_future(listening.stage(caller, body.stage, body.data)))
 
     @routes.post("/answer", openapi_extra=takes(AnswerCreate))
-    async def answer(request: Request) -> Response:
-        rater = door.rater(request)
-        given = await read_body(request, AnswerCreate)
-        kept = await asyncio.wrap_future(listening.answer(rater, given))
-        if kept.counted:
-            return private_json(kept.model_dump(exclude_none=True))
+    async def add_answer(request: Request) -> Response:
+        rater = auth.rater(request)
+        body = await read_body(request, AnswerCreate)
+        answer = await asyncio.wrap_future(listening.answer(rater, body))
+        if answer.counted:
+            return private_json(answer.model_dump(exclude_none=True))
         message = "this screen was answered before, and that answer counts; go on with the next one"
-        return private_json({**kept.model_dump(exclude_none=True), "code": "answered", "message": message}, 409)
+        return private_json({**answer.model_dump(exclude_none=True), "code": "answered", "message": message}, 409)
 
     @routes.post("/withdraw")
     async def withdraw(request: Request) -> Response:
-        await asyncio.wrap_future(listening.withdraw(door.rater(request)))
+        await asyncio.wrap_future(listening.withdraw(auth.rater(request)))
         return private_json({})
 
     return routes
 
 
-def _sounds(listening: Listening, door: Door) -> APIRouter:
+def _sound_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
     @routes.get("/clip/{trial}/{slot:small}/{key}")
     @routes.head("/clip/{trial}/{slot:small}/{key}")
     async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
-        rater = door.rater(request)
-        with door.watched(request):
+        rater = auth.rater(request)
+        with auth.watched(request):
             sound = await run_in_threadpool(listening.sounds.clip, rater, trial, slot, key)
         return await ranged_file(request, sound, WAV)
 
     @routes.get("/headphones/{index:small}")
     async def headphones(request: Request, index: int) -> Response:
-        rater = door.rater(request)
+        rater = auth.rater(request)
         sound = await run_in_threadpool(listening.sounds.headphone, rater, index)
         return Response(sound, media_type=WAV, headers=PRIVATE)
 
     @routes.get("/environment/{index:small}")
     async def environment(request: Request, index: int) -> Response:
-        rater = door.rater(request)
+        rater = auth.rater(request)
         sound = await run_in_threadpool(listening.sounds.environment, rater, index)
         return Response(sound, media_type=WAV, headers=PRIVATE)
 
     return routes
+
+
+def add_arena(app: FastAPI, listening: ListeningTests, now_s: Callable[[], float] = time.monotonic) -> None:
+    """Add the ladder of every open arena; 404 while none is open."""
+    cache: list[tuple[float, bytes | None]] = []  # when it expires, and the page
+    computing = asyncio.Lock()
+
+    def is_fresh() -> bool:
+        return bool(cache) and now_s() < cache[-1][0]
+
+    async def page() -> bytes | None:
+        if is_fresh() or (cache and computing.locked()):  # serve the old page while the new one is computed
+            return cache[-1][1]
+        async with computing:
+            if not is_fresh():
+                began_s = now_s()
+                body = await run_in_threadpool(_ladder_page, listening)
+                cache[:] = [(now_s() + max(CACHE_S, CACHE_FACTOR * (now_s() - began_s)), body)]
+        return cache[-1][1]
+
+    @app.get(LADDER)
+    @app.head(LADDER)
+    async def arena() -> Response:
+        body = await page()
+        if body is None:
+            raise BadFile("no arena is open", "ask the people who run this studio")
+        headers = {"Cache-Control": f"public, max-age={CACHE_S:.0f}"}
+        return Response(body, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _ladder_page(listening: ListeningTests) -> bytes | None:
+    standing = [name for name, kind in KINDS.items() if kind.is_standing]
+    arenas = select(Campaign).where(Campaign.state == "open", col(Campaign.kind).in_(standing))
+    with listening.store.read() as session:
+        rows = session.exec(arenas.order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
+        ladders = [
+            (arena_ladder(session, row, run), listening.links(row.name)["rater"], listening.titles(session, run.id))
+            for row in rows
+            if (run := listening.run_of(session, row))
+        ]
+    return ladder_page(ladders).encode() if ladders else None

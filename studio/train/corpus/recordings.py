@@ -1,4 +1,4 @@
-"""Real recordings aligned by the Montreal Forced Aligner (LJSpeech, LibriTTS), as shards like the teachers'."""
+"""Shards from recordings with forced alignments of the Montreal Forced Aligner (LJSpeech, LibriTTS)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,25 +10,25 @@ from rich.progress import track
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.files import read_bounded
-from studio.core.traces.textgrid import MAX_BYTES, Tier, read_tiers
+from studio.core.traces.textgrid import MAX_BYTES, TextGridTier, read_tiers
 from studio.train.corpus.shards import write_shard
-from studio.train.teachers.port import Taught, spoken_words
+from studio.train.teachers.port import AlignedSpeech, spoken_words
 
 _SOUNDS = (".wav", ".flac")
 _TEXTS = (".normalized.txt", ".txt", ".lab")
 _SILENCES = frozenset({"", "sil", "sp", "spn", "<eps>"})
 
 
-def take_recordings(
+def import_recordings(
     recordings: Path, textgrids: Path, out: Path, speaker: str = "", shard_sentences: int = 250
 ) -> tuple[int, int]:
-    """Write shards of every recording that has a text and a TextGrid; answers how many were taken and left out.
+    """Write shards of all recordings with a text and a TextGrid; returns how many were imported and skipped.
 
     A recording's text is ``<stem>.normalized.txt``, ``.txt`` or ``.lab`` beside it, or its line in ``metadata.csv``
     (``id|text|normalised text``). Punctuation comes from the text, times from the tiers ``words`` and ``phones``.
 
     Raises:
-        BadFile: there are no recordings, or a name holds no speaker and none was given.
+        BadFile: there are no recordings, or a file name has no speaker and none is given.
         NeedsPackage: soundfile is not installed.
     """
     sounds = sorted(p for p in recordings.rglob("*") if p.suffix.lower() in _SOUNDS)
@@ -37,18 +37,18 @@ def take_recordings(
     grids = {p.stem: p for p in textgrids.rglob("*.TextGrid")}
     lines = _metadata(recordings)
     out.mkdir(parents=True, exist_ok=True)
-    taken = skipped = 0
+    imported = skipped = 0
     by_speaker = groupby(sorted(sounds, key=lambda p: (_speaker(p, speaker), p)), key=lambda p: _speaker(p, speaker))
-    for name, mine in ((name, list(paths)) for name, paths in by_speaker):
-        starts = range(0, len(mine), shard_sentences)
+    for name, of_speaker in ((name, list(paths)) for name, paths in by_speaker):
+        starts = range(0, len(of_speaker), shard_sentences)
         for number, start in enumerate(track(starts, name)):
             shard = f"{name}-{number:03}"
-            group = mine[start : start + shard_sentences]
+            group = of_speaker[start : start + shard_sentences]
             if not (out / shard / "labels.jsonl").is_file():
                 write_shard(out, shard, _aligned(group, grids, lines, name), gain_db=0.0)
-            kept = sum(1 for _ in (out / shard / "labels.jsonl").open(encoding="utf-8"))
-            taken, skipped = taken + kept, skipped + len(group) - kept
-    return taken, skipped
+            written = sum(1 for _ in (out / shard / "labels.jsonl").open(encoding="utf-8"))
+            imported, skipped = imported + written, skipped + len(group) - written
+    return imported, skipped
 
 
 def _speaker(path: Path, given: str) -> str:
@@ -59,7 +59,7 @@ def _speaker(path: Path, given: str) -> str:
 
 
 def _metadata(recordings: Path) -> dict[str, str]:
-    """Texts of an LJSpeech metadata.csv beside or above the recordings."""
+    """Texts of an LJSpeech metadata.csv in the recordings' folder or its parent."""
     for folder in (recordings, recordings.parent):
         path = folder / "metadata.csv"
         if path.is_file():
@@ -70,7 +70,7 @@ def _metadata(recordings: Path) -> dict[str, str]:
 
 def _aligned(
     sounds: list[Path], grids: dict[str, Path], lines: dict[str, str], speaker: str
-) -> Iterator[Taught | None]:
+) -> Iterator[AlignedSpeech | None]:
     for path in sounds:
         text = _text(path, lines)
         grid = grids.get(path.stem)
@@ -79,12 +79,12 @@ def _aligned(
 
 def _text(path: Path, lines: dict[str, str]) -> str:
     beside = (path.with_name(path.stem + ending) for ending in _TEXTS)
-    found = next((p for p in beside if p.is_file()), None)
-    return found.read_text(encoding="utf-8").strip() if found else lines.get(path.stem, "")
+    path_of_text = next((p for p in beside if p.is_file()), None)
+    return path_of_text.read_text(encoding="utf-8").strip() if path_of_text else lines.get(path.stem, "")
 
 
-def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> Taught | None:
-    """A recording with its times; None when the aligner's words are not the text's.
+def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> AlignedSpeech | None:
+    """A recording with its alignment; None if the aligner's words differ from the text's.
 
     Raises:
         BadFile: the TextGrid has no tiers ``words`` and ``phones``, or a file cannot be read.
@@ -101,17 +101,19 @@ def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> Taught | N
         samples, rate_hz = soundfile.read(sound, dtype="float32", always_2d=True)
     except (BadFile, OSError, ValueError, soundfile.SoundFileError) as error:
         raise BadFile(f"{grid.name} or {sound.name} cannot be read: {error}", "align the corpus again") from error
-    wanted = spoken_words(text)
-    if [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words] != [w.rstrip(",.?!;:") for w in wanted] or not wanted:
+    expected = spoken_words(text)
+    aligned = [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words]
+    if not expected or aligned != [w.rstrip(",.?!;:") for w in expected]:
         return None
     if any(label == "spn" for label, _ in labels):
-        return None  # a word that the aligner's lexicon does not know
+        return None  # a word missing in the aligner's lexicon
     phones = [(_phone(label), end) for label, end in labels]
-    return Taught(text, speaker, rate_hz, to_int16(samples.mean(axis=1)), wanted, [end for _, end in words], phones)
+    pcm, ends = to_int16(samples.mean(axis=1)), [end for _, end in words]
+    return AlignedSpeech(text, speaker, rate_hz, pcm, expected, ends, phones)
 
 
-def _intervals(tiers: Sequence[Tier], name: str) -> list[tuple[str, float]]:
-    """(label, end in seconds) of each interval of a tier. Raises ValueError: there is none, or it holds points."""
+def _intervals(tiers: Sequence[TextGridTier], name: str) -> list[tuple[str, float]]:
+    """(label, end in s) of each interval of a tier. Raises ValueError if it is missing or a point tier."""
     tier = next((one for one in tiers if one.name == name), None)
     if tier is None:
         raise ValueError(f"there is no tier {name}")
@@ -121,7 +123,7 @@ def _intervals(tiers: Sequence[Tier], name: str) -> list[tuple[str, float]]:
 
 
 def _phone(label: str) -> str:
-    """ARPAbet with stress digits, as the teachers' lexicons write it; unstressed AH is their schwa."""
+    """A phone name as the teachers write it, from ARPAbet with stress digits; unstressed AH is their schwa."""
     if label in _SILENCES:
         return "pau"
     return "ax" if label == "AH0" else re.sub(r"\d", "", label).lower()

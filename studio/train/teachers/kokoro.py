@@ -1,8 +1,7 @@
-"""The teacher Kokoro-82M (Apache-2.0): natural English speech with the exact frames of every phoneme.
+"""Kokoro-82M (Apache-2.0) as a teacher: natural English speech with the frames of every phoneme.
 
-Kokoro's own durations are whole frames of 600 samples at 24 kHz. That is the length of a dMel frame, but not its
-place: Kokoro's frame j is [600 j, 600 j + 600), dMel's frame k is [600 k - 300, 600 k + 300). Half a frame is cut
-from the sound's beginning, and from there on the two grids are one.
+Kokoro's durations are whole frames of 600 samples at 24 kHz, as long as dMel frames but elsewhere: Kokoro's frame j is
+[600 j, 600 j + 600), dMel's frame k is [600 k - 300, 600 k + 300). Cutting half a frame at the start aligns them.
 """
 
 import hashlib
@@ -21,30 +20,29 @@ from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.measure.signal.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 from studio.text.phonemes import phonemise
-from studio.train.teachers import phonemes
-from studio.train.teachers.port import Taught
+from studio.train.teachers.port import INSTALL_TRAIN, AlignedSpeech, normalised_words, restore_case
 
 SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"  # of Kokoro-82M v1.0, int8
 DURATIONS = "/encoder/Clip_output_0"  # frames of each token, the first and the last (silence) included
 WEIGHTS = ("kokoro-v1.0.int8.onnx", "kokoro.onnx")
 VOCABULARY = ("config.json", "vocab.json")
-VOICES = "voices-v1.0.bin"  # all of them, as numpy writes several arrays; else voices/<speaker>.bin
+VOICES = "voices-v1.0.bin"  # all speakers as .npz; else voices/<speaker>.bin
 FOLDER_VARIABLE = "STUDIO_KOKORO"
 MAX_TOKENS = 510
 MAX_S = 15.0
-START, STOP, SPACE = "<", ">", " "  # names of the first and the last token, and of the space between words
-_EARLY_FRAMES = 2  # a phoneme is heard this much before its frames (see `on_time`)
-_PAUSE_FRAMES = 3  # silent frames that are a pause where no mark is written
-_TAIL_FRAMES = 6  # of what follows the last audible sample: a sentence's end is heard, but not half a second of it
-_FADE_SAMPLES = 48  # 2 ms: the cut is at a frame, not where the wave is zero
+START, STOP, SPACE = "<", ">", " "  # names of the first token, the last token and the space between words
+_EARLY_FRAMES = 2  # see `align_to_sound`
+_PAUSE_FRAMES = 3  # silent frames that make a pause without a written mark
+_TAIL_FRAMES = 6  # kept after the last audible sample
+_FADE_SAMPLES = 48  # 2 ms: the cut is at a frame, not at a zero crossing
 
 
 @dataclass(frozen=True)
-class Made:
-    """What the net made of some tokens.
+class KokoroOutput:
+    """Sound and durations of some tokens.
 
     Attributes:
         sound: float32 [600 F].
@@ -55,28 +53,28 @@ class Made:
     frames: np.ndarray
 
 
-class Net(Protocol):
-    """Tokens in, sound and durations out."""
+class KokoroNet(Protocol):
+    """Tokens to sound and durations."""
 
     vocabulary: dict[str, int]
 
-    def make(self, speaker: str, tokens: list[int]) -> Made:
-        """Speak token ids, the silent ones at both ends (0) included. Raises BadOption for an unknown speaker."""
+    def make(self, speaker: str, tokens: list[int]) -> KokoroOutput:
+        """Synthesise token ids, with the silent ones (0) at both ends. Raises BadOption for an unknown speaker."""
         ...
 
 
 class Kokoro:
-    """The port `Teacher` over the net of a folder, which is opened when it is first needed.
+    """Kokoro as a ``Teacher``; the net is loaded on first use.
 
     Args:
-        weights: folder of the net, its vocabulary and its voices; else the environment names it (STUDIO_KOKORO).
+        weights: folder of the net, its vocabulary and its voices; empty for the one in STUDIO_KOKORO.
     """
 
     def __init__(self, weights: str = "") -> None:
         self._folder = weights or os.environ.get(FOLDER_VARIABLE, "")
 
     @cached_property
-    def net(self) -> Net:
+    def net(self) -> KokoroNet:
         """The net. Raises BadFile, NeedsPackage."""
         if not self._folder:
             raise BadFile(
@@ -86,24 +84,22 @@ class Kokoro:
         return OnnxNet(Path(self._folder))
 
     def about(self, speaker: str) -> str:
-        """Which of Kokoro's voices a speaker is."""
         return (
             f"Kokoro-82M's {speaker} (Apache-2.0; learned in part from synthetic speech)"
             if re.fullmatch("[a-z][fm]_[a-z]+", speaker)
             else ""
         )
 
-    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[Taught | None]:
-        """Speak texts as people write them, in the studio's own reading of numbers and signs."""
+    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[AlignedSpeech | None]:
         for text in texts:
-            yield teach(self.net, speaker, text)
+            yield synthesise(self.net, speaker, text)
 
 
 class OnnxNet:
     """The net in ONNX Runtime, on one thread.
 
     Raises:
-        BadFile: a file is missing or the weights are others.
+        BadFile: a file is missing, or has other weights.
         NeedsPackage: onnx or onnxruntime is not installed.
     """
 
@@ -120,41 +116,40 @@ class OnnxNet:
         self._session = _session(weights)
         self._styles: dict[str, np.ndarray] = {}
 
-    def make(self, speaker: str, tokens: list[int]) -> Made:
-        """Speak token ids, the silent ones at both ends (0) included."""
+    def make(self, speaker: str, tokens: list[int]) -> KokoroOutput:
         feed = {
             "tokens": np.array([tokens], np.int64),
             "style": self._style(speaker)[len(tokens) - 3],
             "speed": np.ones(1, np.float32),
         }
         sound, frames = self._session.run(["audio", DURATIONS], feed)
-        return Made(np.asarray(sound, np.float32).reshape(-1), np.rint(frames[0]).astype(np.int64))
+        return KokoroOutput(np.asarray(sound, np.float32).reshape(-1), np.rint(frames[0]).astype(np.int64))
 
     def _style(self, speaker: str) -> np.ndarray:
-        """A speaker's styles, float32 [510, 1, 256]: one for each number of phonemes."""
+        """A speaker's styles, float32 [510, 1, 256], by the number of phonemes."""
         if speaker not in self._styles:
-            one, all_of_them = self._folder / "voices" / f"{speaker}.bin", self._folder / VOICES
-            if one.is_file():
-                self._styles[speaker] = np.fromfile(one, np.float32).reshape(MAX_TOKENS, 1, -1)
-            elif all_of_them.is_file() and speaker in (found := np.load(all_of_them)):
-                self._styles[speaker] = found[speaker]
+            single, archive = self._folder / "voices" / f"{speaker}.bin", self._folder / VOICES
+            if single.is_file():
+                self._styles[speaker] = np.fromfile(single, np.float32).reshape(MAX_TOKENS, 1, -1)
+            elif archive.is_file() and speaker in (voices := np.load(archive)):
+                self._styles[speaker] = voices[speaker]
             else:
-                raise BadOption(f"the teacher has no speaker {speaker!r}", f"{one} or {VOICES} holds them, as af_heart")
+                raise BadOption(f"the teacher has no speaker {speaker!r}", f"{single} or {VOICES} has them: af_heart")
         return self._styles[speaker]
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path:
-    """The file of a folder that is there, of several names for the same one."""
+    """The first existing file of a folder among several names; the first name if there is none."""
     return next((folder / name for name in names if (folder / name).is_file()), folder / names[0])
 
 
 def _session(weights: bytes) -> Any:
-    """An inference session that also answers the durations, which the published graph keeps to itself."""
+    """An inference session that also returns the durations, which are not an output of the published graph."""
     try:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise NeedsPackage(f"the teacher Kokoro needs {error.name}", phonemes.GROUP) from error
+        raise NeedsPackage(f"the teacher Kokoro needs {error.name}", INSTALL_TRAIN) from error
     model = onnx.load_from_string(weights)
     model.graph.output.append(onnx.helper.make_tensor_value_info(DURATIONS, onnx.TensorProto.FLOAT, None))
     options = onnxruntime.SessionOptions()
@@ -162,31 +157,32 @@ def _session(weights: bytes) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def teach(net: Net, speaker: str, text: str) -> Taught | None:
-    """Speak a text; None where its words and its groups of phonemes are not one to one, or it is too long."""
-    words = phonemes.spoken(text)
-    groups = phonemise(phonemes.cased(text, words)) if words else []
+def synthesise(net: KokoroNet, speaker: str, text: str) -> AlignedSpeech | None:
+    """Synthesise a text; None if words and phoneme groups do not correspond, or the text is too long."""
+    words = normalised_words(text)
+    groups = phonemise(restore_case(text, words)) if words else []
     symbols = " ".join(groups)
     if not words or len(groups) != len(words) or len(symbols) > MAX_TOKENS:
         return None
     if not set(symbols) <= set(net.vocabulary) or not all(set(group) - set(MARKS) for group in groups):
         return None
-    made = net.make(speaker, [0, *(net.vocabulary[s] for s in symbols), 0])
+    output = net.make(speaker, [0, *(net.vocabulary[s] for s in symbols), 0])
     base, names = dmel.TIME_BASE, [START, *symbols, STOP]
-    assert made.frames.sum() * base.frame_samples == len(made.sound), "the teacher's frames are not its sound"
-    sound, frames = cut_silence(Made(made.sound, on_time(made.frames)), base)
+    assert output.frames.sum() * base.frame_samples == len(output.sound), "frames and sound differ in length"
+    sound, frames = cut_silence(KokoroOutput(output.sound, align_to_sound(output.frames)), base)
     if not 0 < len(sound) <= MAX_S * base.rate_hz:
         return None
     ends = np.cumsum(settle_pauses(names, frames, sound, base)) * base.frame_samples / base.rate_hz
     phones = list(zip(names, ends.tolist(), strict=True))
-    return Taught(text, speaker, base.rate_hz, to_int16(sound), [w.word for w in words], word_ends(phones), phones)
+    spoken = [w.word for w in words]
+    return AlignedSpeech(text, speaker, base.rate_hz, to_int16(sound), spoken, word_ends(phones), phones)
 
 
-def on_time(frames: np.ndarray) -> np.ndarray:
-    """Frames of each token, moved to where the sound is: the silence before the first phoneme is two frames shorter.
+def align_to_sound(frames: np.ndarray) -> np.ndarray:
+    """Frames of each token, with the silence before the first phoneme shortened by two frames.
 
-    Kokoro's sound runs ahead of its durations. The energy of fricatives (above 4.5 kHz) and of vowels (0.2 to 1 kHz)
-    fits their tokens best 45 to 55 ms earlier, for every speaker tried.
+    Kokoro's sound is ahead of its durations: the energy of fricatives (above 4.5 kHz) and of vowels (0.2 to 1 kHz)
+    matches their tokens best 45 to 55 ms earlier, for every speaker tried.
     """
     early = min(_EARLY_FRAMES, int(frames[0]))
     moved = frames.copy()
@@ -196,7 +192,7 @@ def on_time(frames: np.ndarray) -> np.ndarray:
 
 
 def settle_pauses(names: list[str], frames: np.ndarray, sound: np.ndarray, base: TimeBase) -> np.ndarray:
-    """Frames of each token, with a pause given to the mark that writes it, else to the space or the text's end.
+    """Frames of each token, with each pause assigned to its mark, else to the space or the end of the text.
 
     Kokoro lengthens a word's last phoneme into the pause after it. Where no mark is written only a long silence is
     a pause; a short one is the closure of a p, t or k.
@@ -218,46 +214,46 @@ def settle_pauses(names: list[str], frames: np.ndarray, sound: np.ndarray, base:
     return settled
 
 
-def cut_silence(made: Made, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
-    """The sound on the voice's own frame grid, with under a frame of silence before it and a short one after it.
+def cut_silence(output: KokoroOutput, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
+    """Trim the sound on the voice's frame grid, leaving less than a frame of silence before and a short one after.
 
-    Answers:
-        float32 [F * frame_samples - phase] and int64 [T], the frames of each token that are left; F is their sum.
-        Both are empty where nothing is heard.
+    Returns:
+        float32 [F * frame_samples - phase] and int64 [T], the remaining frames of each token; F is their sum. Both
+        are empty for silence.
     """
-    step, whole = base.frame_samples, int(made.frames.sum())
-    sound = made.sound[base.phase :]
+    step, whole = base.frame_samples, int(output.frames.sum())
+    sound = output.sound[base.phase :]
     levels = block_levels_db(sound, base.rate_hz)
-    heard = np.flatnonzero(levels >= active_level_db(sound, base.rate_hz) - AUDIBLE_DB)
-    if len(heard) == 0:
-        return made.sound[:0], made.frames[:0]
+    audible = np.flatnonzero(levels >= active_level_db(sound, base.rate_hz) - AUDIBLE_DB)
+    if len(audible) == 0:
+        return output.sound[:0], output.frames[:0]
     block = round(base.rate_hz * BLOCK_MS / 1000.0)
-    first, last = int(heard[0]) * block, int(heard[-1]) * block + base.phase
+    first, last = int(audible[0]) * block, int(audible[-1]) * block + base.phase
     before = first // step
     after = max(0, whole - (-(-last // step) + _TAIL_FRAMES))
-    frames = made.frames.copy()
-    before = _take(frames, range(len(frames)), before)
-    after = _take(frames, range(len(frames) - 1, -1, -1), after)
-    sound = made.sound[before * step + base.phase : (whole - after) * step].copy()
-    sound /= max(1.0, float(np.abs(sound).max()))  # a few speakers are louder than full scale
+    frames = output.frames.copy()
+    before = _remove_frames(frames, range(len(frames)), before)
+    after = _remove_frames(frames, range(len(frames) - 1, -1, -1), after)
+    sound = output.sound[before * step + base.phase : (whole - after) * step].copy()
+    sound /= max(1.0, float(np.abs(sound).max()))  # a few speakers exceed full scale
     sound[:_FADE_SAMPLES] *= np.linspace(0.0, 1.0, _FADE_SAMPLES, dtype=np.float32)
     return sound, frames
 
 
-def _take(frames: np.ndarray, order: range, count: int) -> int:
-    """Take up to ``count`` frames from tokens in order, of all but the first leaving one; answers how many it took."""
+def _remove_frames(frames: np.ndarray, order: range, count: int) -> int:
+    """Remove up to ``count`` frames from tokens in order, leaving one of all but the first; returns how many."""
     left = count
     for place, token in enumerate(order):
-        taken = min(left, int(frames[token]) - (place > 0))
-        frames[token] -= max(0, taken)
-        left -= max(0, taken)
+        removed = min(left, int(frames[token]) - (place > 0))
+        frames[token] -= max(0, removed)
+        left -= max(0, removed)
         if left == 0:
             break
     return count - left
 
 
 def word_ends(phones: Sequence[tuple[str, float]]) -> list[float]:
-    """The end of each word's last phoneme; its mark, the space and the pause there are before the next word."""
+    """The end of each word's last phoneme, before its mark, the space and a pause."""
     ends: list[float] = []
     inside = False
     for name, end in phones:

@@ -1,4 +1,4 @@
-"""What every teacher answers: a sentence as it was spoken, with the times of its words and phones."""
+"""The interface of teachers (synthesisers of a corpus), and the text forms that they share."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,18 +8,22 @@ from typing import Protocol
 import numpy as np
 
 from studio.core.text.typography import MARKS
+from studio.core.text.words import SpokenWord, WordStream
+from studio.text.normalise import english
+
+INSTALL_TRAIN = "pip install 'streaming-tts-studio[train]'"
 
 
 @dataclass(frozen=True)
-class Taught:
-    """A sentence as a teacher spoke it.
+class AlignedSpeech:
+    """A sentence as a teacher or a person spoke it, with the times of its words and phones.
 
     Attributes:
         pcm: int16 [T] at rate_hz.
-        words: spoken words as the voices' alphabet writes them ("printing,").
+        words: spoken words with their marks ("printing,").
         word_ends_s: the end of each word in the recording.
-        phones: (name, end in seconds) of every phone, pauses included.
-        kind: what kind of text it is, where that is known.
+        phones: (name, end in s) of every phone, pauses included.
+        kind: of the text, if known.
     """
 
     text: str
@@ -33,25 +37,25 @@ class Taught:
 
 
 class Teacher(Protocol):
-    """A synthetic speaker, or several, that knows where its words end."""
+    """A synthesiser with one or more speakers that reports word times."""
 
     def about(self, speaker: str) -> str:
-        """Who a speaker is, for a voice's card; empty where the teacher has no such speaker."""
+        """Description of a speaker for a voice's card; empty if the teacher has no such speaker."""
         ...
 
-    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[Taught | None]:
-        """Each text as the speaker says it; None where the teacher's words and ours differ (it is rare: odd tokens).
+    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[AlignedSpeech | None]:
+        """Synthesise texts; None for a text whose words the teacher splits otherwise (rare: odd tokens).
 
         Raises:
             BadFile: the teacher's files are missing or damaged.
-            BadOption: there is no such speaker.
+            BadOption: unknown speaker.
             NeedsPackage: a program or a package is not installed.
         """
         ...
 
 
 def spoken_words(text: str) -> list[str]:
-    """Words of plain text (letters and marks), lower case, with the strongest mark that follows each."""
+    """Lower-case words of plain text (letters and marks), each with the strongest mark that follows it."""
     words: list[str] = []
     text = text.lower().replace("’", "'").replace("--", " , ")
     for token in re.findall(r"[^\s\-()\"]+", text):
@@ -62,3 +66,33 @@ def spoken_words(text: str) -> list[str]:
         elif marks and words:
             words[-1] = words[-1].rstrip(MARKS) + marks[0]
     return words
+
+
+def normalised_words(text: str) -> list[SpokenWord]:
+    """Spoken words of a text, normalised as in synthesis; empty if a part of it has no reading."""
+    stream = WordStream(english())
+    changes = stream.push(text)
+    changes.extend(stream.end())
+    return [] if changes.unsupported else changes.words
+
+
+def restore_case(text: str, words: list[SpokenWord]) -> str:
+    """Join normalised words in the case the phoneme dictionary expects: as written; spelled letters as capitals.
+
+    Case matters: "Polish" is not "polish", and the letter A is not the article.
+    """
+    words_of_token: dict[int, list[str]] = {}
+    for word in words:
+        words_of_token.setdefault(word.written, []).append(word.word.rstrip(MARKS))
+    out = []
+    for word in words:
+        bare = word.word.rstrip(MARKS)
+        written = text[word.char_start : word.char_end]
+        at = written.lower().find(bare)
+        as_written = written[at : at + len(bare)] if at >= 0 else bare
+        if len(bare) == 1 and (len(words_of_token[word.written]) > 1 or as_written.isupper()):
+            as_written = bare.upper()
+        elif as_written.isupper() and len(bare) > 1:
+            as_written = bare
+        out.append(as_written + word.word[len(bare) :])
+    return " ".join(out)

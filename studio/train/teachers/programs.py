@@ -1,8 +1,7 @@
-"""Teachers that are programs: free synthetic speakers that print where their words end (festival's slt, flite's rms).
+"""Festival (speaker slt) and flite (speaker rms) as teachers: free synthesisers that print phone times.
 
-Both programs and festival's voice are ordinary Debian packages (festival, festvox-us-slt-hts, flite).
-festival answers the phones of every word; flite prints phones only, so its words come from aligning
-its phones with festival's.
+Both are Debian packages (festival, festvox-us-slt-hts, flite). Festival prints the phones of every word; flite prints
+phones only, so its words come from aligning its phones with festival's.
 """
 
 import re
@@ -17,22 +16,20 @@ import numpy as np
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadOption, NeedsPackage
-from studio.train.teachers.port import Taught, spoken_words
+from studio.train.teachers.port import AlignedSpeech, spoken_words
 
 SPEAKERS = {"slt": "festival's cmu_us_slt_arctic_hts (female)", "rms": "flite's cmu_us_rms (male)"}
 PAUSES = frozenset({"pau", "#", "h#", "brth", "ssil"})
-_BATCH = 50  # sentences a festival process speaks: its start takes longer than a sentence
+_BATCH = 50  # sentences per festival process, which takes longer to start than to speak a sentence
 
 
 class Programs:
-    """The port `Teacher` over festival and flite."""
+    """Festival and flite as a ``Teacher``."""
 
     def about(self, speaker: str) -> str:
-        """Which program's voice a speaker is."""
         return SPEAKERS.get(speaker, "")
 
-    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[Taught | None]:
-        """Speak sentences of letters and plain marks."""
+    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[AlignedSpeech | None]:
         if speaker not in SPEAKERS:
             raise BadOption(f"festival and flite have no speaker {speaker!r}", f"they have {', '.join(SPEAKERS)}")
         for program in ("festival", "flite") if speaker == "rms" else ("festival",):
@@ -50,7 +47,7 @@ class Programs:
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What festival said of one sentence: words with their phones, segments with ends, the wave's path."""
+    """Festival's analysis of a sentence: words with phones, word ends, segments with ends, and the WAV file."""
 
     words: list[tuple[str, list[str]]]
     ends_s: list[float]
@@ -108,7 +105,7 @@ def _festival(batch: list[list[str]], folder: Path, *, wave: bool) -> list[_Anal
 
 
 def _joined(words: list[str], analysis: _Analysis) -> list[tuple[list[str], float]] | None:
-    """Phones and end of each of our words; festival splits a word at its apostrophe, so pieces are joined."""
+    """Phones and end of each word; festival splits words at apostrophes, so its pieces are joined."""
     out: list[tuple[list[str], float]] = []
     pieces = list(zip(analysis.words, analysis.ends_s, strict=True))
     for word in words:
@@ -127,16 +124,16 @@ def _joined(words: list[str], analysis: _Analysis) -> list[tuple[list[str], floa
     return None if pieces else out
 
 
-def _slt(text: str, words: list[str], analysis: _Analysis) -> Taught | None:
+def _slt(text: str, words: list[str], analysis: _Analysis) -> AlignedSpeech | None:
     joined = _joined(words, analysis)
     pcm, rate_hz = read_wav(analysis.wav)
     analysis.wav.unlink()
     if joined is None or not words:
         return None
-    return Taught(text, "slt", rate_hz, pcm, words, [end for _, end in joined], analysis.segments)
+    return AlignedSpeech(text, "slt", rate_hz, pcm, words, [end for _, end in joined], analysis.segments)
 
 
-def _rms(text: str, words: list[str], analysis: _Analysis, folder: Path) -> Taught | None:
+def _rms(text: str, words: list[str], analysis: _Analysis, folder: Path) -> AlignedSpeech | None:
     joined = _joined(words, analysis)
     if joined is None or not words:
         return None
@@ -149,43 +146,43 @@ def _rms(text: str, words: list[str], analysis: _Analysis, folder: Path) -> Taug
     if owners is None:
         return None
     ends = [max(end for (_, end), owner in zip(phones, owners, strict=True) if owner == i) for i in range(len(words))]
-    return Taught(text, "rms", rate_hz, pcm, words, ends, phones)
+    return AlignedSpeech(text, "rms", rate_hz, pcm, words, ends, phones)
 
 
 def align_phones(words: list[list[str]], phones: list[str]) -> list[int | None] | None:
-    """The word that each phone belongs to, by the cheapest alignment of two phone strings.
+    """Assign phones to words by the cheapest alignment of two phone strings.
 
     Args:
-        words: each word's phones as one lexicon says them.
-        phones: what was spoken, pauses included.
+        words: each word's phones by one lexicon.
+        phones: as spoken, pauses included.
 
     Returns:
-        A word index for each phone (None for pauses), or None when the two differ too much or a word got no phone.
+        A word index for each phone (None for pauses); None if they differ too much or a word gets no phone.
     """
-    want = [(p, i) for i, ps in enumerate(words) for p in ps]
-    have = [(p, j) for j, p in enumerate(phones) if p not in PAUSES]
-    rows, columns = len(want), len(have)
+    expected = [(p, i) for i, ps in enumerate(words) for p in ps]
+    spoken = [(p, j) for j, p in enumerate(phones) if p not in PAUSES]
+    rows, columns = len(expected), len(spoken)
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0, :] = np.arange(rows + 1), np.arange(columns + 1)
     vowels = re.compile("[aeiou]")
     for r in range(1, rows + 1):
         for c in range(1, columns + 1):
-            a, b = want[r - 1][0], have[c - 1][0]
+            a, b = expected[r - 1][0], spoken[c - 1][0]
             swap = 0.0 if a == b else 0.5 if bool(vowels.match(a)) == bool(vowels.match(b)) else 1.5
             cost[r, c] = min(cost[r - 1, c - 1] + swap, cost[r - 1, c] + 1, cost[r, c - 1] + 1)
     owners: list[int | None] = [None] * len(phones)
     r, c = rows, columns
     while c > 0:
-        a, b = (want[r - 1][0] if r else ""), have[c - 1][0]
+        a, b = (expected[r - 1][0] if r else ""), spoken[c - 1][0]
         swap = 0.0 if a == b else 0.5 if bool(vowels.match(a)) == bool(vowels.match(b)) else 1.5
-        owners[have[c - 1][1]] = want[max(r - 1, 0)][1]
+        owners[spoken[c - 1][1]] = expected[max(r - 1, 0)][1]
         if r and cost[r, c] == cost[r - 1, c - 1] + swap:
             r, c = r - 1, c - 1
         elif r and cost[r, c] == cost[r - 1, c] + 1:
             r -= 1
         else:
             c -= 1
-    found = {o for o in owners if o is not None}
-    if cost[rows, columns] > 0.2 * rows + 1 or found != set(range(len(words))):
+    used = {o for o in owners if o is not None}
+    if cost[rows, columns] > 0.2 * rows + 1 or used != set(range(len(words))):
         return None
     return owners

@@ -1,8 +1,8 @@
-"""Discriminators of adversarial training, with least squares for the loss.
+"""Discriminators of adversarial training with the least-squares loss.
 
-VocStream's are ten-layer ones of ParallelWaveGAN (Yamamoto et al. 2020; paper 000, section IV.A): dilated
-convolutions with leaky rectifiers, one score per step. One listens to samples, the other reads fine frames as vectors.
-The other vocoders meet several small ones, of samples folded at periods and of spectra at resolutions.
+VocStream has the ten-layer ones of ParallelWaveGAN (Yamamoto et al. 2020; paper 000, section IV.A): dilated
+convolutions with leaky rectifiers, one score per step; one for samples, one for fine frames. The other vocoders have
+small multi-period and multi-resolution ones.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from studio.train.loop.arithmetic import arithmetic
+from studio.train.fit.resources import training_dtype
 from studio.train.vocoder.losses import magnitudes
 
 LAYERS = 10
@@ -22,8 +22,8 @@ RESOLUTIONS = (512, 1024, 2048)
 Pairs = Mapping[str, tuple[Tensor, Tensor]]
 
 
-class Discriminator(nn.Module):
-    """Ten convolutions that look both ways (only the generator has to stream).
+class WaveDiscriminator(nn.Module):
+    """Ten non-causal convolutions (only the generator has to stream).
 
     Args:
         inputs: 1 for samples, the number of fine channels for frames.
@@ -41,7 +41,7 @@ class Discriminator(nn.Module):
         self.stack = nn.Sequential(*stack[:-1])
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """`x [B, inputs, T]` to scores [B, 1, T], the only ones."""
+        """`x [B, inputs, T]` to one list item: scores [B, 1, T]."""
         return [self.stack(x)]
 
 
@@ -51,7 +51,7 @@ def _convolution(inputs: int, outputs: int, kernel: tuple[int, int], stride: tup
 
 
 class PeriodDiscriminator(nn.Module):
-    """Samples folded at a period into columns that convolutions run along (HiFi-GAN, Kong et al. 2020, section 2.3)."""
+    """Convolutions along the columns of samples folded at a period (HiFi-GAN, Kong et al. 2020, section 2.3)."""
 
     def __init__(self, period: int, widths: tuple[int, ...] = (16, 32, 64, 64)) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class PeriodDiscriminator(nn.Module):
         self.stack = nn.Sequential(*stack, _convolution(widths[-1], 1, (3, 1)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x [B, 1, T]` to scores [B, 1, steps, period]; what does not fill the last row is left out."""
+        """`x [B, 1, T]` to scores [B, 1, steps, period]; an incomplete last row is dropped."""
         rows = x.shape[-1] // self.period
         return self.stack(x[..., : rows * self.period].unflatten(-1, (rows, self.period)))
 
@@ -88,28 +88,28 @@ class ResolutionDiscriminator(nn.Module):
 
 
 class SampleDiscriminators(nn.Module):
-    """Small multi-period and multi-resolution discriminators of samples; every one has the same say."""
+    """Small multi-period and multi-resolution discriminators of samples, weighted equally."""
 
     def __init__(self, periods: tuple[int, ...] = PERIODS, ffts: tuple[int, ...] = RESOLUTIONS) -> None:
         super().__init__()
         self.each = nn.ModuleList([*map(PeriodDiscriminator, periods), *map(ResolutionDiscriminator, ffts)])
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """`x [B, 1, T]` to the scores of each; in bfloat16 on a CPU that takes half the time for it."""
-        is_quicker = x.device.type == "cpu" and arithmetic(x.device) == torch.bfloat16
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=is_quicker):
-            return [judge(x).float() for judge in self.each]
+        """`x [B, 1, T]` to the scores of each; in bfloat16 on CPUs where that halves the time."""
+        use_bfloat16 = x.device.type == "cpu" and training_dtype(x.device) == torch.bfloat16
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=use_bfloat16):
+            return [one(x).float() for one in self.each]
 
 
 def _distance(scores: list[Tensor], target: float) -> Tensor:
-    """Least squares, the mean of as many discriminators as there are."""
+    """Least-squares distance, averaged over discriminators."""
     return torch.stack([(each - target).square().mean() for each in scores]).mean()
 
 
-class Adversary(nn.Module):
-    """The discriminators of one training and their optimiser.
+class Discriminators(nn.Module):
+    """The discriminators of a training and their optimiser.
 
-    Pairs name what each judge compares: (the teacher's, ours), both [B, inputs, T]. A judge gives a list of scores.
+    ``pairs`` maps a discriminator's name to its inputs: (real, generated), both [B, inputs, T].
     """
 
     def __init__(self, judges: Mapping[str, nn.Module], learning_rate: float) -> None:
@@ -117,12 +117,12 @@ class Adversary(nn.Module):
         self.judges = nn.ModuleDict(judges)
         self.optimizer = torch.optim.AdamW(self.parameters(), lr=learning_rate, betas=(0.5, 0.9))
 
-    def learn(self, pairs: Pairs) -> float:
-        """One update: 1 for the teacher's, 0 for ours (least squares). Returns the loss."""
+    def update(self, pairs: Pairs) -> float:
+        """One update towards 1 for real and 0 for generated (least squares). Returns the loss."""
         loss = torch.stack(
             [
-                _distance(self.judges[name](wanted), 1) + _distance(self.judges[name](made.detach()), 0)
-                for name, (wanted, made) in pairs.items()
+                _distance(self.judges[name](real), 1) + _distance(self.judges[name](generated.detach()), 0)
+                for name, (real, generated) in pairs.items()
             ]
         ).sum()
         self.optimizer.zero_grad(set_to_none=True)
@@ -130,6 +130,6 @@ class Adversary(nn.Module):
         self.optimizer.step()
         return float(loss.detach())
 
-    def deceive_loss(self, pairs: Pairs) -> Tensor:
-        """What the vocoder learns by: to be taken for the teacher."""
-        return torch.stack([_distance(self.judges[name](made), 1) for name, (_, made) in pairs.items()]).sum()
+    def generator_loss(self, pairs: Pairs) -> Tensor:
+        """The generator's loss."""
+        return torch.stack([_distance(self.judges[name](generated), 1) for name, (_, generated) in pairs.items()]).sum()

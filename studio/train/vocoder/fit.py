@@ -1,4 +1,4 @@
-"""Training of vocoders: restartable, one recipe for a CPU core or a GPU."""
+"""Vocoder training, on a CPU core or a GPU. A stopped run resumes."""
 
 import json
 import math
@@ -13,16 +13,16 @@ from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine.alphabets import dmel
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.voices import pick_device
-from studio.train.loop.alone import alone
-from studio.train.loop.weights import begin_from, write_weights
-from studio.train.vocoder.data import Batch, Sounds, collate, crop, roughen
-from studio.train.vocoder.discriminators import RESOLUTIONS, Adversary
+from studio.train.fit.resources import lock_state_folder
+from studio.train.fit.weights import load_initial_weights, write_weights
+from studio.train.vocoder.data import VocoderBatch, VocoderDataset, collate, crop, degrade
+from studio.train.vocoder.discriminators import RESOLUTIONS, Discriminators
 from studio.train.vocoder.losses import SpectralLoss
-from studio.train.vocoder.objectives import BEGINNINGS, OBJECTIVES, WEIGHTS, Made, judges
+from studio.train.vocoder.objectives import IDENTITY_PREFIXES, OBJECTIVES, WEIGHTS, VocoderOutput, build_discriminators
 
 _RANGES = {
     "steps": (1, 10**8),
@@ -40,19 +40,19 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class VocoderFit:
-    """Settings of one training.
+    """Settings of a vocoder training.
 
     Attributes:
         corpus: a folder of shards, each with labels.jsonl and WAV files at the voice's rate.
-        state: where checkpoints, the metrics log and the analysed corpus are kept; a run continues from there.
-        export: the weights to write; the configuration goes beside them as JSON.
-        crop_frames, warm_frames: frames of a crop, of which the first ones only warm the net up and are not scored.
-        steps, budget_s: the end, whichever comes first; seconds count training alone, over all restarts.
-        start: weights to begin from instead of chance, such as those of a training without discriminators; for
-            sourcevocos also those of a sourcefilter of the same sizes.
-        adversarial_from: the step from which discriminators have a say; None means never.
-        resolutions: transform lengths of the spectra that they judge, samples; each costs as much as five of samples.
-        shards: at most so many shards are used, also those that appear while training runs.
+        state: folder of checkpoints, the metrics log and the analysed corpus; a run resumes from it.
+        export: path of the weights to write; the configuration goes beside them as JSON.
+        crop_frames, warm_frames: frames of a crop; the first ``warm_frames`` are not scored.
+        steps, budget_s: the end, whichever comes first; seconds of training, over all restarts.
+        start: initial weights, such as those of a training without discriminators; for sourcevocos also those of a
+            sourcefilter of the same sizes.
+        adversarial_from: the first step with discriminators; None for never.
+        resolutions: FFT lengths of the multi-resolution discriminators, samples; each costs as much as five of samples.
+        shards: the maximum number, including those that appear during training.
     """
 
     corpus: Path
@@ -80,17 +80,17 @@ class VocoderFit:
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if not low <= value <= high:  # NaN is none
+            if not low <= value <= high:  # false for NaN
                 raise BadOption(f"the vocoder's {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
         if self.warm_frames >= self.crop_frames:
             raise BadOption(
                 f"the vocoder's warm_frames are {self.warm_frames} of {self.crop_frames} crop_frames",
-                "leave some of them to be scored",
+                "warm_frames must be fewer",
             )
 
 
-class Trainer:
-    """A model, its optimiser and averages, and where they are kept."""
+class VocoderTrainer:
+    """A vocoder, its moving average, optimisers and checkpoints."""
 
     def __init__(self, settings: VocoderFit) -> None:
         self.settings = s = settings
@@ -100,22 +100,24 @@ class Trainer:
         self.model: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device)
         self.checkpoint = s.state / "checkpoint.pt"
         if s.start is not None and not self.checkpoint.exists():
-            begin_from(self.model, s.start, BEGINNINGS.get(s.vocoder, ()))
+            load_initial_weights(self.model, s.start, IDENTITY_PREFIXES.get(s.vocoder, ()))
         self.average: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device).requires_grad_(False)
         self.average.load_state_dict(self.model.state_dict())
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=s.learning_rate, betas=(0.9, 0.99), weight_decay=0.01
         )
-        self.adversary = Adversary(judges(self.model, s.resolutions), s.learning_rate / 2).to(self.device)
+        self.discriminators = Discriminators(build_discriminators(self.model, s.resolutions), s.learning_rate / 2).to(
+            self.device
+        )
         self.spectral = SpectralLoss(self.model.config.sample_rate_hz).to(self.device)
         self.step = 0
         self.trained_s = 0.0
-        self.sounds = Sounds(s.corpus, s.state / "sounds")
+        self.data = VocoderDataset(s.corpus, s.state / "sounds")
         if self.checkpoint.exists():
             self._load()
 
     def _load(self) -> None:
-        """Go on from the checkpoint. Raises BadFile."""
+        """Resume from the checkpoint. Raises BadFile."""
         try:
             self._restore(torch.load(self.checkpoint, map_location=self.device, weights_only=True))
         except Exception as error:
@@ -124,71 +126,71 @@ class Trainer:
                 "remove it, or name another folder with --state",
             ) from error
 
-    def _restore(self, kept: dict[str, Any]) -> None:
-        self.model.load_state_dict(kept["model"])
-        self.average.load_state_dict(kept["average"])
-        self.optimizer.load_state_dict(kept["optimizer"])
-        self.step, self.trained_s = kept["step"], kept["trained_s"]
-        if "adversary" in kept:
-            self.adversary.load_state_dict(kept["adversary"])
-            self.adversary.optimizer.load_state_dict(kept["adversary_optimizer"])
+    def _restore(self, checkpoint: dict[str, Any]) -> None:
+        self.model.load_state_dict(checkpoint["model"])
+        self.average.load_state_dict(checkpoint["average"])
+        self.optimizer.load_state_dict(checkpoint["optimizer"])
+        self.step, self.trained_s = checkpoint["step"], checkpoint["trained_s"]
+        if "adversary" in checkpoint:
+            self.discriminators.load_state_dict(checkpoint["adversary"])
+            self.discriminators.optimizer.load_state_dict(checkpoint["adversary_optimizer"])
 
     def save(self) -> None:
-        """Write the averaged weights and their configuration for whoever assembles a voice, then the checkpoint.
+        """Export the averaged weights and their configuration, then write the checkpoint.
 
         Raises:
-            BadFile: the training has diverged; what was saved before is kept.
+            BadFile: the training has diverged; the last checkpoint is kept.
         """
         if not all(bool(one.isfinite().all()) for one in (*self.model.parameters(), *self.average.parameters())):
             raise BadFile(
-                f"the training has diverged: a weight is no number after {self.step} steps",
-                f"{self.settings.state} is as it was saved before; lower the learning_rate",
+                f"the training has diverged: a weight is not finite after {self.step} steps",
+                f"{self.settings.state} keeps the last checkpoint; lower the learning_rate",
             )
         export_vocoder(self.average, self.settings.export)
-        kept = {
+        checkpoint = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "adversary": self.adversary.state_dict(),
-            "adversary_optimizer": self.adversary.optimizer.state_dict(),
+            "adversary": self.discriminators.state_dict(),
+            "adversary_optimizer": self.discriminators.optimizer.state_dict(),
             "step": self.step,
             "trained_s": self.trained_s,
         }
         part = self.checkpoint.with_suffix(".part")
-        torch.save(kept, part)
+        torch.save(checkpoint, part)
         part.rename(self.checkpoint)
 
     def learning_rate(self) -> float:
-        """Warm-up, then a cosine over all there is to do, down to a fiftieth."""
+        """Warm-up, then a cosine decay over the whole training, down to a fiftieth."""
         s = self.settings
         warm = min(1.0, (self.step + 1) / s.warm_up_steps)
         return s.learning_rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * self.done())))
 
     def done(self) -> float:
-        """How much of the training is behind us, 0 to 1."""
+        """Share of the training that is done, 0 to 1."""
         s = self.settings
         shares = (self.step / s.steps, self.trained_s / s.budget_s if s.budget_s else 0.0)
         return min(1.0, max(shares))
 
-    def losses(self, model: Vocoder[Any], batch: Batch, mels: Tensor) -> tuple[Made, dict[str, Tensor]]:
-        """What a model makes of a batch, and every term of its loss."""
-        made = OBJECTIVES[model.name](model, batch, mels, self.settings.warm_frames)
-        return made, made.losses | self.spectral(made.pcm, made.wanted)
+    def losses(self, model: Vocoder[Any], batch: VocoderBatch, mels: Tensor) -> tuple[VocoderOutput, dict[str, Tensor]]:
+        """A model's output for a batch, and all terms of its loss."""
+        output = OBJECTIVES[model.name](model, batch, mels, self.settings.warm_frames)
+        return output, output.losses | self.spectral(output.pcm, output.target)
 
     def train_step(self) -> dict[str, float]:
-        """One update on a batch that depends on the seed and the step alone."""
+        """One update on a batch that depends only on the seed and the step."""
         s = self.settings
         rng = np.random.default_rng((s.seed, self.step))
-        batch = self.sounds.batch(rng, s.rows, s.crop_frames)
-        mels = roughen(batch.mels, rng)
-        batch = Batch(batch.mels, batch.pcm.to(self.device), batch.f0_hz.to(self.device))
+        batch = self.data.batch(rng, s.rows, s.crop_frames)
+        mels = degrade(batch.mels, rng)
+        batch = VocoderBatch(batch.mels, batch.pcm.to(self.device), batch.f0_hz.to(self.device))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        made, terms = self.losses(self.model, batch, mels.to(self.device))
+        output, terms = self.losses(self.model, batch, mels.to(self.device))
         judged = {}
         if s.adversarial_from is not None and self.step >= s.adversarial_from:
-            judged = {"judge": self.adversary.learn(made.pairs)}
-            terms["deceive"] = self.adversary.deceive_loss(made.pairs)
+            judged = {"judge": self.discriminators.update(output.pairs)}
+            terms["deceive"] = self.discriminators.generator_loss(output.pairs)
         total = weighted(terms)
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
@@ -196,31 +198,31 @@ class Trainer:
         self.optimizer.step()
         share = 1 - min(s.ema, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
-            for mine, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
-                mine.lerp_(new, share)
+            for averaged, current in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                averaged.lerp_(current, share)
         self.step += 1
         scores = {name: float(value.detach()) for name, value in terms.items()}
         return scores | judged | {"total": float(total.detach()), "norm": float(norm)}
 
     @torch.no_grad()
-    def validate(self, most: int = 24, frames: int = 80) -> dict[str, float]:
-        """Losses of the averaged weights on unseen sentences' middles, as dMel levels without noise."""
-        long = [sound for sound in self.sounds.unseen if len(sound.mels) >= frames]
-        sounds = long[:: max(1, len(long) // most)][:most]
+    def validate(self, limit: int = 24, frames: int = 80) -> dict[str, float]:
+        """Losses of the averaged weights on the middles of validation sentences, quantised to dMel levels."""
+        long = [sound for sound in self.data.validation if len(sound.mels) >= frames]
+        sounds = long[:: max(1, len(long) // limit)][:limit]
         batch = collate([crop(sound, (len(sound.mels) - frames) // 2, frames) for sound in sounds])
         mels = dmel.dequantise(dmel.quantise(batch.mels)).to(self.device)
-        batch = Batch(batch.mels, batch.pcm.to(self.device), batch.f0_hz.to(self.device))
+        batch = VocoderBatch(batch.mels, batch.pcm.to(self.device), batch.f0_hz.to(self.device))
         _, terms = self.losses(self.average, batch, mels)
         return {name: float(value) for name, value in (terms | {"total": weighted(terms)}).items()}
 
 
 def weighted(terms: dict[str, Tensor]) -> Tensor:
-    """The sum of a loss's terms, each with its weight."""
+    """The weighted sum of a loss's terms."""
     return torch.stack([WEIGHTS[name] * value for name, value in terms.items()]).sum()
 
 
 def export_vocoder(model: Vocoder[Any], path: Path) -> None:
-    """Write a vocoder's weights (fp32, names as in its state_dict), and beside them its configuration as JSON."""
+    """Write a vocoder's weights (float32), and beside them its configuration as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_weights({name: tensor.float() for name, tensor in model.state_dict().items()}, path)
     text = json.dumps({"vocoder": model.name, "config": model.plain_config()}, indent=1)
@@ -228,24 +230,24 @@ def export_vocoder(model: Vocoder[Any], path: Path) -> None:
 
 
 def fit(settings: VocoderFit) -> dict[str, float]:
-    """Train to the end of the settings, from the last checkpoint if there is one; returns the last validation.
+    """Train, resuming from the last checkpoint; returns the last validation losses.
 
-    The log ``metrics.jsonl`` in the state folder gets a line at every checkpoint.
+    ``metrics.jsonl`` in the state folder gets a line at every checkpoint.
 
     Raises:
-        BadFile: the corpus has too little sound or a damaged one, the checkpoint is damaged or of other settings, the
-            training diverges, or another one is at work in the state folder.
-        BadOption: there is no such device.
+        BadFile: the corpus is too small or damaged, the checkpoint is damaged or of other settings, the training
+            diverges, or another one uses the state folder.
+        BadOption: unknown device.
         NeedsPackage: this machine has no GPU.
     """
-    with alone(settings.state):
-        return _fit(Trainer(settings))
+    with lock_state_folder(settings.state):
+        return _fit(VocoderTrainer(settings))
 
 
-def _fit(trainer: Trainer) -> dict[str, float]:
+def _fit(trainer: VocoderTrainer) -> dict[str, float]:
     settings = trainer.settings
     (settings.state / "settings.json").write_text(json.dumps(asdict(settings), indent=1, default=str) + "\n")
-    trainer.sounds.refresh(settings.shards)
+    trainer.data.refresh(settings.shards)
     scores: dict[str, float] = {}
     recent: list[dict[str, float]] = []
     columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn(), TextColumn("{task.fields[loss]}"))
@@ -265,20 +267,20 @@ def _fit(trainer: Trainer) -> dict[str, float]:
             log.write(json.dumps(_log_line(trainer, recent, scores, len(recent) / (now - saved))) + "\n")
             log.flush()
             trainer.save()
-            trainer.sounds.refresh(min(2, settings.shards - len(trainer.sounds.shards)))
+            trainer.data.refresh(min(2, settings.shards - len(trainer.data.shards)))
             recent = []
             saved = time.monotonic()
     return scores
 
 
 def _log_line(
-    trainer: Trainer, recent: list[dict[str, float]], scores: dict[str, float], steps_per_s: float
+    trainer: VocoderTrainer, recent: list[dict[str, float]], scores: dict[str, float], steps_per_s: float
 ) -> dict[str, Any]:
     return {
         "step": trainer.step,
         "trained_s": round(trainer.trained_s, 1),
         "steps_per_s": round(steps_per_s, 3),
-        "sounds": len(trainer.sounds.train),
+        "sounds": len(trainer.data.train),
         "learning_rate": trainer.learning_rate(),
         "train": {name: float(np.mean([each[name] for each in recent if name in each])) for name in recent[-1]},
         "unseen": scores,

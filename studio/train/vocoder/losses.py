@@ -1,4 +1,4 @@
-"""What a vocoder's samples are compared by: spectra at several resolutions, never the waveform itself."""
+"""Vocoder losses: multi-resolution spectra, pitch and voicing; never the waveform itself."""
 
 import math
 from functools import cache
@@ -38,15 +38,15 @@ class SpectralLoss(nn.Module):
         )
         self.register_buffer("filters", filters.T.contiguous(), persistent=False)
 
-    def forward(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
-        """The terms of `[B, T]` sounds: `stft` (convergence + log magnitude, mean of resolutions) and `mel`."""
-        stft = made.new_zeros(())
-        mel = made.new_zeros(())
+    def forward(self, generated: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """Loss terms of sounds [B, T]: `stft` (convergence + log magnitude, mean of resolutions) and `mel`."""
+        stft = generated.new_zeros(())
+        mel = generated.new_zeros(())
         for fft in self.ffts:
             window = getattr(self, f"window_{fft}")
-            a = magnitudes(made, fft, fft // 4, window)
+            a = magnitudes(generated, fft, fft // 4, window)
             with torch.no_grad():
-                b = magnitudes(wanted, fft, fft // 4, window)
+                b = magnitudes(target, fft, fft // 4, window)
             convergence = (a - b).norm(dim=(1, 2)) / b.norm(dim=(1, 2)).clamp_min(_FLOOR)
             stft = stft + convergence.mean() + F.l1_loss(a.log(), b.log())
             if fft == self.mel_fft:
@@ -55,11 +55,11 @@ class SpectralLoss(nn.Module):
 
 
 def pitch_loss(logits: Tensor, f0_hz: Tensor, low_hz: float, high_hz: float) -> Tensor:
-    """Cross-entropy of pitch classes against a narrow bell around the target, over voiced hops.
+    """Cross-entropy of pitch classes against a narrow Gaussian around the target, over voiced hops.
 
     Args:
         logits: [B, S, classes], even on a log scale from ``low_hz`` to ``high_hz``.
-        f0_hz: [B, S], 0 where there is no voice.
+        f0_hz: [B, S], 0 where unvoiced.
     """
     classes = logits.shape[-1]
     voiced = f0_hz > 0
@@ -85,7 +85,7 @@ def _fine_filters(sample_rate_hz: int, channels: int, fft: int) -> Tensor:
 def fine_log_mel(pcm: Tensor, sample_rate_hz: int, hop: int, channels: int, fft: int = 1024) -> Tensor:
     """log10 mels [B, channels, T / hop] of `pcm [B, T]`, fine frame j centred on its own hop.
 
-    The window is five hops, so the last fine frame of a dMel frame sees no further ahead than that frame did.
+    The window is five hops, so the last fine frame of a dMel frame looks no further ahead than the dMel frame.
     """
     window = torch.hann_window(5 * hop, device=pcm.device)
     pad = (fft - hop) // 2

@@ -1,4 +1,4 @@
-"""Figures of choices: shares of each pair, the Elo ladder, and who is better than whom."""
+"""Figures of choices: shares of each pair, the Elo ladder, and pairwise confidence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from studio.mos.report.cells import confidence, p_value
 from studio.mos.report.choices import elo_interval, ranked
-from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, towards_the_middle, whiskers
+from studio.ui.figures.look import ACCENT, ROW_PX, inward_positions, plain, styled, whiskers
 
 _PARTS = (
     ("wins_a", "the first", ACCENT),
@@ -16,17 +16,21 @@ _PARTS = (
     ("wins_b", "the second", "#c2650a"),
 )
 
-_BAR, _BELOW, _PAIR_PX = 0.36, 0.32, 58  # a bar's part of its row, how far below its middle the share stands
-_MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
+_BAR, _BELOW, _PAIR_PX = (
+    0.36,
+    0.32,
+    58,
+)  # bar height and offset of the share in rows; pixels per pair
+_MAX_PAIRS = 45  # of ten systems; for more, the matrix is the figure
 
 
 def preferences(results: Mapping[str, Any]) -> go.Figure | None:
-    """How the votes of each pair were shared, as stacked bars, with the share of the first, its interval, and its p.
+    """Votes of each pair as stacked bars, with the share of the first, its interval and p-value.
 
-    None without votes, or with too many pairs to see. A tie is half a win each: that share is set against one half.
+    None without votes or with more than ``_MAX_PAIRS`` pairs. A tie is half a win for each.
     """
     choices = results["tables"].get("choices", {"n": 0})
-    if not choices["n"] or len(choices["pairs"]["two_way"]) > _MOST_PAIRS:
+    if not choices["n"] or len(choices["pairs"]["two_way"]) > _MAX_PAIRS:
         return None
     pairs = choices["pairs"]["two_way"]
     rows = list(range(len(pairs)))
@@ -49,22 +53,20 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
     points = whiskers(names, marks, 1).update(marker={"size": 9, "symbol": "diamond"}, name="share, 95%")
     points.update(y=[row + _BELOW for row in rows], text=names)
     points.update(hovertemplate=str(points.hovertemplate).replace("%{y}", "%{text}"))
-    figure = dressed(
-        go.Figure([*bars, points]), 112 + _PAIR_PX * len(pairs), barmode="stack", margin={"l": 14, "t": 60}
-    )
-    beside = {"xref": "paper", "x": 0, "xanchor": "left", "align": "left", "showarrow": False}
-    for row, name in zip(rows, names, strict=True):  # above the bar, which so has the whole width on a telephone too
+    figure = styled(go.Figure([*bars, points]), 112 + _PAIR_PX * len(pairs), barmode="stack", margin={"l": 14, "t": 60})
+    at_left = {"xref": "paper", "x": 0, "xanchor": "left", "align": "left", "showarrow": False}
+    for row, name in zip(rows, names, strict=True):  # above the bar, so that the bar has the whole width of a phone
         line = {"color": "#76818c", "width": 1, "dash": "dash"}
         figure.add_shape(type="line", x0=50, x1=50, y0=row - _BAR / 2, y1=row + _BELOW + 0.12, line=line)
-        figure.add_annotation(text=name, y=row - _BAR / 2, yanchor="bottom", borderpad=0, **beside)
-    figure.add_annotation(text=_legend(parts), yref="paper", y=1, yshift=56, yanchor="top", font_size=12, **beside)
+        figure.add_annotation(text=name, y=row - _BAR / 2, yanchor="bottom", borderpad=0, **at_left)
+    figure.add_annotation(text=_legend(parts), yref="paper", y=1, yshift=56, yanchor="top", font_size=12, **at_left)
     figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25, tickangle=0)
     figure.update_yaxes(range=[len(pairs) - 0.4, -0.6], showticklabels=False, showgrid=False)
     return figure
 
 
 def _legend(parts: Sequence[tuple[str, str, str]]) -> str:
-    """What the colours are, on two lines, which a telephone has room for; plotly's own takes a third of its width."""
+    """The legend on two lines; plotly's own takes a third of a phone's width."""
     bars = "  ".join(f'<span style="color:{colour}">\N{BLACK SQUARE}</span> {what}' for _, what, colour in parts)
     return f"{bars}<br>\N{BLACK DIAMOND} share of the first, 95%"
 
@@ -76,7 +78,7 @@ def _percent(pair: Mapping[str, Any], end: str) -> float | None:
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     """Elo with 95% intervals, the best on top; None without votes.
 
-    A system without a finite strength stands at its bound, named, with an arrow to the side where it may go on.
+    A system without a finite strength is drawn at its bound, labelled, as an arrow.
     """
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"]:
@@ -91,14 +93,14 @@ def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     points.update(
         mode="markers+text", texttemplate=["\N{EN SPACE}%{text}\N{EN SPACE}" if r["state"] else " " for _, r in rows]
     )
-    points.update(textposition=towards_the_middle([m["value"] for m in marks]), cliponaxis=False)
-    figure = dressed(go.Figure(points), 60 + ROW_PX * len(rows))
+    points.update(textposition=inward_positions([m["value"] for m in marks]), cliponaxis=False)
+    figure = styled(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.update_yaxes(autorange="reversed")
     return figure
 
 
 def better(results: Mapping[str, Any]) -> go.Figure | None:
-    """P(row's score is above column's), systems in the ladder's order; None without votes."""
+    """P(row better than column), systems in ladder order; None without votes."""
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"]:
         return None
@@ -122,7 +124,7 @@ def better(results: Mapping[str, Any]) -> go.Figure | None:
         hovertemplate="%{y} is better than %{x}: %{z:.1%}<extra></extra>",
         hoverongaps=False,
     )
-    figure = dressed(go.Figure(heat), 90 + max(24, 44 - len(order)) * len(order))
+    figure = styled(go.Figure(heat), 90 + max(24, 44 - len(order)) * len(order))
     figure.update_xaxes(side="top", showgrid=False, tickangle=0 if len(order) <= 4 else -60)
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure

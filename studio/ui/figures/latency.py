@@ -1,4 +1,4 @@
-"""Figures of live tests against latency: a voice's Elo, its scores and single votes by how soon it was heard."""
+"""Figures of live tests against latency: Elo, scores and votes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,38 +6,38 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from studio.mos.report.charts import Spot, spread_out
-from studio.mos.report.latency import bins_by_latency, elo_by_latency, found_latency, mean_by_latency
-from studio.ui.figures.look import ACCENT, dressed, plain, towards_the_middle, wrapped
+from studio.mos.report.charts import ScatterPoint, padded_range_ms
+from studio.mos.report.latency import bins_by_latency, elo_by_latency, latency_results, mean_by_latency
+from studio.ui.figures.look import ACCENT, inward_positions, plain, styled, wrapped
 
 _PANEL_PX = 260
 _LATENCY = "latency, ms"
 
 
 def voices(results: Mapping[str, Any]) -> go.Figure | None:
-    """Elo and the mean of every question, each voice at its median latency; None in tests that are not live."""
+    """Elo and the mean of every question by the voice's median latency; None for a test that is not live."""
     panels = [("Elo", elo_by_latency(results))]
     panels += [(q["prompt"] or q["id"], mean_by_latency(results, q["id"])) for q in results["questions"]]
-    return _drawn([(title, spots, _LATENCY, None) for title, spots in panels if spots])
+    return _draw([(title, spots, _LATENCY, None) for title, spots in panels if spots])
 
 
 def answers(results: Mapping[str, Any]) -> go.Figure | None:
-    """Votes for the sooner voice by how much sooner it was, and scores by latency; None in tests that are not live."""
-    found = found_latency(results)
-    if found is None:
+    """Votes for the faster voice by the difference, and scores by latency; None for a test that is not live."""
+    latency = latency_results(results)
+    if latency is None:
         return None
-    panels: list[tuple[str, list[Spot], str, float | None]] = []
-    if found["preference"]["n"]:
-        spots = bins_by_latency(found["preference"]["bins"], 100.0)
+    panels: list[tuple[str, list[ScatterPoint], str, float | None]] = []
+    if latency["preference"]["n"]:
+        spots = bins_by_latency(latency["preference"]["bins"], 100.0)
         panels.append(("Votes for the sooner voice, percent", spots, "sooner by, ms", 50.0))
-    asked = {q["id"]: q["prompt"] or q["id"] for q in results["questions"]}
-    for name, table in found["questions"].items():
+    prompts = {q["id"]: q["prompt"] or q["id"] for q in results["questions"]}
+    for name, table in latency["questions"].items():
         if table["n"]:
-            panels.append((asked[name], bins_by_latency(table["bins"]), _LATENCY, None))
-    return _drawn(panels)
+            panels.append((prompts[name], bins_by_latency(table["bins"]), _LATENCY, None))
+    return _draw(panels)
 
 
-def _drawn(panels: Sequence[tuple[str, list[Spot], str, float | None]]) -> go.Figure | None:
+def _draw(panels: Sequence[tuple[str, list[ScatterPoint], str, float | None]]) -> go.Figure | None:
     if not panels:
         return None
     figure = make_subplots(
@@ -48,16 +48,16 @@ def _drawn(panels: Sequence[tuple[str, list[Spot], str, float | None]]) -> go.Fi
     )
     for row, (_, spots, under, even) in enumerate(panels, start=1):
         figure.add_trace(_points(spots), row=row, col=1)
-        figure.update_xaxes(range=spread_out([s.x for s in spots]), row=row, col=1)
+        figure.update_xaxes(range=padded_range_ms([s.x for s in spots]), row=row, col=1)
         figure.update_xaxes(title={"text": under, "standoff": 4, "font": {"size": 13}}, row=row, col=1)
         if even is not None:
             line = {"color": "#76818c", "width": 1}
-            figure.add_hline(y=even, line=line, row=row, col=1)  # pyright: ignore[reportArgumentType] (numbers are meant)
+            figure.add_hline(y=even, line=line, row=row, col=1)  # pyright: ignore[reportArgumentType] (numbers are allowed)
     figure.update_annotations(font_size=14)
-    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 52, "b": 50})
+    return styled(figure, _PANEL_PX * len(panels) + 40, margin={"t": 52, "b": 50})
 
 
-def _points(spots: Sequence[Spot]) -> go.Scatter:
+def _points(spots: Sequence[ScatterPoint]) -> go.Scatter:
     reach = [(None, None) if s.low is None or s.high is None else (s.high - s.y, s.y - s.low) for s in spots]
     return go.Scatter(
         x=[s.x for s in spots],
@@ -65,7 +65,7 @@ def _points(spots: Sequence[Spot]) -> go.Scatter:
         mode="markers+text" if any(s.label for s in spots) else "markers",
         text=[plain(s.label, 18) for s in spots],
         texttemplate="\N{EN SPACE}%{text}\N{EN SPACE}",
-        textposition=towards_the_middle([s.x for s in spots]),
+        textposition=inward_positions([s.x for s in spots]),
         marker={"size": 10, "color": ACCENT},
         error_y={
             "type": "data",

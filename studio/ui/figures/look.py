@@ -1,4 +1,4 @@
-"""What all figures share. The page's style recolours lines and letters, so that one figure serves light and dark."""
+"""The common look of figures. The page's style recolours lines and text for light and dark."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -17,20 +17,20 @@ _FONT = {
 
 
 def plain(text: str, longest: int = _LONGEST) -> str:
-    """A user's text as a label: plotly reads a little HTML, and long names would push the figure aside."""
+    """A user's text as a label: shortened and escaped, since plotly interprets some HTML."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def wrapped(text: str, across: int = 34, lines: int = 3) -> str:
-    """A user's text as a title, on as many lines as a telephone needs."""
-    found = wrap(" ".join(text.split()), across) or [""]
-    cut = [*found[: lines - 1], " ".join(found[lines - 1 :])]
+    """A user's text as a title, wrapped for a phone."""
+    wrapped_lines = wrap(" ".join(text.split()), across) or [""]
+    cut = [*wrapped_lines[: lines - 1], " ".join(wrapped_lines[lines - 1 :])]
     return "<br>".join(plain(line, across) for line in cut if line)
 
 
-def dressed(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
-    """A figure with the common look: no paper, no legend, narrow margins, nothing to drag."""
+def styled(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
+    """A figure with the common look: transparent, without legend and dragging, with narrow margins."""
     figure.update_layout(
         template="none",
         height=height_px,
@@ -47,15 +47,15 @@ def dressed(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
     return figure
 
 
-def towards_the_middle(values: Sequence[float | None]) -> list[str]:
-    """On which side of each point its words stand, so that none go beyond the edge of the figure."""
+def inward_positions(values: Sequence[float | None]) -> list[str]:
+    """The text position of each point, so that no text crosses the edge of the figure."""
     known = [v for v in values if v is not None] or [0.0]
     middle = (min(known) + max(known)) / 2
     return ["middle left" if v is not None and v > middle else "middle right" for v in values]
 
 
 def whiskers(names: list[str], rows: list[dict[str, Any]], digits: int) -> go.Scatter:
-    """Points with intervals, one row for each name; rows have value, low, high (None where there is none)."""
+    """Points with intervals, a row for each name; rows have value, low and high (or None)."""
     low = [None if r["low"] is None else r["value"] - r["low"] for r in rows]
     high = [None if r["high"] is None else r["high"] - r["value"] for r in rows]
     return go.Scatter(

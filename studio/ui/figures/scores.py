@@ -1,4 +1,4 @@
-"""Figures of scores: means with their intervals, and how often each score was given."""
+"""Figures of scores: means with intervals, and histograms."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,53 +7,55 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from studio.mos.report.charts import binned
-from studio.mos.report.tables import asked as all_asked
-from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers, wrapped
+from studio.mos.report.tables import rated_questions
+from studio.ui.figures.look import ACCENT, ROW_PX, plain, styled, whiskers, wrapped
 
 _TITLE_PX, _AXIS_PX, _BARS_PX = 34, 36, 150
-_GAP_PX = 58.0  # between two panels: the numbers below the one, the title above the other
+_GAP_PX = 58.0  # between two panels, for tick labels and title
 _LINE_PX = 17  # of a title
-_ACROSS = 18  # letters of a title over one of two panels on a telephone
+_ACROSS = 18  # characters of a title above one of two panels on a phone
 _MANY_BINS = 8
-_HEAD = 1.12  # of the tallest bar: it ends below its title
+_HEAD = 1.12  # headroom above the tallest bar
 
 
 def intervals(results: Mapping[str, Any]) -> go.Figure | None:
     """Means and 95% intervals by rater and script, a panel for each question; None without scores."""
-    asked = _asked(results)
-    if not asked:
+    rated = _questions_with_scores(results)
+    if not rated:
         return None
-    names = [_rated(results, table) for _, table in asked]
-    titles = [wrapped(q["prompt"] or q["id"]) for q, _ in asked]
+    names = [_rated_systems(results, table) for _, table in rated]
+    titles = [wrapped(q["prompt"] or q["id"]) for q, _ in rated]
     title_px = _TITLE_PX + _LINE_PX * max(title.count("<br>") for title in titles)
     panel_px = [_AXIS_PX + title_px + ROW_PX * len(n) for n in names]
     figure = make_subplots(
-        rows=len(asked),
+        rows=len(rated),
         cols=1,
         subplot_titles=titles,
         row_heights=[ROW_PX * len(n) for n in names],
-        vertical_spacing=min(0.5, (_AXIS_PX + title_px) / sum(panel_px)) if len(asked) > 1 else 0,
+        vertical_spacing=min(0.5, (_AXIS_PX + title_px) / sum(panel_px)) if len(rated) > 1 else 0,
     )
-    for k, ((question, table), systems) in enumerate(zip(asked, names, strict=True), start=1):
-        found = table["systems"]["two_way"]
-        rows = [{"value": found[n]["mean"], "low": found[n]["low"], "high": found[n]["high"]} for n in systems]
+    for k, ((question, table), systems) in enumerate(zip(rated, names, strict=True), start=1):
+        estimates = table["systems"]["two_way"]
+        rows = [
+            {"value": estimates[n]["mean"], "low": estimates[n]["low"], "high": estimates[n]["high"]} for n in systems
+        ]
         figure.add_trace(whiskers(systems, rows, 2), row=k, col=1)
         edge = 0.03 * (question["high"] - question["low"])
         figure.update_xaxes(range=[question["low"] - edge, question["high"] + edge], row=k, col=1)
         figure.update_yaxes(autorange="reversed", row=k, col=1)
     figure.update_annotations(font_size=14)
-    return dressed(figure, sum(panel_px) + 16, margin={"t": title_px})
+    return styled(figure, sum(panel_px) + 16, margin={"t": title_px})
 
 
 def histograms(results: Mapping[str, Any]) -> go.Figure | None:
-    """How often each score was given, a panel for each system and question; None without scores."""
-    asked = _asked(results)
-    if not asked:
+    """Histograms of the scores, a panel for each system and question; None without scores."""
+    rated = _questions_with_scores(results)
+    if not rated:
         return None
-    panels = [(q, t, name) for q, t in asked for name in _rated(results, t)]
+    panels = [(q, t, name) for q, t in rated for name in _rated_systems(results, t)]
     cols = 2 if len(panels) > 2 else 1
     rows = -(-len(panels) // cols)
-    line_px = _LINE_PX * (len(asked) > 1)  # of the question, below the system's name
+    line_px = _LINE_PX * (len(rated) > 1)  # of the question, below the system's name
     figure = make_subplots(
         rows=rows,
         cols=cols,
@@ -68,7 +70,7 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
         bins = binned(table["histogram"][name], question["low"])
         bars = go.Bar(x=[b for b, _ in bins], y=[n for _, n in bins], marker={"color": ACCENT})
         figure.add_trace(bars.update(hovertemplate="%{x}: %{y}<extra></extra>"), row=row + 1, col=column + 1)
-        if len(bins) > _MANY_BINS:  # the numbers that every other one begins with, which stand upright on a telephone
+        if len(bins) > _MANY_BINS:  # every other label, its lower bound only: they fit upright on a phone
             labels = [label for label, _ in bins[::2]]
             begins = [label.split("-")[0] for label in labels]
             figure.update_xaxes(tickvals=labels, ticktext=begins, tickfont_size=11, row=row + 1, col=column + 1)
@@ -79,12 +81,12 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
     figure.update_yaxes(nticks=4)
     figure.update_annotations(font_size=13)
     height_px = (_BARS_PX + line_px) * rows + _TITLE_PX
-    return dressed(figure, height_px, margin={"t": _TITLE_PX + line_px}, bargap=0.15)
+    return styled(figure, height_px, margin={"t": _TITLE_PX + line_px}, bargap=0.15)
 
 
-def _asked(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    return [(q, t) for q, t in all_asked(results) if t["n"]]
+def _questions_with_scores(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    return [(q, t) for q, t in rated_questions(results) if t["n"]]
 
 
-def _rated(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+def _rated_systems(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
     return [s["name"] for s in results["systems"] if s["name"] in table["histogram"]]

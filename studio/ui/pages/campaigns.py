@@ -1,4 +1,4 @@
-"""The owner's list of listening tests: where each stands, its links, opening and closing."""
+"""The owner's list of listening tests: progress, links, opening and closing."""
 
 from typing import Any
 from urllib.parse import quote
@@ -7,20 +7,20 @@ import gradio as gr
 from sqlmodel import col, select
 
 from studio.mos.analysis.results import overview
-from studio.mos.making.demo import demo_link
-from studio.mos.making.removing import delete_campaign
-from studio.mos.rating.campaigns import set_state
-from studio.mos.report.cells import answers_said
+from studio.mos.report.cells import answer_count
+from studio.mos.sessions.campaigns import set_state
+from studio.mos.stimuli.demo import demo_link
+from studio.mos.stimuli.removal import delete_campaign
 from studio.mos.store.tables.campaigns import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 
 _EVERY_S = 10.0
 _NONE = (
-    "There are no listening tests yet: begin one above. <code>studio campaign new NAME --template speakstream-mos "
-    "--from FOLDER</code> makes one, too; <code>studio campaign templates</code> lists what it may ask."
+    "There are no listening tests yet: create one above, or with <code>studio campaign new NAME --template "
+    "speakstream-mos --from FOLDER</code>; <code>studio campaign templates</code> lists the templates."
 )
 _NEW = '<a class="button primary" href="./edit">New listening test</a>'
-# Buttons are found by the element, for the list is written anew; addresses follow the page's own, proxies included.
+# The listener is on the element, since the list is replaced. Links are relative, so that proxies work.
 _ON_LOAD = """
 element.addEventListener('click', async (event) => {
   const button = event.target.closest('button');
@@ -39,29 +39,29 @@ element.addEventListener('click', async (event) => {
 
 
 def build(owner: Owner) -> None:
-    """Put the page into the surrounding Blocks."""
+    """Build the page in the surrounding Blocks."""
 
     def refresh(token: str, request: gr.Request) -> tuple[str, str]:
-        message, found = owner.call(token, request, lambda: _rows(owner))
-        return (message, "") if found is None else (message if found else notice(_NONE, "info"), _list(found))
+        message, rows = owner.call(token, request, lambda: _rows(owner))
+        return (message, "") if rows is None else (message if rows else notice(_NONE, "info"), _list(rows))
 
     def tick(token: str, request: gr.Request) -> tuple[Any, Any]:
         return refresh(token, request) if token else (gr.skip(), gr.skip())
 
     def change(token: str, event: gr.EventData, request: gr.Request) -> tuple[str, str]:
-        asked = event._data if isinstance(event._data, dict) else {}
+        data = event._data if isinstance(event._data, dict) else {}
 
         def work() -> list[dict[str, Any]]:
-            name, state = str(asked.get("campaign", "")), str(asked.get("state", ""))
+            name, state = str(data.get("campaign", "")), str(data.get("state", ""))
             if state == "deleted":
                 delete_campaign(owner.listening, name, only_draft=True)
             else:
                 owner.listening.store.write_now(lambda session: set_state(session, name, state).id)
-            owner.listening.forget_running()
+            owner.listening.clear_campaign_cache()
             return _rows(owner)
 
-        message, found = owner.call(token, request, work)
-        return message, _list(found or [])
+        message, rows = owner.call(token, request, work)
+        return message, _list(rows or [])
 
     def demo() -> str:
         link = demo_link(owner.listening)
@@ -69,16 +69,16 @@ def build(owner: Owner) -> None:
 
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
-        anybody = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
+        demo_card = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
         token, show = token_field()
         gr.HTML(_NEW, apply_default_css=False, elem_id="owner-new")
         message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
         listing = gr.HTML("", js_on_load=_ON_LOAD, apply_default_css=False, elem_id="owner-list")
     outputs = [message, listing]
-    gr.Timer(_EVERY_S).tick(demo, None, [anybody], **QUIET)  # at a first start it is still being made
+    gr.Timer(_EVERY_S).tick(demo, None, [demo_card], **QUIET)  # a first start is still creating it
     opened = on_open(RECALL_JS, [token])
     opened.then(refresh, [token], outputs, **QUIET)
-    opened.then(demo, None, [anybody], **QUIET)
+    opened.then(demo, None, [demo_card], **QUIET)
     gr.on([show.click, token.submit], refresh, [token], outputs, js=STORE_JS, **QUIET)
     listing.click(change, [token], outputs, **QUIET)
     gr.Timer(_EVERY_S).tick(tick, [token], outputs, **QUIET)
@@ -98,18 +98,18 @@ def _list(rows: list[dict[str, Any]]) -> str:
 def _card(row: dict[str, Any]) -> str:
     name, opened = plain(row["name"]), row["state"] == "open"
     share = min(1.0, row["answers"] / row["wanted"]) if row["wanted"] else 0.0
-    gone = row["forgotten"]["raters"]
+    erased = row["forgotten"]["raters"]
     facts = [
         (row["raters"], "raters"),
         (row["finished"], "finished"),
-        (answers_said(row), "answers"),
+        (answer_count(row), "answers"),
         *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
         *([(row["skipped"], "screens skipped")] if row["skipped"] else []),
-        *([(gone, "forgotten")] if gone else []),
+        *([(erased, "forgotten")] if erased else []),
     ]
-    why = row["stopped"]
-    stopped = f'<p class="stopped">Closed by its stopping rule: {plain(why["why"])}</p>' if why else ""
-    shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
+    stop = row["stopped"]
+    stopped = f'<p class="stopped">Closed by its stopping rule: {plain(stop["why"])}</p>' if stop else ""
+    facts_html = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
     state = "closed" if opened else "open"
     lacking = f'<p class="muted">Not ready to open: {plain(row["lacking"])}.</p>' if row["lacking"] else ""
     meter = (
@@ -125,7 +125,7 @@ def _card(row: dict[str, Any]) -> str:
         f'<article class="campaign" data-name="{name}"><header><h2>{name}</h2>'
         f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
         f'<p class="muted">{plain(row["title"])} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
-        f'{meter if row["wanted"] else ""}<dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
+        f'{meter if row["wanted"] else ""}<dl>{facts_html}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
         f"{'Close' if opened else 'Open'}</button>{_draft(row)}"
         f'<a class="button" href="./results?campaign={plain(quote(row["name"], safe=""))}">Results</a>'
@@ -134,7 +134,7 @@ def _card(row: dict[str, Any]) -> str:
 
 
 def _draft(row: dict[str, Any]) -> str:
-    """A draft is edited and deleted here; what raters have answered goes by a command only."""
+    """The buttons of a draft. A test with answers is deleted only on the command line."""
     if row["state"] != "draft":
         return ""
     name = plain(row["name"])
@@ -153,8 +153,8 @@ def _demo(path: str) -> str:
     )
 
 
-def _link(label: str, path: str, whose: str) -> str:
+def _link(label: str, path: str, name: str) -> str:
     return (
         f'<div class="link"><span>{label}</span><a href=".{plain(path)}" target="_blank" rel="noopener">'
-        f'Open link</a><button type="button" data-copy aria-label="Copy {whose} link">Copy</button></div>'
+        f'Open link</a><button type="button" data-copy aria-label="Copy {name} link">Copy</button></div>'
     )

@@ -1,16 +1,15 @@
-"""The Engine page: places, queue, batches and time of each module, stalls, memory, as they are now."""
+"""The Engine page: slots, queue, batches and run time of each module, stalls and memory."""
 
 import gradio as gr
 from gradio.context import Context as Building
 
-from studio.core.load import EngineLoad, ModuleLoad, TellsLoad, resident_bytes
+from studio.core.load import EngineLoad, ModuleLoad, SupportsLoad, resident_bytes
 from studio.ui.owner import QUIET, plain
 
 _EVERY_S = 1.0
 _LEGEND = (
-    "A module is a part of a voice that runs once for all who need it at that moment; each of them is a row. One run "
-    "of one row is one listener alone; the more rows a run has, the less it costs each. A slow run took longer than "
-    "the server's limit, and is in its log."
+    "A module is a part of a voice that runs in batches: each run has a row for each utterance that needs it. The more "
+    "rows a run has, the less each row costs. A slow run took longer than the server's limit and is in its log."
 )
 _WHAT = {  # by family, as the modules' own docstrings say
     "prefill": "reads text, and makes the first frame after it",
@@ -20,37 +19,37 @@ _WHAT = {  # by family, as the modules' own docstrings say
     "warm": "reads text while no sound is due",
     "vocode": "makes sound of frames",
 }
-# Runs in the page, which goes on when the server does not.
+# Runs in the page, so that it also works when the server is down.
 _LOOK_JS = """async () => {
   const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-  const asked = fetch(`${root}/health`, { cache: 'no-store' });
-  const isThere = await asked.then((answer) => answer.status < 500, () => false);
+  const response = fetch(`${root}/health`, { cache: 'no-store' });
+  const isThere = await response.then((answer) => answer.status < 500, () => false);
   const line = document.querySelector('#engine-away p');
   if (!line) return;
   if (isThere) window.engineSeen = new Date().toLocaleTimeString();
   const since = window.engineSeen ?? 'the start';
-  line.textContent = isThere ? '' : `The server does not answer. What stands here was true at ${since}.`;
+  line.textContent = isThere ? '' : `The server does not answer. These figures are from ${since}.`;
 }"""
-_NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page, and watch this one.</p>'
+_NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page to see figures here.</p>'
 
 
-def build(engine: TellsLoad) -> None:
-    """Put the page into the surrounding Blocks."""
+def build(engine: SupportsLoad) -> None:
+    """Build the page in the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
         gr.HTML('<p role="alert"></p>', apply_default_css=False, elem_id="engine-away")
-        shown = gr.HTML("", apply_default_css=False, elem_id="engine-load")
+        content = gr.HTML("", apply_default_css=False, elem_id="engine-load")
     seen = gr.State(None)
 
     def view(before: object) -> tuple[object, object]:
-        """The page anew; nothing is sent where nothing has changed."""
+        """The current figures; nothing is sent if they are unchanged."""
         now = _shown(engine.load())
         return (gr.skip(), gr.skip()) if now == before else (now, now)
 
     assert Building.root_block is not None, "pages are built inside Blocks"
-    Building.root_block.load(view, [seen], [shown, seen], **QUIET)
+    Building.root_block.load(view, [seen], [content, seen], **QUIET)
     timer = gr.Timer(_EVERY_S)
-    timer.tick(view, [seen], [shown, seen], **QUIET)
+    timer.tick(view, [seen], [content, seen], **QUIET)
     timer.tick(None, None, None, js=_LOOK_JS, **QUIET)
 
 
@@ -60,8 +59,8 @@ def _shown(load: EngineLoad) -> str:
     device = [(f"{load.device_bytes / 1e6:,.0f} MB", "memory of the GPU")] if load.device_bytes else []
     now = _facts(
         [
-            (f"{load.speaking} of {load.places}", "places taken"),
-            (f"{load.waiting} of {load.queue}", "wait in the queue"),
+            (f"{load.speaking} of {load.slots}", "slots in use"),
+            (f"{load.waiting} of {load.queue}", "in the queue"),
             (memory, "memory of the process"),
             *device,
         ]
@@ -69,13 +68,13 @@ def _shown(load: EngineLoad) -> str:
     since = _facts(
         [
             (f"{load.opened:,}", "utterances"),
-            (f"{load.refused:,}", "times that no place was found; each try counts"),
+            (f"{load.refused:,}", "rejected as busy; each retry counts"),
             (f"{load.failed:,}", "failed"),
-            (f"{load.audio_s:,.1f} s", "spoken"),
-            (stalled, "stalls that were the computer's"),
+            (f"{load.audio_s:,.1f} s", "of audio"),
+            (stalled, "stalls caused by compute"),
         ]
     )
-    share = load.speaking / max(1, load.places)
+    share = load.speaking / max(1, load.slots)
     places = f'<div class="meter" aria-hidden="true"><i style="inline-size:{100 * share:.0f}%"></i></div>'
     return (
         f'<section class="owner-card"><h2>Now</h2>{now}{places}</section>'
@@ -104,7 +103,7 @@ def _modules(modules: tuple[ModuleLoad, ...]) -> str:
 
 
 def _histogram(one: ModuleLoad) -> str:
-    """Runs by rows, a bar each, as long as its share of all of them."""
+    """Runs by number of rows, as bars."""
     total = max(1, sum(one.runs.values()))
     bars = "".join(
         f'<tr><th scope="row">{size}</th><td class="bar"><i style="inline-size:{100 * count / total:.1f}%"></i></td>'

@@ -1,4 +1,4 @@
-"""The results of a listening test, while it runs: intervals, ladder, wins, scores, funnel, gates; and downloads."""
+"""The results of a listening test, updated live: intervals, ladder, wins, scores, funnel, gates; and downloads."""
 
 import itertools
 import tempfile
@@ -9,16 +9,15 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from studio.mos.analysis.results import last_answered_first
-from studio.mos.exchange.export import write_export
-from studio.mos.exchange.raters import write_raters
-from studio.mos.rating.campaigns import find
+from studio.mos.analysis.results import campaigns_by_last_answer
+from studio.mos.import_export.export_answers import write_export
+from studio.mos.import_export.export_raters import write_raters
 from studio.mos.report import formats
-from studio.mos.report.cells import Table, answers_said
-from studio.mos.report.page import gate_table
-from studio.mos.report.predicted import predicted_tables
-from studio.mos.report.second_opinion import second_opinion_tables
-from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
+from studio.mos.report.cells import ReportTable, answer_count
+from studio.mos.report.model_tables import predicted_tables, second_opinion_tables
+from studio.mos.report.raters import gate_table
+from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
+from studio.mos.sessions.campaigns import find_campaign
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.latency import answers, voices
 from studio.ui.figures.pairs import compared, identified
@@ -29,7 +28,7 @@ from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, 
 _EVERY_S = 5.0
 _NONE = (
     "There are no listening tests yet. <code>studio campaign new NAME --template speakstream-mos --from FOLDER</code> "
-    "makes one."
+    "creates one."
 )
 FIGURES = (
     ("Means, 95% by rater and script", intervals),
@@ -55,7 +54,7 @@ _REPORTS = {"html": formats.html, "tex": formats.latex, "md": formats.markdown}
 _OPENED_JS = (
     "() => [(" + RECALL_JS + ")(), new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
 )
-# A file never lies in Gradio's folder, where its address alone would open it: it is handed to the page, which saves it.
+# Files go to the page's script, which saves them: in Gradio's folder anyone with the address could open them.
 _SAVE_JS = """
 watch('value', () => {
   const file = props.value;
@@ -71,7 +70,7 @@ _numbers = itertools.count(1)
 
 
 def build(owner: Owner) -> None:
-    """Put the page into the surrounding Blocks."""
+    """Build the page in the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Results</h1>", apply_default_css=False)
         token, show = token_field()
@@ -92,7 +91,7 @@ def build(owner: Owner) -> None:
     def view(token: str, name: str, everyone: bool, seen: Any, request: gr.Request) -> list[Any]:
         return _view(owner, token, request, name, everyone, seen)
 
-    def anew(token: str, name: str, everyone: bool, _: Any, request: gr.Request) -> list[Any]:
+    def view_all(token: str, name: str, everyone: bool, _: Any, request: gr.Request) -> list[Any]:
         return _view(owner, token, request, name, everyone, None)
 
     def names(token: str, name: str, request: gr.Request) -> tuple[str, Any]:
@@ -105,10 +104,10 @@ def build(owner: Owner) -> None:
         return save
 
     opened = on_open(_OPENED_JS, [token, campaign]).then(names, [token, campaign], [message, campaign], **QUIET)
-    opened.then(anew, inputs, outputs, **QUIET)
+    opened.then(view_all, inputs, outputs, **QUIET)
     sent = gr.on([show.click, token.submit], names, [token, campaign], [message, campaign], js=STORE_JS, **QUIET)
-    sent.then(anew, inputs, outputs, **QUIET)
-    gr.on([campaign.input, everyone.input], anew, inputs, outputs, **QUIET)
+    sent.then(view_all, inputs, outputs, **QUIET)
+    gr.on([campaign.input, everyone.input], view_all, inputs, outputs, **QUIET)
     gr.Timer(_EVERY_S).tick(view, inputs, outputs, **QUIET)
     for kind, button in saves.items():
         button.click(saves_as(kind), [token, campaign, everyone], [message, file], **QUIET)
@@ -117,25 +116,25 @@ def build(owner: Owner) -> None:
 def _names(owner: Owner, token: str, request: gr.Request, name: str) -> tuple[str, Any]:
     def work() -> list[str]:
         with owner.listening.store.read() as session:
-            return last_answered_first(session)
+            return campaigns_by_last_answer(session)
 
-    message, found = owner.call(token, request, work)
-    if found is None:
+    message, names = owner.call(token, request, work)
+    if names is None:
         return message, gr.Dropdown(choices=[])
-    chosen = name or (found[0] if found else "")
-    return ("" if found else notice(_NONE, "info")), gr.Dropdown(choices=found, value=chosen or None)
+    chosen = name or (names[0] if names else "")
+    return ("" if names else notice(_NONE, "info")), gr.Dropdown(choices=names, value=chosen or None)
 
 
 def _view(owner: Owner, token: str, request: gr.Request, name: str, everyone: bool, seen: Any) -> list[Any]:
-    """Everything there is to see; nothing is sent again while nothing has changed."""
+    """All outputs; nothing is sent while nothing has changed."""
 
     def work() -> Any:
         return owner.snapshots.get(str(name), bool(everyone)) if name else None
 
-    message, found = owner.call(token, request, work)
-    if found is None:
-        return _nothing(message or gr.skip())  # without a campaign chosen, what was said of that stays
-    stamp, results = found
+    message, snapshot = owner.call(token, request, work)
+    if snapshot is None:
+        return _nothing(message or gr.skip())  # without a campaign, the earlier message stays
+    stamp, results = snapshot
     now = [str(name), bool(everyone), *stamp]
     if now == seen:
         return [gr.skip() for _ in range(5 + len(FIGURES))]
@@ -154,9 +153,9 @@ def _file(owner: Owner, kind: str, name: str, everyone: bool) -> dict[str, Any]:
     else:
         with owner.listening.store.read() as session, tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"answers.{kind}"
-            (write_raters if kind == "raters.csv" else write_export)(session, find(session, name), path)
+            (write_raters if kind == "raters.csv" else write_export)(session, find_campaign(session, name), path)
             text = path.read_bytes().decode("utf-8")
-    # The number makes the same file, asked for twice, a change that the page notices.
+    # The number changes the value, so that the page saves the same file twice.
     return {"name": f"{name}.{kind}", "type": FORMATS[kind][1], "text": text, "number": next(_numbers)}
 
 
@@ -164,21 +163,21 @@ def _head(results: dict[str, Any]) -> str:
     facts = [
         (results["raters"], "raters"),
         (results["finished"], "finished"),
-        (answers_said(results), "answers"),
+        (answer_count(results), "answers"),
         (results["left_out"], "left out by the gates"),
     ]
     facts += [(results["aside"], "to traps, golds, practice, repeats")] if results["aside"] else []
-    gone = results["forgotten"]["raters"]
-    facts += [(gone, "asked to be forgotten")] if gone else []
-    shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
-    rule, prompt = stop_rule(results), results["prompt"]
+    erased = results["forgotten"]["raters"]
+    facts += [(erased, "asked to be forgotten")] if erased else []
+    facts_html = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
+    rule, prompt = stopping_rule_text(results), results["prompt"]
     more = [plain(rule)] if rule else []
     more += ["No answers that count yet: figures appear with the first ones."] if not paper_tables(results) else []
-    said = "".join(f"<p>{line}</p>" for line in more)
-    asked = f'<p class="muted">{plain(prompt)}</p>' if prompt else ""
+    notes_html = "".join(f"<p>{line}</p>" for line in more)
+    prompt_html = f'<p class="muted">{plain(prompt)}</p>' if prompt else ""
     state = f'<span class="state" data-state="{results["state"]}">{results["state"]}</span>'
     title = f"<header><h2>{plain(results['title'])}</h2>{state}</header>"
-    return f'<section class="owner-card">{title}{asked}<dl>{shown}</dl>{said}</section>'
+    return f'<section class="owner-card">{title}{prompt_html}<dl>{facts_html}</dl>{notes_html}</section>'
 
 
 def _tables(results: dict[str, Any]) -> str:
@@ -186,43 +185,45 @@ def _tables(results: dict[str, Any]) -> str:
     parts = [_table(t) for t in paper_tables(results)]
     parts += [_table(gate_table("What the gates say of raters", gates["all"], design))]
     second = "".join(_table(t) for t in second_opinion_tables(results))
-    beside = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
+    second_opinion = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
     folded = [gate_table(f"Gates, joined on {d}", g, design) for d, g in gates["by_day"].items()]
     folded += detail_tables(results)
     parts += [
-        f"<details><summary>{plain(t.caption)}</summary>{_table(Table('', t.columns, t.rows, t.notes))}</details>"
+        f"<details><summary>{plain(t.caption)}</summary>{_table(ReportTable('', t.columns, t.rows, t.notes))}</details>"
         for t in folded
     ]
     foreseen = "".join(_table(t) for t in predicted_tables(results))
-    apart = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
-    return f'<section class="owner-card">{"".join(parts)}</section>{beside}{apart}{_sounds(results)}'
+    predictions = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
+    return f'<section class="owner-card">{"".join(parts)}</section>{second_opinion}{predictions}{_sounds(results)}'
 
 
 def _sounds(results: dict[str, Any]) -> str:
-    """Every sound, a script a row and a system a column, each a link to the Inspect page; nothing of a live test."""
+    """Links to every sound on the Inspect page, by script and system; empty for a live test."""
     by_script = results["sounds"]
-    systems = [one["name"] for one in results["systems"] if any(one["name"] in said for said in by_script.values())]
+    systems = [
+        one["name"] for one in results["systems"] if any(one["name"] in present for present in by_script.values())
+    ]
     if not by_script:
         return ""
     head = "".join(f'<th scope="col">{plain(name)}</th>' for name in ("Script", *systems))
     rows = ""
-    for script, said in by_script.items():
-        cells = "".join(_look(results["name"], script, system, said) for system in systems)
+    for script, present in by_script.items():
+        cells = "".join(_sound_link(results["name"], script, system, present) for system in systems)
         rows += f'<tr><th scope="row">{plain(script)}</th>{cells}</tr>'
-    told = '<p class="muted">Each opens on the Inspect page, with what raters said of it and what was predicted.</p>'
+    hint = '<p class="muted">Each opens on the Inspect page, with its ratings and predictions.</p>'
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    folded = f"<details><summary>Sounds: look into each</summary>{told}{table}</details>"
+    folded = f"<details><summary>Sounds: look into each</summary>{hint}{table}</details>"
     return f'<section class="owner-card" id="owner-sounds">{folded}</section>'
 
 
-def _look(campaign: str, script: str, system: str, said: list[str]) -> str:
-    if system not in said:
+def _sound_link(campaign: str, script: str, system: str, present: list[str]) -> str:
+    if system not in present:
         return "<td></td>"
     address = plain(f"./inspect?{urlencode({'test': campaign, 'script': script, 'system': system})}")
     return f'<td><a href="{address}" aria-label="{plain(f"Look into {script} by {system}")}">Look into it</a></td>'
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     head = "".join(f'<th scope="col">{plain(c)}</th>' for c in table.columns)
     rows = "".join(
         f'<tr><th scope="row">{plain(row[0])}</th>{"".join(f"<td>{plain(c)}</td>" for c in row[1:])}</tr>'

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from studio.annotation.layers import Annotation, Kind, Layer, Mark
+from studio.annotation.layers import Annotation, Kind
+from studio.annotation.layers import AnnotationLayer as Layer
+from studio.annotation.layers import AnnotationMark as Mark
 
 RATES_HZ = (16_000, 22_050, 24_000, 44_100, 48_000)
 TEXTS = (
@@ -35,7 +37,7 @@ def random_annotation(
     samples = int(rng.integers(1, 10 * rate_hz))
     names = rng.choice(NAMES, rng.integers(0, 5), replace=False)
     layers = tuple(_layer(str(name), rng, samples, overlaps, most, texts) for name in names)
-    return Annotation(rate_hz, samples, layers).checked()
+    return Annotation(rate_hz, samples, layers).validated()
 
 
 def _layer(

@@ -6,7 +6,9 @@ import pytest
 from annotation.formats.marks import TEXTS, random_annotation, without_labels
 
 from studio.annotation.formats.registry import FORMATS
-from studio.annotation.layers import Annotation, Layer, Mark
+from studio.annotation.layers import Annotation
+from studio.annotation.layers import AnnotationLayer as Layer
+from studio.annotation.layers import AnnotationMark as Mark
 from studio.core.errors import BadOption
 
 RATE_HZ = 24_000
@@ -104,7 +106,7 @@ def test_overlaps_lie_on_tiers_of_their_own_and_come_back_as_one_layer(name: str
 @pytest.mark.parametrize("name", ["textgrid", "eaf"])
 def test_a_hundred_marks_over_one_another_are_too_many_for_tiers(name: str) -> None:
     marks = tuple(Mark(0, 1000, str(k)) for k in range(101))
-    with pytest.raises(BadOption, match="more than 100 marks lie over one another"):
+    with pytest.raises(BadOption, match="more than 100 marks overlap"):
         FORMATS[name].write(Annotation(RATE_HZ, RATE_HZ, (Layer("all", marks=marks),)))
 
 

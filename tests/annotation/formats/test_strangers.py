@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from studio.annotation.formats.registry import FORMATS
-from studio.annotation.layers import Annotation, Layer, Mark
+from studio.annotation.layers import Annotation
+from studio.annotation.layers import AnnotationLayer as Layer
+from studio.annotation.layers import AnnotationMark as Mark
 from studio.core.errors import BadFile
 
 RATE_HZ, SAMPLES = 24_000, 48_000
@@ -101,7 +103,11 @@ def test_a_task_of_label_studio_with_what_is_no_region() -> None:
         (
             "label",
             "regions",
-            (Mark(0, 12_000, "A"), Mark(0, 12_000, "B"), Mark(12_000, 24_000, "Click", "first\nsecond")),
+            (
+                Mark(0, 12_000, "A"),
+                Mark(0, 12_000, "B"),
+                Mark(12_000, 24_000, "Click", "first\nsecond"),
+            ),
         ),
     ]
 
@@ -143,7 +149,7 @@ BAD_GRIDS = {
     "of the class": grid("").replace("IntervalTier", "Bomb"),
     "this is no TextGrid": grid("").replace('"TextGrid"', '"PitchTier"'),
     "control character": grid('0 1 "a\x07b"'),
-    "at most 200 are kept": grid(f'0 1 "{"a" * 201}"'),
+    "at most 200 are allowed": grid(f'0 1 "{"a" * 201}"'),
     "has 501 tiers": grid("").replace("<exists>\n1", "<exists>\n501"),
 }
 
@@ -182,7 +188,7 @@ def test_fifty_megabytes_are_refused_unread(name: str) -> None:
 BAD_TABLES = {
     "before the sound": "layer,start_s\nw,-1\n",
     "the sound ends at": "layer,start_sample\nw,48100\n",
-    "is no number": "layer,start_s\nw,nan\n",
+    "is not a number": "layer,start_s\nw,nan\n",
     "finite numbers": "layer,start_s\nw,1e400\n",
     "whole numbers": "layer,start_sample\nw,1.5\n",
     "NUL": "layer,start_s\nw\0,1\n",
@@ -228,17 +234,17 @@ BAD_EAFS = {
     "document type": eaf(aligned(value="&b;"), head=LAUGHS),
     "declares": eaf(aligned(value="&x;"), head='<!DOCTYPE x [<!ENTITY x SYSTEM "file:///etc/passwd">]>'),
     "nested too deeply": "<a>" * 1000 + "</a>" * 1000,
-    "no EAF but html": "<html/>",
+    "this is html, not an EAF": "<html/>",
     "no XML": "<a><b></a>",
     "has no time": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3"/>'),
     "a1 has no time": eaf(aligned(end="nowhere")),
     "before the sound": eaf(aligned(start="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="-5"/>'),
     "the sound ends at": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="9000"/>'),
     "finite": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="1e400"/>'),
-    "is no number": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="NaN"/>'),
+    "is not a number": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="NaN"/>'),
     "ends before it begins": eaf(aligned(start="ts2", end="ts1")),
     "has no TIME_SLOT_REF2": eaf(aligned().replace("TIME_SLOT_REF2", "REF")),
-    "depends on none": eaf(
+    "the annotation a1 has no time": eaf(
         '<ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a1" ANNOTATION_REF="a1">'
         "<ANNOTATION_VALUE/></REF_ANNOTATION></ANNOTATION>"
     ),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage, cells, show
-from studio.bench.mos.crowd import Crowd
-from studio.measure.report import as_text, plain
+from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage, coverage_cells, show
+from studio.bench.mos.simulated_raters import SimulatedRaters
+from studio.measure.report import as_markdown, plain
 from studio.mos.stats.means import by_system
 
 
@@ -39,25 +39,25 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
 
 def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
     """Two tests of each kind; the whole is `studio bench mos-ordinal`."""
-    found = bench_mos_coverage(CoverageSetting(2, 4000, tests=("ordinal",), quiet=True))
+    found = bench_mos_coverage(CoverageSetting(runs=2, everybody=4000, tests=("ordinal",), quiet=True))
     for name in ("MOS 3 x 6 near the ceiling", "MOS 5 x 6 near the ceiling", "MOS 20 x 30"):
         row = part(found, name, "means", "ordinal model")
         assert row["mean"] + row["none"] >= 0.9 and row["zero_width"] == 0
         assert row["half_width"] < 1.6
-    assert "The ordinal model has none" in as_text(show, found)
+    assert "The ordinal model has none" in as_markdown(show, found)
 
 
 def test_the_figures_can_be_shown_and_kept(found):
     assert plain(found)["parts"] == found["parts"]
-    text = as_text(show, found)
+    text = as_markdown(show, found)
     assert "preference 20 x 50, 10 scripts: share" in text and "worst cell" in text
     assert "ordinal" not in text  # which is another command's
-    assert {cell.test for cell in cells(("mos",))} == {"mos"}
+    assert {cell.test for cell in coverage_cells(("mos",))} == {"mos"}
 
 
 def test_what_the_crowd_is():
     rng = np.random.default_rng(0)
-    crowd = Crowd(systems=(4.0, 3.0))
+    crowd = SimulatedRaters(systems=(4.0, 3.0))
     ratings = crowd.ratings(rng, 500, 10)
     assert set(np.unique(ratings.score)) == {1, 2, 3, 4, 5} and len(ratings) == 10_000
     means = [i.mean for i in by_system(ratings, "plain").values()]
@@ -74,5 +74,5 @@ def test_what_the_crowd_is():
 
 def test_a_file_has_no_empty_lines_of_a_progress_bar(capfd):
     """Eleven stood before the table."""
-    bench_mos_coverage(CoverageSetting(1, 200, tests=("mos",)))
-    assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests a cell")
+    bench_mos_coverage(CoverageSetting(runs=1, everybody=200, tests=("mos",)))
+    assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests per cell")

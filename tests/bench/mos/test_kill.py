@@ -6,8 +6,7 @@ import pytest
 from needs import needs
 from typer.testing import CliRunner
 
-from studio.bench.mos.kill import KillSetting, bench_mos_kill
-from studio.bench.mos.trace import Synced, synced_answers
+from studio.bench.mos.kill import MosKillSetting, SyncCounts, bench_mos_kill, count_synced
 from studio.cli import cli
 from studio.core.errors import BadOption
 
@@ -15,7 +14,7 @@ BRIEF = {"raters": 6, "think_s": (0.02, 0.1), "quiet": True}
 
 
 def test_four_kills_lose_nothing(capsys):
-    out = bench_mos_kill(KillSetting(**{**BRIEF, "quiet": False}, kills=4, life_s=(0.0, 0.4), traced_s=0.0))
+    out = bench_mos_kill(MosKillSetting(**{**BRIEF, "quiet": False}, kills=4, life_s=(0.0, 0.4), traced_s=0.0))
     assert out["failures"] == []
     assert (out["kills"], out["copies"], out["lost"], out["doubled"], out["integrity"]) == (4, 4, 0, 0, "ok")
     assert out["acknowledged"] >= 4
@@ -24,7 +23,7 @@ def test_four_kills_lose_nothing(capsys):
 
 def test_an_acknowledgement_before_the_commit_is_found():
     """Each life ends right after an acknowledgement, which the fault gives 50 ms too early."""
-    setting = KillSetting(**BRIEF, kills=4, life_s=(0.0, 0.01), traced_s=0.0, plant="acknowledge-before-commit")
+    setting = MosKillSetting(**BRIEF, kills=4, life_s=(0.0, 0.01), traced_s=0.0, plant="acknowledge-before-commit")
     out = bench_mos_kill(setting)
     assert out["lost"] > 0
     assert any("answers lost" in failure for failure in out["failures"])
@@ -32,21 +31,21 @@ def test_an_acknowledgement_before_the_commit_is_found():
 
 def test_strace_sees_every_sync():
     needs(shutil.which("strace"), "strace (apt-get install strace)")
-    out = bench_mos_kill(KillSetting(**BRIEF, kills=0, traced_s=0.5))
+    out = bench_mos_kill(MosKillSetting(**BRIEF, kills=0, traced_s=0.5))
     assert out["failures"] == []
     assert out["strace"]["answers"] == out["strace"]["synced"] > 0
 
 
 def test_strace_sees_that_nothing_is_synced():
     needs(shutil.which("strace"), "strace (apt-get install strace)")
-    out = bench_mos_kill(KillSetting(**BRIEF, kills=0, traced_s=0.5, plant="synchronous-off"))
+    out = bench_mos_kill(MosKillSetting(**BRIEF, kills=0, traced_s=0.5, plant="synchronous-off"))
     assert out["strace"]["answers"] > out["strace"]["synced"] == 0
     assert "did not wait for a sync" in out["failures"][0]
 
 
 def test_mistakes_are_named():
     with pytest.raises(BadOption, match="no fault 'fire'"):
-        bench_mos_kill(KillSetting(plant="fire"))
+        bench_mos_kill(MosKillSetting(plant="fire"))
     refused = CliRunner().invoke(cli, ["bench", "mos-kill", "--plant", "synchronous-off", "--save"])
     assert isinstance(refused.exception, BadOption)
 
@@ -75,4 +74,4 @@ SEND = '7 sendto(9<socket:[1]>, "HTTP/1.1 200 OK\\r\\n"..., 200, 0, NULL, 0) = 2
     ],
 )
 def test_traces_are_read_in_order(lines: list[str], synced: int):
-    assert synced_answers(lines) == Synced(answers=1, synced=synced)
+    assert count_synced(lines) == SyncCounts(answers=1, synced=synced)

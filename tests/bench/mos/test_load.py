@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from studio.bench.mos.load import LoadSetting, bench_mos_load
-from studio.bench.mos.site import Acknowledged, audit, copy_files, make_site
+from studio.bench.mos.load import MosLoadSetting, bench_mos_load
+from studio.bench.mos.site import AcknowledgedAnswer, audit, copy_files, make_site
 from studio.measure.report import plain
-from studio.mos.service import open_listening
+from studio.mos.service import open_listening_tests
 from studio.mos.store.tables.answers import AnswerCreate
 
 
@@ -15,7 +15,7 @@ from studio.mos.store.tables.answers import AnswerCreate
 def rated(tmp_path_factory):
     """A site with one answer in it, and what the rater was told."""
     site = make_site(tmp_path_factory.mktemp("site"), items=2, systems=2, clip_s=0.1, trials=2, quota=5)
-    listening = open_listening("", site.folder)
+    listening = open_listening_tests("", site.folder)
     visitor = listening.access.visitor_of(listening.join("bench", site.key, "somebody", {}, {})["token"])
     agreed = listening.consent(visitor, "consent", {"agreed": True, "version": 1}).result()
     rater = listening.access.rater_of(agreed["token"])
@@ -31,12 +31,12 @@ def rated(tmp_path_factory):
     )
     listening.answer(rater, answer).result()
     listening.close()
-    return site, Acknowledged(trial, "1-1", scores)
+    return site, AcknowledgedAnswer(trial, "1-1", scores)
 
 
 def test_a_dozen_raters_lose_nothing(capsys):
     out = bench_mos_load(
-        LoadSetting(raters=12, trials=3, think_s=(0.05, 0.2), items=4, systems=2, clip_s=1.5, bare=True)
+        MosLoadSetting(raters=12, trials=3, think_s=(0.05, 0.2), items=4, systems=2, clip_s=1.5, bare=True)
     )
     assert out["failures"] == []
     assert (out["acknowledged"], out["answers"], out["lost"], out["doubled"], out["unacknowledged"]) == (
@@ -59,9 +59,9 @@ def test_the_audit_sees_what_is_wrong(rated, tmp_path):
     assert audit(copy_files(site.file, tmp_path / "a"), [told]) == good
     assert audit(site.file, [])["unacknowledged"] == [told.trial]
     for other in (
-        Acknowledged("never", told.comment, told.scores),
-        Acknowledged(told.trial, "1-2", told.scores),
-        Acknowledged(told.trial, told.comment, {**told.scores, "coherence": 4}),
+        AcknowledgedAnswer("never", told.comment, told.scores),
+        AcknowledgedAnswer(told.trial, "1-2", told.scores),
+        AcknowledgedAnswer(told.trial, told.comment, {**told.scores, "coherence": 4}),
     ):
         assert audit(site.file, [told, other])["lost"] == [other.trial]
 

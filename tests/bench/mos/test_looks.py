@@ -2,13 +2,13 @@
 
 import pytest
 
-from studio.bench.mos.looks import Cell, LooksSetting, bench_mos_looks, show
-from studio.measure.report import as_text, plain
+from studio.bench.mos.looks import LooksCell, LooksSetting, bench_mos_looks, show
+from studio.measure.report import as_markdown, plain
 
 
 @pytest.fixture(scope="module")
 def found():
-    few = (Cell(10, 10, 0.4), Cell(10, 0, 0.4))
+    few = (LooksCell(10, 10, 0.4), LooksCell(10, 0, 0.4))
     return bench_mos_looks(LooksSetting(runs=160, cells=few, quiet=True))
 
 
@@ -22,5 +22,5 @@ def test_on_ten_scripts_it_stops_as_seldom_as_said(found):
 
 def test_the_figures_can_be_shown_and_kept(found):
     assert plain(found)["cells"] == found["cells"]
-    text = as_text(show, found)
+    text = as_markdown(show, found)
     assert "MOS, 10 scripts" in text and "preference, 10 votes each" in text

@@ -22,14 +22,14 @@ def main() -> None:
     from fakeutterance import FakeUtterance
     from tones import Script
 
-    from studio.mos.service import open_listening
+    from studio.mos.service import open_listening_tests
     from studio.serve.app import create_app
-    from studio.serve.run import run
-    from studio.settings import load_settings
+    from studio.serve.server import run
+    from studio.serve.settings import load_settings
     from studio.ui.app import mount
 
     engine, settings = FakeEngine(Script(speed=50.0)), replace(load_settings(None, os.environ), port=args.port)
-    listening = open_listening(args.database, args.data)
+    listening = open_listening_tests(args.database, args.data)
     if args.plant:
         FakeUtterance.flush = lambda self: 1 / 0  # type: ignore
         engine.free = lambda utterance: FakeEngine.free(engine, utterance) if utterance.id % 5 else None  # type: ignore

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from studio.bench.tables.definition import FIGURES, TableDefinition, read_table, table_names
-from studio.bench.tables.nets import Workshop, prepare
+from studio.bench.tables.nets import TableWorkspace, prepare
 from studio.core.errors import BadFile, BadOption
+from studio.core.folders import RECIPES
 from studio.core.options import merge_options
-from studio.core.shipped import RECIPES
 from studio.engine.families.base import family_info
-from studio.train.families.registry import fitting_of, untaught
+from studio.train.families.registry import training_for, without_teacher
 from studio.train.recipes.recipe import read_recipe
 
 PRINTED = [  # paper, part, row, figure: as printed
@@ -41,7 +41,7 @@ def test_figures_are_the_papers(paper, part, row, figure, value):
     assert read_table(paper).parts[part].row(row).paper[figure] == pytest.approx(value)
 
 
-def shop(tmp_path: Path, **changes) -> Workshop:
+def shop(tmp_path: Path, **changes) -> TableWorkspace:
     vocoders = tmp_path / "vocoders"
     vocoders.mkdir(exist_ok=True)
     for name in ("sourcefilter", "hifigan"):
@@ -50,7 +50,9 @@ def shop(tmp_path: Path, **changes) -> Workshop:
         (tmp_path / f"{speaker}-000.safetensors").touch()
     bpe = tmp_path / "bpe.json"
     bpe.touch()
-    return Workshop(**{"work": tmp_path / "work", "features": tmp_path, "vocoders": vocoders, "bpe": bpe, **changes})
+    return TableWorkspace(
+        **{"work": tmp_path / "work", "features": tmp_path, "vocoders": vocoders, "bpe": bpe, **changes}
+    )
 
 
 @pytest.mark.parametrize("name", ["000", "001", "002", "003", "004"])
@@ -64,7 +66,7 @@ def test_every_table_that_is_shipped_can_be_made(name, tmp_path):
     for net in table.nets:
         first, second = recipes[net.name], recipes[f"{net.name}-1"]
         assert second.seed == first.seed + 1 and second.fit == first.fit
-        size = sum(p.numel() for p in fitting_of(untaught(first)).fitter.net.parameters())
+        size = sum(p.numel() for p in training_for(without_teacher(first)).module.net.parameters())
         assert size <= (6e6 if net.voice or net.like else 1e6), "tiny, or of a shipped voice"
     for part in table.parts:
         assert part.claims and part.differs

@@ -11,11 +11,11 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 
 from studio.bench.tables import nets
 from studio.bench.tables.definition import read_table
-from studio.bench.tables.nets import Workshop, make, prepare
+from studio.bench.tables.nets import TableWorkspace, make, prepare
 from studio.bench.tables.run import TableSetting, plan
 from studio.core.errors import BadFile
-from studio.measure.recognisers.port import Sound
-from studio.train.taught import Kept
+from studio.measure.recognisers.base import Sound
+from studio.train.distillation import DistillationCounts
 
 WORDS = ["then", "the", "apple,", "tea."]
 BASE = """
@@ -78,7 +78,7 @@ def hear(sounds: Sequence[Sound]) -> list[str]:
 
 
 @pytest.fixture
-def shop(tmp_path) -> Workshop:
+def shop(tmp_path) -> TableWorkspace:
     torch.set_num_threads(1)
     for folder in ("features", "recipes"):
         (tmp_path / folder).mkdir()
@@ -89,7 +89,7 @@ def shop(tmp_path) -> Workshop:
         (tmp_path / "recipes" / f"{name}.toml").write_text(written, encoding="utf-8")
     (tmp_path / "888.toml").write_text(TABLE, encoding="utf-8")
     (tmp_path / "taught.txt").write_text("tea.\nthen.\n", encoding="utf-8")
-    return Workshop(
+    return TableWorkspace(
         work=tmp_path / "work",
         features=tmp_path / "features",
         vocoders=tmp_path / "vocoders",
@@ -103,14 +103,14 @@ def shop(tmp_path) -> Workshop:
 def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatch):
     asked: list[tuple[list[str], list[str]]] = []
 
-    def speak(engine, names, texts, out: Path, seed, how) -> Kept:
-        assert how.hear is hear and names == {"one": "one", "two": "two"}
+    def speak(engine, names, texts, out: Path, seed, how) -> DistillationCounts:
+        assert how.transcribe is hear and names == {"one": "one", "two": "two"}
         asked.append(([card.name for card in engine.cards()], [*texts]))
         out.mkdir(parents=True)
         write_tiny_features(out, lambda speaker, seed: tiny_sentence(WORDS[::-1], 52, speaker, seed))
-        return Kept(2, 2)
+        return DistillationCounts(2, 2)
 
-    monkeypatch.setattr(nets, "speak_taught", speak)
+    monkeypatch.setattr(nets, "distil", speak)
     started: list[tuple[str, str | None]] = []
     fit = nets.run
 

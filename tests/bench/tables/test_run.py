@@ -18,15 +18,15 @@ from typer.testing import CliRunner
 from studio.bench import material
 from studio.bench.summary import summarise
 from studio.bench.tables import measures, nets, run
-from studio.bench.tables.nets import Workshop
+from studio.bench.tables.nets import TableWorkspace
 from studio.bench.tables.run import TableSetting, make_table, plan
 from studio.bench.tables.show import show
 from studio.cli import cli
 from studio.core.errors import BadOption
-from studio.core.shipped import RECIPES, TABLES
-from studio.measure.recognisers.port import Sound
-from studio.measure.report import as_text, plain, write_result
-from studio.train.teachers.choose import open_teacher
+from studio.core.folders import RECIPES, TABLES
+from studio.measure.recognisers.base import Sound
+from studio.measure.report import as_markdown, plain, write_result
+from studio.train.teachers.registry import open_teacher
 
 WORDS = ["the", "apple,", "then", "tea."]
 TEXTS = ["the apple, then tea.", "then the tea."]
@@ -140,7 +140,7 @@ def ear(monkeypatch) -> Ear:
         said = material.TeacherSpeech(Path(), {}, pcm)
         return [None if speaker == "two" and text == TEXTS[1] else said for text in texts]
 
-    monkeypatch.setattr(material.Desk, "teacher", teacher)
+    monkeypatch.setattr(material.EvaluationRun, "teacher", teacher)
     return made
 
 
@@ -155,7 +155,7 @@ def setting(tmp_path) -> TableSetting:
         (tmp_path / "recipes" / f"{name}.toml").write_text(RECIPE.format(family=family), encoding="utf-8")
     (tmp_path / "tables" / "777.toml").write_text(TABLE, encoding="utf-8")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    shop = Workshop(
+    shop = TableWorkspace(
         work=tmp_path / "work",
         features=tmp_path / "features",
         vocoders=tmp_path / "vocoders",
@@ -222,7 +222,7 @@ def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
     assert kept["git_sha"] and kept["versions"] and kept["options"] == {"n": 1}
     heard, again = ear.heard, rows_of(setting)
     assert plain(make_table(setting)) == plain(out) and ear.heard == heard and rows_of(setting) == again
-    printed = flat(as_text(show, plain(out)))
+    printed = flat(as_markdown(show, plain(out)))
     assert "Table I of paper 777: whole texts and pieces" in printed and "theirs alone" in printed
     assert "What Table I says" in printed and "pieces helps." in printed and "not measured" in printed
     write_result("table-777", out, tmp_path / "results")
@@ -243,7 +243,7 @@ def test_what_decides_a_row_makes_it_anew(setting, ear, fits):
     ear.about = {**ear.about, "sha256": "f" * 64}
     make_table(only)
     assert json.loads(path.read_text())["key"] != before["key"] and fits == ["richtts"]
-    longer = Workshop(**{**vars(setting.shop), "steps": 4})
+    longer = TableWorkspace(**{**vars(setting.shop), "steps": 4})
     out = make_table(changed(only, shop=longer))
     assert fits == ["richtts", "richtts"] and out["nets"]["full"]["steps"] == 4
 
@@ -254,7 +254,7 @@ def test_seeds_are_trainings_of_their_own(setting, ear, fits):
     assert {name: one["seed"] for name, one in out["nets"].items()}["ones-1"] == 6
     (row,) = [one for one in out["parts"][0]["rows"] if one["name"] == "ones, n=1"]
     assert len(row["ours"]["wer"]["seeds"]) == 2
-    assert "each of 2 seeds" in flat(as_text(show, plain(out)))
+    assert "each of 2 seeds" in flat(as_markdown(show, plain(out)))
 
 
 GOING_ON = """
@@ -282,7 +282,7 @@ def test_a_net_goes_on_from_a_voice(setting, ear, fits, tmp_path):
     shipped = tmp_path / "shipped"
     shutil.copytree(setting.shop.voices / "full", shipped / "full")
     (setting.tables / "778.toml").write_text(GOING_ON, encoding="utf-8")
-    shop = Workshop(**{**vars(setting.shop), "shipped": shipped})
+    shop = TableWorkspace(**{**vars(setting.shop), "shipped": shipped})
     going_on = changed(setting, name="778", shop=shop, is_taught=False)
     out = make_table(going_on)
     assert out["nets"] == {
@@ -316,7 +316,7 @@ def test_queries_come_at_a_share_of_the_rate_where_asked(setting, ear, monkeypat
     assert asked == [(4.0,), (2.0,)], "another rate is measured anew"
     assert (whole["rate_share"], slow["rate_share"]) == (1.0, 0.5)
     said = "at 0.5 times the rate that the table names"
-    assert said in flat(as_text(show, plain(slow))) and said not in flat(as_text(show, plain(whole)))
+    assert said in flat(as_markdown(show, plain(slow))) and said not in flat(as_markdown(show, plain(whole)))
 
 
 def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
@@ -335,7 +335,7 @@ def test_a_plan_trains_nothing(setting, ear, fits):
     assert "ones" in found["nets"] and "ones" not in rest["nets"]
     assert [row for row in found["rows"] if "ones" not in row[1]] == rest["rows"] != []
     for ask in (make_table, plan):
-        with pytest.raises(BadOption, match=r"of ours with 'nobody' in its name; .* or take one of 'teacher', 'dM"):
+        with pytest.raises(BadOption, match=r"of ours with 'nobody' in its name; .* or use one of 'teacher', 'dM"):
             ask(changed(setting, only="nobody"))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from studio.bench.tables.definition import Claim, Part, Row
-from studio.bench.tables.show import judged, told
+from studio.bench.tables.show import contradicted_claims, judged
 from studio.bench.tables.verdicts import HOLDS, OPEN, TURNED, UNSURE, figures_of, verdict
 
 WER = Part(
@@ -44,9 +44,9 @@ def test_a_claim_about_words_is_paired_over_the_same_sentences(good, bad, holds)
     assert found["holds"] == holds and found["paper"] == pytest.approx(0.2)
     assert found["gain"]["low"] <= found["gain"]["value"] <= found["gain"]["high"]
     part = {"claims": [found]}
-    assert bool(told(part)) == (holds == TURNED)
+    assert bool(contradicted_claims(part)) == (holds == TURNED)
     if holds == TURNED:
-        (said,) = told(part)
+        (said,) = contradicted_claims(part)
         assert "Good is better." in said and "by 0.200, here it is worse by 0.200" in said
 
 

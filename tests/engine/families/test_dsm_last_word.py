@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from studio.core.time import TimeBase
-from studio.engine.families.dsm.row import Delays, DsmRow
-from studio.engine.families.dsm.rule import Symbols
-from studio.engine.families.dsm.step import Drawn
+from studio.engine.families.dsm.inputs import DsmOutput
+from studio.engine.families.dsm.policy import DsmSymbols
+from studio.engine.families.dsm.row import DsmDelays, DsmRow
 
 FIRST_SYMBOL = 1000  # beyond every letter
-DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
+DELAYS = DsmDelays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
 
 
 def spell(word: str) -> list[int]:
@@ -17,17 +17,17 @@ def spell(word: str) -> list[int]:
 
 
 def a_row() -> DsmRow:
-    base, symbols = TimeBase(24_000, 600, 300), Symbols.after(FIRST_SYMBOL)
+    base, symbols = TimeBase(24_000, 600, 300), DsmSymbols.after(FIRST_SYMBOL)
     return DsmRow((4, 7), DELAYS, base, symbols, spell, speaker=1, speakers=3, options={}, temperature=0.5, seed=9)
 
 
 def read(row: DsmRow) -> str:
     """What is fed until it wants nothing more, letter by letter."""
     fed = ""
-    while (want := row.want()) is not None:
-        at = want.inputs.at
-        row.took(Drawn(np.zeros(80, np.uint8), 0.5, at % 4 == 3, True))
-        fed += chr(want.inputs.text) if want.inputs.text < FIRST_SYMBOL else ""
+    while (next_input := row.next_input()) is not None:
+        at = next_input.inputs.at
+        row.on_output(DsmOutput(np.zeros(80, np.uint8), 0.5, at % 4 == 3, True))
+        fed += chr(next_input.inputs.text) if next_input.inputs.text < FIRST_SYMBOL else ""
     return fed
 
 

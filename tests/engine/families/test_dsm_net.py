@@ -14,15 +14,15 @@ from studio.core import events as ev
 from studio.core.cards import sha256_of
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.bpe import Bpe
+from studio.engine.engine import open_engine
+from studio.engine.families.common.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, DepthTransformer
 from studio.engine.families.dsm.family import DsmFamily
-from studio.engine.families.dsm.modules import DsmStep
-from studio.engine.families.dsm.net import Config, Dsm
-from studio.engine.families.dsm.step import Drawn, Step
-from studio.engine.loop import open_engine
-from studio.engine.nets.cross import CrossAttention
+from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.dsm.runner import DsmRunner
+from studio.engine.nets.cross_attention import CrossAttention
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
 
 PAPER_PARAMETERS = 1.8e9  # 32 codebooks among them; ours are eight groups of channels
@@ -32,11 +32,11 @@ DELAY, ACOUSTIC = 6, 2  # of the tiny net
 
 def parameters(name: str) -> int:
     with torch.device("meta"):
-        return sum(p.numel() for p in Dsm(Config.named(name)).parameters())
+        return sum(p.numel() for p in Dsm(DsmConfig.named(name)).parameters())
 
 
 def test_sizes():
-    paper = Config.named("paper")
+    paper = DsmConfig.named("paper")
     assert (paper.layers, paper.width, paper.heads) == (16, 2048, 16)
     assert (paper.depth_layers, paper.depth_width, paper.depth_shared) == (4, 1024, False)
     assert (paper.delay_s, paper.delay_frames, paper.look_ahead_words, paper.acoustic_delay_frames) == (1.28, 51, 2, 2)
@@ -48,12 +48,12 @@ def test_sizes():
     assert 0.75 < parameters("paper") / PAPER_PARAMETERS < 1.0
     assert parameters("small") * 2 <= 6e6 and parameters("tiny") <= 1e6
     with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):
-        Config.named("huge")
+        DsmConfig.named("huge")
 
 
 def test_every_layer_attends_to_the_speakers_and_every_group_has_its_own_layers():
     with torch.device("meta"):
-        net = Dsm(Config.named("paper"))
+        net = Dsm(DsmConfig.named("paper"))
     assert sum(isinstance(one, CrossAttention) for one in net.modules()) == 16
     assert sum(isinstance(one, DepthTransformer) for one in net.modules()) == 1 and len(net.depth.stacks) == GROUPS
 
@@ -74,13 +74,13 @@ def bpe(tmp_path_factory) -> Bpe:
     return Bpe.read(path)
 
 
-def a_step(at: int, text: int = 0, ahead: int = 0, **changes) -> Step:
+def a_step(at: int, text: int = 0, ahead: int = 0, **changes) -> DsmInput:
     groups = "none" if at < DELAY else "first" if at < DELAY + ACOUSTIC else "all"
-    given = Step(text, ahead, 0, at, at == 0, groups, (0,), 1.0, temperature=0.0, seed=1)
+    given = DsmInput(text, ahead, 0, at, at == 0, groups, (0,), 1.0, temperature=0.0, seed=1)
     return replace(given, **changes)
 
 
-def steps_of(family: DsmFamily, given: list[Step], row: tuple[int, int] = (0, 1)) -> list[Drawn]:
+def steps_of(family: DsmFamily, given: list[DsmInput], row: tuple[int, int] = (0, 1)) -> list[DsmOutput]:
     found = []
     for one in given:
         module = family.modules["warm" if one.groups == "none" else "decode"]
@@ -92,7 +92,7 @@ def steps_of(family: DsmFamily, given: list[Step], row: tuple[int, int] = (0, 1)
 def way(request, monkeypatch):
     """Steps run in numpy, as on every CPU, and in torch, as on a GPU."""
     if request.param == "torch":
-        monkeypatch.setattr(DsmStep, "_for_host", lambda self, *_: None)
+        monkeypatch.setattr(DsmRunner, "_for_cpu", lambda self, *_: None)
 
 
 @torch.inference_mode()
@@ -182,7 +182,7 @@ def test_guided_and_unguided_rows_of_different_phases_in_one_batch(bpe, way):
     rows, starts = [(0, 1), (2, 3), (4, 5)], [0, 3, 7]
     ways = [{"guidance": 2.0}, {"guidance": 1.0, "speakers": (1,)}, {"guidance": 1.5, "temperature": 0.6}]
 
-    def given(k: int, s: int) -> Step:
+    def given(k: int, s: int) -> DsmInput:
         return a_step(s, (s * 7 + k) % BPE_SIZE, (s * 5) % BPE_SIZE, **ways[k])
 
     alone = []
@@ -291,7 +291,7 @@ def filled(folder, card, value: int) -> None:
         (lambda f, c: c["config"].update(delay_s=60.0), "delays do not fit"),
         (lambda f, c: c["config"].update(context_frames=10**6), "context_frames cannot be 1000000"),
         (lambda f, c: c["config"].update(look_ahead_words=-1), "look_ahead_words cannot be -1"),
-        (lambda f, c: (f / "bpe.json").unlink(), "not the file that the card names"),
+        (lambda f, c: (f / "bpe.json").unlink(), "differs from the file in the card"),
         (lambda f, c: c["config"].update(text_tokens=7), "encoding has 65 tokens and the card 7"),
         (lambda f, c: c["config"].update(unheard_of=7), "describes no net"),
     ],

@@ -12,13 +12,13 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.dsm.row import Delays, DsmRow
-from studio.engine.families.dsm.rule import Symbols
-from studio.engine.families.dsm.step import Drawn, Step
-from studio.engine.families.dsm.stretch import Mark
+from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
+from studio.engine.families.dsm.passage import DsmCheckpoint
+from studio.engine.families.dsm.policy import DsmSymbols
+from studio.engine.families.dsm.row import DsmDelays, DsmRow
 
 PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
-DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
+DELAYS = DsmDelays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
 
 
 def spell(word: str) -> list[int]:
@@ -26,12 +26,12 @@ def spell(word: str) -> list[int]:
     return [ord(c) - ord("a") for c in word if c.isalpha()]
 
 
-def a_row(delays: Delays = DELAYS, speaker: int = 1, **options) -> DsmRow:
+def a_row(delays: DsmDelays = DELAYS, speaker: int = 1, **options) -> DsmRow:
     return DsmRow(
         (4, 7),
         delays,
         TimeBase(24_000, 600, 300),
-        Symbols.after(100),
+        DsmSymbols.after(100),
         spell,
         speaker=speaker,
         speakers=3,
@@ -41,21 +41,21 @@ def a_row(delays: Delays = DELAYS, speaker: int = 1, **options) -> DsmRow:
     )
 
 
-def drawn(step: int, begins: bool = False, is_finite: bool = True) -> Drawn:
+def drawn(step: int, begins: bool = False, is_finite: bool = True) -> DsmOutput:
     """Levels tell the step at which they were drawn."""
-    return Drawn(np.full(80, step % 256, np.uint8), 0.75 if begins else 0.25, begins, is_finite)
+    return DsmOutput(np.full(80, step % 256, np.uint8), 0.75 if begins else 0.25, begins, is_finite)
 
 
 def go_on(
     row: DsmRow, begins: Callable[[int], bool] = lambda step: step % 4 == 3, most: int = 400
-) -> tuple[list[Step], list[ev.Event], list[np.ndarray]]:
+) -> tuple[list[DsmInput], list[ev.Event], list[np.ndarray]]:
     """Run until it wants nothing: the steps, every event, and the frames made."""
-    steps, events, frames = list[Step](), list[ev.Event](), list[np.ndarray]()
-    while len(steps) < most and (want := row.want()) is not None:
-        assert row.want() is want, "asking twice changes nothing"
-        assert want.module == ("warm" if want.inputs.groups == "none" else "decode")
-        turn = row.took(drawn(want.inputs.at, begins(want.inputs.at)))
-        steps.append(want.inputs)
+    steps, events, frames = list[DsmInput](), list[ev.Event](), list[np.ndarray]()
+    while len(steps) < most and (next_input := row.next_input()) is not None:
+        assert row.next_input() is next_input, "asking twice changes nothing"
+        assert next_input.module == ("warm" if next_input.inputs.groups == "none" else "decode")
+        turn = row.on_output(drawn(next_input.inputs.at, begins(next_input.inputs.at)))
+        steps.append(next_input.inputs)
         frames += [*turn.frames]
         events += [*turn.before, *turn.after]
     return steps, events, frames
@@ -68,12 +68,12 @@ def of(kind: type, events: list[ev.Event]) -> list:
 def test_it_waits_for_l_more_words():
     row = a_row()
     row.commit(["ab", "c"])
-    assert row.want() is None and row.mark() is not None and row.unspoken == 2
+    assert row.next_input() is None and row.checkpoint() is not None and row.unspoken == 2
     row.commit(["d"])
-    want = row.want()
-    assert want is not None and want.module == "warm"
-    assert (want.inputs.text, want.inputs.ahead) == (WORD, 3)
-    assert want.inputs.begins and want.inputs.speakers == (1,)
+    next_input = row.next_input()
+    assert next_input is not None and next_input.module == "warm"
+    assert (next_input.inputs.text, next_input.inputs.ahead) == (WORD, 3)
+    assert next_input.inputs.begins and next_input.inputs.speakers == (1,)
 
 
 def test_the_streams_go_where_the_action_says():
@@ -84,7 +84,7 @@ def test_the_streams_go_where_the_action_says():
     assert [one.ahead for one in steps] == [3, PAD, PAD, PAD, 4, 5, PAD, PAD]
     assert [one.groups for one in steps] == ["none"] * 5 + ["first"] * 2 + ["all"]
     assert len(frames) == 1, "and stands still: the third word lacks its look-ahead"
-    assert not row.over and row.mark() is None and row.unspoken == 2
+    assert not row.is_finished and row.checkpoint() is None and row.unspoken == 2
     row.commit(["g"])
     (first, *_), _, _ = go_on(row)
     assert (first.text, first.ahead, first.at) == (WORD, 6, 8)
@@ -128,7 +128,7 @@ def test_words_are_told_when_they_are_heard():
     assert [one.p_eos for one in of(ev.Frames, events)][2:5] == [[0.25], [0.75], [0.0]], "0 while a word is fed"
     at = [type(one).__name__ for one in events]
     assert at[:3] == ["Segment", "WordStart", "Frames"] and at[-2:] == ["Frames", "Eos"]
-    assert row.over and row.want() is None
+    assert row.is_finished and row.next_input() is None
 
 
 def test_a_segment_says_what_was_fed_before_its_first_sound():
@@ -155,14 +155,14 @@ def test_a_flush_closes_and_the_next_word_begins_anew():
     row.flush()
     steps, events, frames = go_on(row)
     assert [one.text for one in steps][8] == END and [one.i for one in of(ev.WordEnd, events)] == [0, 1]
-    assert len(frames) == 8 + 2 and row.unspoken == 0 and not row.over and row.mark() is not None
+    assert len(frames) == 8 + 2 and row.unspoken == 0 and not row.is_finished and row.checkpoint() is not None
     row.commit(["c"])
-    assert row.want() is None
+    assert row.next_input() is None
     row.commit(["d", "e"])
     row.end()
     again, events, more = go_on(row)
     assert again[0].begins and (again[0].text, again[1].text) == (WORD, MAIN)
-    assert again[0].start == again[0].at == len(steps), "nothing of the stretch before is remembered"
+    assert again[0].start == again[0].at == len(steps), "nothing of the passage before is remembered"
     assert of(ev.WordStart, events)[0].sample == 600 * len(frames)
     assert [one.index for one in of(ev.Segment, events)] == [2, 3, 4]
     assert sum(one.groups == "none" for one in again) == DELAYS.sound
@@ -237,11 +237,11 @@ def test_back_to_a_mark():
     row.commit(["a"])
     row.flush()
     go_on(row)
-    mark = row.mark()
+    checkpoint = row.checkpoint()
     row.commit(["b", "c"])
     row.end()
     first = go_on(row)
-    row.back(mark)
+    row.restore(checkpoint)
     row.rewrite(1, ["b", "c"])
     row.end()
     again = go_on(row)
@@ -249,25 +249,25 @@ def test_back_to_a_mark():
     assert all(np.array_equal(a, b) for a, b in zip(first[2], again[2], strict=True))
 
 
-def until_mark(row: DsmRow, words: int) -> tuple[Mark, list[ev.Event], list[np.ndarray]]:
+def until_mark(row: DsmRow, words: int) -> tuple[DsmCheckpoint, list[ev.Event], list[np.ndarray]]:
     """Go on until so many words are spoken; words begin every four steps."""
     events, frames = list[ev.Event](), list[np.ndarray]()
-    while (mark := row.mark()) is None or mark.spoken < words:
+    while (checkpoint := row.checkpoint()) is None or checkpoint.spoken < words:
         _, more, made = go_on(row, most=1)
         events, frames = events + more, frames + made
-    return mark, events, frames
+    return checkpoint, events, frames
 
 
 def test_marks_lie_where_the_sound_of_a_word_begins():
     row = a_row()
     row.commit([*"abcdefgh"])
     row.end()
-    assert (row.mark().spoken, row.mark().fed) == (0, 0)
+    assert (row.checkpoint().spoken, row.checkpoint().fed) == (0, 0)
     found = []
-    while not row.over:
+    while not row.is_finished:
         go_on(row, most=1)
-        if (mark := row.mark()) is not None:
-            found.append((mark.frames, mark.spoken, min(mark.fed, 99), mark.at))
+        if (checkpoint := row.checkpoint()) is not None:
+            found.append((checkpoint.frames, checkpoint.spoken, min(checkpoint.fed, 99), checkpoint.at))
     assert found[:3] == [(0, 0, 4, 7), (4, 1, 5, 11), (8, 2, 6, 15)], "fed: those of the delay, and two ahead"
     assert found[-1] == (34, 8, 99, 41) and found[-2] == (28, 7, 99, 35), "the text's end is past every word"
 
@@ -276,10 +276,10 @@ def test_a_word_that_was_not_fed_is_another_from_a_mark_on():
     old, new = a_row(), a_row()
     old.commit([*"abcdefgh"])
     new.commit([*"abcdexyz"])
-    mark, *_ = until_mark(old, 1)
+    checkpoint, *_ = until_mark(old, 1)
     go_on(old, most=9)
-    assert mark.fed == 5 < old.fed and old.holds(mark)
-    old.back(mark)
+    assert checkpoint.fed == 5 < old.fed and old.can_restore(checkpoint)
+    old.restore(checkpoint)
     old.rewrite(5, [*"xyz"])
     _, _, frames = until_mark(new, 1)
     for row in (old, new):
@@ -295,13 +295,13 @@ def test_a_word_that_was_fed_is_fed_again_in_its_place():
     row = a_row()
     row.commit([*"abcdefgh"])
     row.end()
-    mark, events, _ = until_mark(row, 2)
-    assert (mark.at, mark.fed) == (15, 6)
-    with pytest.raises(AssertionError, match="heard already"):
+    checkpoint, events, _ = until_mark(row, 2)
+    assert (checkpoint.at, checkpoint.fed) == (15, 6)
+    with pytest.raises(AssertionError, match="spoken already"):
         row.rewrite(1, ["x"])
     row.rewrite(2, [*"xyz"])
     row.end()
-    assert row.spoken == 2 and row.mark() is None and not row.holds(mark)
+    assert row.spoken == 2 and row.checkpoint() is None and not row.can_restore(checkpoint)
     steps, more, frames = go_on(row, lambda step: step % 5 == 0)
     again = [one for one in steps if one.at < 15]
     assert [one.at for one in again] == [*range(15)] and {one.groups for one in again} == {"none"}
@@ -314,7 +314,7 @@ def test_a_word_that_was_fed_is_fed_again_in_its_place():
     assert [one.begins for one in steps[:2]] == [True, False]
     starts = [(one.i, one.sample // 600) for one in of(ev.WordStart, events + more)]
     assert starts == [(0, 0), (1, 4), (2, 8), (3, 11), (4, 16)]
-    assert [one.i for one in of(ev.WordEnd, events + more)] == [*range(5)] and row.over
+    assert [one.i for one in of(ev.WordEnd, events + more)] == [*range(5)] and row.is_finished
     assert [one.first_frame for one in of(ev.Frames, more)] == [*range(8, 8 + len(frames))]
 
 
@@ -325,7 +325,7 @@ def test_words_that_are_taken_back_leave_the_text_to_end_there():
     row.rewrite(2, [])
     row.end()
     steps, more, frames = go_on(row)
-    assert [one.text for one in steps][8] == END and len(frames) == DELAYS.tail and row.over
+    assert [one.text for one in steps][8] == END and len(frames) == DELAYS.tail and row.is_finished
     assert [one.segment for one in of(ev.Eos, events + more)] == [0, 1], "told once"
     assert [one.i for one in of(ev.WordEnd, events + more)] == [0, 1]
 
@@ -344,13 +344,13 @@ def test_the_last_word_is_followed_by_another_unless_its_end_is_heard():
     row = a_row()
     row.commit([*"abc"])
     row.end()
-    while len(go_on(row, most=1)[0]) and row._stretch is not None and not row._stretch.is_ending:
+    while len(go_on(row, most=1)[0]) and row._passage is not None and not row._passage.is_ending:
         pass
     row.rewrite(3, ["d"])
     row.end()
     steps, events, _ = go_on(row)
-    assert [one.text for one in steps if one.text != PAD] == [WORD, MAIN, 3, END], "a stretch of its own"
-    assert [one.i for one in of(ev.WordStart, events)] == [3] and row.over
+    assert [one.text for one in steps if one.text != PAD] == [WORD, MAIN, 3, END], "a passage of its own"
+    assert [one.i for one in of(ev.WordStart, events)] == [3] and row.is_finished
 
 
 def test_turns_of_words_that_are_fed_again_stay():
@@ -374,7 +374,7 @@ def test_words_are_revised_again_while_steps_are_done_again():
     row.end()
     steps, events, frames = go_on(row)
     assert [one.text for one in steps if one.text != PAD][-7:] == [WORD, 20, WORD, 21, WORD, 22, END]
-    assert [one.i for one in of(ev.WordStart, events)] == [2, 3, 4] and row.over
+    assert [one.i for one in of(ev.WordStart, events)] == [2, 3, 4] and row.is_finished
     assert [one.first_frame for one in of(ev.Frames, events)] == [*range(8, 8 + len(frames))]
 
 
@@ -390,7 +390,7 @@ def test_what_is_no_number_ends_it():
     row = a_row()
     row.commit(["a"])
     row.end()
-    assert row.want() is not None
+    assert row.next_input() is not None
     with pytest.raises(NotFinite, match="no number"):
-        row.took(drawn(0, is_finite=False))
-    assert row.broken_off() == [] and math.isclose(row.slots[1], 7)
+        row.on_output(drawn(0, is_finite=False))
+    assert row.on_cancel() == [] and math.isclose(row.slots[1], 7)

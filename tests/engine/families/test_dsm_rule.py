@@ -3,15 +3,15 @@
 import pytest
 
 from studio.core.errors import BadOption
-from studio.engine.families.dsm.rule import OPTION_SPECS, Options, Symbols, TextStreams, lay_out, next_word
+from studio.engine.families.dsm.policy import OPTION_SPECS, DsmOptions, DsmSymbols, TextStreams, lay_out, next_word
 
 PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
-SYMBOLS = Symbols.after(100)
+SYMBOLS = DsmSymbols.after(100)
 RATE_HZ = 12.5  # of the paper's frames
 
 
 def test_symbols_follow_the_encoding():
-    assert Symbols(PAD, WORD, MAIN, OTHER, END, NOTHING) == SYMBOLS and SYMBOLS.count == 106
+    assert DsmSymbols(PAD, WORD, MAIN, OTHER, END, NOTHING) == SYMBOLS and SYMBOLS.count == 106
 
 
 def test_a_word_at_the_step_of_its_time():
@@ -95,15 +95,15 @@ def test_what_follows(spoken, committed, ended, flushed, wanted):
         ({"guidance": 0.5}, "guidance 0.5 is not allowed; it is from 1 to 3"),
         ({"guidance": float("nan")}, "guidance nan is not allowed"),
         ({"turn": "nobody"}, "there is no turn 'nobody'; it is main or other"),
-        ({"turn": "other"}, "nobody is the other speaker; choose one by other_speaker"),
+        ({"turn": "other"}, "there is no other speaker; choose one by other_speaker"),
         ({"other_speaker": 3}, "no speaker 3; other_speaker is from 1 to 2"),
         ({"other_speaker": True}, "no speaker True"),
     ],
 )
 def test_options_that_cannot_be(wrong, told):
     with pytest.raises(BadOption, match=told):
-        Options.reader(2)(**wrong)
+        DsmOptions.reader(2)(**wrong)
 
 
 def test_options_have_the_defaults_of_their_specs():
-    assert Options.reader(2)() == Options(**{spec.name: spec.default for spec in OPTION_SPECS})
+    assert DsmOptions.reader(2)() == DsmOptions(**{spec.name: spec.default for spec in OPTION_SPECS})

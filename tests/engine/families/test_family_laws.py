@@ -1,6 +1,6 @@
-"""The laws over the registry: every family that is registered, ours or a stranger's, in real batches.
+"""The laws over every registered family, including one from another package, in real batches.
 
-A family joins by registering, and by a tiny net in ``tinyvoice.NETS``.
+A new family needs a tiny net in ``tinyvoice.NETS``.
 """
 
 import copy
@@ -22,54 +22,54 @@ from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, TooLate
 from studio.core.options import default_options
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import collect
+from studio.core.traces.trace import collect_trace
+from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import family_info, family_names
-from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.voices import Voice, load_voice
 from studio.text import phonemes
 from studio.text.normalise import best
 
-torch.set_num_threads(1)  # threads that wait for each other stall on a busy machine
+torch.set_num_threads(1)  # more threads stall on a busy machine
 
 TEXT = "the morning light came in, slowly, over the wall."
 ROWS = 8
-BY_RATIO = ("ist",)  # speech follows text by a ratio of tokens: a word is begun at once, and its end needs more text
-DELAYED = ("dsm",)  # sound follows text by a time, in which more words are fed: a segment says which
-BY_CLAUSES: dict[str, tuple[dict[str, Any], int]] = {  # a clause needs all its words: a segment says which
+BY_RATIO = ("ist",)  # fixed ratio of text to speech tokens: a word starts at once, and its end needs more text
+DELAYED = ("dsm",)  # speech follows text by a delay, in which more words are fed: see Segment.seen
+BY_CLAUSES: dict[str, tuple[dict[str, Any], int]] = {  # a clause needs all its words: see Segment.seen
     "tacotron": ({"clause_words": 2}, 1),
     "richtts": ({"mode": "ngram", "n": 2}, 1),
     "ngram-richtts": ({"n": 2}, 1),
     "t5": ({"sentence_words": 2}, 1),
 }
-CANNOT_REVISE = ("toy",)  # keep what they were sent; every other family follows what was revised and not heard yet
-COMPARED_AT = (1, 9, 16)  # turns: the first ones, and two in mid-stream, when rows stand at different places
+CANNOT_REVISE = ("toy",)  # every other family supports revision of text not played yet
+COMPARED_AT = (1, 9, 16)  # engine steps: an early one, and two in mid-stream with rows at different positions
 
 
 @pytest.fixture(scope="module", params=[*family_names(), "toy"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
     root = tmp_path_factory.mktemp("voices")
     with pytest.MonkeyPatch.context() as patch, installed(tmp_path_factory.mktemp("site")):
-        assert "toy" in family_names(), "a stranger's family is found by its entry point"
+        assert "toy" in family_names(), "the family of another package is results by its entry point"
         patch.setitem(tinyvoice.NETS, "toy", lambda _: Net(Config()))
         assert request.param in tinyvoice.NETS, f"give tests/tinyvoice.py a tiny net of the family {request.param}"
         tinyvoice.write_tiny_voice(root, family=request.param)
-        engine = open_engine(root, best(), device="cpu", threads=1, places=ROWS)
+        engine = open_engine(root, best(), device="cpu", threads=1, slots=ROWS)
         yield engine
         engine.close()
 
 
 def choices(card: Card) -> list[dict[str, Any]]:
-    """The defaults, and each option at its ends or at each of its choices, where a row takes them."""
+    """The defaults, and each option at its bounds or choices."""
     base = default_options(card.options)
-    found = [base]
+    results = [base]
     for spec in card.options:
         ends = spec.choices if spec.kind == "choice" else (spec.low, spec.high)
-        found += [{**base, spec.name: value} for value in ends if value not in (None, base[spec.name])]
-    return found
+        results += [{**base, spec.name: value} for value in ends if value not in (None, base[spec.name])]
+    return results
 
 
 def speak(engine: LocalEngine, pieces: list[str], *, options: Mapping[str, Any] | None = None, seed: int = 3) -> Any:
-    """A text in pieces, to its end: its events; None where the options do not go together."""
+    """The events of a text sent in pieces; None if the options are incompatible."""
     try:
         utterance = engine.open(SpeakRequest(seed=seed, options=options or {}))
     except BadOption:
@@ -93,9 +93,9 @@ def test_laws_1_4_and_5_pieces_counts_and_order(engine: LocalEngine, monkeypatch
     run = voice.vocode.run
 
     def watched(*given: Any) -> list[np.ndarray]:
-        found = run(*given)
-        finite.extend(bool(np.isfinite(one).all()) for one in found)
-        return found
+        results = run(*given)
+        finite.extend(bool(np.isfinite(one).all()) for one in results)
+        return results
 
     monkeypatch.setattr(voice.vocode, "run", watched)
     spoken = 0
@@ -122,7 +122,7 @@ def test_laws_1_4_and_5_pieces_counts_and_order(engine: LocalEngine, monkeypatch
 
 
 def _in_what_segments_say(engine: LocalEngine, options: Mapping[str, Any], look_ahead: int) -> None:
-    """A segment comes once the words are there that it says it has seen, and no later text changes what was said."""
+    """A segment starts once the words in ``seen`` are committed, and later text does not change its samples."""
     words = TEXT.replace(",", "").split()
     whole = speak(engine, [" ".join(words)], options=options)
     due = [one for one in of(ev.Segment, whole) if max(one.seen) < len(words) - 1]
@@ -145,7 +145,7 @@ def _in_what_segments_say(engine: LocalEngine, options: Mapping[str, Any], look_
 
 
 def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
-    """Word i is out before word i + L + 1 is pushed, and no later text changes a sample of what was said till then."""
+    """Word i is spoken before word i + L + 1 is pushed, and later text changes no sample of it."""
     card, words = engine.cards()[0], TEXT.replace(",", "").split()
     if card.family in DELAYED:
         _in_what_segments_say(engine, {}, card.look_ahead_words)
@@ -175,7 +175,7 @@ def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
     assert said > 0 and np.array_equal(pcm(changed)[:said], pcm(whole)[:said])
 
 
-# ---------------------------------------------------------------- law 6: what was sent can be taken back
+# ---------------------------------------------------------------- law 6: revision
 
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
@@ -186,7 +186,7 @@ def text(words: list[str]) -> str:
 
 
 def revisable(engine: LocalEngine, words: list[str] = WORDS, **more: Any) -> Listener:
-    """A listener to some words that were sent to their end, in pieces that are short."""
+    """A listener to a text of several words, with options for short clauses."""
     options, _ = BY_CLAUSES.get(engine.cards()[0].family, ({}, 0))
     listener = Listener(engine, options, **more)
     listener.utterance.push_text(text(words))
@@ -194,18 +194,18 @@ def revisable(engine: LocalEngine, words: list[str] = WORDS, **more: Any) -> Lis
     return listener
 
 
-def made_ahead(engine: LocalEngine, words: list[str] = WORDS) -> tuple[Listener, int]:
-    """All words were sent, three quarters of their sound were made; and how many samples the whole has."""
+def partly_synthesized(engine: LocalEngine, words: list[str] = WORDS) -> tuple[Listener, int]:
+    """A listener whose credit covers three quarters of the samples, and the number of all samples."""
     whole = len(revisable(engine, words).rest().pcm)
     listener = revisable(engine, words, credit_samples=whole * 3 // 4)
     listener.held()
     return listener, whole
 
 
-def test_law_6_a_family_that_cannot_revise_says_so(engine: LocalEngine) -> None:
+def test_law_6_families_without_revision_refuse_it(engine: LocalEngine) -> None:
     listener = revisable(engine, credit_samples=4 * FRAME)
     if engine.cards()[0].family in CANNOT_REVISE:
-        with pytest.raises(TooLate, match="keeps what it was sent"):
+        with pytest.raises(TooLate, match="cannot revise text"):
             listener.utterance.revise(len(text(WORDS[:11])), "other ")
     else:
         listener.utterance.revise(len(text(WORDS[:11])), "other ")
@@ -216,18 +216,18 @@ def test_law_6_the_same_text_changes_no_sample(engine: LocalEngine) -> None:
     if engine.cards()[0].family in CANNOT_REVISE:
         return
     straight = revisable(engine).rest()
-    listener, _ = made_ahead(engine)
-    at = listener.utterance.settled()
+    listener, _ = partly_synthesized(engine)
+    at = listener.utterance.settled_chars()
     listener.utterance.revise(at, text(WORDS)[at:])
     trace = listener.rest()
     assert not listener.of(ev.Revised) and np.array_equal(trace.pcm, straight.pcm)
 
 
-def test_law_6_words_that_the_net_has_not_seen_are_as_if_they_had_never_been_sent(engine: LocalEngine) -> None:
+def test_law_6_replaced_words_that_the_net_has_not_seen_leave_no_trace(engine: LocalEngine) -> None:
     if engine.cards()[0].family in CANNOT_REVISE:
         return
     new = [*WORDS[:6], "other", "words"]
-    listener, _ = made_ahead(engine, WORDS[:8])  # few: what a slot of DSM-TTS forgets it cannot go back to
+    listener, _ = partly_synthesized(engine, WORDS[:8])  # few words: DSM-TTS cannot restore what its slot has dropped
     listener.utterance.revise(len(text(WORDS[:6])), text(new[6:]))
     trace, straight = listener.rest(), revisable(engine, new).rest()
     is_consistent(trace)
@@ -237,17 +237,15 @@ def test_law_6_words_that_the_net_has_not_seen_are_as_if_they_had_never_been_sen
 
 @pytest.mark.parametrize("then", [["and", "another", "one"], []], ids=["more", "nothing"])
 @pytest.mark.parametrize("heard", [0.1, 0.3, 0.5])
-def test_law_6_what_was_heard_stays_and_what_follows_is_the_new_text(
-    engine: LocalEngine, heard: float, then: list[str]
-) -> None:
-    """From the first character on that can still be revised, again and again before anything of it is heard."""
+def test_law_6_played_samples_stay_and_the_new_text_follows(engine: LocalEngine, heard: float, then: list[str]) -> None:
+    """Repeated revisions from the first revisable character on."""
     if engine.cards()[0].family in CANNOT_REVISE:
         return
-    listener, whole = made_ahead(engine)
+    listener, whole = partly_synthesized(engine)
     played = round(whole * heard)
     listener.utterance.played(played)
-    before = collect({}, listener.events).pcm
-    at = listener.utterance.settled()
+    before = collect_trace({}, listener.events).pcm
+    at = listener.utterance.settled_chars()
     assert 0 < at < len(text(WORDS))
     with pytest.raises(TooLate, match="said or being said"):
         listener.utterance.revise(at - 1, "x")
@@ -263,8 +261,8 @@ def test_law_6_what_was_heard_stays_and_what_follows_is_the_new_text(
     assert len(trace.pcm) > min(cuts) or not then
 
 
-def test_law_3_who_shares_the_batch_is_nobodys_business(engine: LocalEngine) -> None:
-    """Eight together, two of them cancelled, others later: each as if it were alone."""
+def test_law_3_samples_do_not_depend_on_the_batch(engine: LocalEngine) -> None:
+    """Eight requests together, two of them cancelled: each gives the samples that it gives alone."""
     card = engine.cards()[0]
     texts = [TEXT[4 * k :] for k in range(ROWS)]
     speakers = [card.speakers[k % len(card.speakers)] for k in range(ROWS)]
@@ -296,7 +294,7 @@ def test_law_3_who_shares_the_batch_is_nobodys_business(engine: LocalEngine) -> 
 
 @pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
 def test_law_3_one_row_unpadded_against_eight(engine: LocalEngine, device: str) -> None:
-    """From the same slots, a row alone and among eight: what is answered and what is kept, within 1e-4 (float32)."""
+    """A row alone and among eight, from the same slots: equal outputs and state within 1e-4 (float32)."""
     card = engine.cards()[0]
     voice = load_voice(card, engine._folders[card.name], torch.device(device), ROWS)
     options, rows = choices(card), []
@@ -307,26 +305,26 @@ def test_law_3_one_row_unpadded_against_eight(engine: LocalEngine, device: str) 
         rows.append(row)
     compared, slots = 0, ROWS * voice.family.slots_per_row
     for turn in range(max(COMPARED_AT) + 1):
-        wants = [(row, want) for row in rows if (want := row.want()) is not None]
+        pending = [(row, next_input) for row in rows if (next_input := row.next_input()) is not None]
         for name, module in voice.family.modules.items():
-            here = [(row, want) for row, want in wants if want.module == name]
-            for first in range(0, len(here), module.most_rows):
-                batch = here[first : first + module.most_rows]
+            here = [(row, next_input) for row, next_input in pending if next_input.module == name]
+            for first in range(0, len(here), module.max_rows):
+                batch = here[first : first + module.max_rows]
                 shared = len(batch) > 1 and turn in COMPARED_AT
                 before = copy.deepcopy(voice.family.slots) if shared else None
-                found = module.run(voice.family.slots, [row.slots for row, _ in batch], [w.inputs for _, w in batch])
-                for k, (row, want) in enumerate(batch):
+                results = module.run(voice.family.slots, [row.slots for row, _ in batch], [w.inputs for _, w in batch])
+                for k, (row, next_input) in enumerate(batch):
                     if before is not None:
-                        (alone,) = module.run(before, [row.slots], [want.inputs])
-                        _same(alone, found[k], exactly=device == "cpu")
+                        (alone,) = module.run(before, [row.slots], [next_input.inputs])
+                        _same(alone, results[k], exactly=device == "cpu")
                         for slot in row.slots:
                             compared += _same_slots(before, voice.family.slots, slot, slots)
-                    row.took(found[k])
+                    row.on_output(results[k])
     assert compared, "no two rows were ever in one batch"
 
 
 def _same(one: Any, other: Any, *, exactly: bool) -> None:
-    """Two answers: numbers within 1e-4, relative; what was drawn from them the same."""
+    """Compare outputs: floats within 1e-4 relative, samples exactly."""
     if is_dataclass(one):
         for field in fields(one):
             _same(getattr(one, field.name), getattr(other, field.name), exactly=exactly)
@@ -335,19 +333,19 @@ def _same(one: Any, other: Any, *, exactly: bool) -> None:
             _same(mine, theirs, exactly=exactly)
     elif isinstance(one, float | np.floating) or (isinstance(one, np.ndarray) and one.dtype.kind == "f"):
         np.testing.assert_allclose(_logit(one), _logit(other), rtol=1e-4, atol=1e-4)
-    elif exactly:  # a GPU's roundings may tip a draw
+    elif exactly:  # rounding on a GPU may change a sample
         assert np.array_equal(one, other)
 
 
 def _logit(p: Any) -> np.ndarray:
-    """Of a probability, where small ones are told apart; of any other number itself."""
+    """The logit of a probability; any other number unchanged."""
     values = np.asarray(p, np.float64)
     inside = (values > 0) & (values < 1)
     return np.where(inside, np.log(np.where(inside, values, 0.5) / (1 - np.where(inside, values, 0.5))), values)
 
 
 def _same_slots(one: Any, other: Any, slot: int, slots: int) -> int:
-    """Compare every float tensor of a tree whose first dimension is the slot; answers how many there were."""
+    """Compare all float tensors whose first dimension is the slot; returns their number."""
     if isinstance(one, torch.Tensor):
         if one.dim() == 0 or one.shape[0] != slots or not one.is_floating_point():
             return 0
@@ -361,25 +359,23 @@ def _same_slots(one: Any, other: Any, slot: int, slots: int) -> int:
     return sum(_same_slots(mine[name], theirs[name], slot, slots) for name in mine)
 
 
-def test_nobody_waits_while_a_net_is_asked_how_a_word_is_said(
-    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guesses = phonemes._guesses()
+def test_g2p_runs_outside_this_process(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = phonemes._g2p_cache()
     monkeypatch.setattr(guesses, "_net", lambda word: 1 / 0)  # in this process
     family = engine.cards()[0].family
-    own = "".join(filter(str.isalpha, family))  # nobody has asked about its words before
+    own = "".join(filter(str.isalpha, family))  # unknown to the caches
     events = speak(engine, [f"the {own}blor came in, over {own}wiv walls."])
     assert isinstance(events[-1], ev.Ended) and len(pcm(events))
     if family in ("s5", "t5", "tacotron"):  # they read phonemes
-        assert {f"{own}blor", f"{own}wiv"} <= guesses._kept.keys()
+        assert {f"{own}blor", f"{own}wiv"} <= guesses._cache.keys()
 
 
-def test_a_family_that_is_not_registered_is_named_with_those_that_are() -> None:
-    with pytest.raises(BadVoice, match=r"registered are .*speakstream"):
+def test_an_unknown_family_is_reported_with_the_registered_ones() -> None:
+    with pytest.raises(BadVoice, match=r"registered families: .*speakstream"):
         family_info("nobody")
 
 
-def test_voice_slots_come_back(engine: LocalEngine) -> None:
+def test_slots_are_freed(engine: LocalEngine) -> None:
     voice: Voice = engine.voice(engine.cards()[0].name)
-    assert engine.places_free() == ROWS
-    assert sorted(voice.free) == [*range(ROWS * voice.family.slots_per_row)]
+    assert engine.free_slots() == ROWS
+    assert sorted(voice.free_slots) == [*range(ROWS * voice.family.slots_per_row)]

@@ -8,22 +8,15 @@ from torch import nn
 
 from studio.engine.families.base import family_names
 from studio.engine.families.dsm.depth import DepthTransformer
-from studio.engine.families.dsm.net import Config as DsmConfig
-from studio.engine.families.dsm.net import Dsm
-from studio.engine.families.ist.net import Config as IstConfig
-from studio.engine.families.ist.net import Ist
-from studio.engine.families.richtts.net import Config as RichTtsConfig
-from studio.engine.families.richtts.net import RichTts
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.richtts.model import RichTts, RichTtsConfig
 from studio.engine.families.s5.alignment import AuxiliaryAttention
-from studio.engine.families.s5.net import S5
-from studio.engine.families.s5.net import Config as S5Config
-from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
-from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.t5.net import T5
-from studio.engine.families.t5.net import Config as T5Config
-from studio.engine.families.tacotron.net import Config as TacotronConfig
-from studio.engine.families.tacotron.net import LocationSensitiveAttention, Tacotron
-from studio.engine.nets.cross import CrossAttention
+from studio.engine.families.s5.model import S5, S5Config
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.t5.model import T5, T5Config
+from studio.engine.families.tacotron.model import LocationSensitiveAttention, Tacotron, TacotronConfig
+from studio.engine.nets.cross_attention import CrossAttention
 from studio.engine.nets.transformer import Block
 
 COUNTED = {

@@ -15,41 +15,40 @@ from studio.core import events as ev
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine.families.bpe import Bpe
-from studio.engine.families.ist.layout import FRAME, Layout
-from studio.engine.families.ist.modules import IstStep
-from studio.engine.families.ist.net import Config, Ist
-from studio.engine.families.ist.row import Prefill
-from studio.engine.families.ist.rule import Ratio
-from studio.engine.loop import open_engine
-from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.engine import open_engine
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.ist.policy import FRAME, IstLayout, Ratio
+from studio.engine.families.ist.row import IstPrefill
+from studio.engine.families.ist.runner import IstRunner
+from studio.engine.nets.kv_cache import KVCache
 from studio.text.normalise import best
 
 
 def parameters(name: str) -> int:
     with torch.device("meta"):
-        return sum(p.numel() for p in Ist(Config.named(name)).parameters())
+        return sum(p.numel() for p in Ist(IstConfig.named(name)).parameters())
 
 
 def test_sizes():
-    paper = Config.named("paper")
+    paper = IstConfig.named("paper")
     assert (paper.layers, paper.heads, paper.width, paper.hidden, paper.text_tokens) == (12, 16, 1024, 4096, 2000)
     assert abs(parameters("paper") / 161.8e6 - 1) < 0.03
     assert parameters("small") <= 3e6 and parameters("tiny") <= 1e6
     with pytest.raises(BadOption, match="paper, small, tiny"):
-        Config.named("huge")
+        IstConfig.named("huge")
 
 
 @torch.inference_mode()
 def test_what_is_made_ready_to_run_says_what_the_net_says():
     """A prompt, a chunk and frames fed back, in pieces: logits within 1e-4 of the net's over the whole."""
     torch.manual_seed(2)
-    net = Ist(Config(2, 64, 2, 128, 30, 2)).eval()
+    net = Ist(IstConfig(2, 64, 2, 128, 30, 2)).eval()
     for parameter in net.parameters():
         parameter.normal_(std=0.2)
     frames = np.random.default_rng(1).integers(0, 16, (12, 80)).astype(np.uint8)
-    whole, symbols = Layout(), net.config.symbols
-    whole.stretch(symbols, [3, 4, symbols.end], frames[:5], Ratio(1, 2))
+    whole, symbols = IstLayout(), net.config.symbols
+    whole.passage(symbols, [3, 4, symbols.end], frames[:5], Ratio(1, 2))
     whole.start(symbols)
     whole.text([7, 8, 9], 0)
     for j in range(5, 9):
@@ -61,10 +60,10 @@ def test_what_is_made_ready_to_run_says_what_the_net_says():
     x[ids == FRAME] = net.embed_frames(torch.from_numpy(whole.stacked()), places[ids == FRAME])
     levels, eos = net.heads(net.decoder(x[None])[0, -1])
 
-    step, c = IstStep(net), net.decoder.config
-    given = Prefill(0, 0, whole, ratio=4, place=4, frame=0, temperature=1.0, seed=1)
+    step, c = IstRunner(net), net.decoder.config
+    given = IstPrefill(0, 0, whole, ratio=4, place=4, frame=0, temperature=1.0, seed=1)
     torch.testing.assert_close(step.embed(given)[0], x, rtol=1e-4, atol=1e-5)
-    memory = KeyValueSlots(c.layers, 1, c.heads, 256, c.head_width, poison=True)
+    memory = KVCache(c.layers, 1, c.heads, 256, c.head_width, poison=True)
     step.decoder.extend(x[None, :9], memory, [0])
     out = step.head(step.decoder.extend(x[None, 9:], memory, [0]))[0]
     torch.testing.assert_close(out[:-1].view(80, 16), levels, rtol=1e-4, atol=1e-4)
@@ -218,8 +217,8 @@ def emptied(folder, card, name: str, value: int) -> None:
         (lambda f, c: c.update(speakers=["one"]), "knows 2 speakers, the card others"),
         (lambda f, c: c["config"].update(speakers=3), "knows 3 speakers, the card others"),
         (lambda f, c: c["config"].update(most_words=500), "do not fit into a slot"),
-        (lambda f, c: (f / "bpe.json").unlink(), "not the file that the card names"),
-        (lambda f, c: (f / "bpe.json").write_text("{}"), "not the file that the card names"),
+        (lambda f, c: (f / "bpe.json").unlink(), "differs from the file in the card"),
+        (lambda f, c: (f / "bpe.json").write_text("{}"), "differs from the file in the card"),
         (lambda f, c: c["config"].update(text_tokens=7), "encoding has 65 tokens and the card 7"),
         (lambda f, c: c["config"].update(unheard_of=7), "describes no net"),
     ],

@@ -10,14 +10,13 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.drawn import Drawn
-from studio.engine.families.ist.layout import FRAME, Symbols
-from studio.engine.families.ist.row import IstRow, Limits, Prefill, Prompt
-from studio.engine.families.ist.rule import RATIOS
+from studio.engine.families.common.rows import FrameOutput
+from studio.engine.families.ist.policy import FRAME, RATIOS, IstSymbols
+from studio.engine.families.ist.row import IstLimits, IstPrefill, IstPrompt, IstRow
 
 END, FLUSH, START = 100, 101, 102
-SYMBOLS = Symbols(END, FLUSH, START, 103)
-LIMITS = Limits(
+SYMBOLS = IstSymbols(END, FLUSH, START, 103)
+LIMITS = IstLimits(
     context_frames=20,
     longest_word_frames=9,
     stretch_words=4,
@@ -26,7 +25,7 @@ LIMITS = Limits(
     letter_frames=1.0,
     capacity_tokens=400,
 )
-PROMPT = Prompt([90, 91, END], np.full((4, 80), 3, np.uint8))
+PROMPT = IstPrompt([90, 91, END], np.full((4, 80), 3, np.uint8))
 PROMPT_LENGTH = 1 + 3 + 4 + 1
 
 
@@ -35,36 +34,36 @@ def spell(word: str) -> list[int]:
     return [ord(c) - ord("a") if c.isalpha() else 50 for c in word]
 
 
-def a_row(ratio: str = "1:2", limits: Limits = LIMITS) -> IstRow:
+def a_row(ratio: str = "1:2", limits: IstLimits = LIMITS) -> IstRow:
     base = TimeBase(24_000, 600, 300)
     return IstRow((5,), limits, base, SYMBOLS, spell, PROMPT, options={"ratio": ratio}, temperature=0.5, seed=9)
 
 
-def drawn(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> Drawn:
-    return Drawn(np.full((1, 80), level, np.uint8), p_eos, is_finite)
+def drawn(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> FrameOutput:
+    return FrameOutput(np.full((1, 80), level, np.uint8), p_eos, is_finite)
 
 
-def go_on(row: IstRow, p_eos: float = 0.0, most: int = 1000) -> tuple[list[Prefill], list[ev.Event], int]:
+def go_on(row: IstRow, p_eos: float = 0.0, most: int = 1000) -> tuple[list[IstPrefill], list[ev.Event], int]:
     """Run until it wants nothing: the prefills that were wanted, every event, and the frames made."""
     prefills, events, frames = [], [], 0
-    while frames < most and (want := row.want()) is not None:
-        assert row.want() is want, "asking twice changes nothing"
-        if want.module == "prefill":
-            prefills.append(want.inputs)
-        turn = row.took(drawn(p_eos, level=frames % 16))
+    while frames < most and (next_input := row.next_input()) is not None:
+        assert row.next_input() is next_input, "asking twice changes nothing"
+        if next_input.module == "prefill":
+            prefills.append(next_input.inputs)
+        turn = row.on_output(drawn(p_eos, level=frames % 16))
         frames += len(turn.frames)
         events += [*turn.before, *turn.after]
     return prefills, events, frames
 
 
-def fed(prefill: Prefill) -> list[int]:
+def fed(prefill: IstPrefill) -> list[int]:
     return prefill.layout.symbols
 
 
 def test_the_prompt_then_the_first_chunk():
     row = a_row("3:6")
     row.commit(["ab"])
-    assert row.want() is None and row.mark() is not None, "two tokens are no chunk of three"
+    assert row.next_input() is None and row.checkpoint() is not None, "two tokens are no chunk of three"
     row.commit(["cd"])
     (first,), events, frames = go_on(row)
     assert fed(first) == [START, 90, 91, END, FRAME, FRAME, FRAME, FRAME, FRAME, START, 0, 1, 2]
@@ -92,7 +91,7 @@ def test_chunks_follow_each_other_with_the_last_frame_between():
     assert [p.layout.places for p in prefills[1:]] == [[1, 2], [3, 3]]
     assert [int(p.layout.frames[0][0]) for p in prefills[1:]] == [1, 3], "the last frame drawn is fed back"
     assert [p.at for p in prefills] == [0, PROMPT_LENGTH + 2 + 1, PROMPT_LENGTH + 2 + 1 + 2 + 1]
-    assert frames == 4 and row.over, "the end is masked until the text is consumed, and holds at once then"
+    assert frames == 4 and row.is_finished, "the end is masked until the text is consumed, and holds at once then"
     (end,) = [e for e in events if isinstance(e, ev.Eos)]
     assert (end.frame, end.forced, end.segment) == (4, False, 2)
     made = [e for e in events if isinstance(e, ev.Frames)]
@@ -102,7 +101,7 @@ def test_chunks_follow_each_other_with_the_last_frame_between():
 def test_whole_waits_for_the_end():
     row = a_row("whole")
     row.commit(["ab", "c"])
-    assert row.want() is None
+    assert row.next_input() is None
     row.end()
     (first,), events, frames = go_on(row)
     assert fed(first)[-5:] == [START, 0, 1, 2, END] and frames == 2 * LIMITS.longest_word_frames
@@ -114,11 +113,11 @@ def test_it_waits_inside_words():
     row = a_row("1:3")
     row.commit(["abc"])
     _, events, frames = go_on(row)
-    assert frames == 9 and row.want() is None and not row.over
+    assert frames == 9 and row.next_input() is None and not row.is_finished
     assert [e.i for e in events if isinstance(e, ev.WordEnd)] == []
     row.end()
     _, events, _ = go_on(row, p_eos=0.9)
-    assert [(e.i, e.sample) for e in events if isinstance(e, ev.WordEnd)] == [(0, 9 * 600)] and row.over
+    assert [(e.i, e.sample) for e in events if isinstance(e, ev.WordEnd)] == [(0, 9 * 600)] and row.is_finished
 
 
 def test_a_flush_closes_what_would_wait():
@@ -127,12 +126,12 @@ def test_a_flush_closes_what_would_wait():
     row.flush()
     (first,), events, frames = go_on(row, p_eos=0.9, most=20)
     assert fed(first)[-3:] == [0, 1, FLUSH] and frames == 1
-    assert len([e for e in events if isinstance(e, ev.Eos)]) == 1 and row.unspoken == 0 and not row.over
+    assert len([e for e in events if isinstance(e, ev.Eos)]) == 1 and row.unspoken == 0 and not row.is_finished
     row.commit(["cde"])
     row.end()
     (second, third), _, _ = go_on(row, p_eos=0.9)
     assert fed(second) == [FRAME, START, 2, 3, 4] and int(second.layout.frames[0][0]) == 18
-    assert fed(third) == [FRAME, END] and row.over
+    assert fed(third) == [FRAME, END] and row.is_finished
 
 
 def test_a_flush_lets_a_whole_chunk_pass_as_it_is():
@@ -193,18 +192,18 @@ def test_what_is_no_number_ends_it():
     for wrong in (drawn(math.nan), drawn(is_finite=False)):
         row = a_row()
         row.commit(["one"])
-        row.want()
+        row.next_input()
         with pytest.raises(NotFinite):
-            row.took(wrong)
+            row.on_output(wrong)
 
 
 def test_the_last_frame_is_told_when_it_is_broken_off():
     row = a_row()
     row.commit(["one"])
-    assert row.broken_off() == []
-    row.want()
-    row.took(drawn(level=4))
-    (last,) = row.broken_off()
+    assert row.on_cancel() == []
+    row.next_input()
+    row.on_output(drawn(level=4))
+    (last,) = row.on_cancel()
     assert isinstance(last, ev.Frames) and last.first_frame == 0 and math.isnan(last.p_eos[0])
     assert last.levels[0, 0] == 4
 
@@ -213,19 +212,19 @@ def test_marks_lie_between_stretches_and_lead_back():
     row = a_row("12:24")
     row.commit(["a", "b", "c", "d.", "e", "f."])
     go_on(row, p_eos=0.9, most=1)
-    while row.mark() is None:
-        row.want()
-        row.took(drawn(0.9))
-    mark = row.mark()
-    with pytest.raises(AssertionError, match="go back first"):
+    while row.checkpoint() is None:
+        row.next_input()
+        row.on_output(drawn(0.9))
+    checkpoint = row.checkpoint()
+    with pytest.raises(AssertionError, match="restore a checkpoint first"):
         row.rewrite(2, ["other"])
     row.rewrite(4, ["other", "words."])
     row.end()
-    straight = row.want().inputs
-    row.took(drawn())
-    assert row.mark() is None, "within a stretch"
-    row.back(mark)
-    again = row.want().inputs
+    straight = row.next_input().inputs
+    row.on_output(drawn())
+    assert row.checkpoint() is None, "within a passage"
+    row.restore(checkpoint)
+    again = row.next_input().inputs
     assert fed(again) == fed(straight) == [FRAME, START, *spell("otherwords."), END]
     assert (again.at, again.frame, again.start) == (straight.at, straight.frame, straight.start)
 
@@ -234,20 +233,20 @@ def test_marks_lie_between_chunks_where_a_word_begins():
     """Nobody knows which words were heard of those that were fed: they count as spoken."""
     row = a_row("1:2", replace(LIMITS, longest_word_frames=20))
     row.commit(["ab", "cd", "ef"])
-    marks = [row.mark()]
+    marks = [row.checkpoint()]
     for _ in range(9):
-        row.want()
-        row.took(drawn())
-        marks.append(row.mark())
+        row.next_input()
+        row.on_output(drawn())
+        marks.append(row.checkpoint())
     assert [one and (one.spoken, one.fed, one.frames) for one in marks] == [
         *[(0, 0, 0), None, None, None],
         *[(1, 1, 4), None, None, None],
         *[(2, 2, 8), None],
     ]
     assert (row.spoken, row.fed) == (3, 3)
-    with pytest.raises(AssertionError, match="go back first"):
+    with pytest.raises(AssertionError, match="restore a checkpoint first"):
         row.rewrite(2, ["x"])
-    row.back(marks[4])
+    row.restore(marks[4])
     row.rewrite(1, ["x", "y."])
     row.end()
     prefills, events, frames = go_on(row, p_eos=0.9)
@@ -256,14 +255,14 @@ def test_marks_lie_between_chunks_where_a_word_begins():
     assert (again.at, again.frame, again.place) == (PROMPT_LENGTH + 2 + 1 + 2 + 1, 4, 4)
     assert (again.layout.places[0], int(again.layout.frames[0][0])) == (3, 7), "the last frame before is fed back"
     assert [i for e in events if isinstance(e, ev.Segment) for i in e.words] == [1, 2] and frames == 6
-    assert [e.i for e in events if isinstance(e, ev.WordEnd)] == [0, 1, 2] and row.over
+    assert [e.i for e in events if isinstance(e, ev.WordEnd)] == [0, 1, 2] and row.is_finished
 
 
 def test_a_stretch_that_a_word_had_closed_goes_on_when_that_is_another():
     row = a_row("1:2", replace(LIMITS, stretch_words=2))
     row.commit(["a", "b.", "c"])
     go_on(row, most=2)
-    assert row.mark().fed == 1, "b ends the stretch, and was read already"
+    assert row.checkpoint().fed == 1, "b ends the passage, and was read already"
     row.rewrite(1, ["b", "d", "e."])
     prefills, _, _ = go_on(row, p_eos=0.9)
     assert [fed(one)[-1] for one in prefills] == [1, 3, 4, 50, END]
@@ -278,16 +277,16 @@ def test_a_stretch_that_a_word_had_closed_goes_on_when_that_is_another():
 def test_the_texts_end_was_seen_until_words_follow():
     row = a_row("1:2")
     row.commit(["a"])
-    mark = row.mark()
+    checkpoint = row.checkpoint()
     row.end()
     go_on(row, p_eos=0.9)
-    assert row.over and row.spoken == 1 and row.fed > 1000 and row.mark().fed > 1000
+    assert row.is_finished and row.spoken == 1 and row.fed > 1000 and row.checkpoint().fed > 1000
     row.rewrite(1, ["b"])
-    assert row.fed == 1 and not row.over
+    assert row.fed == 1 and not row.is_finished
     row.end()
-    assert fed(row.want().inputs)[-3:] == [FRAME, START, 1], "a stretch of its own where the first one was heard"
-    assert row.holds(mark)
-    row.back(mark)
+    assert fed(row.next_input().inputs)[-3:] == [FRAME, START, 1], "a passage of its own where the first one was heard"
+    assert row.can_restore(checkpoint)
+    row.restore(checkpoint)
     assert row.fed == 0
 
 

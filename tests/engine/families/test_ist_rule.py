@@ -3,7 +3,7 @@
 import pytest
 
 from studio.core.errors import BadOption
-from studio.engine.families.ist.rule import PAPER_RATIOS, RATIOS, InterleavingRule, Options, Ratio, interleave
+from studio.engine.families.ist.policy import PAPER_RATIOS, RATIOS, InterleavingRule, IstOptions, Ratio, interleave
 
 
 def written(text: int, speech: int, ratio: str) -> str:
@@ -84,4 +84,4 @@ def test_text_that_comes_token_by_token_is_fed_as_the_whole(name):
 )
 def test_ratios_that_do_not_fit_say_what_is_allowed(name, told):
     with pytest.raises(BadOption, match=told):
-        Options(name)
+        IstOptions(name)

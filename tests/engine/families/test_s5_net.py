@@ -14,16 +14,16 @@ from studio.core import events as ev
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
+from studio.engine.engine import open_engine
+from studio.engine.families.common.phoneme_ids import END, spell, words_of
 from studio.engine.families.s5.alignment import AuxiliaryAttention, monotonic_alignment
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS, S5Family
-from studio.engine.families.s5.modules import S5Step
-from studio.engine.families.s5.net import S5, Config, seen_steps
-from studio.engine.families.s5.rule import look_ahead_mask
-from studio.engine.families.s5.step import WordStep
-from studio.engine.families.spelling import END, spell, words_of
-from studio.engine.loop import open_engine
-from studio.engine.nets.cross import CrossAttention
-from studio.engine.nets.products import FORMATS
+from studio.engine.families.s5.inputs import S5StepInput
+from studio.engine.families.s5.model import S5, S5Config, decoder_mask, seen_steps
+from studio.engine.families.s5.policy import look_ahead_mask
+from studio.engine.families.s5.runner import S5Runner
+from studio.engine.nets.cross_attention import CrossAttention
+from studio.engine.nets.linear import FORMATS
 from studio.text.normalise import best
 
 WORDS = "the light came in, over walls.".split()
@@ -33,23 +33,23 @@ CPU = torch.device("cpu")
 
 def parameters(name: str) -> int:
     with torch.device("meta"):
-        return sum(p.numel() for p in S5(Config.named(name)).parameters())
+        return sum(p.numel() for p in S5(S5Config.named(name)).parameters())
 
 
 def test_sizes():
-    paper = Config.named("paper")
+    paper = S5Config.named("paper")
     assert (paper.encoder_layers, paper.decoder_layers, paper.heads, paper.width, paper.hidden) == (4, 8, 8, 768, 4096)
     assert paper.alignment_scale == 5e-5
     # dMel's levels need 1.3M parameters where the paper's codec, eight books of 1,000 codes in and out, needs 12M.
     assert 0.7 < parameters("paper") / PAPER_PARAMETERS < 1.0
     assert parameters("small") * 2 <= 6e6 and parameters("tiny") <= 1e6
     with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):
-        Config.named("huge")
+        S5Config.named("huge")
 
 
 def test_every_decoder_layer_attends_to_the_encoder():
     with torch.device("meta"):
-        net = S5(Config.named("paper"))
+        net = S5(S5Config.named("paper"))
     assert sum(isinstance(m, CrossAttention) for m in net.modules()) == 8
 
 
@@ -79,9 +79,9 @@ def test_without_its_mask_the_encoder_sees_everything():
 
 def a_step(
     words: list[str], frames: np.ndarray, begins: bool = True, at: int = 0, k: int = 2, spoken: Sequence[int] = ()
-) -> WordStep:
+) -> S5StepInput:
     spelled = [*map(spell, words), [END]]
-    return WordStep(
+    return S5StepInput(
         symbols=[i for word in spelled for i in word],
         words=words_of(spelled),
         place=3,
@@ -107,7 +107,7 @@ def test_streaming_equals_whole(look_ahead, spoken, way, monkeypatch):
     Steps run in numpy, as on every CPU, and in torch, as on a GPU.
     """
     if way == "torch":
-        monkeypatch.setattr(S5Step, "_for_host", lambda self, *_: None)
+        monkeypatch.setattr(S5Runner, "_cpu_decoder", lambda self, *_: None)
     net = NETS["s5"](0.0)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -248,7 +248,7 @@ def test_a_long_text_outlives_its_context(engine):
 def net_with_references(frames: int = 30) -> S5:
     """Two speakers that are told by what they said before, and by nothing else."""
     torch.manual_seed(4)
-    net = S5(Config(1, 2, 32, 2, 64, 2, reference_frames=40))
+    net = S5(S5Config(1, 2, 32, 2, 64, 2, reference_frames=40))
     with torch.no_grad():
         for parameter in net.parameters():
             if parameter.ndim == 2:
@@ -270,11 +270,11 @@ def test_a_reference_is_aligned_once_and_tells_the_speaker():
     for speaker in (0, 1):
         row = family.row((speaker,), speaker, {"k": 1}, 0.0, 3)
         row.commit(["one", "two"])
-        given = row.want().inputs
+        given = row.next_input().inputs
         asked = [*given.spoken]
         assert len(asked) == given.tokens == 41 and asked == sorted(asked) and asked[0] == 0 and asked[-1] == 2
         drawn += family.modules["word"].run(family.slots, [(speaker,)], [given])
-        seen = family.modules["word"]._seen(given, CPU)
+        seen = decoder_mask(net, given, CPU)
         assert seen.tolist() == look_ahead_mask(asked, [*given.words], 1) and not seen[0].all()
     assert not np.array_equal(drawn[0].shares[-3:], drawn[1].shares[-3:])
 
@@ -300,4 +300,4 @@ def test_a_look_ahead_that_the_net_does_not_know(engine, wrong):
 def test_a_step_keeps_the_nets_memory_poisoned_where_nothing_was_written(engine):
     """The laws run on memory full of NaN: this says that it is."""
     assert torch.isnan(engine.voice("tiny").family.slots.text.keys[0]).any()
-    assert isinstance(engine.voice("tiny").family.modules["word"]._step, S5Step)
+    assert isinstance(engine.voice("tiny").family.modules["word"]._runner, S5Runner)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from studio.core import events as ev
+from studio.core.folders import VOICES
 from studio.core.ports import SpeakRequest
-from studio.core.shipped import VOICES
-from studio.core.traces.trace import Trace, collect
-from studio.engine.loop import LocalEngine, open_engine
+from studio.core.traces.trace import Trace, collect_trace
+from studio.engine.engine import LocalEngine, open_engine
 from studio.measure.signal.prosody import prosody
 from studio.text.normalise import best
 
@@ -42,7 +42,7 @@ def spoken(engine: LocalEngine, first: str, then: str) -> Trace:
             utterance.set_options({"turn": then})
             utterance.push_text(ANSWERS)
             utterance.end()
-    return collect(utterance.provenance, iter(events))
+    return collect_trace(utterance.provenance, iter(events))
 
 
 @pytest.mark.parametrize(

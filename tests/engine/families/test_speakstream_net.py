@@ -7,20 +7,20 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
-from studio.engine.families.speakstream.modules import SpeakStreamStep
-from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.loop import open_engine
-from studio.engine.nets.lean import LeanDecoder
-from studio.engine.nets.products import FORMATS, Product
-from studio.engine.nets.slots import ContextFull, KeyValueSlots
+from studio.engine.engine import open_engine
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.speakstream.runner import SpeakStreamRunner
+from studio.engine.nets.cached_decoder import CachedDecoder
+from studio.engine.nets.kv_cache import ContextFull, KVCache
+from studio.engine.nets.linear import FORMATS, RowwiseLinear
+from studio.engine.nets.sampling import sample_levels, uniform
 from studio.engine.nets.transformer import attend_whole
-from studio.engine.noise.sampling import sample_levels, uniform
 from studio.text.normalise import best
 
 
 def net(layers: int = 3, width: int = 64) -> SpeakStream:
     torch.manual_seed(1)
-    made = SpeakStream(Config(layers, width, 4, 2 * width, 2)).eval()
+    made = SpeakStream(SpeakStreamConfig(layers, width, 4, 2 * width, 2)).eval()
     with torch.no_grad():
         for p in made.decoder.parameters():
             if p.ndim == 2:
@@ -29,20 +29,20 @@ def net(layers: int = 3, width: int = 64) -> SpeakStream:
     return made
 
 
-def slots_of(made: SpeakStream, slots: int, capacity: int = 256) -> KeyValueSlots:
+def slots_of(made: SpeakStream, slots: int, capacity: int = 256) -> KVCache:
     c = made.decoder.config
-    return KeyValueSlots(c.layers, slots, c.heads, capacity, c.head_width, poison=True)
+    return KVCache(c.layers, slots, c.heads, capacity, c.head_width, poison=True)
 
 
 def test_the_papers_size():
     with torch.device("meta"):
-        count = sum(p.numel() for p in SpeakStream(Config.named("paper")).parameters())
-    assert abs(count / 258e6 - 1) < 0.02 and Config.named("paper").layers == 36
+        count = sum(p.numel() for p in SpeakStream(SpeakStreamConfig.named("paper")).parameters())
+    assert abs(count / 258e6 - 1) < 0.02 and SpeakStreamConfig.named("paper").layers == 36
 
 
-def extend(made: SpeakStream, x: torch.Tensor, slots: KeyValueSlots, rows: list[int]) -> torch.Tensor:
+def extend(made: SpeakStream, x: torch.Tensor, slots: KVCache, rows: list[int]) -> torch.Tensor:
     """The hidden state after the last token of each row, [B, D], as the trained decoder has it."""
-    lean = LeanDecoder(made.decoder)
+    lean = CachedDecoder(made.decoder)
     return lean.extend(x, slots, rows)[: len(rows)] * (made.decoder.norm.weight * made.config.width**0.5)
 
 
@@ -65,7 +65,7 @@ def test_what_is_made_ready_to_run_says_what_the_net_says():
             if parameter.ndim == 1:
                 parameter.uniform_(0.5, 1.5)
         made.eos_out.weight.normal_(std=0.2)
-    step, slots = SpeakStreamStep(made), slots_of(made, 1)
+    step, slots = SpeakStreamRunner(made), slots_of(made, 1)
     levels, speaker = torch.randint(0, 19, (9, 80), dtype=torch.uint8), torch.tensor([1])
     x = made.embed_frames(levels, speaker)
     torch.testing.assert_close(step.embed_frames(levels, speaker), x, rtol=1e-4, atol=1e-5)
@@ -80,7 +80,7 @@ def test_what_is_made_ready_to_run_says_what_the_net_says():
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 8])
 def test_law_3_a_row_does_not_know_its_neighbours(size, number_format):
     made = net()
-    lean = LeanDecoder(made.decoder, number_format)
+    lean = CachedDecoder(made.decoder, number_format)
     torch.manual_seed(3)
     rows = torch.randn(8, 12, 64)
 
@@ -155,13 +155,13 @@ def test_whole_numbers_are_near_the_weights():
     torch.manual_seed(2)
     weight, bias, x = torch.randn(48, 64) / 8, torch.randn(48), torch.randn(5, 64)
     wanted = x @ weight.T + bias
-    error = (Product(weight, bias, "int8")(x) - wanted).abs().max() / wanted.abs().max()
+    error = (RowwiseLinear(weight, bias, "int8")(x) - wanted).abs().max() / wanted.abs().max()
     assert 0 < float(error) < 0.02, "within one bfloat16 number format (law 3)"
-    assert torch.equal(Product(weight, bias, "int8")(x)[2:3], Product(weight, bias, "int8")(x[2:3]))
+    assert torch.equal(RowwiseLinear(weight, bias, "int8")(x)[2:3], RowwiseLinear(weight, bias, "int8")(x[2:3]))
 
 
 def test_a_full_slot_says_so():
-    slots = KeyValueSlots(1, 1, 1, 4, 2)
+    slots = KVCache(1, 1, 1, 4, 2)
     with pytest.raises(ContextFull, match="4 tokens"):
         slots.write(0, 0, 0, torch.zeros(1, 5, 2), torch.zeros(1, 5, 2))
 

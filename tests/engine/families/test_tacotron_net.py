@@ -15,12 +15,12 @@ from studio.core import events as ev
 from studio.core.cards import sha256_of
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
+from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.tacotron.family import TacotronFamily
-from studio.engine.families.tacotron.modules import CAPACITY_SYMBOLS
-from studio.engine.families.tacotron.net import Config, Tacotron, lstm_step
-from studio.engine.families.tacotron.row import Chunk, Clause
-from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.nets.slots import ContextFull
+from studio.engine.families.tacotron.model import Tacotron, TacotronConfig, lstm_step
+from studio.engine.families.tacotron.row import TacotronChunk, TacotronClause
+from studio.engine.families.tacotron.runner import CAPACITY_SYMBOLS
+from studio.engine.nets.kv_cache import ContextFull
 from studio.text.normalise import best
 
 PUBLIC_PARAMETERS = 28_193_153  # of Tacotron 2 as NVIDIA published it, 148 characters
@@ -31,11 +31,11 @@ WORDS = "the light came in".split()
 
 def parameters(name: str) -> int:
     with torch.device("meta"):
-        return sum(p.numel() for p in Tacotron(Config.named(name)).parameters())
+        return sum(p.numel() for p in Tacotron(TacotronConfig.named(name)).parameters())
 
 
 def test_sizes():
-    paper = Config.named("paper")
+    paper = TacotronConfig.named("paper")
     assert (paper.width, paper.decoder_width, paper.prenet_width, paper.attention_width) == (512, 1024, 256, 128)
     assert (paper.convolutions, paper.kernel, paper.location_filters, paper.location_kernel) == (3, 5, 32, 31)
     # A feed-forward and sixteen levels in the place of one number a channel; fewer symbols; prosody and speakers.
@@ -44,7 +44,7 @@ def test_sizes():
     assert abs(parameters("paper") / (PUBLIC_PARAMETERS - POSTNET + heads - symbols) - 1) < 0.01
     assert parameters("small") * 2 <= 6e6 and parameters("tiny") <= 1e6
     with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):
-        Config.named("huge")
+        TacotronConfig.named("huge")
 
 
 def tiny(**sizes) -> Tacotron:
@@ -58,10 +58,10 @@ def tiny(**sizes) -> Tacotron:
     return net.eval()
 
 
-def a_clause(symbols: int = 9, **changes) -> Clause:
+def a_clause(symbols: int = 9, **changes) -> TacotronClause:
     generator = np.random.default_rng(symbols)
     ids, prosody = generator.integers(0, 57, symbols).tolist(), generator.integers(0, 8, symbols).tolist()
-    return replace(Clause(ids, prosody, np.full(80, 3, np.uint8), 1, 0.7, 5, 0), **changes)
+    return replace(TacotronClause(ids, prosody, np.full(80, 3, np.uint8), 1, 0.7, 5, 0), **changes)
 
 
 @torch.inference_mode()
@@ -71,7 +71,7 @@ def test_what_runs_says_what_the_net_says():
     family, clause = TacotronFamily(net, 1, CPU), a_clause()
     decode = family.modules["decode"]
     family.modules["encode"].run(family.slots, [(0,)], [clause])
-    found = [decode.run(family.slots, [(0,)], [Chunk(frames)])[0] for frames in (4, 1, 3)]
+    found = [decode.run(family.slots, [(0,)], [TacotronChunk(frames)])[0] for frames in (4, 1, 3)]
     levels = torch.from_numpy(np.concatenate([one.levels for one in found]))
     assert levels.shape == (8, 80)
     fed = torch.cat((torch.from_numpy(clause.last)[None], levels[:-1]))[None]
@@ -130,7 +130,7 @@ def test_rows_that_end_at_different_frames_share_a_batch():
     family = TacotronFamily(tiny(), 3, CPU)
     encode, decode = family.modules["encode"], family.modules["decode"]
     clauses = [a_clause(9), a_clause(14, speaker=0, seed=8), a_clause(5, frame=30)]
-    asked = [Chunk(2), Chunk(7), Chunk(4)]
+    asked = [TacotronChunk(2), TacotronChunk(7), TacotronChunk(4)]
     alone = []
     for slot in range(3):
         encode.run(family.slots, [(slot,)], [clauses[slot]])
@@ -152,7 +152,7 @@ def test_a_run_that_fails_leaves_its_rows_as_they_were(monkeypatch):
     decode = family.modules["decode"]
     for slot in range(2):
         family.modules["encode"].run(family.slots, [(slot,)], [a_clause(7 + slot)])
-    draw, calls = decode._step.draw, []
+    draw, calls = decode._runner.draw, []
 
     def fails(*given):
         calls.append(given)
@@ -160,13 +160,13 @@ def test_a_run_that_fails_leaves_its_rows_as_they_were(monkeypatch):
             raise RuntimeError("out of memory")
         return draw(*given)
 
-    monkeypatch.setattr(decode._step, "draw", fails)
+    monkeypatch.setattr(decode._runner, "draw", fails)
     with pytest.raises(RuntimeError):
-        decode.run(family.slots, [(0,), (1,)], [Chunk(5), Chunk(5)])
-    again = decode.run(family.slots, [(0,), (1,)], [Chunk(5), Chunk(5)])
+        decode.run(family.slots, [(0,), (1,)], [TacotronChunk(5), TacotronChunk(5)])
+    again = decode.run(family.slots, [(0,), (1,)], [TacotronChunk(5), TacotronChunk(5)])
     for slot in range(2):
         family.modules["encode"].run(family.slots, [(slot,)], [a_clause(7 + slot)])
-    straight = decode.run(family.slots, [(0,), (1,)], [Chunk(5), Chunk(5)])
+    straight = decode.run(family.slots, [(0,), (1,)], [TacotronChunk(5), TacotronChunk(5)])
     assert all(np.array_equal(a.levels, b.levels) for a, b in zip(again, straight, strict=True))
 
 

@@ -13,13 +13,12 @@ from torch import Tensor
 from studio.core import events as ev
 from studio.core.errors import BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.alphabets.registry import alphabet
-from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.vocoders.fades import equal_power
+from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.tokenizers import dmel
+from studio.engine.tokenizers.registry import acoustic_tokenizer
 from studio.engine.vocoders.hifigan import HifiGan
 from studio.engine.vocoders.module import VocodeModule
-from studio.engine.vocoders.overlapped import OverlappedVocoder
+from studio.engine.vocoders.overlapped import OverlappedVocoder, equal_power
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 
@@ -42,7 +41,7 @@ def some_frames(frames: int, rows: int = 1, seed: int = 1) -> Tensor:
     return torch.randn(rows, frames, dmel.CHANNELS, generator=noise).cumsum(1) * 0.4 - 2.5
 
 
-def streamed(vocoder: OverlappedVocoder, frames: Tensor, sizes: list[int]) -> Tensor:
+def vocode_streaming(vocoder: OverlappedVocoder, frames: Tensor, sizes: list[int]) -> Tensor:
     """All samples, those that were held back at last too, without those of the silence before the first frame."""
     state, found = vocoder.init_state(frames.shape[0]), []
     for part in frames.split(sizes, dim=1):
@@ -68,7 +67,7 @@ def test_equation_4(overlap):
     at, edge = 14 * SIZE, overlap * SIZE
     rise, fall = equal_power(edge)
     faded = rise * current[:, :edge] + fall * before[:, -edge:]
-    found = streamed(gan, frames, [14, 16])
+    found = vocode_streaming(gan, frames, [14, 16])
     assert found.shape == (1, 30 * SIZE) and found.std() > 1e-3
     assert torch.allclose(found[:, at - edge : at], faded, atol=1e-6)
     assert torch.allclose(found[:, at:], current[:, edge:], atol=1e-6)
@@ -78,7 +77,7 @@ def test_equation_4(overlap):
 def test_streamed_equals_at_once_where_nothing_is_faded(overlap):
     """The net sees less far than the overlap: away from the seams a chunk makes what the whole makes."""
     gan, frames = a_gan(overlap), some_frames(60)
-    whole, parts = gan(frames), streamed(gan, frames, [20, 20, 20])
+    whole, parts = gan(frames), vocode_streaming(gan, frames, [20, 20, 20])
     faded = torch.zeros(60 * SIZE, dtype=torch.bool)
     for start in (0, 20, 40):  # the first chunk follows silence
         faded[max(0, start - overlap) * SIZE : (start + overlap * (start == 0)) * SIZE] = True
@@ -89,14 +88,14 @@ def test_streamed_equals_at_once_where_nothing_is_faded(overlap):
 @pytest.mark.parametrize("sizes", [[1] * 12, [2, 3, 7], [12]])
 def test_chunks_shorter_than_the_overlap_lose_no_sample(sizes):
     gan = a_gan(8)
-    found = streamed(gan, some_frames(12, rows=2), sizes)
+    found = vocode_streaming(gan, some_frames(12, rows=2), sizes)
     assert found.shape == (2, 12 * SIZE) and found.isfinite().all()
 
 
 def test_a_slot_says_each_sample_once():
     """What is held is said at a request's end, and what follows it is spliced but not faded into it."""
     gan = a_gan(4)
-    module = VocodeModule(gan, alphabet(dmel.ALPHABET), 2, CPU)
+    module = VocodeModule(gan, acoustic_tokenizer(dmel.ALPHABET), 2, CPU)
     levels = dmel.quantise(some_frames(23))[0].numpy()
     module.reset(1, np.full((10, 80), 3, np.uint8), 0)
     assert module.look_ahead_frames == 4 and len(module.finish(1)) == 0
@@ -107,12 +106,12 @@ def test_a_slot_says_each_sample_once():
         said.append(pcm)
     said.append(module.finish(1))
     assert counts == [0, 5, 1] and len(np.concatenate(said)) == 10 * SIZE
-    mark = module.mark(1)
+    mark = module.checkpoint(1)
     (after,) = module.run(module.slots, [(1,)], [levels[10:]])
     assert len(after) == 9 * SIZE and len(module.finish(1)) == 4 * SIZE and len(module.finish(1)) == 0
     current = gan.generate(dmel.dequantise(torch.from_numpy(levels[6:]))[None])
     assert np.allclose(after, current[0, 4 * SIZE : 13 * SIZE].numpy(), atol=1e-6), "not faded: its head was said"
-    module.back(1, mark)
+    module.restore(1, mark)
     assert np.array_equal(module.run(module.slots, [(1,)], [levels[10:]])[0], after)
 
 
@@ -136,7 +135,7 @@ def test_the_papers_width_is_the_default():
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
     root = tmp_path_factory.mktemp("voices")
     write_tiny_voice(root, vocoder="hifigan", family=request.param)
-    engine = open_engine(root, best(), device="cpu", threads=1, places=4)
+    engine = open_engine(root, best(), device="cpu", threads=1, slots=4)
     yield engine
     engine.close()
 

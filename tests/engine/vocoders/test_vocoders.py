@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from studio.core.errors import BadVoice
-from studio.engine.alphabets import dmel
-from studio.engine.alphabets.registry import alphabet
-from studio.engine.nets.products import rows_apart
+from studio.engine.nets.linear import use_rowwise_linear
+from studio.engine.tokenizers import dmel
+from studio.engine.tokenizers.registry import acoustic_tokenizer
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.module import VocodeModule
@@ -61,7 +61,7 @@ def some_frames(rows: int, frames: int = FRAMES, seed: int = 1) -> Tensor:
     return dmel.dequantise(dmel.quantise(walk))
 
 
-def streamed(vocoder: Vocoder[Any], frames: Tensor, sizes: list[int], seed: int | Tensor = 5) -> Tensor:
+def vocode_streaming(vocoder: Vocoder[Any], frames: Tensor, sizes: list[int], seed: int | Tensor = 5) -> Tensor:
     """The samples of frames given a few at a time."""
     state = vocoder.init_state(frames.shape[0], frames.device, seed)
     chunks = []
@@ -80,7 +80,7 @@ def test_streamed_equals_at_once(vocoder: Vocoder[Any], device: str) -> None:
     assert whole.isfinite().all() and whole.abs().max() <= 1
     assert whole.std() > 1e-3, "the comparison below would be of silence"
     for sizes in ([1] * FRAMES, [3, 1, 7, 13]):
-        assert (streamed(vocoder, frames, sizes) - whole).abs().max() < 1e-4
+        assert (vocode_streaming(vocoder, frames, sizes) - whole).abs().max() < 1e-4
 
 
 def test_no_sample_depends_on_a_later_frame(vocoder: Vocoder[Any]) -> None:
@@ -184,13 +184,13 @@ def test_sourcevocos_unrefined_is_the_source_filter() -> None:
     assert b.std() > 1e-2 and (a - b).abs().max() < 0.01 * b.std()
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in VOCODERS.items() if kind.rows_apart))
+@pytest.mark.parametrize("name", sorted(name for name, kind in VOCODERS.items() if kind.is_batch_invariant))
 def test_rows_are_the_same_bit_for_bit_whoever_shares_the_batch(name: str) -> None:
     torch.manual_seed(7)
     vocoder = build_vocoder(name, {}).eval().requires_grad_(False)
     if isinstance(vocoder, SourceVocos):
         vocoder.correct.weight.normal_(std=0.05)
-    rows_apart(vocoder)
+    use_rowwise_linear(vocoder)
     frames, seeds = some_frames(5, frames=6), torch.arange(5)
     state = vocoder.init_state(5, seed=seeds)
     alone = [vocoder.init_state(1, seed=seeds[row : row + 1]) for row in range(5)]
@@ -271,8 +271,10 @@ def test_a_batch_that_is_filled_up_says_the_same(vocoder):
     """On a GPU three rows run as four, of which one is nobody's."""
     chunks = dmel.quantise(some_frames(3, 12)).numpy()
     found = []
-    for fills_up in (False, True):
-        module = VocodeModule(vocoder, alphabet(dmel.ALPHABET), 3, torch.device("cpu"), fills_up=fills_up)
+    for pads_batches in (False, True):
+        module = VocodeModule(
+            vocoder, acoustic_tokenizer(dmel.ALPHABET), 3, torch.device("cpu"), pads_batches=pads_batches
+        )
         for slot in range(3):
             module.reset(slot, np.full((2, dmel.CHANNELS), 3, np.uint8), seed=slot)
         rows = [(2,), (0,), (1,)]

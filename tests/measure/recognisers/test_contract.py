@@ -13,9 +13,8 @@ import pytest
 from fakewhisper import FakeWhisper
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
-from studio.measure.recognisers.aligners import open_aligner
-from studio.measure.recognisers.choose import open_recogniser, transcribe_all
-from studio.measure.signal.resample import RATE_HZ
+from studio.measure.recognisers.registry import open_aligner, open_recogniser, transcribe_all
+from studio.measure.signal.spectral import RATE_HZ
 from studio.measure.wer import corpus_errors, word_errors
 
 REAL = os.environ.get("STUDIO_WHISPER")

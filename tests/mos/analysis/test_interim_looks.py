@@ -1,4 +1,4 @@
-"""The stopping rule: looked at where it was planned, closes the campaign when met, finds no false differences."""
+"""Stopping rule: planned looks only, closes the campaign when met, keeps the false positive rate."""
 
 import time
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from mos.world import ACR, World
 
 from studio.core.errors import BadOption
 from studio.mos.analysis.results import overview, results
-from studio.mos.analysis.stopping_rule import ALPHA, level_at, met
+from studio.mos.analysis.stopping_rule import ALPHA, evaluate_rule, level_at
 from studio.mos.campaign.config import StopRule
-from studio.mos.rating.campaigns import NotOpen, find
-from studio.mos.report.tables import stop_rule
-from studio.mos.stats.compare import all_pairs
-from studio.mos.stats.planning.population import Listeners, draw_ratings
-from studio.mos.store.tables.looks import Look
+from studio.mos.report.tables import stopping_rule_text
+from studio.mos.sessions.campaigns import NotOpen, find_campaign
+from studio.mos.stats.means import pairwise_differences
+from studio.mos.stats.planning.population import RatingPopulation, draw_ratings
+from studio.mos.store.tables.campaigns import Look
 
 RULE = StopRule(half_width=0.5, looks=[2, 4])
 
@@ -31,9 +31,9 @@ def until(ready: Callable[[], bool]) -> None:
 
 def come(world: World, who: str, value: int) -> None:
     """A rater from the link to the end."""
-    sitting = world.join(who)
-    sitting.to_trials()
-    sitting.finish(value)
+    rater_session = world.join(who)
+    rater_session.to_trials()
+    rater_session.finish(value)
 
 
 def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
@@ -50,15 +50,15 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
         idle.send("consent", agreed=True, version=3)
     assert anna.answer(shown).counted and len(anna.finish()) == 3
     with world.store.read() as session:
-        campaign = find(session, "first")
+        campaign = find_campaign(session, "first")
         assert campaign.state == "closed"
-        stopped, told = overview(session, campaign)["stopped"], stop_rule(results(session, campaign))
+        stopped, told = overview(session, campaign)["stopped"], stopping_rule_text(results(session, campaign))
     assert stopped["raters"] == 2 and stopped["met"]
     assert stopped["why"].startswith("every 95% interval at most ±9: widest ±1.")
     assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
     world.set_state("open")
     with world.store.read() as session:
-        assert overview(session, find(session, "first"))["stopped"] is None
+        assert overview(session, find_campaign(session, "first"))["stopped"] is None
 
 
 def test_raters_of_one_mind_close_nothing(world: World) -> None:
@@ -82,21 +82,21 @@ def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
     come(world, "rater 3", 3)
     until(lambda: len(world.all(Look)) == 2)
     with world.store.read() as session:
-        campaign = find(session, "first")
+        campaign = find_campaign(session, "first")
         found = results(session, campaign)
         assert campaign.state == "open" and found["stopped"] is None
     assert [seen["raters"] for seen in found["looks"]] == [2, 4]
-    assert "not met at the look at 4 raters" in str(stop_rule(found))
+    assert "not met at the look at 4 raters" in str(stopping_rule_text(found))
 
 
-def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[bool, bool]:
+def stops(rng: np.random.Generator, rule: StopRule, who: RatingPopulation) -> tuple[bool, bool]:
     """Whether a campaign stops for a difference at any look; and whether it would with p values as they are."""
     drawn = draw_ratings(who, rng, rule.looks[-1], 20)
     seen = []
     for raters in rule.looks:
-        pairs = all_pairs(drawn.where(drawn.rater < raters))
+        pairs = pairwise_differences(drawn.where(drawn.rater < raters))
         rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm} for d in pairs]
-        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}}, raters)
+        is_met, _ = evaluate_rule(rule, {"questions": {"q": {"differences": rows}}}, raters)
         seen.append((is_met, all(d.p is not None and d.p <= ALPHA for d in pairs)))
     return any(s for s, _ in seen), any(s for _, s in seen)
 
@@ -104,10 +104,10 @@ def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[boo
 def test_looking_often_finds_no_differences_that_are_not_there() -> None:
     """Two systems that are alike, five looks: at most one campaign in twenty stops; without the correction more do."""
     rng, rule = np.random.default_rng(5), StopRule(decided=True, looks=[10, 20, 30, 40, 50])
-    alike = Listeners(systems=(3.3, 3.3), item_system_sd=0.0)
+    alike = RatingPopulation(systems=(3.3, 3.3), item_system_sd=0.0)
     found = np.array([stops(rng, rule, alike) for _ in range(200)]).mean(axis=0)
     assert found[0] <= 0.05 < found[1]
-    assert stops(rng, rule, Listeners(systems=(2.8, 3.8)))[0]
+    assert stops(rng, rule, RatingPopulation(systems=(2.8, 3.8)))[0]
 
 
 def test_an_early_look_asks_for_more_than_a_late_one() -> None:
@@ -118,8 +118,8 @@ def test_an_early_look_asks_for_more_than_a_late_one() -> None:
     watched = StopRule(decided=True, looks=list(range(5, 51)))
     assert 0.02 < level_at(watched, 50) < found[-1]
     tables = {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.03}]}}}
-    assert not met(rule, tables, 10)[0] and met(rule, tables, 50)[0]
-    assert met(
+    assert not evaluate_rule(rule, tables, 10)[0] and evaluate_rule(rule, tables, 50)[0]
+    assert evaluate_rule(
         replace(rule, spending="pocock"),
         {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.014}]}}},
         10,
@@ -140,10 +140,12 @@ def test_every_pair_of_every_kind_has_to_be_decided() -> None:
         ({"choices": {"pairs": {"two_way": [sure, close]}}}, False),
         ({}, False),
     ):
-        assert met(rule, tables, 20)[0] is wanted, tables
+        assert evaluate_rule(rule, tables, 20)[0] is wanted, tables
     rigid = {"questions": {"q": {"systems": {"two_way": {"x": {"low": 5.0, "high": 5.0}}}}}}
-    assert not met(StopRule(half_width=0.1, looks=[20]), rigid, 20)[0]
-    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"two_way": [close]}}}, 20)[0]
+    assert not evaluate_rule(StopRule(half_width=0.1, looks=[20]), rigid, 20)[0]
+    assert evaluate_rule(
+        StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"two_way": [close]}}}, 20
+    )[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Predicted MOS of a campaign: kept by content, resumed, beside people's scores and never in them."""
+"""Predicted MOS of a campaign: stored by content, resumable, beside the ratings and never part of them."""
 
 import os
 import subprocess
@@ -15,13 +15,12 @@ from sqlalchemy.exc import DBAPIError
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.predicted import predict_clips, unpredicted
 from studio.mos.analysis.results import results
-from studio.mos.analysis.snapshots import Snapshots
-from studio.mos.campaign.draft import SystemSpec
-from studio.mos.rating.campaigns import find
+from studio.mos.analysis.results_cache import ResultsCache
+from studio.mos.campaign.manifest import SystemSpec
 from studio.mos.report.formats import html, latex, markdown
-from studio.mos.report.predicted import predicted_tables
-from studio.mos.store.tables.predictions import Prediction
-from studio.mos.store.tables.stimuli import Stimulus
+from studio.mos.report.model_tables import predicted_tables
+from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.store.tables.stimuli import Prediction, Stimulus
 from studio.predict.distillmos import PredictorFailed
 
 
@@ -36,7 +35,7 @@ def ask(world: World, predictor: FakePredictor, name: str = "first") -> int:
 
 def found(world: World, name: str = "first", everyone: bool = True) -> dict:
     with world.store.read() as session:
-        return results(session, find(session, name), everyone=everyone)
+        return results(session, find_campaign(session, name), everyone=everyone)
 
 
 def test_clips_are_asked_about_once_and_a_stopped_run_goes_on(world: World) -> None:
@@ -128,7 +127,7 @@ def test_mistakes_are_named(world: World) -> None:
 
 def test_the_page_notices_new_predictions(world: World) -> None:
     world.campaign()
-    snapshots = Snapshots(world.store)
+    snapshots = ResultsCache(world.store)
     stamp, shown = snapshots.get("first")
     assert shown["predicted"] is None and snapshots.get("first")[0] == stamp
     ask(world, FakePredictor(by_pitch))
@@ -169,7 +168,7 @@ def test_every_report_parts_it_from_what_people_said(rated: World) -> None:
     for form in forms:
         report = form(found(rated, "mos"))
         assert "Predicted by Fake, not by people" in report
-        assert "no system is ranked by it" in " ".join(report.split())
+        assert "no system is ranked by them" in " ".join(report.split())
     assert "<h2>Predicted, not rated</h2>" in html(found(rated, "mos"))
 
 

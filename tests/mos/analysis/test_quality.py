@@ -1,4 +1,4 @@
-"""Verdicts of three values: a gate that did not run excludes nobody; and the panel's file."""
+"""Verdicts: a gate that did not run excludes nobody; and the panel's file."""
 
 import csv
 import io
@@ -12,9 +12,9 @@ import pytest
 from mos.rated import CHECKED, MOS, PAIRS, campaign, given, rate
 from mos.world import World
 
-from studio.mos.analysis.quality import Judgement, gates, judge, panel_csv, settle
+from studio.mos.analysis.quality import RaterVerdicts, gate_counts, panel_csv, rater_verdicts, store_decisions
 from studio.mos.campaign.config import Gates
-from studio.mos.rating.campaigns import find
+from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.store.tables.answers import ChoiceCreate
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Stimulus, System
@@ -23,9 +23,9 @@ from studio.mos.store.tables.trials import Slot
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
-def judged(world: World) -> list[Judgement]:
+def judged(world: World) -> list[RaterVerdicts]:
     with world.store.read() as session:
-        return judge(session, find(session, "first"))
+        return rater_verdicts(session, find_campaign(session, "first"))
 
 
 @pytest.mark.parametrize(("score", "trap", "gold"), [(3, "ok", "ok"), (4, "fail", "ok"), (5, "fail", "fail")])
@@ -49,7 +49,7 @@ def test_what_was_not_judged_excludes_nobody(world: World, tmp_path: Path) -> No
     assert set(done.verdicts.values()) == {"unknown"}
     assert (done.accept, done.use) == ("ok", "unknown")
     assert (busy.accept, busy.use) == ("unknown", "unknown")
-    settled = world.store.write_now(lambda session: settle(session, find(session, "first")))
+    settled = world.store.write_now(lambda session: store_decisions(session, find_campaign(session, "first")))
     assert [j.use for j in settled] == ["unknown", "unknown"]
     assert sorted((r.id, r.accept, r.use) for r in world.all(Rater)) == [
         (1, "ok", "unknown"),
@@ -88,18 +88,18 @@ def test_who_answers_sooner_than_the_sounds_last_is_not_analysed(
     ("required", "wrong", "verdict", "use"),
     [(True, 0, "ok", "ok"), (True, 6, "fail", "fail"), (False, 0, "ok", "unknown"), (False, 6, "fail", "unknown")],
 )
-def test_headphones_are_always_told_and_exclude_only_where_they_are_required(
+def test_headphones_are_always_reported_and_exclude_only_if_required(
     world: World, tmp_path: Path, required: bool, wrong: int, verdict: str, use: str
 ) -> None:
     """Six tones that everybody has to sit through are worth nothing when what came of them is thrown away."""
     gate = Gates(level=False, headphones="woods", headphones_required=required)
     campaign(world, tmp_path, replace(MOS, gates=gate))
-    sitting = world.join("one")
-    sitting.to_trials()
-    sitting.send("headphones", answers=sitting.headphones("woods", wrong))
+    rater_session = world.join("one")
+    rater_session.to_trials()
+    rater_session.send("headphones", answers=rater_session.headphones("woods", wrong))
     with world.store.read() as session:
-        found = find(session, "first")
-        assert gates(judge(session, found))["all"]["headphones"] == {verdict: 1}
+        found = find_campaign(session, "first")
+        assert gate_counts(rater_verdicts(session, found))["all"]["headphones"] == {verdict: 1}
     [one] = judged(world)
     assert (one.verdicts["headphones"], one.use) == (verdict, use)
 
@@ -108,9 +108,9 @@ def test_headphones_are_always_told_and_exclude_only_where_they_are_required(
 def test_a_check_that_could_not_be_played_is_unknown(world: World, tmp_path: Path) -> None:
     gate = Gates(level=False, headphones="woods", headphones_required=True)
     campaign(world, tmp_path, replace(MOS, gates=gate))
-    sitting = world.join("one")
-    sitting.to_trials()
-    assert sitting.send("headphones", error="no sound device")["stage"] == "trials"
+    rater_session = world.join("one")
+    rater_session.to_trials()
+    assert rater_session.send("headphones", error="no sound device")["stage"] == "trials"
     assert judged(world)[0].verdicts["headphones"] == "unknown"
 
 
@@ -121,17 +121,17 @@ def test_a_gold_pair_is_right_by_the_systems_name(world: World, tmp_path: Path) 
     world.store.write_now(lambda session: session.connection().exec_driver_sql(named).rowcount)
     right: dict[str, bool] = {}
     for who in map(str, range(6)):
-        sitting = world.join(who)
-        sitting.to_trials()
-        while (shown := sitting.next())["stage"] == "trials":
+        rater_session = world.join(who)
+        rater_session.to_trials()
+        while (shown := rater_session.next())["stage"] == "trials":
             answer = given(shown, Random(who))
             if "gold" in shown["trial"]["text"]:
                 with world.store.read() as session:
                     slots = [session.get(Slot, (answer.trial, k)) for k in (0, 1)]
                     names = [session.get(System, session.get(Stimulus, s.stimulus_id).system_id).name for s in slots]
                 answer.choices = [ChoiceCreate(question="preference", outcome="a")]
-                right[sitting.row().pseudonym] = names[0] == "heron"
-            world.listening.answer(sitting.rater_id, answer).result(30)
+                right[rater_session.row().pseudonym] = names[0] == "heron"
+            world.listening.answer(rater_session.rater_id, answer).result(30)
     found = {j.pseudonym: j.verdicts["golds"] for j in judged(world)}
     assert found == {name: "ok" if good else "fail" for name, good in right.items()}
     assert set(right.values()) == {True, False}
@@ -144,7 +144,7 @@ def test_gates_are_counted_in_all_and_by_day(world: World, tmp_path: Path) -> No
     back = "UPDATE rater SET joined_at = joined_at - 86400 WHERE id = (SELECT min(id) FROM rater)"
     world.store.write_now(lambda session: session.connection().exec_driver_sql(back).rowcount)
     with world.store.read() as session:
-        found = gates(judge(session, find(session, "first")))
+        found = gate_counts(rater_verdicts(session, find_campaign(session, "first")))
     assert found["all"]["traps"] == {"ok": 1, "fail": 1}
     days = list(found["by_day"].values())
     assert [d["traps"] for d in days] == [{"ok": 1}, {"fail": 1}]
@@ -153,7 +153,7 @@ def test_gates_are_counted_in_all_and_by_day(world: World, tmp_path: Path) -> No
 
 def panel(world: World) -> list[dict[str, Any]]:
     with world.store.read() as session:
-        return list(csv.DictReader(io.StringIO(panel_csv(session, find(session, "first")))))
+        return list(csv.DictReader(io.StringIO(panel_csv(session, find_campaign(session, "first")))))
 
 
 @LITE

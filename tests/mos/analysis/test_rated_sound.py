@@ -1,4 +1,4 @@
-"""One sound of a campaign: its ratings are the campaign's own, its predictions stand apart."""
+"""One stimulus of a campaign: its ratings are the campaign's own, its predictions are separate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,10 @@ from mos.world import World
 
 from studio.core.errors import BadOption
 from studio.mos.analysis.predicted import predict_clips, unpredicted
-from studio.mos.analysis.rated_sound import rated_sound, sounds_of
+from studio.mos.analysis.rated_sound import rated_sound, systems_by_script
 from studio.mos.analysis.results import results
 from studio.mos.campaign.config import Question
-from studio.mos.rating.campaigns import find
+from studio.mos.sessions.campaigns import find_campaign
 
 CCR = replace(MOS, kind="ccr", questions=[Question("overall", "How does the second compare?", -3, 3)])
 
@@ -27,7 +27,7 @@ def look(world: World, item: str = "item1", system: str = "osprey", name: str = 
 
 def tables_of(world: World) -> dict[str, Any]:
     with world.store.read() as session:
-        return results(session, find(session, "first"))["tables"]
+        return results(session, find_campaign(session, "first"))["tables"]
 
 
 def test_means_are_those_of_the_results(world: World, tmp_path: Path) -> None:
@@ -82,11 +82,13 @@ def test_who_won_does_not_depend_on_the_side(world: World, tmp_path: Path) -> No
 def test_comparisons_are_turned_to_the_sound_that_is_looked_at(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, CCR)
     for k in range(6):
-        sitting = world.join(f"r{k}", "first")
-        sitting.to_trials()
-        while (shown := sitting.next())["stage"] == "trials":
+        rater_session = world.join(f"r{k}", "first")
+        rater_session.to_trials()
+        while (shown := rater_session.next())["stage"] == "trials":
             answer = given(shown, Random(f"{k} {shown['trial']['trial']}"))
-            world.listening.answer(sitting.rater_id, answer.model_copy(update={"scores": answer.scores[1:]})).result(30)
+            world.listening.answer(
+                rater_session.rater_id, answer.model_copy(update={"scores": answer.scores[1:]})
+            ).result(30)
     mine = {one["against"]: one for one in look(world)["comparisons"]}["heron"]
     theirs = {one["against"]: one for one in look(world, system="heron")["comparisons"]}["osprey"]
     assert mine["n"] == theirs["n"] > 0
@@ -94,10 +96,10 @@ def test_comparisons_are_turned_to_the_sound_that_is_looked_at(world: World, tmp
     assert (mine["better"], mine["same"], mine["worse"]) == (theirs["worse"], theirs["same"], theirs["better"])
 
 
-def test_what_is_not_there_is_told(world: World, tmp_path: Path) -> None:
+def test_missing_stimuli_are_refused(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     with world.store.read() as session:
-        assert sounds_of(session, find(session, "first"))["item0"] == ["heron", "osprey", "teal"]
+        assert systems_by_script(session, find_campaign(session, "first"))["item0"] == ["heron", "osprey", "teal"]
     for asked in ({"item": "item9"}, {"system": "wren"}, {"name": "second"}):
         with pytest.raises(BadOption):
             look(world, **asked)

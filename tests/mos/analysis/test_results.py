@@ -10,12 +10,12 @@ import pytest
 from mos.rated import CHECKED, MOS, PAGE, PAIRS, campaign, given, rate
 from mos.world import World
 
-from studio.mos.analysis.results import funnel, last_answered_first, overview, results
-from studio.mos.analysis.snapshots import Snapshots
-from studio.mos.campaign.config import Gates, Screen, StopRule
-from studio.mos.exchange.export import export_rows
-from studio.mos.rating.campaigns import find, set_state
-from studio.mos.rating.forgetting import delete_rater
+from studio.mos.analysis.results import campaigns_by_last_answer, funnel, overview, results
+from studio.mos.analysis.results_cache import ResultsCache
+from studio.mos.campaign.config import Gates, ScreeningQuestion, StopRule
+from studio.mos.import_export.export_answers import export_rows
+from studio.mos.sessions.campaigns import find_campaign, set_state
+from studio.mos.sessions.erasure import delete_rater
 from studio.mos.store.tables.answers import Answer
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
@@ -23,12 +23,12 @@ LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 def results_of(world: World, name: str = "first", **how: Any) -> dict[str, Any]:
     with world.store.read() as session:
-        return results(session, find(session, name), **how)
+        return results(session, find_campaign(session, name), **how)
 
 
 def funnel_of(world: World) -> dict[str, int]:
     with world.store.read() as session:
-        return {row["stage"]: row["raters"] for row in funnel(session, find(session, "first"))}
+        return {row["stage"]: row["raters"] for row in funnel(session, find_campaign(session, "first"))}
 
 
 def test_an_empty_campaign_has_results_too(world: World, tmp_path: Path) -> None:
@@ -51,7 +51,9 @@ def test_the_tables_are_made_of_the_counted_test_answers(world: World, tmp_path:
     found = results_of(world)
     json.dumps(found, allow_nan=False)
     with world.store.read() as session:
-        rows = [r for r in export_rows(session, find(session, "first")) if r["role"] == "test" and r["counted"]]
+        rows = [
+            r for r in export_rows(session, find_campaign(session, "first")) if r["role"] == "test" and r["counted"]
+        ]
     for question in ("naturalness", "coherence"):
         table = found["tables"]["questions"][question]
         scores = [r["score"] for r in rows if r["question"] == question]
@@ -80,18 +82,18 @@ def test_raters_whom_a_gate_excludes_are_left_out_unless_everyone_is_asked_for(w
 
 
 @LITE
-def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_path: Path) -> None:
-    screen = Screen("native", "Your language?", ["English", "Another"], ["English"])
+def test_the_funnel_counts_completed_stages(world: World, tmp_path: Path) -> None:
+    screen = ScreeningQuestion("native", "Your language?", ["English", "Another"], ["English"])
     gates = Gates(level=False, screening=[screen], headphones="woods")
     campaign(world, tmp_path, replace(MOS, gates=gates, trials_per_sitting=1))
 
     def come(who: str, language: str = "English", wrong: int = 0) -> Any:
-        sitting = world.join(who)
-        sitting.send("consent", agreed=True, version=3)
-        if sitting.send("screening", answers={"native": language})["stage"] == "instructions":
-            sitting.send("instructions")
-            sitting.send("headphones", answers=sitting.headphones("woods", wrong))
-        return sitting
+        rater_session = world.join(who)
+        rater_session.send("consent", agreed=True, version=3)
+        if rater_session.send("screening", answers={"native": language})["stage"] == "instructions":
+            rater_session.send("instructions")
+            rater_session.send("headphones", answers=rater_session.headphones("woods", wrong))
+        return rater_session
 
     world.join("only comes")
     world.join("refuses").send("consent", agreed=False, version=3)
@@ -127,7 +129,7 @@ def test_full_campaigns_show_it(world: World, tmp_path: Path) -> None:
 @LITE
 def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
-    snapshots = Snapshots(world.store)
+    snapshots = ResultsCache(world.store)
     first = snapshots.get("first")
     assert snapshots.get("first")[1] is first[1]
     assert snapshots.get("first", everyone=True)[1] is not first[1]
@@ -139,21 +141,21 @@ def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: 
         assert seen[-1][1] is not seen[-2][1]
         return seen[-1][1]
 
-    sitting = world.join("one").agree()
+    rater_session = world.join("one").agree()
     assert changed()["raters"] == 1
-    shown = sitting.to_trials()
+    shown = rater_session.to_trials()
     assert changed()["funnel"][1]["raters"] == 1
-    world.listening.answer(sitting.rater_id, given(shown, Random(0))).result(30)
+    world.listening.answer(rater_session.rater_id, given(shown, Random(0))).result(30)
     assert changed()["answers"] == 1
     world.store.write_now(lambda session: set_state(session, "first", "closed").id)
     assert changed()["state"] == "closed"
-    name = sitting.row().pseudonym
-    world.store.write_now(lambda session: delete_rater(session, find(session, "first"), name))
+    name = rater_session.row().pseudonym
+    world.store.write_now(lambda session: delete_rater(session, find_campaign(session, "first"), name))
     assert changed()["raters"] == 0
 
 
 @LITE
-def test_the_design_is_told(world: World, tmp_path: Path) -> None:
+def test_the_design_is_reported(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(MOS, stop=StopRule(0.2)))
     found = results_of(world)
     assert found["seed"] == 11
@@ -168,7 +170,7 @@ def test_the_design_is_told(world: World, tmp_path: Path) -> None:
     assert [s["name"] for s in found["systems"]] == ["heron", "osprey", "teal"]
     assert found["loudness"]["lufs"] == pytest.approx(-23.0, abs=0.2)
     with world.store.read() as session:
-        assert overview(session, find(session, "first"))["name"] == "first"
+        assert overview(session, find_campaign(session, "first"))["name"] == "first"
 
 
 def test_the_campaign_with_the_newest_answer_comes_first(world: World) -> None:
@@ -179,12 +181,12 @@ def test_the_campaign_with_the_newest_answer_comes_first(world: World) -> None:
 
     def order() -> list[str]:
         with world.store.read() as session:
-            return last_answered_first(session)
+            return campaigns_by_last_answer(session)
 
     assert order() == [*reversed(names)]
     for name in ("answered late", "answered early", "answered late"):
-        sitting = world.join(f"somebody {len(world.all(Answer))}", name)
-        sitting.answer(sitting.to_trials())
+        rater_session = world.join(f"somebody {len(world.all(Answer))}", name)
+        rater_session.answer(rater_session.to_trials())
     preview = world.join("looker", "looked at", role="preview")
     preview.answer(preview.to_trials())
     assert order() == ["answered late", "answered early", "newest", "looked at", "older"]

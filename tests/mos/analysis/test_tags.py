@@ -11,16 +11,16 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.results import results
-from studio.mos.analysis.snapshots import Snapshots
+from studio.mos.analysis.results_cache import ResultsCache
 from studio.mos.campaign.names import read_tags
-from studio.mos.exchange.export import export_rows, write_export
-from studio.mos.making.building import build
-from studio.mos.making.excerpts import of_whole_scripts, with_excerpts
-from studio.mos.making.manifest import read_manifest, read_tag_file
-from studio.mos.rating.campaigns import find, set_state, tag_items
+from studio.mos.import_export.export_answers import export_rows, write_export
 from studio.mos.report.formats import html, markdown
+from studio.mos.sessions.campaigns import find_campaign, set_state, tag_items
 from studio.mos.stats.elo import elo_report
 from studio.mos.stats.votes_file import votes_from_csv
+from studio.mos.stimuli.building import build_campaign
+from studio.mos.stimuli.derived import of_whole_scripts, with_excerpts
+from studio.mos.stimuli.manifest_files import read_manifest, read_tag_file
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 TEXTS = "item,text,tags\nitem0,Is it?,question; short\nitem1,It is.,short\nitem2,That is what it is.,\n"
@@ -35,11 +35,11 @@ def sounds(folder: Path) -> Path:
 
 def results_of(world: World, name: str) -> dict:
     with world.store.read() as session:
-        return results(session, find(session, name))
+        return results(session, find_campaign(session, name))
 
 
 def made(world: World, folder: Path, name: str, config: object) -> None:
-    build(world.listening, name, config, read_manifest(sounds(folder)), seed=11)
+    build_campaign(world.listening, name, config, read_manifest(sounds(folder)), seed=11)
     world.store.write_now(lambda session: set_state(session, name, "open").id)
     for k in range(5):
         rate(world, f"rater {k}", name)
@@ -52,7 +52,7 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
     mos, pairs = results_of(world, "mos"), results_of(world, "pairs")
     table = mos["tables"]["questions"]["naturalness"]["tags"]
     with world.store.read() as session:
-        rows = list(export_rows(session, find(session, "mos")))
+        rows = list(export_rows(session, find_campaign(session, "mos")))
     assert {r["tags"] for r in rows} == {"question;short", "short", ""}
     for tag, items in (("question", 1), ("short", 2)):
         mine = [r["score"] for r in rows if r["question"] == "naturalness" and tag in r["tags"].split(";")]
@@ -60,14 +60,14 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
         seen = [r["score"] for r in rows if r["system"] == "teal" and r["question"] == "naturalness"]
         assert table["short"]["systems"]["teal"]["n"] < len(seen)
     with world.store.read() as session:
-        write_export(session, find(session, "pairs"), tmp_path / "votes.csv")
+        write_export(session, find_campaign(session, "pairs"), tmp_path / "votes.csv")
     votes, left_out = votes_from_csv(tmp_path / "votes.csv", tag="short")
     assert len(votes) == pairs["tables"]["choices"]["tags"]["short"]["n"] == 30
     assert left_out == {"of scripts without the tag short": 15}
     assert elo_report(votes)["systems"] == pairs["tables"]["choices"]["tags"]["short"]["elo"]["systems"]
     for found, caption in ((mos, "naturalness, by tag"), (pairs, "Elo by tag")):
         for text in (html(found), markdown(found)):
-            assert "Only 1 script: under 5 an interval rests on its assumptions" in text
+            assert "Only 1 script: below 5 an interval depends more on assumptions" in text
             assert caption in text and "question (1 script)" in text and "short (2 scripts)" in text
     said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "votes.csv"), "--tag", "short"])
     assert said.exit_code == 0 and "30 votes" in said.output
@@ -76,7 +76,7 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
 @LITE
 def test_tags_can_be_set_anew_while_raters_answer(world: World, tmp_path: Path) -> None:
     made(world, tmp_path / "a", "pairs", PAIRS)
-    snapshots = Snapshots(world.store)
+    snapshots = ResultsCache(world.store)
     first = snapshots.get("pairs")
     (tmp_path / "tags.csv").write_text("item,tags\nitem0,long\nitem1,\n", encoding="utf-8")
     where = ["--database", world.store.url, "--data", str(tmp_path)]
@@ -85,7 +85,7 @@ def test_tags_can_be_set_anew_while_raters_answer(world: World, tmp_path: Path) 
     again = snapshots.get("pairs")
     assert again[0] != first[0] and list(again[1]["tables"]["choices"]["tags"]) == ["long"]
     with pytest.raises(BadOption, match="no script 'other'"):
-        world.store.write_now(lambda session: tag_items(session, find(session, "pairs"), {"other": ("x",)}))
+        world.store.write_now(lambda session: tag_items(session, find_campaign(session, "pairs"), {"other": ("x",)}))
 
 
 def test_files_of_tags(tmp_path: Path) -> None:

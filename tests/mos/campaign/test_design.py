@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from studio.mos.campaign.design import Deck, Load, Placed, Unit, deal, in_turn, place, sitting
+from studio.mos.campaign.design import (
+    AssignedUnit,
+    AssignmentCounts,
+    Unit,
+    UnitTable,
+    assemble_session,
+    assign_units,
+    balance_order,
+    order_stimuli,
+)
 
 _UNLIKELY = 1e-4  # a sound design fails a test once in ten thousand seeds; the seeds are fixed
 
@@ -32,25 +41,25 @@ shapes = st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(1, 5), st.i
 def test_the_quota_is_never_passed_and_is_filled_in_the_end(shape: tuple[int, int, int, int, int]) -> None:
     """Raters come until nobody gets anything: then every unit has its quota exactly."""
     items, systems, quota, count, seed = shape
-    units, load, rng = singles(items, systems), Load(), Random(seed)
+    units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
     dealt: Counter[str] = Counter()
-    while chosen := deal(Deck(units), load, quota, count, rng):
+    while chosen := assign_units(UnitTable(units), load, quota, count, rng):
         keys = [p.unit.key for p in chosen]
         assert len(set(keys)) == len(keys) <= count
         dealt.update(keys)
         assert max(dealt.values()) <= quota
-    assert dict(dealt) == {u.key: quota for u in units} == dict(load.given)
+    assert dict(dealt) == {u.key: quota for u in units} == dict(load.assigned)
 
 
 @settings(max_examples=60, deadline=None)
 @given(shapes)
 def test_no_unit_is_more_than_one_rater_ahead(shape: tuple[int, int, int, int, int]) -> None:
-    """After every rater of a sitting that has no script twice, so also when a campaign is closed early."""
+    """After every rater of a session that has no script twice, so also when a campaign is closed early."""
     items, systems, _, count, seed = shape
-    units, load, rng = singles(items, systems), Load(), Random(seed)
+    units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
     for _ in range(12):
-        deal(Deck(units), load, 10**6, min(count, items), rng)
-        given_now = [load.given[u.key] for u in units]
+        assign_units(UnitTable(units), load, 10**6, min(count, items), rng)
+        given_now = [load.assigned[u.key] for u in units]
         assert max(given_now) - min(given_now) <= 1
 
 
@@ -59,9 +68,9 @@ def test_no_unit_is_more_than_one_rater_ahead(shape: tuple[int, int, int, int, i
 def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int, int, int]) -> None:
     """Whatever was dealt before, as long as the quota leaves a choice."""
     items, systems, _, count, seed = shape
-    units, load, rng = singles(items, systems), Load(), Random(seed)
+    units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
     for _ in range(6):
-        heard = Counter(p.unit.item_id for p in deal(Deck(units), load, 10**6, count, rng))
+        heard = Counter(p.unit.item_id for p in assign_units(UnitTable(units), load, 10**6, count, rng))
         assert max(heard.values()) - min(heard[i] for i in range(items)) <= 1
 
 
@@ -69,7 +78,9 @@ def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int,
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(0, 10**6))
 def test_a_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int) -> None:
     """The first rater hears each system as often as every other."""
-    chosen = deal(Deck(singles(systems * rounds, systems)), Load(), 5, systems * rounds, Random(seed))
+    chosen = assign_units(
+        UnitTable(singles(systems * rounds, systems)), AssignmentCounts(), 5, systems * rounds, Random(seed)
+    )
     assert Counter(p.unit.systems[0] for p in chosen) == dict.fromkeys(range(systems), rounds)
 
 
@@ -78,21 +89,21 @@ def test_a_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int)
 def test_every_stimulus_leads_as_often_as_the_others(width: int, raters: int, seed: int) -> None:
     """Within one, for every unit and after every rater: sides are counter-balanced, not only random."""
     unit = Unit("page", 1, tuple(range(width)), tuple(range(width)))
-    load, rng = Load(), Random(seed)
+    load, rng = AssignmentCounts(), Random(seed)
     for _ in range(raters):
-        placed = place(unit, load, rng)
+        placed = order_stimuli(unit, load, rng)
         assert sorted(placed.order) == list(unit.stimuli)
-        led = [load.led["page", s] for s in unit.stimuli]
+        led = [load.first["page", s] for s in unit.stimuli]
         assert max(led) - min(led) <= 1
-    assert load.given["page"] == raters
+    assert load.assigned["page"] == raters
 
 
 def test_checks_and_practice_are_not_counted() -> None:
     """Only test screens have a quota."""
-    load = Load()
+    load = AssignmentCounts()
     for role in ("training", "trap", "gold"):
-        assert place(pairs(1)[0], load, Random(1), role).role == role
-    assert not +load.given and not +load.led
+        assert order_stimuli(pairs(1)[0], load, Random(1), role).role == role
+    assert not +load.assigned and not +load.first
 
 
 @given(shapes)
@@ -102,17 +113,20 @@ def test_the_same_seed_deals_the_same(shape: tuple[int, int, int, int, int]) -> 
     items, systems, quota, count, seed = shape
     units = singles(items, systems)
 
-    def once() -> list[Placed]:
+    def once() -> list[AssignedUnit]:
         rng = Random(f"{seed}|1")
-        tests = deal(Deck(units), Load(), quota, count, rng)
-        return sitting(tests, [], [place(units[0], Load(), rng, "trap")], 2, rng)
+        tests = assign_units(UnitTable(units), AssignmentCounts(), quota, count, rng)
+        return assemble_session(tests, [], [order_stimuli(units[0], AssignmentCounts(), rng, "trap")], 2, rng)
 
     assert once() == once()
 
 
 def test_other_seeds_deal_otherwise() -> None:
     """Two raters do not share an order."""
-    orders = {tuple(p.unit.key for p in deal(Deck(singles(6, 2)), Load(), 9, 6, Random(f"7|{n}"))) for n in range(50)}
+    orders = {
+        tuple(p.unit.key for p in assign_units(UnitTable(singles(6, 2)), AssignmentCounts(), 9, 6, Random(f"7|{n}")))
+        for n in range(50)
+    }
     assert len(orders) > 45
 
 
@@ -122,8 +136,8 @@ def test_where_a_unit_comes_is_uniform(ahead: int) -> None:
     units = singles(8, 1)
     places: Counter[tuple[str, int]] = Counter()
     for seed in range(2000):
-        load = Load(given=Counter(u.key for u in units[:ahead]))
-        chosen = deal(Deck(units), load, 2, 8, Random(f"3|{seed}"))
+        load = AssignmentCounts(assigned=Counter(u.key for u in units[:ahead]))
+        chosen = assign_units(UnitTable(units), load, 2, 8, Random(f"3|{seed}"))
         places.update((p.unit.key, at) for at, p in enumerate(chosen))
     assert len(places) == 64
     assert chisquare(list(places.values())).pvalue > _UNLIKELY
@@ -133,7 +147,9 @@ def test_who_gets_what_is_uniform() -> None:
     """A first rater of three screens gets each of twelve units equally often."""
     chosen: Counter[str] = Counter()
     for seed in range(2000):
-        chosen.update(p.unit.key for p in deal(Deck(singles(4, 3)), Load(), 5, 3, Random(f"5|{seed}")))
+        chosen.update(
+            p.unit.key for p in assign_units(UnitTable(singles(4, 3)), AssignmentCounts(), 5, 3, Random(f"5|{seed}"))
+        )
     assert len(chosen) == 12 and sum(chosen.values()) == 6000
     assert chisquare(list(chosen.values())).pvalue > _UNLIKELY
 
@@ -144,10 +160,13 @@ def test_the_whole_order_of_a_page_is_uniform() -> None:
     Where one of them must not lead, the 18 orders that are left are.
     """
     unit = Unit("page", 1, (1, 2, 3, 4), (1, 2, 3, 4))
-    first = Counter(place(unit, Load(), Random(f"9|{seed}")).order for seed in range(4800))
-    load = Load()
-    followed = Counter(place(unit, load, Random(f"11|{seed}")).order for seed in range(4800))
-    second = Counter(place(unit, Load(led=Counter({("page", 1): 1})), Random(f"13|{n}")).order for n in range(3600))
+    first = Counter(order_stimuli(unit, AssignmentCounts(), Random(f"9|{seed}")).order for seed in range(4800))
+    load = AssignmentCounts()
+    followed = Counter(order_stimuli(unit, load, Random(f"11|{seed}")).order for seed in range(4800))
+    second = Counter(
+        order_stimuli(unit, AssignmentCounts(first=Counter({("page", 1): 1})), Random(f"13|{n}")).order
+        for n in range(3600)
+    )
     for counts, orders in ((first, 24), (followed, 24), (second, 18)):
         assert len(counts) == orders
         assert chisquare(list(counts.values())).pvalue > _UNLIKELY
@@ -155,9 +174,9 @@ def test_the_whole_order_of_a_page_is_uniform() -> None:
 
 def test_where_a_check_comes_is_uniform() -> None:
     """A trap is as likely after each of the tests."""
-    tests = [Placed(u, u.stimuli) for u in singles(6, 1)]
-    trap = Placed(Unit("trap", 99, (99,), (0,)), (99,), "trap")
-    at = Counter(sitting(tests, [], [trap], 0, Random(f"1|{seed}")).index(trap) for seed in range(3000))
+    tests = [AssignedUnit(u, u.stimuli) for u in singles(6, 1)]
+    trap = AssignedUnit(Unit("trap", 99, (99,), (0,)), (99,), "trap")
+    at = Counter(assemble_session(tests, [], [trap], 0, Random(f"1|{seed}")).index(trap) for seed in range(3000))
     assert sorted(at) == [1, 2, 3, 4, 5, 6]
     assert chisquare(list(at.values())).pvalue > _UNLIKELY
 
@@ -170,12 +189,12 @@ def test_where_a_check_comes_is_uniform() -> None:
     repeats=st.integers(0, 8),
     seed=st.integers(0, 10**6),
 )
-def test_a_sitting_is_in_order(tests: int, training: int, checks: int, repeats: int, seed: int) -> None:
+def test_a_session_is_in_order(tests: int, training: int, checks: int, repeats: int, seed: int) -> None:
     """Practice, then a test; no check first; repeats as shown before and half a list later."""
-    dealt = [Placed(u, u.stimuli) for u in pairs(tests)]
-    practice = [Placed(Unit(f"p{i}", 50 + i, (50,), (0,)), (50,), "training") for i in range(training)]
-    traps = [Placed(Unit(f"t{i}", 90 + i, (90,), (0,)), (90,), "trap") for i in range(checks)]
-    screens = sitting(dealt, practice, traps, repeats, Random(seed))
+    dealt = [AssignedUnit(u, u.stimuli) for u in pairs(tests)]
+    practice = [AssignedUnit(Unit(f"p{i}", 50 + i, (50,), (0,)), (50,), "training") for i in range(training)]
+    traps = [AssignedUnit(Unit(f"t{i}", 90 + i, (90,), (0,)), (90,), "trap") for i in range(checks)]
+    screens = assemble_session(dealt, practice, traps, repeats, Random(seed))
     roles = [s.role for s in screens]
     again = min(repeats, (tests + 1) // 2)
     assert Counter(roles) == +Counter({"test": tests, "training": training, "trap": checks, "repeat": again})
@@ -184,21 +203,21 @@ def test_a_sitting_is_in_order(tests: int, training: int, checks: int, repeats: 
     assert [s for s in screens if s.role == "test"] == dealt
     for at, screen in enumerate(screens):
         if screen.role == "repeat":
-            before = screens.index(Placed(screen.unit, screen.order))
+            before = screens.index(AssignedUnit(screen.unit, screen.order))
             assert at - before >= tests / 2
 
 
 @pytest.mark.parametrize("quota", [1, 2, 5])
 def test_the_last_rater_gets_what_is_left(quota: int) -> None:
     """Fewer screens than asked for, never one too many."""
-    units, load, rng = singles(5, 1), Load(), Random(2)
+    units, load, rng = singles(5, 1), AssignmentCounts(), Random(2)
     dealt = []
-    while chosen := deal(Deck(units), load, quota, 3, rng):
+    while chosen := assign_units(UnitTable(units), load, quota, 3, rng):
         dealt.append(len(chosen))
     assert sum(dealt) == 5 * quota and max(dealt) == 3
 
 
-def followers(screens: list[Placed]) -> Counter[tuple[int, int]]:
+def followers(screens: list[AssignedUnit]) -> Counter[tuple[int, int]]:
     """How often each system came right after each."""
     steps = pairwise(screens)
     return Counter((a, b) for one, other in steps for a in one.unit.systems for b in other.unit.systems)
@@ -210,8 +229,11 @@ def test_every_system_follows_every_other_as_often(systems: int, count: int) -> 
     evens, shuffles = [], []
     for seed in range(20):
         units = [Unit(f"{k}", k, (k,), (k % systems,)) for k in range(count)]
-        screens = [Placed(unit, unit.stimuli) for unit in units]
-        for order, out in ((in_turn(screens, Random(seed)), evens), (Random(seed).sample(screens, count), shuffles)):
+        screens = [AssignedUnit(unit, unit.stimuli) for unit in units]
+        for order, out in (
+            (balance_order(screens, Random(seed)), evens),
+            (Random(seed).sample(screens, count), shuffles),
+        ):
             assert sorted(s.unit.key for s in order) == sorted(u.key for u in units)
             seen = followers(order)
             out.append((max(seen.values()), sum(seen[k, k] for k in range(systems))))
@@ -224,7 +246,7 @@ def test_dealt_screens_are_in_turn_and_begin_with_any_system() -> None:
     units = [Unit(f"{i}:{s}", i, (10 * i + s,), (s,)) for i in range(12) for s in range(4)]
     firsts: Counter[int] = Counter()
     for seed in range(200):
-        dealt = deal(Deck(units), Load(), 9, 12, Random(seed))
+        dealt = assign_units(UnitTable(units), AssignmentCounts(), 9, 12, Random(seed))
         assert max(followers(dealt).values()) == 1
         firsts[dealt[0].unit.systems[0]] += 1
     assert chisquare(list(firsts.values())).pvalue > 0.001 and len(firsts) == 4
@@ -232,5 +254,5 @@ def test_dealt_screens_are_in_turn_and_begin_with_any_system() -> None:
 
 def test_pages_of_all_systems_are_shuffled() -> None:
     units = [Unit(f"{k}", k, (1, 2), (1, 2)) for k in range(6)]
-    screens = [Placed(unit, unit.stimuli) for unit in units]
-    assert len({tuple(s.unit.key for s in in_turn(screens, Random(seed))) for seed in range(50)}) > 30
+    screens = [AssignedUnit(unit, unit.stimuli) for unit in units]
+    assert len({tuple(s.unit.key for s in balance_order(screens, Random(seed))) for seed in range(50)}) > 30

@@ -1,6 +1,7 @@
 """The papers' tests: each is a campaign that its kind accepts, with the papers' own figures and words."""
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,23 @@ import pytest
 
 from studio.core.errors import BadOption
 from studio.mos.campaign import templates
-from studio.mos.campaign.config import from_json, to_json
-from studio.mos.campaign.templates import check_language, labels, template, template_names
+from studio.mos.campaign.config import (
+    Completion,
+    CompletionLink,
+    Question,
+    ScreeningQuestion,
+    StopRule,
+    from_json,
+    to_json,
+)
+from studio.mos.campaign.templates import (
+    check_language,
+    load_template,
+    quality_labels,
+    template_names,
+    to_toml,
+    with_settings,
+)
 from studio.mos.kinds.registry import kind_of
 
 NAMES = [
@@ -34,7 +50,7 @@ def test_there_are_eleven():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_whole(name):
-    config = template(name)
+    config = load_template(name)
     kind_of(config.kind).check(config)
     assert from_json(to_json(config)) == config
     texts = config.texts
@@ -49,45 +65,45 @@ def test_each_is_whole(name):
 def test_who_types_is_told_that_it_is_kept():
     """And those who only listen are not."""
     for name in NAMES:
-        consent = template(name).texts.consent
+        consent = load_template(name).texts.consent
         for said in ("everything that you type", "every key with its time", "what you delete again"):
             assert (said in consent) == (name in ("arena", "live"))
 
 
 @pytest.mark.parametrize("language", ["de", "fr-CA", "pt_BR", "eo"])
 def test_nobody_agrees_in_another_language_to_an_english_consent(language):
-    texts = template("mushra").texts
-    config = replace(template("mushra"), texts=replace(texts, language=language))
+    texts = load_template("mushra").texts
+    config = replace(load_template("mushra"), texts=replace(texts, language=language))
     with pytest.raises(BadOption, match="consent in English") as refused:
         check_language(config)
     assert refused.value.do == (
         "write texts.title and texts.consent and texts.instructions and texts.thanks in that language"
     )
     check_language(replace(config, texts=replace(config.texts, consent="Ich stimme zu.")))
-    check_language(template("live"))
+    check_language(load_template("live"))
     check_language(replace(config, texts=replace(texts, language="en-GB")))
 
 
 def test_speakstream_asks_two_questions_of_seven_raters():
-    config = template("speakstream-mos")
+    config = load_template("speakstream-mos")
     assert (config.kind, config.raters_per_stimulus) == ("acr", 7)
     assert [(q.id, q.low, q.high) for q in config.questions] == [("naturalness", 1, 5), ("coherence", 1, 5)]
     naturalness, coherence = (list(q.labels.values()) for q in config.questions)
     assert (naturalness[0], naturalness[-1]) == ("Completely unnatural", "Completely natural")
     assert (coherence[0], coherence[-1]) == ("Not at all", "Perfectly")
-    quality = template("incremental-mos").questions[0]  # P.800's own question has P.800's words
+    quality = load_template("incremental-mos").questions[0]  # P.800's own question has P.800's words
     assert quality.labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
 
 
 def test_s5_has_pairs_for_twenty_speakers_of_english():
-    config = template("s5-preference")
+    config = load_template("s5-preference")
     assert (config.kind, config.raters_per_stimulus, config.trials_per_sitting) == ("ab", 20, 50)
     (native,) = config.gates.screening
     assert set(native.accept) < set(native.options)
 
 
 def test_dsm_has_pages_and_forced_choices():
-    pages, choices = template("dsm-quality"), template("dsm-similarity")
+    pages, choices = load_template("dsm-quality"), load_template("dsm-similarity")
     assert pages.kind == "scale" and [(q.low, q.high) for q in pages.questions] == [(1, 100)]
     assert pages.questions[0].prompt.startswith("How would you rate the overall quality of these audio clips?")
     assert choices.kind == "similarity" and choices.choices == ["a", "b"] and choices.pairs == "all"
@@ -95,16 +111,18 @@ def test_dsm_has_pages_and_forced_choices():
 
 
 def test_incremental_is_a_mos():
-    config = template("incremental-mos")
+    config = load_template("incremental-mos")
     assert config.kind == "acr" and [(q.low, q.high) for q in config.questions] == [(1, 5)]
 
 
 def test_the_recommendations_scales_are_theirs():
-    scales = {name: [(q.low, q.high) for q in template(name).questions] for name in ("ccr", "dcr", "abx", "mushra")}
+    scales = {
+        name: [(q.low, q.high) for q in load_template(name).questions] for name in ("ccr", "dcr", "abx", "mushra")
+    }
     assert scales == {"ccr": [(-3, 3)], "dcr": [(1, 5)], "abx": [], "mushra": [(0, 100)]}
-    assert template("abx").choices == ["a", "b"]
+    assert load_template("abx").choices == ["a", "b"]
     # Their words are the page's own, in every language; none of ACR's may stand in the way.
-    assert not any(q.labels for name in scales for q in template(name).questions)
+    assert not any(q.labels for name in scales for q in load_template(name).questions)
     words = json.loads((Path(templates.__file__).parents[2] / "ui/widgets/rate/words.json").read_text("utf-8"))
     for language, said in words.items():
         for name, values in (("ccr", range(-3, 4)), ("dcr", range(1, 6)), ("mushra", range(1, 6))):
@@ -116,7 +134,7 @@ def test_the_recommendations_scales_are_theirs():
         assert set(said) == set(words["en"])
     assert [words["en"][f"ccr_{v}"] for v in (-3, 0, 3)] == ["Much worse", "About the same", "Much better"]
     assert words["en"]["dcr_5"] == "Degradation is inaudible"
-    p835 = template("p835")
+    p835 = load_template("p835")
     assert [(q.id, q.prompt) for q in p835.questions] == [
         (scale, words["en"][f"p835_{scale}_prompt"]) for scale in ("SIG", "BAK", "OVRL")
     ]
@@ -131,17 +149,45 @@ def test_the_recommendations_scales_are_theirs():
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ja"])
 def test_labels_name_every_score_once(language):
-    found = labels(language)
+    found = quality_labels(language)
     assert list(found) == ["1", "2", "3", "4", "5"] and len(set(found.values())) == 5
     found["1"] = "changed"
-    assert labels(language)["1"] != "changed"
+    assert quality_labels(language)["1"] != "changed"
 
 
 def test_what_is_not_there_is_said_with_what_is():
     with pytest.raises(BadOption, match=r"no template 'mos'; there are abx, .*speakstream-mos"):
-        template("mos")
+        load_template("mos")
     for name in ("shared", "../config", "presets/speakstream-mos"):
         with pytest.raises(BadOption):
-            template(name)
+            load_template(name)
     with pytest.raises(BadOption, match="labels in en, de, fr, es, ja"):
-        labels("tlh")
+        quality_labels("tlh")
+
+
+NASTY = 'say "no"\\\n\n\'\'\' """ = [gates]\ttab 日本語 \\u0041'
+
+
+@pytest.mark.parametrize("name", template_names())
+def test_a_template_comes_back_whole(name: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(to_toml(load_template(name)), encoding="utf-8")
+    assert with_settings(name, tmp_path / "own.toml") == load_template(name)
+
+
+def test_what_was_typed_comes_back_whole(tmp_path: Path) -> None:
+    """On any template: the file says all, and nothing of the template's is left."""
+    config = load_template("incremental-mos")
+    gates = replace(
+        config.gates, screening=[ScreeningQuestion("native", NASTY, ["Ja", 'a "b"'], ["Ja"])], min_variance=0.25
+    )
+    mine = replace(
+        config,
+        questions=[Question("wärme", NASTY, -2, 2, {"-2": "kalt", "2": NASTY})],
+        gates=gates,
+        texts=replace(config.texts, title=NASTY, consent=NASTY, language="de"),
+        completion=Completion(code="C1", full=CompletionLink(code="F", redirect_url="https://panel.example/full")),
+        stop=StopRule(half_width=0.15, decided=True, looks=[10, 30], spending="pocock"),
+    )
+    (tmp_path / "mine.toml").write_text(to_toml(mine), encoding="utf-8")
+    assert from_json(tomllib.loads(to_toml(mine))) == mine
+    assert with_settings("speakstream-mos", tmp_path / "mine.toml") == mine

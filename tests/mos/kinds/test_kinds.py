@@ -12,8 +12,8 @@ from mos.world import AB, ACR
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.config import CampaignConfig, Question
-from studio.mos.campaign.design import Deck, Load, deal
-from studio.mos.kinds.base import BadAnswer, Mark, Stock
+from studio.mos.campaign.design import AssignmentCounts, UnitTable, assign_units
+from studio.mos.kinds.base import AnswerMark, BadAnswer, StimulusStock
 from studio.mos.kinds.registry import KINDS, kind_of
 from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, ScoreCreate
 
@@ -30,14 +30,14 @@ CONFIGS = {c.kind: c for c in (ACR, P835, AB, SIMILARITY, SCALE, CCR, DCR, ABX, 
 TRIAL = "ab" * 12
 
 
-def stock(items: int = 3, systems: int = 3, references: int = 0, baseline: int | None = None) -> Stock:
+def stock(items: int = 3, systems: int = 3, references: int = 0, baseline: int | None = None) -> StimulusStock:
     """Systems 0.., references 90.., a stimulus for everything."""
     names = [*range(systems), *range(90, 90 + references)]
     there = {(i, s): i * 100 + s for i in range(items) for s in names}
-    return Stock(range(items), range(systems), range(90, 90 + references), baseline, there)
+    return StimulusStock(range(items), range(systems), range(90, 90 + references), baseline, there)
 
 
-def without(full: Stock, item: int, system: int) -> Stock:
+def without(full: StimulusStock, item: int, system: int) -> StimulusStock:
     """The stock with one sound missing."""
     return replace(full, stimuli={k: v for k, v in full.stimuli.items() if k != (item, system)})
 
@@ -154,16 +154,16 @@ def test_what_is_compared_with_a_reference_covers_the_stock_once(items: int, sys
         for references in (0, 2):
             with pytest.raises(BadOption, match="one reference"):
                 kind_of(kind).assign(stock(items, systems, references), CONFIGS[kind])
-        assert kind_of(kind).assign(replace(stock(1, 1), aside=True), CONFIGS[kind])[0].reference is None
+        assert kind_of(kind).assign(replace(stock(1, 1), is_unscored=True), CONFIGS[kind])[0].reference is None
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_x_is_either_as_often_and_on_either_side_as_often(seed: int) -> None:
     """Over all raters of a campaign, exactly: for each pair of a script, X is a or b, and stands first or second."""
     units = kind_of("abx").assign(stock(3, 3), ABX)
-    load, rng = Load(), Random(seed)
+    load, rng = AssignmentCounts(), Random(seed)
     seen: Counter[tuple[int, tuple[int, ...], bool, bool]] = Counter()
-    while dealt := deal(Deck(units), load, 4, 5, rng):
+    while dealt := assign_units(UnitTable(units), load, 4, 5, rng):
         for p in dealt:
             seen[
                 p.unit.item_id, p.unit.systems, p.unit.reference == p.unit.stimuli[0], p.order[0] == p.unit.reference
@@ -174,7 +174,9 @@ def test_x_is_either_as_often_and_on_either_side_as_often(seed: int) -> None:
 def test_a_comparison_is_a_score_of_the_second_sound() -> None:
     """From -3 to 3, of slot 1 alone."""
     for value in (-3, 0, 3):
-        assert kind_of("ccr").validate(CCR, 2, scores(("quality", 1, value))) == [Mark("quality", 1, value, -3, 3)]
+        assert kind_of("ccr").validate(CCR, 2, scores(("quality", 1, value))) == [
+            AnswerMark("quality", 1, value, -3, 3)
+        ]
     for sent in (scores(("quality", 0, 1)), scores(("quality", 1, 4)), scores(("quality", 1, -4)), choice("a")):
         with pytest.raises(BadAnswer):
             kind_of("ccr").validate(CCR, 2, sent)
@@ -197,7 +199,7 @@ def test_scores_become_marks_with_their_scale() -> None:
     """One for each question and sound."""
     two = replace(ACR, questions=[Question("n", "", 1, 5), Question("c", "", 1, 7)])
     marks = kind_of("acr").validate(two, 1, scores(("c", 0, 7), ("n", 0, 1)))
-    assert marks == [Mark("c", 0, 7, 1, 7), Mark("n", 0, 1, 1, 5)]
+    assert marks == [AnswerMark("c", 0, 7, 1, 7), AnswerMark("n", 0, 1, 1, 5)]
     assert len(kind_of("scale").validate(SCALE, 3, scores(*(("quality", s, 50 + s) for s in range(3))))) == 3
 
 
@@ -236,7 +238,7 @@ def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
     config: CampaignConfig = CONFIGS[kind]
     for outcome in config.choices:
         marks = kind_of(kind).validate(config, 2, choice(outcome, question=asked))
-        assert marks == [Mark(asked, outcome=outcome)]
+        assert marks == [AnswerMark(asked, outcome=outcome)]
     wrong = [
         choice(),
         choice("a", "b"),

@@ -8,7 +8,7 @@ import pytest
 from mos.world import AB, NATURAL
 
 from studio.core.errors import BadOption
-from studio.mos.kinds.base import BadAnswer, Judged, Mark
+from studio.mos.kinds.base import AnswerMark, BadAnswer, CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.report.latency import latency_figures, latency_tables
 from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, ScoreCreate
@@ -34,11 +34,11 @@ def test_a_choice_and_where_asked_the_scores_of_both() -> None:
     live.check(SCORED)
     with pytest.raises(BadOption):
         live.check(replace(SCORED, choices=["a", "tie"]))
-    assert live.validate(LIVE, 2, sent()) == [Mark("preference", outcome="a")]
+    assert live.validate(LIVE, 2, sent()) == [AnswerMark("preference", outcome="a")]
     assert live.validate(SCORED, 2, sent((0, 4), (1, 2))) == [
-        Mark("preference", outcome="a"),
-        Mark("naturalness", 0, 4, 1, 5),
-        Mark("naturalness", 1, 2, 1, 5),
+        AnswerMark("preference", outcome="a"),
+        AnswerMark("naturalness", 0, 4, 1, 5),
+        AnswerMark("naturalness", 1, 2, 1, 5),
     ]
     for config, answer in (
         (LIVE, sent((0, 4))),
@@ -50,7 +50,7 @@ def test_a_choice_and_where_asked_the_scores_of_both() -> None:
             live.validate(config, 2, answer)
 
 
-def judged(raters: int = 12, items: int = 6) -> list[Judged]:
+def judged(raters: int = 12, items: int = 6) -> list[CountedAnswer]:
     """People to whom 100 ms are worth a little; one answer without a latency."""
     rng, found = Random(1), []
     for rater in range(raters):
@@ -59,11 +59,13 @@ def judged(raters: int = 12, items: int = 6) -> list[Judged]:
             ms = [LATE_MS[name] + rng.gauss(0, 40) for name in pair]
             outcome = "a" if rng.random() < 1 / (1 + 2.0 ** ((ms[0] - ms[1]) / 100)) else "b"
             scores = {("naturalness", k): min(5, max(1, round(5 - ms[k] / 200 + rng.gauss(0, 0.5)))) for k in (0, 1)}
-            found.append(Judged(f"r{rater}", f"i{item}", pair, scores, {"preference": outcome}, latencies_ms=tuple(ms)))
+            found.append(
+                CountedAnswer(f"r{rater}", f"i{item}", pair, scores, {"preference": outcome}, latencies_ms=tuple(ms))
+            )
     return [*found, replace(found[0], item="other", latencies_ms=(None, 200.0))]
 
 
-def results_of(answers: list[Judged]) -> dict:
+def results_of(answers: list[CountedAnswer]) -> dict:
     tables = kind_of("live").analyse(SCORED, answers)
     json.dumps(tables, allow_nan=False)
     asked = [{"id": "naturalness", "prompt": "How natural?", "low": 1, "high": 5}]
@@ -88,7 +90,7 @@ def test_answers_stand_against_latency() -> None:
         "Preference by latency",
         "naturalness by latency",
     ]
-    assert "Per 100 ms sooner: over all answers " in latency_tables(results)[1].notes[0]
+    assert "Per 100 ms faster: over all answers " in latency_tables(results)[1].notes[0]
     assert len(latency_figures(results)) == 4
     drawn = voices_figure(results)
     assert list(drawn.data[0].text) == ["quick", "slow", "tardy"] and len(drawn.data) == 2
@@ -103,10 +105,10 @@ def test_a_unanimous_slope_is_said_to_have_one_end() -> None:
             pair = rng.sample(["quick", "slow"], 2)
             ms = tuple(LATE_MS[name] + rng.gauss(0, 20) for name in pair)
             won = {"preference": "a" if pair[0] == "quick" else "b"}
-            found.append(Judged(f"r{rater}", item, pair, {}, won, latencies_ms=ms))
+            found.append(CountedAnswer(f"r{rater}", item, pair, {}, won, latencies_ms=ms))
     said = latency_tables(results_of(found))[1].notes[0]
-    assert "over all answers no finite slope, for the sooner voice won every vote: above \N{MINUS SIGN}" in said
-    assert "p 0.500; among the same voices not known" in said  # quick won whatever its latency
+    assert "over all answers no finite slope, because the faster voice won every vote: above \N{MINUS SIGN}" in said
+    assert "p 0.500; within voices unknown" in said  # quick won whatever its latency
 
 
 def test_other_tests_and_no_answers_have_none() -> None:

@@ -23,10 +23,10 @@ from mos.world import World
 from sqlmodel import col, select
 
 from studio.mos.campaign.config import Gates
-from studio.mos.campaign.templates import template
-from studio.mos.making.building import build
-from studio.mos.making.manifest import read_manifest
+from studio.mos.campaign.templates import load_template
 from studio.mos.report.formats import html, latex, markdown
+from studio.mos.stimuli.building import build_campaign
+from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.tables.stimuli import Stimulus, System
 
 
@@ -34,8 +34,8 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
     config = campaign(world, tmp_path, "mushra", raters_per_stimulus=5)
     worth = {"reference": 100, "osprey": 70, "teal": 60, "anchor 7 kHz": 40, "anchor 3.5 kHz": 20}
     for who in range(5):
-        sitting = begin(world, f"rater {who}", "mushra")
-        for n, shown in enumerate(screens(sitting)):
+        rater_session = begin(world, f"rater {who}", "mushra")
+        for n, shown in enumerate(screens(rater_session)):
             by_slot, beside = systems_of(world, shown["trial"]["trial"])
             assert beside == "reference"
             assert sorted(by_slot.values()) == sorted(worth)
@@ -45,7 +45,7 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
             if who == 1 and n == 1:
                 wrong = {"anchor 7 kHz": 95}
             told = {s: wrong.get(name, worth[name]) for s, name in by_slot.items()}
-            send(world, sitting, shown, told, None)
+            send(world, rater_session, shown, told, None)
     found = results_of(world, "mushra")
     screen, after = found["tables"]["post_screen"], found["tables"]["questions"]["quality"]["systems"]["two_way"]
     assert (screen["reference"], screen["mid_anchor"]) == ("reference", "anchor 7 kHz")
@@ -62,8 +62,8 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
         "anchor 7 kHz": "anchor",
     }
     for text in (html(found), markdown(found)):
-        assert "2 of 5 raters are left out" in text and "60.0" in text
-        assert "1 who put the hidden reference below 90 and 1 who put the mid anchor" in text
+        assert "2 of 5 raters are excluded" in text and "60.0" in text
+        assert "1 who scored the hidden reference below 90 and 1 who scored the mid anchor" in text
         assert "reference (hidden)" in text
         assert "95.5" in text
     assert "reference (hidden)" in latex(found)
@@ -96,12 +96,12 @@ def test_anchors_have_nothing_above_their_cut_off(world: World, tmp_path: Path) 
 @LITE
 def test_where_the_post_screening_leaves_nobody_it_is_said(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "mushra")
-    sitting = begin(world, "deaf", "mushra")
-    for shown in screens(sitting):
-        send(world, sitting, shown, dict.fromkeys(systems_of(world, shown["trial"]["trial"])[0], 50), None)
+    rater_session = begin(world, "deaf", "mushra")
+    for shown in screens(rater_session):
+        send(world, rater_session, shown, dict.fromkeys(systems_of(world, shown["trial"]["trial"])[0], 50), None)
     found = results_of(world, "mushra")
     assert found["tables"]["post_screen"]["dropped"] == 1
-    assert "The post-screening left nobody." in html(found)
+    assert "The post-screening excluded all raters." in html(found)
     assert "50.0" in markdown(found)
 
 
@@ -109,6 +109,6 @@ def test_where_the_post_screening_leaves_nobody_it_is_said(world: World, tmp_pat
 def test_anchors_that_came_along_are_the_only_ones(world: World, tmp_path: Path) -> None:
     folder = folder_of_sounds(tmp_path / "sounds")
     (folder / "teal").rename(folder / "anchor own")
-    config = replace(template("mushra"), gates=Gates(level=False))
-    build(world.listening, "mushra", config, read_manifest(folder), seed=5)
+    config = replace(load_template("mushra"), gates=Gates(level=False))
+    build_campaign(world.listening, "mushra", config, read_manifest(folder), seed=5)
     assert {s.name for s in world.all(System)} == {"osprey", "reference", "anchor own"}

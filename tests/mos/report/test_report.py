@@ -15,18 +15,18 @@ from mos.rated import CHECKED, MOS, NASTY, PAGE, PAIRS, a_world, campaign, rate
 from mos.stats.bradley_terry.games import played
 from mos.world import World
 
-from studio.mos.analysis.judgements import judgements
+from studio.mos.analysis.answers import load_answers
 from studio.mos.analysis.results import results
 from studio.mos.campaign.config import Question, StopRule
-from studio.mos.kinds.analysis import ratings_of, votes_of
-from studio.mos.rating.campaigns import find
+from studio.mos.kinds.tables import ratings_of, votes_of
 from studio.mos.report.cells import confidence
 from studio.mos.report.charts import histogram
 from studio.mos.report.design import design_rows
 from studio.mos.report.formats import html, latex, latex_text, markdown, markdown_text
-from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
+from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
+from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.stats import elo, means, preference
-from studio.mos.stats.columns import Scale, Votes
+from studio.mos.stats.columns import ScoreScale, Votes
 from studio.mos.stats.interval import Interval
 from studio.ui.figures.choices import ladder as figure_of
 
@@ -57,14 +57,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def found(world: World) -> dict[str, dict[str, Any]]:
     """Everybody's results, by campaign."""
     with world.store.read() as session:
-        return {n: results(session, find(session, n), everyone=True) for n in ("mos", "pairs", "page", "empty")}
+        return {
+            n: results(session, find_campaign(session, n), everyone=True) for n in ("mos", "pairs", "page", "empty")
+        }
 
 
 def answers(world: World, name: str) -> Any:
     with world.store.read() as session:
-        row = find(session, name)
+        row = find_campaign(session, name)
         assert row.id is not None
-        return judgements(session, row.id, everyone=True)
+        return load_answers(session, row.id, everyone=True)
 
 
 class Page(HTMLParser):
@@ -97,7 +99,7 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
     [table] = paper_tables(found["mos"])
     assert table.columns == ["System", "naturalness (1-5)", "coherence (1-5)", "ratings"]
     asked = ("naturalness", "coherence")
-    by = {q: means.by_system(ratings_of(answers(world, "mos"), q, Scale(1, 5))) for q in asked}
+    by = {q: means.by_system(ratings_of(answers(world, "mos"), q, ScoreScale(1, 5))) for q in asked}
     assert [row[0] for row in table.rows] == ["heron", "osprey", "teal"]
     for system, *cells, ratings in table.rows:
         assert cells == [printed(by[q][system], 2) for q in by]
@@ -106,7 +108,7 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
 
 def test_every_stimulus_stands_under_its_script_and_its_system(world: World, found: dict[str, Any]) -> None:
     table = next(t for t in detail_tables(found["mos"]) if t.caption == "naturalness: every stimulus")
-    by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", Scale(1, 5)))
+    by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", ScoreScale(1, 5)))
     assert table.columns[:2] == ["Script", "System"]
     assert [(row[0], row[1]) for row in table.rows] == sorted((item, system) for system, item in by)
     for item, system, mean, *_ in table.rows:
@@ -115,7 +117,7 @@ def test_every_stimulus_stands_under_its_script_and_its_system(world: World, fou
 
 def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["page"])
-    ratings = ratings_of(answers(world, "page"), "quality", Scale(1, 100))
+    ratings = ratings_of(answers(world, "page"), "quality", ScoreScale(1, 100))
     plain, both = means.by_system(ratings, "plain"), means.by_system(ratings)
     for system, error, interval, _ in table.rows:
         assert error == f"{plain[system].mean:.1f} ± {plain[system].se:.1f}"
@@ -127,7 +129,7 @@ def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: di
     shares, ladder, differences = paper_tables(found["pairs"])
     votes = votes_of(answers(world, "pairs"))
     assert votes.item is not None
-    for row, pair in zip(shares.rows, preference.all_pairs(votes), strict=True):
+    for row, pair in zip(shares.rows, preference.pairwise_preferences(votes), strict=True):
         n = pair.share.n
         counts = (pair.wins_a, pair.ties, pair.both_bad, pair.wins_b)
         assert row[:6] == [pair.a, pair.b, *(f"{100 * c / n:.1f}%" for c in counts)]
@@ -149,7 +151,9 @@ def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: di
 
 def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[str, Any]) -> None:
     votes = played("heron>osprey", "heron>teal", "osprey>teal", "teal>osprey")
-    pairs = {m: [asdict(p) for p in preference.all_pairs(votes, m)] for m in get_args(preference.Method)}
+    pairs = {
+        m: [asdict(p) for p in preference.pairwise_preferences(votes, m)] for m in get_args(preference.ShareMethod)
+    }
     reports = {m: elo.elo_report(votes, m) for m in ("gamma", "mle", "dsm", "davidson", "posterior")}
     choices = found["pairs"]["tables"]["choices"]
     choices = choices | {"pairs": pairs, "elo": reports | {"by_rater": elo.elo_report(votes, clusters="by_rater")}}
@@ -165,9 +169,9 @@ def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[
     assert "%{text}" in drawn.texttemplate[0] and drawn.text[0].startswith("undefeated, above ")
 
 
-def test_unequal_scripts_are_said(found: dict[str, Any]) -> None:
+def test_unequal_scripts_are_noted(found: dict[str, Any]) -> None:
     whole = found["mos"]["tables"]["questions"]
-    assert not any("same scripts" in note for t in paper_tables(found["mos"]) for note in t.notes)
+    assert not any("on the same scripts" in note for t in paper_tables(found["mos"]) for note in t.notes)
     table = whole["naturalness"]
     one, *others = table["differences"]
     one = one | {"left_out": 2, "interval": one["interval"] | {"items": 1}}
@@ -196,13 +200,13 @@ def test_the_html_loads_nothing_runs_nothing_and_shows_text_as_text(name: str, f
 
 def test_the_html_has_every_part(found: dict[str, Any]) -> None:
     page = Page(html(found["mos"]))
-    for part in ("naturalness", "coherence", "How often each score", "Raters", "Design and methods", "Codebook"):
+    for part in ("naturalness", "coherence", "Distribution of scores", "Raters", "Design and methods", "Codebook"):
         assert part in page.text
     for fact in ("Seed of the assignment", "9 raters for each unit", "clustered by rater and script", "response_ms"):
         assert fact in page.text
-    assert "heard_ms" in page.text and "traps answered to the point" in page.text
+    assert "heard_ms" in page.text and "traps answered correctly" in page.text
     choices = Page(html(found["pairs"]))
-    for part in ("Elo", "Who is better than whom", "Wins", "a0 = 0.1, b0 = 0.1, c = 2000", "Sides that are far apart"):
+    for part in ("Elo", "Probability of being better", "Wins", "a0 = 0.1, b0 = 0.1, c = 2000", "Votes by side"):
         assert part in choices.text
     assert "No answers yet" in Page(html(found["empty"])).text
 
@@ -238,14 +242,14 @@ def test_markdown_shows_text_as_text(found: dict[str, Any]) -> None:
 
 
 def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
-    assert stop_rule(found["mos"]) is None
+    assert stopping_rule_text(found["mos"]) is None
     assert (
-        stop_rule(found["page"])
+        stopping_rule_text(found["page"])
         == "Stopping rule (every 95% interval at most ±90): reached. First look at 20 finished raters."
     )
-    assert str(stop_rule(found["empty"])).endswith("no answers yet.")
+    assert str(stopping_rule_text(found["empty"])).endswith("no answers yet.")
     tight = found["page"] | {"rule": found["page"]["rule"] | {"half_width": 0.01}}
-    assert "not reached by 3 of 3" in str(stop_rule(tight))
+    assert "not reached by 3 of 3" in str(stopping_rule_text(tight))
 
 
 def test_missing_numbers_are_dashes_and_reasons(found: dict[str, Any]) -> None:
@@ -275,7 +279,7 @@ def test_a_report_of_a_million_votes_and_thirty_systems_is_quick(found: dict[str
     choices = {
         "n": n,
         "names": votes.systems,
-        "pairs": dict.fromkeys(get_args(preference.Method), pairs),
+        "pairs": dict.fromkeys(get_args(preference.ShareMethod), pairs),
         "elo": dict.fromkeys(found["pairs"]["tables"]["choices"]["elo"], elo.elo_report(votes)),
         "constants": {"a0": 0.1, "b0": 0.1, "c": 2000.0},
         "sides": {"a": 1, "b": 2, "tie": 3, "both_bad": 4},

@@ -1,8 +1,10 @@
-"""Agreement: the textbook's numbers."""
+"""Agreement: ICC against published values, consensus against correlations computed with scipy."""
 
 import numpy as np
+import pytest
+from scipy.stats import pearsonr
 
-from studio.mos.stats.agreement import icc, score_matrix, self_consistency
+from studio.mos.stats.agreement import ConsensusAnswers, icc, rater_consensus, score_matrix
 from studio.mos.stats.columns import ratings_from_rows
 
 SHROUT_FLEISS = np.array([[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]], float)
@@ -28,9 +30,72 @@ def test_the_first_of_repeated_scores_counts():
     assert score_matrix(ratings.where(ratings.score > 9)).shape == (0, 0)
 
 
-def test_raters_against_themselves():
-    rows = [("a", "i", "s", 1), ("a", "j", "s", 4), ("b", "i", "s", 2), ("a", "i", "s", 3), ("a", "j", "s", 4)]
-    found = self_consistency(ratings_from_rows(rows))
-    assert list(found) == ["a"]
-    assert (found["a"].trials, found["a"].same, found["a"].mean_difference) == (2, 0.5, 1.0)
-    assert self_consistency(ratings_from_rows([])) == {}
+def of(rows: list[tuple[int, int, float]], group: list[int] | None = None, signed: bool = False) -> ConsensusAnswers:
+    rater, key, value = (np.array(column) for column in zip(*rows, strict=True))
+    groups = np.zeros(len(rows), np.int64) if group is None else np.array(group)
+    return ConsensusAnswers(value.astype(float), rater, key, groups, np.full(len(rows), signed))
+
+
+def test_worked_values() -> None:
+    """Rater 0 says 1 2 4, the others' means are 2 3 4: r = 3 / sqrt(14/3 * 2)."""
+    rows = [(0, 0, 1), (0, 1, 2), (0, 2, 4), (1, 0, 1), (1, 1, 3), (1, 2, 5), (2, 0, 3), (2, 1, 3), (2, 2, 3)]
+    zero, one, flat = rater_consensus(of(rows), np.ones(3, bool))
+    assert (zero.n, zero.others) == (3, 2.0)
+    assert zero.r == pytest.approx(3 / np.sqrt(28 / 3), abs=1e-12)
+    assert one.r == pytest.approx(pearsonr([1, 3, 5], [2, 2.5, 3.5]).statistic, abs=1e-12)
+    assert flat.r is None  # always the same: that has no correlation
+
+
+def test_raters_outside_the_pool_are_compared_with_it_only() -> None:
+    rows = [(r, k, v) for r, said in enumerate([(1, 2, 4), (1, 3, 5), (5, 3, 1)]) for k, v in enumerate(said)]
+    zero, one, wild = rater_consensus(of(rows), np.array([True, True, False]))
+    assert zero.r == pytest.approx(pearsonr([1, 2, 4], [1, 3, 5]).statistic, abs=1e-12) and zero.others == 1.0
+    assert one.r == zero.r
+    assert wild.r == pytest.approx(pearsonr([5, 3, 1], [1, 2.5, 4.5]).statistic, abs=1e-12)
+
+
+def test_a_crowd_against_one_correlation_at_a_time() -> None:
+    """Gaps, keys that a rater judged twice, two questions: as a loop over raters and marks has it."""
+    rng = np.random.default_rng(4)
+    rater, key = rng.integers(0, 9, 400), rng.integers(0, 30, 400)
+    value, group = rng.random(400) + key / 30, key % 2
+    pool = np.arange(9) < 7
+    found = rater_consensus(ConsensusAnswers(value, rater, key, group, np.zeros(400, bool)), pool)
+    for r in range(9):
+        mine, theirs, about = [], [], []
+        for i in np.flatnonzero(rater == r):
+            others = [value[j] for j in range(400) if key[j] == key[i] and rater[j] != r and pool[rater[j]]]
+            if others:
+                mine.append(value[i])
+                theirs.append(np.mean(others))
+                about.append(group[i])
+        mine, theirs, about = map(np.array, (mine, theirs, about))
+        for g in (0, 1):
+            mine[about == g] -= mine[about == g].mean()
+            theirs[about == g] -= theirs[about == g].mean()
+        assert found[r].n == len(mine)
+        assert found[r].r == pytest.approx(pearsonr(mine, theirs).statistic, abs=1e-12)
+
+
+def test_two_questions_are_not_a_correlation() -> None:
+    """One question gets fours and one twos, from everybody; within each, answers go against each other."""
+    said = [[(4, 5), (2, 1)], [(5, 4), (1, 2)]]
+    rows = [(r, 2 * q + k, v) for r in (0, 1) for q in (0, 1) for k, v in enumerate(said[r][q])]
+    one, _ = rater_consensus(of(rows, [0, 0, 1, 1] * 2), np.ones(2, bool))
+    assert one.r == pytest.approx(-1.0)
+
+
+def test_preferences_are_not_centred_and_do_not_depend_on_the_order() -> None:
+    said = [(1, 1, -1, 0), (1, 1, 1, -1), (1, -1, -1, 0)]
+    rows = [(r, k, float(v)) for r, mine in enumerate(said) for k, v in enumerate(mine)]
+    found = rater_consensus(of(rows, signed=True), np.ones(3, bool))[0].r
+    assert found == pytest.approx(1 / np.sqrt(3 * 1.25), abs=1e-12)  # (1, 1, -1, 0) with (1, 0, 0, -1/2)
+    turned = [(r, k, -v if k in (1, 3) else v) for r, k, v in rows]
+    assert rater_consensus(of(turned, signed=True), np.ones(3, bool))[0].r == pytest.approx(found)
+
+
+def test_without_other_raters_there_is_no_consensus() -> None:
+    [alone] = rater_consensus(of([(0, 0, 1), (0, 1, 2), (0, 2, 3)]), np.ones(1, bool))
+    assert (alone.r, alone.n, alone.others) == (None, 0, 0.0)
+    none = ConsensusAnswers(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0, bool))
+    assert rater_consensus(none, np.zeros(0, bool)) == []

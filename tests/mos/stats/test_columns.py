@@ -1,4 +1,4 @@
-"""Columns of answers: what is read, and which mistakes are named."""
+"""Columns of answers and their validation."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from studio.core.errors import BadOption
 from studio.mos.stats.columns import (
     A,
     Ratings,
-    Scale,
+    ScoreScale,
     Vote,
     Votes,
     ratings_from_rows,
@@ -36,7 +36,7 @@ ONE = np.array([0], np.int64)
         ({"item": np.array([1])}, "column item points outside"),
         ({"system": np.array([-1])}, "column system points outside"),
         ({"raters": ["r", "r"]}, "two names of rater are the same"),
-        ({"scale": Scale(2, 5)}, "outside the scale; it goes from 2 to 5"),
+        ({"scale": ScoreScale(2, 5)}, "outside the scale; it ranges from 2 to 5"),
     ],
 )
 def test_bad_ratings(change, said):
@@ -72,5 +72,5 @@ def test_votes_keep_their_scripts():
 
 
 def test_a_long_scale_has_steps_of_a_twentieth():
-    assert (Scale(1, 5).step, Scale(-3, 3).step, Scale(0, 100).step) == (1.0, 1.0, 5.0)
-    assert Scale(1, 5).of_differences == Scale(-4, 4)
+    assert (ScoreScale(1, 5).step, ScoreScale(-3, 3).step, ScoreScale(0, 100).step) == (1.0, 1.0, 5.0)
+    assert ScoreScale(1, 5).difference_scale == ScoreScale(-4, 4)

@@ -1,4 +1,4 @@
-"""The report of Elo: its shape, differences, what each method says, and where it says nothing."""
+"""Elo report: its shape, differences, methods, and missing estimates."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import OUTCOMES, votes_from_rows
 from studio.mos.stats.elo import elo_report
-from studio.mos.stats.planning.population import Voters, draw_votes
+from studio.mos.stats.planning.population import VotePopulation, draw_votes
 
 KEYS = [
     *("systems", "differences", "connected", "method", "interval", "votes", "raters", "items", "undecided", "wins"),
@@ -31,7 +31,7 @@ LABELS = {
 
 @pytest.mark.parametrize("method", list(LABELS))
 def test_the_report_is_json_of_this_shape(method):
-    votes = draw_votes(Voters(), np.random.default_rng(0), 20, 40, 10)
+    votes = draw_votes(VotePopulation(), np.random.default_rng(0), 20, 40, 10)
     report = json.loads(json.dumps(elo_report(votes, method), allow_nan=False))
     assert list(report) == KEYS
     assert list(report["systems"]) == votes.systems
@@ -46,7 +46,7 @@ def test_the_report_is_json_of_this_shape(method):
 
 def test_differences_are_what_is_to_be_read():
     """Every pair once, the better first; the interval is the difference's own, narrower than two scores' together."""
-    votes = draw_votes(Voters(systems=(-100, 0, 40, 200)), np.random.default_rng(1), 20, 40, 30)
+    votes = draw_votes(VotePopulation(systems=(-100, 0, 40, 200)), np.random.default_rng(1), 20, 40, 30)
     report = elo_report(votes)
     rows, systems = report["differences"], report["systems"]
     assert len({frozenset((d["a"], d["b"])) for d in rows}) == len(rows) == 6
@@ -57,7 +57,7 @@ def test_differences_are_what_is_to_be_read():
     assert [d["p_holm"] for d in rows] == pytest.approx(multipletests([d["p"] for d in rows], method="holm")[1])
 
 
-def test_shares_of_ties_are_said_and_what_they_do():
+def test_shares_of_ties_and_their_effect_are_noted():
     votes = played("x>y", "x=y", "y>x", "x=y")
     report = elo_report(votes)
     assert report["undecided"] == {"tie": 0.5, "both_bad": 0.0}
@@ -66,10 +66,10 @@ def test_shares_of_ties_are_said_and_what_they_do():
     assert elo_report(FOUR)["notes"] == []
 
 
-def test_few_raters_and_scripts_are_said():
+def test_few_raters_and_scripts_are_noted():
     by_two = replace(FOUR, rater=np.arange(len(FOUR)) % 2, raters=["r", "q"])
     assert elo_report(by_two)["notes"] == [
-        "Only 2 raters: under 5 an interval rests on its assumptions more than on answers"
+        "Only 2 raters: below 5 an interval depends more on assumptions than on answers"
     ]
     on_one = replace(by_two, item=FOUR.a * 0, items=["i"])
     assert "Only 2 raters and 1 script: " in elo_report(on_one)["notes"][0]
@@ -106,11 +106,11 @@ def test_no_votes_and_one_rater():
     report = elo_report(one, "mle")
     assert report["systems"]["A"]["elo"] is not None
     assert report["systems"]["A"]["lo"] is None
-    assert "two at least" in report["reason"]
+    assert "at least two" in report["reason"]
 
 
 def test_mistakes_are_named():
-    with pytest.raises(BadOption, match="'bootstrap' is not a method"):
+    with pytest.raises(BadOption, match="'bootstrap' is not a scoring method"):
         elo_report(FOUR, "bootstrap")
 
 
@@ -129,7 +129,7 @@ def test_the_side_a_system_was_on_does_not_matter(drawn):
 
 
 def test_a_million_votes_take_seconds():
-    votes = draw_votes(Voters(systems=tuple(range(-300, 300, 20))), np.random.default_rng(0), 25_000, 40, 500)
+    votes = draw_votes(VotePopulation(systems=tuple(range(-300, 300, 20))), np.random.default_rng(0), 25_000, 40, 500)
     start = process_time()
     report = elo_report(votes, "gamma")
     assert process_time() - start < 10

@@ -1,4 +1,4 @@
-"""Answers against latency: statsmodels as the oracle of both slopes; and what is a voice's own, not its latency's."""
+"""Answers against latency: statsmodels as the oracle of both slopes, confounding with voices, separation."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -9,13 +9,13 @@ import statsmodels.api as sm
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry.fit import ELO_PER_E
-from studio.mos.stats.columns import Scale
+from studio.mos.stats.columns import ScoreScale
 from studio.mos.stats.latency import (
-    Heard,
-    bins,
+    LatencyAnswers,
+    latency_bins,
+    orient_to_faster,
     preference_slope,
     score_slope,
-    towards_the_sooner,
     voice_columns,
 )
 
@@ -33,7 +33,7 @@ def drawn(seed=0, raters=20, items=12, worth=0.8, liking=(0.0, 0.0, 0.0)):
     sooner, like = late[1] - late[0], np.array(liking)
     logit = worth * sooner / 100 + like[first] - like[second]
     value = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(float)
-    return Heard(value, sooner, voice_columns(first, second, "abc"), rater, item)
+    return LatencyAnswers(value, sooner, voice_columns(first, second, "abc"), rater, item)
 
 
 def scores(seed=0, worth=-0.3, liking=(0.0, 0.0, 0.0)):
@@ -42,7 +42,7 @@ def scores(seed=0, worth=-0.3, liking=(0.0, 0.0, 0.0)):
     voice = rng.integers(3, size=240)
     ms = LATE[voice] + rng.normal(0, 60, 240)
     value = np.clip(np.rint(4.5 + worth * ms / 100 + np.array(liking)[voice] + rng.normal(0, 0.7, 240)), 1, 5)
-    return Heard(value, ms, voice_columns(voice, None, "abc"), rater, item)
+    return LatencyAnswers(value, ms, voice_columns(voice, None, "abc"), rater, item)
 
 
 def groups(heard):
@@ -87,10 +87,10 @@ def test_a_voice_is_not_blamed_for_what_its_latency_did_not_do():
 
 def test_votes_are_turned_to_the_sooner_voice():
     heard = drawn(4)
-    turned = towards_the_sooner(heard)
+    turned = orient_to_faster(heard)
     assert (turned.ms >= 0).all() and turned.ms == pytest.approx(np.abs(heard.ms))
     assert preference_slope(turned).value == pytest.approx(preference_slope(heard).value)
-    found = bins(turned, Scale(0, 1), 0.5)
+    found = latency_bins(turned, ScoreScale(0, 1), 0.5)
     assert len(found) == 6 and sum(b.mean.n for b in found) == 240
     assert found[0].mean.mean < 0.75 < found[-1].mean.mean
     assert all(b.low_ms <= b.middle_ms <= b.high_ms for b in found)
@@ -100,11 +100,13 @@ def test_votes_are_turned_to_the_sooner_voice():
 def test_what_cannot_be_known():
     one = drawn(6, raters=1)
     assert preference_slope(one).low is None and score_slope(one).p is None
-    level = Heard(one.value, np.zeros(12), one.voices, one.rater, one.item)
+    level = LatencyAnswers(one.value, np.zeros(12), one.voices, one.rater, one.item)
     assert preference_slope(level) is None and score_slope(level) is None
     with pytest.raises(BadOption, match="no answers with latencies"):
-        bins(Heard(*(v[:0] for v in (one.value, one.ms, one.voices, one.rater, one.item))), Scale(0, 1))
-    assert len(bins(drawn(6, raters=1), Scale(0, 1))) == 1
+        latency_bins(
+            LatencyAnswers(*(v[:0] for v in (one.value, one.ms, one.voices, one.rater, one.item))), ScoreScale(0, 1)
+        )
+    assert len(latency_bins(drawn(6, raters=1), ScoreScale(0, 1))) == 1
 
 
 def unanimous(raters=7, items=2, sign=1.0, seed=0):
@@ -113,7 +115,7 @@ def unanimous(raters=7, items=2, sign=1.0, seed=0):
     rater, item = (axis.ravel() for axis in np.indices((raters, items)))
     sooner = rng.choice([-1.0, 1.0], raters * items) * rng.uniform(150, 250, raters * items)
     columns = voice_columns(np.zeros(len(rater), int), np.ones(len(rater), int), "ab")
-    return Heard((sign * sooner > 0).astype(float), sooner, columns, rater, item)
+    return LatencyAnswers((sign * sooner > 0).astype(float), sooner, columns, rater, item)
 
 
 def test_a_unanimous_slope_has_a_bound_to_one_side_and_the_p_value_of_a_sign_test():

@@ -1,4 +1,4 @@
-"""Means: the printed values, statsmodels as the oracle, and what must not matter."""
+"""Means: published values, statsmodels as the oracle, and invariances."""
 
 from dataclasses import replace
 
@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import Scale, ratings_from_rows
-from studio.mos.stats.interval import clustered, of_mean, p_against
+from studio.mos.stats.columns import ScoreScale, ratings_from_rows
+from studio.mos.stats.interval import clustered_error, mean_interval, p_value_against
 from studio.mos.stats.means import by_stimulus, by_system, mean_of, p808
-from studio.mos.stats.planning.population import Listeners, draw_ratings
+from studio.mos.stats.planning.population import RatingPopulation, draw_ratings
 
 PRINTED = ratings_from_rows([(f"r{k}", "i", "s", score) for k, score in enumerate([5, 4, 4, 3, 5, 4, 2, 4])])
 
-FIVE = Scale(1, 5)
+FIVE = ScoreScale(1, 5)
 
 
 def drawn(seed=0, share=1.0, scale=FIVE):
-    return replace(draw_ratings(Listeners(), np.random.default_rng(seed), 12, 9, share=share), scale=scale)
+    return replace(draw_ratings(RatingPopulation(), np.random.default_rng(seed), 12, 9, share=share), scale=scale)
 
 
 def test_the_printed_values():
@@ -93,13 +93,13 @@ def test_mistakes_are_named():
 @given(seed=st.integers(0, 999), shift=st.floats(-50, 50), scale=st.floats(0.1, 9), share=st.sampled_from([0.4, 1.0]))
 @settings(deadline=None, max_examples=25)
 def test_shifting_and_stretching_the_scale(seed, shift, scale, share):
-    ratings, scale_there = drawn(seed, share), Scale(scale + shift, 5 * scale + shift)
+    ratings, scale_there = drawn(seed, share), ScoreScale(scale + shift, 5 * scale + shift)
     moved = ratings_from_rows(
         [
             (ratings.raters[r], ratings.items[i], ratings.systems[s], x * scale + shift)
             for r, i, s, x in zip(ratings.rater, ratings.item, ratings.system, ratings.score, strict=True)
         ],
-        scale=Scale(scale_there.low - 1e-9, scale_there.high + 1e-9),
+        scale=ScoreScale(scale_there.low - 1e-9, scale_there.high + 1e-9),
     )
     for method in ("two_way", "by_rater", "plain", "plain_t"):
         after = by_system(moved, method)
@@ -118,7 +118,7 @@ def test_the_order_of_rows_does_not_matter(seed):
         assert [other.mean, other.low, other.high] == pytest.approx([found.mean, found.low, found.high])
 
 
-def test_more_of_the_same_rater_tells_nothing_new():
+def test_repeating_a_raters_ratings_does_not_narrow_the_interval():
     ratings = drawn().where(drawn().system == 0)
     twice = ratings.where(np.tile(np.arange(len(ratings)), 2))
     once, again = mean_of(ratings, "by_rater"), mean_of(twice, "by_rater")
@@ -127,7 +127,7 @@ def test_more_of_the_same_rater_tells_nothing_new():
 
 
 def test_influence_of_one_cluster_has_no_error():
-    assert np.isnan(clustered(np.ones(3), np.zeros(3, int), np.arange(3), "by_rater")[0])
+    assert np.isnan(clustered_error(np.ones(3), np.zeros(3, int), np.arange(3), "by_rater")[0])
 
 
 def alike(value, raters, items, scale=FIVE):
@@ -147,7 +147,7 @@ def test_no_interval_has_no_width(value, raters, method):
 
 
 def test_a_long_scale_and_an_unknown_one():
-    hidden = mean_of(alike(100, 10, 10, Scale(0, 100)))
+    hidden = mean_of(alike(100, 10, 10, ScoreScale(0, 100)))
     assert (hidden.low, hidden.high) == (pytest.approx(100 - 5 * (1 - 0.025**0.1)), 100)
     assert mean_of(alike(100, 10, 10, None)).low is None
     assert mean_of(alike(4, 5, 5), "plain").low is None and p808(alike(4, 5, 5))["s"].ci95 is None
@@ -157,14 +157,14 @@ def test_an_interval_never_leaves_the_scale():
     rng = np.random.default_rng(0)
     for raters, items, quality in [(2, 6, 4.6), (3, 6, 4.8), (5, 6, 5.2), (4, 8, 1.2), (2, 2, 3.0)]:
         for _ in range(40):
-            found = mean_of(draw_ratings(Listeners(systems=(quality,)), rng, raters, items))
+            found = mean_of(draw_ratings(RatingPopulation(systems=(quality,)), rng, raters, items))
             assert 1 <= found.low < found.mean < found.high <= 5 or found.mean in (1, 5)
 
 
 def test_near_the_end_of_the_scale_it_is_wilsons():
     """Independent answers of 1 and 5 are a share in disguise, so the interval is Wilson's with t for z."""
     score = np.where(np.arange(40) < 37, 5.0, 1.0)
-    found = of_mean(score, np.arange(40), np.arange(40), "by_rater", 0.95, Scale(1, 5))
+    found = mean_interval(score, np.arange(40), np.arange(40), "by_rater", 0.95, ScoreScale(1, 5))
     z2, p, n = student(39).ppf(0.975) ** 2, 37 / 40, 39  # s^2 has n - 1 below the line
     middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), np.sqrt(p * (1 - p) * z2 / n + z2**2 / (4 * n**2)) / (1 + z2 / n)
     assert [found.low, found.high] == pytest.approx([1 + 4 * (middle - half), 1 + 4 * (middle + half)])
@@ -177,16 +177,16 @@ def test_a_p_value_and_its_interval_agree():
         for mean in (-2.9, -2, -0.5, 0.3, 1, 2.5):
             score = np.clip(np.rint(rng.normal(mean, 0.6, raters * 4)), -3, 3)
             rater, item = np.repeat(np.arange(raters), 4), np.tile(np.arange(4), raters)
-            found = of_mean(score, rater, item, "two_way", 0.95, Scale(-3, 3), null=0.0)
-            p = p_against(found, 0.0, Scale(-3, 3))
+            found = mean_interval(score, rater, item, "two_way", 0.95, ScoreScale(-3, 3), null=0.0)
+            p = p_value_against(found, 0.0, ScoreScale(-3, 3))
             assert (p < 0.05) == (not found.low <= 0 <= found.high), (raters, mean, found, p)
 
 
 def cmos(score):
     """The interval by rater and script of scores [raters, scripts], and its p value."""
     rater, item = (axis.ravel() for axis in np.indices(score.shape))
-    found = of_mean(score.ravel().astype(float), rater, item, "two_way", 0.95, Scale(-3, 3), null=0.0)
-    return found, p_against(found, 0.0, Scale(-3, 3))
+    found = mean_interval(score.ravel().astype(float), rater, item, "two_way", 0.95, ScoreScale(-3, 3), null=0.0)
+    return found, p_value_against(found, 0.0, ScoreScale(-3, 3))
 
 
 @pytest.mark.parametrize("scripts", [2, 3, 4, 8, 20])

@@ -1,4 +1,4 @@
-"""Shares of preference: exact values, statsmodels as the oracle, and raters who are not their votes."""
+"""Preference shares: exact values, statsmodels as the oracle, clustering by rater and script."""
 
 from dataclasses import replace
 
@@ -9,10 +9,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry.strength import points
-from studio.mos.stats.columns import OUTCOMES, Scale, Vote, ratings_from_rows, votes_from_rows
+from studio.mos.stats.columns import OUTCOMES, ScoreScale, Vote, ratings_from_rows, votes_from_rows
 from studio.mos.stats.means import mean_of
-from studio.mos.stats.planning.population import Voters, draw_votes
-from studio.mos.stats.preference import all_pairs, preference
+from studio.mos.stats.planning.population import VotePopulation, draw_votes
+from studio.mos.stats.preference import pairwise_preferences, preference
 
 
 def test_ties_are_shown_apart_and_half_a_win():
@@ -60,18 +60,18 @@ def test_ten_scripts_are_not_all_scripts():
 @pytest.mark.parametrize("share", [0.4, 1.0])
 def test_it_is_the_interval_of_a_mean(share):
     """Which statsmodels agrees with; only the ends of the scale are 0 and 1."""
-    votes = draw_votes(Voters(systems=(0, 40)), np.random.default_rng(0), 14, 30, 12)
+    votes = draw_votes(VotePopulation(systems=(0, 40)), np.random.default_rng(0), 14, 30, 12)
     votes = votes.where(np.random.default_rng(1).random(len(votes)) < share)
     point = points(votes) * np.where(votes.a == 0, 1, -1) + (votes.a != 0)
     names = [(f"r{r}", f"i{i}", "x", p) for r, i, p in zip(votes.rater, votes.item, point, strict=True)]
-    oracle = mean_of(ratings_from_rows(names, scale=Scale(0, 1)))
+    oracle = mean_of(ratings_from_rows(names, scale=ScoreScale(0, 1)))
     found = preference(votes, "s1", "s2").share
     assert [found.mean, found.low, found.high, found.se] == pytest.approx(
         [oracle.mean, oracle.low, oracle.high, oracle.se]
     )
 
 
-def test_six_of_six_is_no_certainty():
+def test_six_of_six_has_an_exact_interval():
     """All of one mind, however often each was asked: exactly what six votes say."""
     found = preference(said(lambda r, i: False, 6, 9), "x", "y")
     assert found.share.low == 0.0 and found.share.high == pytest.approx(1 - 0.025 ** (1 / 6))
@@ -88,22 +88,22 @@ def test_ties_alone_are_no_certainty_either():
 
 
 def test_p_values_are_corrected_for_all_pairs():
-    votes = draw_votes(Voters(systems=(-150, 0, 30, 150)), np.random.default_rng(3), 20, 60, 20)
-    found = all_pairs(votes)
+    votes = draw_votes(VotePopulation(systems=(-150, 0, 30, 150)), np.random.default_rng(3), 20, 60, 20)
+    found = pairwise_preferences(votes)
     assert [f.p_holm for f in found] == pytest.approx(multipletests([f.p for f in found], method="holm")[1])
-    assert {f.p_holm for f in all_pairs(votes, "exact")} == {None}
+    assert {f.p_holm for f in pairwise_preferences(votes, "exact")} == {None}
     for f in found:
         assert (f.p < 0.05) == (not f.share.low <= 0.5 <= f.share.high)
 
 
 def test_mirrored_votes_and_turned_pairs():
-    votes = draw_votes(Voters(), np.random.default_rng(0), 10, 40)
+    votes = draw_votes(VotePopulation(), np.random.default_rng(0), 10, 40)
     mirror = replace(votes, a=votes.b, b=votes.a, outcome=np.array([1, 0, 2, 3], np.uint8)[votes.outcome])
-    assert all_pairs(mirror) == all_pairs(votes)
+    assert pairwise_preferences(mirror) == pairwise_preferences(votes)
     there, back = preference(votes, "s1", "s5"), preference(votes, "s5", "s1")
     assert (there.wins_a, there.wins_b) == (back.wins_b, back.wins_a)
     assert there.share.mean == pytest.approx(1 - back.share.mean)
-    assert sum(p.share.n for p in all_pairs(votes)) == len(votes)
+    assert sum(p.share.n for p in pairwise_preferences(votes)) == len(votes)
     assert len(OUTCOMES) == 4
 
 

@@ -1,4 +1,4 @@
-"""Levels of several looks: the bounds that textbooks and R's ldbounds and gsDesign print, and simulated walks."""
+"""Nominal levels of several looks: published bounds (R's ldbounds and gsDesign), and simulated walks."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from studio.core.errors import BadOption
-from studio.mos.stats.sequential import levels, spent
+from studio.mos.stats.sequential import alpha_spent, nominal_levels
 
 
 def bounds(looks, alpha=0.05, spending="obrien_fleming"):
-    return norm.isf(np.array(levels(looks, alpha, spending)) / 2)
+    return norm.isf(np.array(nominal_levels(looks, alpha, spending)) / 2)
 
 
 def test_the_published_bounds():
@@ -24,8 +24,8 @@ def test_the_published_bounds():
 
 
 def test_one_look_is_the_test_itself():
-    assert levels([30]) == [pytest.approx(0.05)]
-    assert levels([30], 0.01, "pocock") == [pytest.approx(0.01)]
+    assert nominal_levels([30]) == [pytest.approx(0.05)]
+    assert nominal_levels([30], 0.01, "pocock") == [pytest.approx(0.01)]
 
 
 @pytest.mark.parametrize("spending", ["obrien_fleming", "pocock"])
@@ -44,15 +44,16 @@ def test_a_walk_crosses_as_seldom_as_said(looks, spending):
 @settings(deadline=None, max_examples=40)
 def test_levels_are_within_what_is_spent(looks, alpha):
     looks = sorted(looks)
-    found = levels(looks, alpha)
+    found = nominal_levels(looks, alpha)
     assert all(
-        0 < level <= spent(n / looks[-1], alpha) * (1 + 1e-6) + 1e-12 for level, n in zip(found, looks, strict=True)
+        0 < level <= alpha_spent(n / looks[-1], alpha) * (1 + 1e-6) + 1e-12
+        for level, n in zip(found, looks, strict=True)
     )
-    assert found[0] == pytest.approx(spent(looks[0] / looks[-1], alpha), rel=1e-4, abs=1e-12)
+    assert found[0] == pytest.approx(alpha_spent(looks[0] / looks[-1], alpha), rel=1e-4, abs=1e-12)
 
 
 def test_mistakes_are_named():
-    with pytest.raises(BadOption, match="'evenly' is no way"):
-        spent(0.5, spending="evenly")
+    with pytest.raises(BadOption, match="'evenly' is not a spending"):
+        alpha_spent(0.5, spending="evenly")
     with pytest.raises(BadOption, match="the share is 0"):
-        spent(0)
+        alpha_spent(0)

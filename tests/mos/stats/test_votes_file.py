@@ -1,4 +1,4 @@
-"""Votes out of CSV files: what is read, which mistakes are named, and what an export leaves out."""
+"""Votes from CSV files: accepted files, error messages, and rows of an export that do not count."""
 
 import csv
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from studio.core.errors import BadFile
-from studio.mos.exchange.data_dictionary import DICTIONARY
+from studio.mos.import_export.data_dictionary import DICTIONARY
 from studio.mos.stats.columns import BOTH_BAD, TIE, A, B
 from studio.mos.stats.votes_file import EXPORTED, votes_from_csv
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studio.mos.store.access import Access, Forbidden, Limit, TooMany
+from studio.mos.store.access import Access, Forbidden, RateLimit, TooMany
 from studio.mos.store.database import Store
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.campaigns import Secret
 
 _CHECKS: dict[str, Callable[[Access, str], object]] = {
     "link": lambda access, text: access.role_of_link(1, text),
@@ -96,7 +96,7 @@ def test_anybody_has_an_identity(access: Access, who: str) -> None:
 def test_a_burst_then_so_many_a_second() -> None:
     """Each caller has a burst; a refused call costs nothing, so whoever goes on hammering gets the rate and no more."""
     now = [0.0]
-    limit = Limit(burst=5, per_second=10, clock=lambda: now[0])
+    limit = RateLimit(burst=5, per_second=10, clock=lambda: now[0])
 
     def let_in(seconds: float, calls_per_second: int) -> int:
         through = 0
@@ -125,7 +125,7 @@ def test_a_burst_then_so_many_a_second() -> None:
 
 def test_callers_of_long_ago_are_forgotten() -> None:
     """A stranger with many addresses fills no memory."""
-    limit = Limit(burst=1, per_second=1, clock=lambda: 0.0, callers=10)
+    limit = RateLimit(burst=1, per_second=1, clock=lambda: 0.0, callers=10)
     for n in range(100):
         limit.take(str(n))
     assert len(limit._left) == 10

@@ -15,7 +15,7 @@ from soundmaking import RATE_HZ, spiky, tone
 from studio.core.clips import clip_id, read_wav, to_float, to_int16, wav_bytes
 from studio.core.errors import BadFile
 from studio.mos.store.clips import ClipFolder, rate_warnings, store_stimuli
-from studio.mos.store.sounds import Sound, loudness_lufs, read_clip
+from studio.mos.store.sounds import SourceSound, loudness_lufs, read_sound
 
 
 def test_the_folder_names_clips_by_what_they_sound_like(tmp_path):
@@ -85,21 +85,21 @@ def test_a_damaged_clip_is_noticed(tmp_path):
 
 
 def test_stimuli_get_one_rate_and_one_level(tmp_path):
-    made = {("i", "a"): Sound(tone(0.3), RATE_HZ), ("i", "b"): Sound(tone(0.02, rate_hz=16_000), 16_000)}
+    made = {("i", "a"): SourceSound(tone(0.3), RATE_HZ), ("i", "b"): SourceSound(tone(0.02, rate_hz=16_000), 16_000)}
     folder = ClipFolder(tmp_path)
     stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
     assert "16000 Hz" in told[0] and len(told) == 1
     for key, clip in stored.items():
         pcm, rate_hz = read_wav(folder.path(clip.sha))
         assert (rate_hz, len(pcm)) == (clip.rate_hz, clip.samples) == (RATE_HZ, RATE_HZ)
-        assert loudness_lufs(Sound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.05)
+        assert loudness_lufs(SourceSound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.05)
         assert clip.source_rate_hz == made[key].rate_hz
         assert clip.source_sha == clip_id(to_int16(made[key].pcm), clip.source_rate_hz)
         assert clip.lufs_before + clip.gain_db == pytest.approx(-23) and clip.peak_dbfs <= -1
 
 
 def test_one_sound_that_would_clip_lowers_all(tmp_path):
-    made = {("i", "a"): Sound(tone(0.3, 2.0), RATE_HZ), ("i", "b"): spiky(0.5)}
+    made = {("i", "a"): SourceSound(tone(0.3, 2.0), RATE_HZ), ("i", "b"): spiky(0.5)}
     stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, ClipFolder(tmp_path))
     levels = [clip.lufs_after for clip in stored.values()]
     assert levels[0] == pytest.approx(levels[1], abs=0.05) and levels[0] < -30
@@ -107,9 +107,9 @@ def test_one_sound_that_would_clip_lowers_all(tmp_path):
 
 
 def test_clipped_sources_are_told(tmp_path):
-    sound = Sound(tone(), RATE_HZ, clipped=True)
+    sound = SourceSound(tone(), RATE_HZ, clipped=True)
     stored, told = store_stimuli({("i1", "a"): lambda: sound}, ClipFolder(tmp_path))
-    assert set(stored) == {("i1", "a")} and told == ["1 sounds came clipped: i1 by a"]
+    assert set(stored) == {("i1", "a")} and told == ["1 sounds are clipped: i1 by a"]
     assert store_stimuli({}, ClipFolder(tmp_path)) == ({}, [])
 
 
@@ -122,7 +122,7 @@ def test_no_sound_keeps_what_its_file_said_of_itself(tmp_path):
     with wave.open(io.BytesIO(data)) as check:
         assert check.getnframes() == RATE_HZ
     folder = ClipFolder(tmp_path / "clips")
-    stored, _ = store_stimuli({("i", "a"): lambda: read_clip(tmp_path / "a.wav")}, folder)
+    stored, _ = store_stimuli({("i", "a"): lambda: read_sound(tmp_path / "a.wav")}, folder)
     kept = folder.path(stored["i", "a"].sha).read_bytes()
     assert b"slt" not in kept[:200] and b"LIST" not in kept[:200] and kept[36:40] == b"data"
 
@@ -140,7 +140,7 @@ def test_all_that_cannot_be_taken_is_named_at_once(tmp_path):
         def loaded():
             if name.startswith("bad"):
                 raise BadFile(f"{name} is damaged", "write it again")
-            return Sound(tone(), RATE_HZ, name)
+            return SourceSound(tone(), RATE_HZ, name)
 
         return loaded
 
@@ -153,11 +153,14 @@ def test_all_that_cannot_be_taken_is_named_at_once(tmp_path):
     with pytest.raises(BadFile) as one:
         store_stimuli({("good", "s"): load("good.wav"), ("b", "s"): load("bad.wav")}, ClipFolder(tmp_path))
     assert one.value.what == "bad.wav is damaged"
-    quiet = {k: lambda: Sound(1e-5 * tone(), RATE_HZ, "quiet.wav") for k in (("a", "s"), ("b", "s"))}
+    quiet = {k: lambda: SourceSound(1e-5 * tone(), RATE_HZ, "quiet.wav") for k in (("a", "s"), ("b", "s"))}
     with pytest.raises(BadFile, match="2 of 2 sounds cannot be taken"):  # found only when its level is measured
         store_stimuli(quiet, ClipFolder(tmp_path))
 
 
 def test_what_was_mixed_down_is_said(tmp_path):
-    sounds = {("i1", "s"): lambda: Sound(tone(), RATE_HZ, mixed=True), ("i2", "s"): lambda: Sound(tone(), RATE_HZ)}
+    sounds = {
+        ("i1", "s"): lambda: SourceSound(tone(), RATE_HZ, mixed=True),
+        ("i2", "s"): lambda: SourceSound(tone(), RATE_HZ),
+    }
     assert store_stimuli(sounds, ClipFolder(tmp_path))[1] == ["1 sounds in stereo were mixed down to mono: i1 by s"]

@@ -12,7 +12,7 @@ from sqlmodel import Session, select
 
 from studio.core.errors import BadOption
 from studio.mos.store.database import Store
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.campaigns import Secret
 from studio.mos.store.tables.stimuli import Item
 
 

@@ -16,7 +16,7 @@ from studio.mos.store.database import Store
 _WRITER = """
 import signal, sys
 from studio.mos.store.database import Store
-from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.campaigns import Secret
 
 store = Store(sys.argv[1])
 asked_to_stop = []

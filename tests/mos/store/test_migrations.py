@@ -14,8 +14,7 @@ from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
-from studio.mos.store.tables.takes import Take
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables.trials import Slot, Take, Trial
 
 _APPEND_ONLY = {
     "answer": "UPDATE answer SET counted = 0",
@@ -246,7 +245,7 @@ def test_answers_are_never_changed(store: Store, table: str) -> None:
 
 
 def test_an_id_is_never_used_again(store: Store) -> None:
-    """A forgotten rater's token must not open the next one's sitting."""
+    """A forgotten rater's token must not open the next one's session."""
 
     def join(session: Session) -> int | None:
         rater = Rater(campaign_id=1, identity="x", pseudonym="r", stage="consent", joined_at=1.0, seen_at=1.0)

@@ -69,7 +69,7 @@ def test_a_careless_read_and_a_command_take_no_answer_away(file: Path, address: 
 def test_a_log_that_is_gone_is_noticed_before_anything_is_acknowledged(file: Path, address: str) -> None:
     store = Store(address)
     store.write_now(keep("before"))
-    store.empty_log()
+    store.truncate_log()
 
     def takes_it_away(session: object) -> None:
         log_of(file).unlink()
@@ -85,7 +85,7 @@ def test_a_log_that_is_gone_is_noticed_before_anything_is_acknowledged(file: Pat
 def test_a_log_that_went_between_two_writes_costs_none_of_them(file: Path, address: str) -> None:
     store = Store(address)
     store.write_now(keep("before"))
-    store.empty_log()
+    store.truncate_log()
     log_of(file).unlink()
     file.with_name(file.name + "-shm").unlink()
     assert store.write_now(keep("after")) == "after"
@@ -98,7 +98,7 @@ def test_a_log_that_went_between_two_writes_costs_none_of_them(file: Path, addre
 def test_without_its_file_nothing_is_acknowledged_and_with_it_again_everything(file: Path, address: str) -> None:
     store = Store(address)
     store.write_now(keep("before"))
-    store.empty_log()
+    store.truncate_log()
     away = file.rename(file.with_name("away"))
     with pytest.raises(NotStored, match="gone"):
         store.write_now(keep("lost"))
@@ -119,7 +119,7 @@ def test_a_disk_that_fails_for_a_moment_does_not_end_the_writer(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteFiles, "are_ours", fails)
+        patch.setattr(SqliteFiles, "is_intact", fails)
         with pytest.raises(NotStored, match="Input/output error"):
             store.write_now(keep("meanwhile"))
     store.write_now(keep("after"))

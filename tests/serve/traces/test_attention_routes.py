@@ -16,18 +16,18 @@ from serve.mos_serving import ServedTests
 from tones import Script
 
 from studio.core.errors import BadFile, BadVoice, Busy, StudioError
-from studio.core.traces.forced import Attended, Left, always
+from studio.core.traces.teacher_forcing import CallerGone, TeacherForcingResult, never_stop
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_writer import TraceWriter, save_trace
 
 FRAMES = 10
 
 
-def attended(p_eos: np.ndarray) -> Attended:
+def attended(p_eos: np.ndarray) -> TeacherForcingResult:
     by_layer = np.zeros((2, FRAMES, 3), np.float16)
     by_layer[0, :, 0], by_layer[1, :, 2] = 1.0, 0.5
     word = np.repeat([0, 1], FRAMES // 2).astype(np.int32)
-    return Attended("mass on words", word, by_layer, p_eos, np.linspace(-9, -1, FRAMES, dtype=np.float32))
+    return TeacherForcingResult("mass on words", word, by_layer, p_eos, np.linspace(-9, -1, FRAMES, dtype=np.float32))
 
 
 class Looking(FakeEngine):
@@ -39,7 +39,7 @@ class Looking(FakeEngine):
         self.why: StudioError | None = None
         self._place = threading.Lock()
 
-    def attend(self, trace: Trace, wanted: Callable[[], bool] = always) -> Attended:
+    def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
         if trace.meta["voice"] != "v":
             raise BadVoice("the voice is not here")
         if self.why is not None:
@@ -49,9 +49,9 @@ class Looking(FakeEngine):
         try:
             until_s = time.monotonic() + 20.0
             while self.slow and time.monotonic() < until_s:
-                if not wanted():
+                if not should_continue():
                     self.left.set()
-                    raise Left("nobody waits")
+                    raise CallerGone("nobody waits")
                 time.sleep(0.02)
             return attended(trace.p_eos)
         finally:

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from inspection.test_bundle import unpack
-from serve.door.test_bodies import Client
+from serve.middleware.test_body_limits import Client
 from serve.serving import Served, Serving, eventually, of
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
-from studio.serve.door import bodies
+from studio.serve.middleware import bodies
 from studio.serve.traces.inspection import MAX_EVENTS, MAX_FILE_BYTES
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_is_too_long_is_refused(server: Served) -> None:
 
 def test_only_so_many_files_are_read_at_once(server: Served, trace: bytes) -> None:
     """Two that come slowly hold the places of their address; a third finds one when they are done."""
-    slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.OF_ONE_ADDRESS)]
+    slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.SLOTS_PER_ADDRESS)]
     for client in slow:
         client.send(b"Connection: close\r\nContent-Length: 10\r\n\r\nPK")
     eventually(lambda: sent(server, b"PK").status_code == 503, "every place is taken")

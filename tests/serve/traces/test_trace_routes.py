@@ -16,8 +16,8 @@ from serve.serving import Served, Serving, eventually, of, pcm
 
 from studio.core.errors import BadFile
 from studio.core.traces.trace import open_trace
-from studio.serve.traces.routes import AT_ONCE, WAITING_OF_ONE
-from studio.serve.traces.shelf import TraceShelf
+from studio.serve.trace_store import TraceStore
+from studio.serve.traces.routes import AT_ONCE, MAX_WAITING_PER_ADDRESS
 
 
 def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:
@@ -54,15 +54,15 @@ def test_sounds_that_nobody_waits_for_are_not_made(serving: Serving, monkeypatch
     message, _ = spoken(server)
     path = "/" + message["wav_url"].lstrip("/")
     made, go_on = [], threading.Event()
-    make = TraceShelf.wav
+    make = TraceStore.wav
 
-    def slowly(shelf: TraceShelf, token: str, *, as_heard: bool) -> bytes:
+    def slowly(trace_store: TraceStore, token: str, *, as_heard: bool) -> bytes:
         made.append(token)
         assert go_on.wait(60.0)
-        return make(shelf, token, as_heard=as_heard)
+        return make(trace_store, token, as_heard=as_heard)
 
-    monkeypatch.setattr(TraceShelf, "wav", slowly)
-    asked = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(WAITING_OF_ONE)]
+    monkeypatch.setattr(TraceStore, "wav", slowly)
+    asked = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_WAITING_PER_ADDRESS)]
     for one in asked:
         one.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     eventually(lambda: len(made) == AT_ONCE, "two that are made")
@@ -96,7 +96,7 @@ def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None
     assert data == pcm(heard).astype("<i2").tobytes()
     as_heard, _ = wav_frames(httpx.get(f"{server.url}/{message['wav_url']}?as_heard=1").content)
     assert as_heard >= frames + 24_000 // 2, "a pause of 1.5 s after 0.55 s of speech is heard"
-    assert as_heard == len(trace.as_heard())
+    assert as_heard == len(trace.pcm_with_waits())
     wrong = httpx.get(f"{server.url}/{message['wav_url']}?as_heard=zz")
     assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_message") and "as_heard" in wrong.json()["message"]
 
@@ -131,61 +131,61 @@ def test_bytes_are_bounded_and_orphans_go(tmp_path: Path) -> None:
         folder.mkdir()
     os.utime(old, (0, 0))
     os.utime(foreign, (0, 0))
-    TraceShelf(tmp_path, max_traces=10, max_bytes=2500)
+    TraceStore(tmp_path, max_traces=10, max_bytes=2500)
     assert sorted(one.name[0] for one in tmp_path.glob("*.trace")) == ["c", "d"]
     assert (old.exists(), new.exists(), foreign.exists()) == (False, True, True)
 
 
-def finished(shelf: TraceShelf) -> str:
-    token, writer = shelf.begin({})
-    shelf.finish(writer)
+def finished(trace_store: TraceStore) -> str:
+    token, writer = trace_store.begin({})
+    trace_store.finish(writer)
     return token
 
 
 def test_a_clock_that_is_set_back_costs_no_trace(tmp_path: Path) -> None:
     """What was spoken while the clock was wrong lies in the future, and must still go first."""
-    shelf = TraceShelf(tmp_path, max_traces=2, max_bytes=10**9)
-    early = [finished(shelf) for _ in range(2)]
+    trace_store = TraceStore(tmp_path, max_traces=2, max_bytes=10**9)
+    early = [finished(trace_store) for _ in range(2)]
     for token in early:
         os.utime(tmp_path / f"{token}.trace", (2**32, 2**32))
-    late = [finished(shelf) for _ in range(2)]
+    late = [finished(trace_store) for _ in range(2)]
     assert {path.stem for path in tmp_path.glob("*.trace")} == set(late)
-    assert shelf.path(late[0]) and shelf.path(late[1])
+    assert trace_store.path(late[0]) and trace_store.path(late[1])
 
 
 def test_a_clock_that_is_set_forward_costs_no_trace_that_is_being_written(tmp_path: Path) -> None:
-    shelf = TraceShelf(tmp_path, max_traces=2, max_bytes=10**9)
-    token, writer = shelf.begin({})
+    trace_store = TraceStore(tmp_path, max_traces=2, max_bytes=10**9)
+    token, writer = trace_store.begin({})
     for path in (writer.folder, writer.folder / "events.jsonl"):
         os.utime(path, (0, 0))
-    finished(shelf)
-    shelf.finish(writer)
-    assert shelf.path(token)
+    finished(trace_store)
+    trace_store.finish(writer)
+    assert trace_store.path(token)
 
 
 def test_what_another_server_writes_in_the_same_folder_is_kept_in_turn(tmp_path: Path) -> None:
-    one, other = (TraceShelf(tmp_path, max_traces=3, max_bytes=10**9) for _ in range(2))
-    tokens = [finished(shelf) for shelf in (one, other, one, other, one)]
+    one, other = (TraceStore(tmp_path, max_traces=3, max_bytes=10**9) for _ in range(2))
+    tokens = [finished(trace_store) for trace_store in (one, other, one, other, one)]
     assert {path.stem for path in tmp_path.glob("*.trace")} == set(tokens[-3:])
 
 
 def test_a_trace_that_cannot_be_closed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = TraceShelf(tmp_path, max_traces=3, max_bytes=10**9)
-    _, writer = shelf.begin({})
+    trace_store = TraceStore(tmp_path, max_traces=3, max_bytes=10**9)
+    _, writer = trace_store.begin({})
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(zipfile.ZipFile, "write", full)
     with pytest.raises(OSError, match="No space"):
-        shelf.finish(writer)
+        trace_store.finish(writer)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadFile, match="traces_folder"):
-        TraceShelf(tmp_path / "file" / "traces", 1, 1)
+        TraceStore(tmp_path / "file" / "traces", 1, 1)
 
 
 def test_health_and_voices(serving: Serving) -> None:

@@ -17,26 +17,28 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.bpe import Bpe
-from studio.engine.families.dsm.net import Config
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.dsm.model import DsmConfig
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
-from studio.train.families.dsm.batches import (
-    Batch,
-    Streams,
+from studio.train.families.dsm_batches import (
+    DsmBatch,
+    DsmSequencer,
     collate,
-    cut_short,
     training_batches,
+    truncate_at_word,
     validation_batches,
     word_starts,
 )
-from studio.train.families.dsm.fit import DsmFitter
-from studio.train.families.guide import NOWHERE
-from studio.train.families.registry import fitting_of
+from studio.train.families.dsm_fit import DsmTrainingModule
+from studio.train.families.guide import NO_TARGET
+from studio.train.families.registry import training_for
 from studio.train.features import Sentence
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
-from studio.train.loop.spoken import SpokenText
+from studio.train.fit.dataset import SpeechDataset
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import DsmFit
 from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
@@ -60,7 +62,7 @@ SIZES = {
     "extract_frames": 48,
 }
 DELAY = 10  # frames in a quarter of a second
-CONFIG = Config(**SIZES)
+CONFIG = DsmConfig(**SIZES)
 SYMBOLS = CONFIG.symbols
 
 
@@ -94,13 +96,13 @@ def a_recipe(**changes) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def streams(tmp_path_factory) -> Streams:
+def streams(tmp_path_factory) -> DsmSequencer:
     path = tmp_path_factory.mktemp("bpe") / "bpe.json"
     write_tiny_bpe(path)
-    return Streams(Bpe.read(path), CONFIG)
+    return DsmSequencer(Bpe.read(path), CONFIG)
 
 
-def a_batch(streams: Streams, *parts: list[Sentence], noise: float = 0.0) -> Batch:
+def a_batch(streams: DsmSequencer, *parts: list[Sentence], noise: float = 0.0) -> DsmBatch:
     made = [streams.sequence(streams.spoken(one), [one[0].levels[:30]]) for one in parts]
     return collate(made, streams, noise, np.random.default_rng(0))
 
@@ -130,24 +132,26 @@ def test_every_frame_knows_the_step_of_the_token_that_it_speaks(streams):
     said = [sentence(), sentence(seed=1)]
     batch = a_batch(streams, said)
     text, token_at = batch.text[0].tolist(), batch.token_at[0].tolist()
-    assert set(token_at[:DELAY]) == {NOWHERE} and set(token_at[DELAY + said[0].word_ends[-1] + FRAMES :]) == {NOWHERE}
+    assert set(token_at[:DELAY]) == {NO_TARGET} and set(token_at[DELAY + said[0].word_ends[-1] + FRAMES :]) == {
+        NO_TARGET
+    }
     spoken = streams.spoken(said)
     for frame in range(spoken.end):
         word = max(i for i, start in enumerate(spoken.starts) if start <= frame)
         step = token_at[DELAY + frame]
-        assert step != NOWHERE and text[step] in spoken.words[word], "one of the tokens of its word"
+        assert step != NO_TARGET and text[step] in spoken.words[word], "one of the tokens of its word"
         assert text[step] != SYMBOLS.word and step <= DELAY + frame, "which the net has read by then"
     made = streams.sequence(spoken, [])
     short = collate([replace(made, skip=30)], streams, 0.0, np.random.default_rng(0))
     left = np.array(token_at[30:]) - 30
-    assert short.token_at[0].tolist() == np.where(left < 0, NOWHERE, left).tolist()
+    assert short.token_at[0].tolist() == np.where(left < 0, NO_TARGET, left).tolist()
     unread = collate([streams.without_text(made)], streams, 0.0, np.random.default_rng(0))
-    assert (unread.token_at == NOWHERE).all()
+    assert (unread.token_at == NO_TARGET).all()
 
 
 def test_a_guided_head_changes_nothing_but_the_losses(streams):
     torch.manual_seed(3)
-    plain, guided = DsmFitter(CONFIG), DsmFitter(CONFIG, guide_weight=0.5)
+    plain, guided = DsmTrainingModule(CONFIG), DsmTrainingModule(CONFIG, guide_weight=0.5)
     guided.load_state_dict(plain.state_dict())
     batch = a_batch(streams, [sentence()], [sentence("two", 1)])
     told, found = plain(batch), guided(batch)
@@ -179,7 +183,7 @@ def test_without_text_nothing_is_told_and_nothing_asked(streams):
     assert (batch.text == SYMBOLS.nothing).all() and (batch.ahead == SYMBOLS.nothing).all()
     assert (batch.action == -1).all() and (batch.speakers == -1).all() and batch.predicted == FRAMES
     with torch.no_grad():
-        losses = DsmFitter(CONFIG)(batch)
+        losses = DsmTrainingModule(CONFIG)(batch)
     assert all(torch.isfinite(one) for one in losses.values()) and float(losses["action"]) == 0.0
 
 
@@ -204,12 +208,12 @@ def test_a_sequence_may_begin_in_mid_text(streams):
 
 
 def test_a_flush_ends_at_a_words_end():
-    found = {len(cut_short(sentence(), np.random.default_rng(seed)).levels) for seed in range(40)}
+    found = {len(truncate_at_word(sentence(), np.random.default_rng(seed)).levels) for seed in range(40)}
     assert found == {*ENDS[:-1], FRAMES}
 
 
 def test_batches_repeat_and_dropouts_are_independent(features, streams):
-    text, recipe = SpokenText(features, ["one", "two"], 1), a_recipe().fit
+    text, recipe = SpeechDataset(features, ["one", "two"], 1), a_recipe().fit
     assert isinstance(recipe, DsmFit)
     first, again, other = ([*training_batches(text, streams, recipe, 7, number)] for number in (0, 0, 1))
     assert all(torch.equal(a.drawn, b.drawn) for a, b in zip(first, again, strict=True))
@@ -228,7 +232,7 @@ def test_batches_repeat_and_dropouts_are_independent(features, streams):
 
 
 def test_dialogues_bring_both_recordings(features, streams):
-    text, recipe = SpokenText(features, ["one", "two"], 1), a_recipe(turn_share=1.0, speaker_dropout=0.0).fit
+    text, recipe = SpeechDataset(features, ["one", "two"], 1), a_recipe(turn_share=1.0, speaker_dropout=0.0).fit
     assert isinstance(recipe, DsmFit)
     batches = [*training_batches(text, streams, replace(recipe, text_dropout=0.0, max_frames=400), 7, 0)]
     assert all((one.speakers[:, :2] >= 0).all() and (one.speakers[:, 2:] == -1).all() for one in batches)
@@ -238,13 +242,13 @@ def test_dialogues_bring_both_recordings(features, streams):
 
 
 def test_what_makes_batches_can_be_sent_to_another_process(features, tmp_path):
-    """As `studio.train.loop.ahead` sends it: without the net."""
+    """As `studio.train.fit.prefetch` sends it: without the net."""
     write_tiny_bpe(tmp_path / "bpe.json")
-    fitting = fitting_of(a_recipe())
-    text = SpokenText(features, ["one", "two"], 1)
+    fitting = training_for(a_recipe())
+    text = SpeechDataset(features, ["one", "two"], 1)
     fitting.prepare(text, tmp_path)
     maker = copy.copy(fitting)
-    del maker.fitter
+    del maker.module
     here, there = Pipe()
     here.send(maker)
     for made, wanted in zip(there.recv().batches(text, 0), fitting.batches(text, 0), strict=True):
@@ -253,9 +257,9 @@ def test_what_makes_batches_can_be_sent_to_another_process(features, tmp_path):
 
 def test_losses_fall(streams):
     recipe = a_recipe()
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     batch = a_batch(streams, *([sentence(seed=i)] for i in range(3)))
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.3 * (i == 5)) for i in range(25)]
     first, last = found[0], found[-1]
     assert abs(first["frame"] - np.log(16)) < 0.05
@@ -266,37 +270,37 @@ def test_losses_fall(streams):
 
 def test_a_batch_whose_gradient_is_no_number_teaches_nothing(streams):
     recipe = a_recipe()
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     batch = a_batch(streams, [sentence()])
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     train_step(copied, optims, batch, fitting, 1.0, 0.0)
-    before = copy.deepcopy(fitting.fitter.state_dict())
+    before = copy.deepcopy(fitting.module.state_dict())
     usual = copied.copy.total
     copied.copy.total = lambda losses: usual(losses) * torch.nan
     assert train_step(copied, optims, batch, fitting, 1.0, 0.0)["skipped"] == 1.0
-    assert all(torch.equal(value, before[name]) for name, value in fitting.fitter.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in fitting.module.state_dict().items())
     copied.copy.total = usual
     assert "skipped" not in train_step(copied, optims, batch, fitting, 1.0, 0.0)
-    assert all(p.isfinite().all() for p in fitting.fitter.parameters())
+    assert all(p.isfinite().all() for p in fitting.module.parameters())
 
 
 def test_a_training_that_diverges_leaves_what_was_saved(features, tmp_path, monkeypatch):
     write_tiny_bpe(tmp_path / "bpe.json")
-    run(fitting_of(a_recipe()), features, tmp_path, torch.device("cpu"), threads=1)
+    run(training_for(a_recipe()), features, tmp_path, torch.device("cpu"), threads=1)
     saved = (tmp_path / "checkpoint.pt").read_bytes()
-    usual = DsmFitter.total
+    usual = DsmTrainingModule.total
     with monkeypatch.context() as patch:
-        patch.setattr(DsmFitter, "total", lambda self, losses: usual(self, losses) * torch.nan)
-        with pytest.raises(BadFile, match=r"has diverged: 20 batches in a row.*lower the peak_rate"):
-            run(fitting_of(a_recipe(steps=60)), features, tmp_path, torch.device("cpu"), threads=1)
-    broken = fitting_of(a_recipe(steps=6))
+        patch.setattr(DsmTrainingModule, "total", lambda self, losses: usual(self, losses) * torch.nan)
+        with pytest.raises(BadFile, match=r"has diverged: the gradients of 20 batches in a row.*lower the peak_rate"):
+            run(training_for(a_recipe(steps=60)), features, tmp_path, torch.device("cpu"), threads=1)
+    broken = training_for(a_recipe(steps=6))
 
     def spoilt(*_):
-        broken.fitter.net.action_out.weight.data.fill_(torch.nan)
+        broken.module.net.action_out.weight.data.fill_(torch.nan)
         return {}
 
     monkeypatch.setattr(broken, "validate", spoilt)
-    with pytest.raises(BadFile, match=r"a weight is no number after 6 steps"):
+    with pytest.raises(BadFile, match=r"a weight is not finite after 6 steps"):
         run(broken, features, tmp_path, torch.device("cpu"), threads=1)
     assert (tmp_path / "checkpoint.pt").read_bytes() == saved
     for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
@@ -304,7 +308,7 @@ def test_a_training_that_diverges_leaves_what_was_saved(features, tmp_path, monk
 
 
 def test_own_frames_are_fed_where_frames_were_drawn(streams):
-    fitter = DsmFitter(CONFIG)
+    fitter = DsmTrainingModule(CONFIG)
     with torch.no_grad():  # a net that is certain of level 7 everywhere
         for head in fitter.net.depth.heads():
             head.weight.zero_()
@@ -324,14 +328,14 @@ def features(tmp_path_factory) -> Path:
 def test_from_features_to_a_voice_that_speaks(features, tmp_path):
     recipe, state = a_recipe(), tmp_path / "state"
     with pytest.raises(BadFile, match=r"no .*bpe\.json.*studio train bpe"):
-        run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+        run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     write_tiny_bpe(state / "bpe.json")
-    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     assert weights.name == "dsm.safetensors"
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     (checked,) = [line["validation"] for line in lines if "validation" in line]
     assert set(checked) == {"text", "no text"} and 0 < checked["text"]["frame"] < 3
-    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    longer = run(training_for(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
     assert torch.load(state / "checkpoint.pt")["at"]["step"] == 6
     kept = load_file(longer)
     assert torch.equal(kept["extract"][1, :FRAMES], torch.from_numpy(sentence("two", 10).levels))
@@ -358,7 +362,7 @@ def test_from_features_to_a_voice_that_speaks(features, tmp_path):
 )
 def test_recipes_that_cannot_be(change, told):
     with pytest.raises(BadOption, match=told):
-        fitting_of(a_recipe(**change))
+        training_for(a_recipe(**change))
 
 
 def test_a_length_of_recordings_that_is_none():
@@ -370,5 +374,5 @@ def test_a_length_of_recordings_that_is_none():
 def test_the_recipes_have_the_named_sizes(name):
     recipe = read_recipe(ROOT / "assets" / "recipes" / f"dsm-{name}.toml")
     assert isinstance(recipe.fit, DsmFit)
-    assert Config(**recipe.fit.config) == Config.named(name)
+    assert DsmConfig(**recipe.fit.config) == DsmConfig.named(name)
     assert (recipe.fit.text_dropout, recipe.fit.speaker_dropout) == (0.2, 0.2)

@@ -16,24 +16,25 @@ from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
-from studio.engine.alphabets import dmel
-from studio.engine.families.spelling import END, spell
-from studio.engine.families.t5.net import T5
-from studio.engine.families.t5.net import Config as T5Config
-from studio.engine.loop import open_engine
-from studio.measure.recognisers.port import Sound
+from studio.engine.engine import open_engine
+from studio.engine.families.common.phoneme_ids import END, spell
+from studio.engine.families.t5.model import T5, T5Config
+from studio.engine.tokenizers import dmel
+from studio.measure.recognisers.base import Sound
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.corpus.texts import Text, write_texts
-from studio.train.families.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
-from studio.train.families.registry import fitting_of
-from studio.train.families.s5.batches import WHOLE
+from studio.train.corpus.texts import CorpusText, write_texts
+from studio.train.distillation import DistillationOptions, distil, is_exact
+from studio.train.families.imsd_fit import DistillationCycle, DistillationTraining, cycles, hidden_loss, logit_loss
+from studio.train.families.registry import training_for
+from studio.train.families.s5_batches import WHOLE
 from studio.train.features import Sentence, read_features, save_features
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
-from studio.train.loop.spoken import SpokenText
+from studio.train.fit.dataset import SpeechDataset
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.recipes.fits import Distillation, S5Fit
 from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.taught import Speaking, is_heard, speak_taught
 
 ROOT = Path(__file__).parents[3]
 WORDS, TAUGHT = ["then", "the", "apple,", "tea."], ["so", "the", "other", "one."]
@@ -82,14 +83,14 @@ def made(tmp_path_factory) -> dict[str, Path]:
     return {"features": root / "features", "taught": root / "taught", "teacher": root / "t5.safetensors"}
 
 
-def a_fitting(made: dict[str, Path], **changes) -> DistilledFitting:
-    fitting = fitting_of(a_recipe(**changes), made["teacher"], made["taught"])
-    assert isinstance(fitting, DistilledFitting)
+def a_fitting(made: dict[str, Path], **changes) -> DistillationTraining:
+    fitting = training_for(a_recipe(**changes), made["teacher"], made["taught"])
+    assert isinstance(fitting, DistillationTraining)
     return fitting
 
 
-def the_cycles(made: dict[str, Path], number: int = 0, **changes) -> list[Cycle]:
-    text = SpokenText(made["features"], ["one", "two"], 1)
+def the_cycles(made: dict[str, Path], number: int = 0, **changes) -> list[DistillationCycle]:
+    text = SpeechDataset(made["features"], ["one", "two"], 1)
     return [*a_fitting(made, **changes).batches(text, number)]
 
 
@@ -104,7 +105,7 @@ def test_the_losses_are_those_worked_by_hand():
 
 
 def test_the_total_is_weighed_as_printed(made):
-    fitter = a_fitting(made).fitter
+    fitter = a_fitting(made).module
     losses = {name: torch.tensor(value) for name, value in (("frame", 2.0), ("hidden", 0.1), ("logit", 0.5))}
     losses |= {"stop": torch.tensor(1.0), "cross": torch.tensor(7.0), "aux": torch.tensor(7.0)}
     assert float(fitter.total(losses)) == pytest.approx(10 * 0.1 + 1 * 0.5 + 2.0 + 0.3 * 1.0)
@@ -138,21 +139,21 @@ def test_what_is_measured_is_the_distance_from_the_teacher(made):
     fitting = a_fitting(made)
     cycle = the_cycles(made)[0]
     with torch.no_grad():
-        losses = fitting.fitter(cycle)
-        each = [fitting.fitter(Cycle([one])) for one in cycle.parts]
+        losses = fitting.module(cycle)
+        each = [fitting.module(DistillationCycle([one])) for one in cycle.parts]
     for name in ("hidden", "logit", "frame"):
         assert float(losses[name]) == pytest.approx(float(torch.stack([one[name] for one in each]).mean()), abs=1e-6)
     assert float(losses["hidden"]) > 0 and float(losses["logit"]) > 0
-    names = [name for name, _ in fitting.fitter.named_parameters()]
+    names = [name for name, _ in fitting.module.named_parameters()]
     assert all(name.startswith("net.") for name in names) and "aligner" in "".join(names), "the teacher is no part"
 
 
 def test_the_student_comes_nearer_and_the_teacher_stays(made):
     fitting = a_fitting(made)
     cycle = the_cycles(made)[0]
-    (teacher,) = fitting.fitter._teacher
+    (teacher,) = fitting.module._teacher
     before = {k: v.clone() for k, v in teacher.state_dict().items()}
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, fitting.settings)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, fitting.settings)
     found = [train_step(copied, optims, cycle, fitting, 1.0, 0.0) for _ in range(20)]
     assert found[-1]["hidden"] < 0.8 * found[0]["hidden"]
     assert all(torch.equal(v, before[k]) for k, v in teacher.state_dict().items())
@@ -171,21 +172,24 @@ def test_a_stopped_run_goes_on_to_the_same_weights(made, tmp_path):
 
 def test_what_does_not_fit_is_told(made, tmp_path):
     with pytest.raises(BadOption, match="distils; give --teacher, --taught and --start"):
-        fitting_of(a_recipe())
+        training_for(a_recipe())
     with pytest.raises(BadOption, match="does not distil; leave out"):
-        fitting_of(a_recipe(distill=None), made["teacher"], made["taught"])
+        training_for(a_recipe(distill=None), made["teacher"], made["taught"])
     other = T5(T5Config(**{**SIZES, "width": 64}))
     save_file(other.state_dict(), tmp_path / "other.safetensors")
     for wrong in (tmp_path / "other.safetensors", tmp_path / "none.safetensors"):
         with pytest.raises(BadFile, match="is no T5-TTS with the sizes of 'small'"):
-            fitting_of(a_recipe(), wrong, made["taught"])
+            training_for(a_recipe(), wrong, made["taught"])
     for number in (0, 3):
         with pytest.raises(BadOption, match=r"mini_batches cannot be .* an even number"):
             Distillation(mini_batches=number)
     (tmp_path / "empty").mkdir()
     for speaker in ("one", "two"):
         save_features(speaker, [], np.full((10, 80), 2, np.uint8), tmp_path / "empty" / f"{speaker}-000.safetensors")
-    text, empty = SpokenText(made["features"], ["one", "two"], 1), SpokenText(tmp_path / "empty", ["one", "two"], 0)
+    text, empty = (
+        SpeechDataset(made["features"], ["one", "two"], 1),
+        SpeechDataset(tmp_path / "empty", ["one", "two"], 0),
+    )
     with pytest.raises(BadFile, match="no sentence that fits"):
         next(cycles(text, empty, a_recipe().fit, 1, 0, 2))
     with pytest.raises(BadFile, match="the corpus makes 2 mini-batches, and a step needs 3"):
@@ -210,7 +214,7 @@ def test_the_command_wants_a_net_to_begin_from(made, tmp_path):
     ],
 )
 def test_the_filter_keeps_what_has_no_word_error(heard, kept):
-    assert is_heard("The rain has stopped.", heard) is kept
+    assert is_exact("The rain has stopped.", heard) is kept
 
 
 def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
@@ -226,17 +230,17 @@ def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
         return [own[0], "something else"]
 
     engine = open_engine(voices, best(), device="cpu", threads=1)
-    found = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
-    assert (found.spoken, found.kept) == (4, 2) and asked == [2, 2]
+    found = distil(engine, {"one": "a", "two": "b"}, texts, out, 4, DistillationOptions(transcribe=hear))
+    assert (found.spoken, found.accepted) == (4, 2) and asked == [2, 2]
     for name, text in (("a", texts[0]), ("b", texts[1])):
         (path,) = out.glob(f"{name}-tiny-*.safetensors")
         (only,), silence = read_features(path)
         assert only.words == text.split() and only.speaker == name and len(silence) == dmel.SILENCE_FRAMES
         assert only.word_ends[-1] == len(only.levels) and sorted(set(only.word_ends)) == only.word_ends
-    again = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
-    assert (again.spoken, again.kept) == (0, 0), "what is there is not spoken again"
+    again = distil(engine, {"one": "a", "two": "b"}, texts, out, 4, DistillationOptions(transcribe=hear))
+    assert (again.spoken, again.accepted) == (0, 0), "what is there is not spoken again"
     with pytest.raises(BadOption, match="knows no speaker 'two' of tiny"):
-        speak_taught(engine, {"one": "a"}, texts, out, 4, Speaking(hear=hear))
+        distil(engine, {"one": "a"}, texts, out, 4, DistillationOptions(transcribe=hear))
     engine.close()
 
 
@@ -244,14 +248,14 @@ def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_p
     voices = tmp_path / "voices"
     write_tiny_voice(voices, eos_bias=0.0)
     texts = ["rain.", "tea.", "one.", "so.", "then, the rain.", "the others.", "we go.", "and then."] * 2
-    engine = open_engine(voices, best(), device="cpu", threads=1, places=3)
+    engine = open_engine(voices, best(), device="cpu", threads=1, slots=3)
     options = {"m": 2}
     for name, at_once in (("alone", 1), ("together", 3)):
-        how = Speaking(options=options, at_once=at_once)
-        found = speak_taught(engine, {"one": "a", "two": "b"}, texts, tmp_path / name, 4, how)
-        assert found.spoken == 16 and found.kept > 3, "some have a word without a frame"
-    share = speak_taught(
-        engine, {"one": "a", "two": "b"}, texts, tmp_path / "share", 4, Speaking(options=options), "tiny:two"
+        how = DistillationOptions(options=options, at_once=at_once)
+        found = distil(engine, {"one": "a", "two": "b"}, texts, tmp_path / name, 4, how)
+        assert found.spoken == 16 and found.accepted > 3, "some have a word without a frame"
+    share = distil(
+        engine, {"one": "a", "two": "b"}, texts, tmp_path / "share", 4, DistillationOptions(options=options), "tiny:two"
     )
     assert share.spoken == 8 and [p.name[:7] for p in (tmp_path / "share").iterdir()] == ["b-tiny-"]
     engine.close()
@@ -263,14 +267,14 @@ def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_p
 
 def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
     write_tiny_voice(tmp_path / "voices")
-    write_texts([Text("prose", text) for text in ("rain.", "tea.", "one.", "so.")], tmp_path / "texts.jsonl")
+    write_texts([CorpusText("prose", text) for text in ("rain.", "tea.", "one.", "so.")], tmp_path / "texts.jsonl")
     recipe = tmp_path / "recipe.toml"
     text = (ROOT / "assets/recipes/s5-tiny.toml").read_text()
     recipe.write_text(text.replace("af_heart", "one").replace("am_michael", "two"))
     asked = ["train", "taught", "--voices", str(tmp_path / "voices"), "--voice", "tiny", "--recipe", str(recipe)]
     asked += ["--texts", str(tmp_path / "texts.jsonl"), "--out", str(tmp_path / "out"), "--recogniser", "none"]
     told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
-    assert told.exit_code == 0 and "of 2 texts kept" in told.output, told.output
+    assert told.exit_code == 0 and "of 2 texts accepted" in told.output, told.output
     spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
     assert sorted(p.name[:9] for p in (tmp_path / "out").iterdir()) == ["one-tiny-", "two-tiny-"]
     assert spoken.items() <= {"one": ["tea."], "two": ["one."]}.items()

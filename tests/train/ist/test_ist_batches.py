@@ -15,22 +15,29 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.bpe import Bpe
-from studio.engine.families.ist.layout import FRAME
-from studio.engine.families.ist.net import Config
-from studio.engine.families.ist.rule import RATIOS
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.ist.policy import FRAME, RATIOS
+from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
-from studio.train.families.guide import NOWHERE
-from studio.train.families.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
-from studio.train.families.ist.fit import IstFitter
-from studio.train.families.registry import fitting_of
+from studio.train.families.guide import NO_TARGET
+from studio.train.families.ist_fit import (
+    IstBatch,
+    IstSequencer,
+    IstTrainingModule,
+    collate,
+    lay_out,
+    training_batches,
+    validation_batches,
+)
+from studio.train.families.registry import training_for
 from studio.train.features import Sentence
-from studio.train.loop.ahead import Ahead
-from studio.train.loop.fitting import WorkingCopy, run
-from studio.train.loop.spoken import SpokenText, prompts
+from studio.train.fit.dataset import SpeechDataset, find_prompts
+from studio.train.fit.loop import run
+from studio.train.fit.prefetch import BatchPrefetcher
+from studio.train.fit.training import WorkingCopy
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import IstFit
 from studio.train.recipes.recipe import Recipe, read_recipe
@@ -48,15 +55,15 @@ def sentence(offset: int = 0, words: list[str] = WORDS) -> Sentence:
 
 
 @pytest.fixture(scope="module")
-def encoded(tmp_path_factory) -> Encoded:
+def encoded(tmp_path_factory) -> IstSequencer:
     path = tmp_path_factory.mktemp("bpe") / "bpe.json"
     write_tiny_bpe(path)
-    return Encoded(Bpe.read(path))
+    return IstSequencer(Bpe.read(path))
 
 
-def a_batch(encoded: Encoded, ratio: str) -> Batch:
+def a_batch(encoded: IstSequencer, ratio: str) -> IstBatch:
     """One sentence, no noise."""
-    made = lay_out([encoded.whole(sentence())], ratio, encoded.symbols)
+    made = lay_out([encoded.whole_sentence(sentence())], ratio, encoded.symbols)
     return collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
 
 
@@ -91,7 +98,7 @@ def features(tmp_path, recipe) -> Path:
 
 
 def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
-    made = lay_out([encoded.whole(sentence()), encoded.whole(sentence(3))], "1:3", encoded.symbols)
+    made = lay_out([encoded.whole_sentence(sentence()), encoded.whole_sentence(sentence(3))], "1:3", encoded.symbols)
     batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
     levels = [s.levels for s in (sentence(), sentence(3))]
     assert np.array_equal(batch.target_levels.numpy(), np.concatenate(levels))
@@ -108,7 +115,7 @@ def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
 @pytest.mark.parametrize("ratio", ["1:3", "12:24", "whole"])
 def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
     """Where that was fed before; of two rows, each in its own positions."""
-    pair = [encoded.whole(sentence()), encoded.whole(sentence(3))]
+    pair = [encoded.whole_sentence(sentence()), encoded.whole_sentence(sentence(3))]
     made = [lay_out(pair, ratio, encoded.symbols), lay_out(pair[:1], ratio, encoded.symbols)]
     batch = collate(made, encoded.symbols, 0.0, np.random.default_rng(0))
     length, of_word = batch.symbols.shape[1], [encoded.bpe.encode(word) for word in WORDS]
@@ -116,7 +123,7 @@ def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
     for place, (at, token) in enumerate(zip(batch.target_at.tolist(), batch.target_token.tolist(), strict=True)):
         frame = place % (ENDS[-1] + 2)
         word = next((i for i, end in enumerate(ENDS) if frame < end), len(WORDS))
-        if token == NOWHERE:
+        if token == NO_TARGET:
             assert word == len(WORDS) or ratio == "1:3", "the text's end, or text that comes later"
             continue
         told += 1
@@ -126,18 +133,20 @@ def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
 
 
 def test_tokens_vary_where_merges_are_passed_over_and_frames_know_them_still(encoded):
-    varied, rng = Encoded(encoded.bpe, 0.5), np.random.default_rng(2)
-    found = [varied.whole(sentence(), rng) for _ in range(20)]
+    varied, rng = IstSequencer(encoded.bpe, 0.5), np.random.default_rng(2)
+    found = [varied.whole_sentence(sentence(), rng) for _ in range(20)]
     found += [one for _ in range(20) for one in varied.flushed(sentence(), rng)]
     assert len({tuple(one.tokens) for one in found}) > 20
     for one in found:
-        known = one.spoken[one.spoken != NOWHERE]
+        known = one.token_of_frame[one.token_of_frame != NO_TARGET]
         assert (np.diff(known) >= 0).all() and known.max(initial=0) < len(one.tokens) - 1
-    assert varied.whole(sentence()).tokens == encoded.whole(sentence()).tokens, "never but in training"
+    assert varied.whole_sentence(sentence()).tokens == encoded.whole_sentence(sentence()).tokens, (
+        "never but in training"
+    )
 
 
 def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
-    made = lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)
+    made = lay_out([encoded.whole_sentence(sentence())], "1:3", encoded.symbols)
     batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
     closing = made.layout.symbols.index(encoded.symbols.end)
     assert batch.stop_at.tolist() == [*range(closing, len(made) - 1)], "from the text's end to the last frame"
@@ -148,7 +157,7 @@ def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
 
 def test_padding_and_noise(encoded):
     short, long = (
-        lay_out([encoded.whole(s)] * k, "3:9", encoded.symbols) for s, k in [(sentence(), 1), (sentence(), 2)]
+        lay_out([encoded.whole_sentence(s)] * k, "3:9", encoded.symbols) for s, k in [(sentence(), 1), (sentence(), 2)]
     )
     batch = collate([short, long], encoded.symbols, 1.0, np.random.default_rng(0))
     assert batch.symbols.shape == (2, len(long)) and (batch.symbols[0, len(short) :] == encoded.symbols.filler).all()
@@ -175,10 +184,10 @@ def test_batches_made_ahead_by_other_processes_are_the_same(features, recipe, tm
     state = tmp_path / "state"
     state.mkdir()
     write_tiny_bpe(state / "bpe.json")
-    fitting = fitting_of(recipe)
-    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+    fitting = training_for(recipe)
+    text = SpeechDataset(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     fitting.prepare(text, state)
-    ahead = Ahead(fitting, features, workers=2)
+    ahead = BatchPrefetcher(fitting, features, workers=2)
     try:
         for number in range(3):
             for made, here in zip(ahead.batches(number), fitting.batches(text, number), strict=True):
@@ -190,7 +199,7 @@ def test_batches_made_ahead_by_other_processes_are_the_same(features, recipe, tm
 
 
 def test_batches_repeat_and_cover_every_sentence(features, recipe, encoded):
-    text = SpokenText(features, recipe.corpus.speakers, 1)
+    text = SpeechDataset(features, recipe.corpus.speakers, 1)
     made = [[*training_batches(text, encoded, recipe.fit, 7, number)] for number in (0, 0, 1)]
     first, again, other = ([b.target_levels for b in one] for one in made)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -200,14 +209,17 @@ def test_batches_repeat_and_cover_every_sentence(features, recipe, encoded):
     held_out = [*validation_batches(text, encoded, recipe.fit, "whole")]
     assert sum(len(b.start_at) for b in held_out) == 2 * 6
     with pytest.raises(BadFile, match="no sentence of af_heart has 500 to 600 frames"):
-        prompts(text, 500, 600)
+        find_prompts(text, 500, 600)
 
 
 def test_a_step_learns(encoded):
     torch.manual_seed(0)
-    fitter = IstFitter(Config(2, 32, 2, 64, encoded.bpe.size, 1), phone_weight=0.4)
+    fitter = IstTrainingModule(Ist(IstConfig(2, 32, 2, 64, encoded.bpe.size, 1)), phone_weight=0.4)
     batch = collate(
-        [lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)], encoded.symbols, 0.0, np.random.default_rng(0)
+        [lay_out([encoded.whole_sentence(sentence())], "1:3", encoded.symbols)],
+        encoded.symbols,
+        0.0,
+        np.random.default_rng(0),
     )
     copied = WorkingCopy(fitter)
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
@@ -215,7 +227,7 @@ def test_a_step_learns(encoded):
     for step in range(30):
         total = copied.copy.total(copied.losses(batch, 0.5 * (step % 2), 0.5))
         total.backward()
-        copied.hand_over_gradients()
+        copied.copy_gradients()
         optim.step()
         totals.append(float(total.detach()))
     assert totals[-1] < 0.7 * totals[0]
@@ -223,12 +235,15 @@ def test_a_step_learns(encoded):
 
 def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else(encoded):
     torch.manual_seed(0)
-    fitter = IstFitter(Config(1, 32, 2, 64, encoded.bpe.size, 1))
+    fitter = IstTrainingModule(Ist(IstConfig(1, 32, 2, 64, encoded.bpe.size, 1)))
     with torch.no_grad():  # a net that is certain of level 7 everywhere
         fitter.net.levels_out.weight.zero_()
         fitter.net.levels_out.bias.view(80, 16)[:, 7] = 100.0
     batch = collate(
-        [lay_out([encoded.whole(sentence())], "3:9", encoded.symbols)], encoded.symbols, 0.0, np.random.default_rng(0)
+        [lay_out([encoded.whole_sentence(sentence())], "3:9", encoded.symbols)],
+        encoded.symbols,
+        0.0,
+        np.random.default_rng(0),
     )
     changed = fitter.own_frames(batch, 1.0, 0.5)
     is_end = batch.frame_levels[:, 0] == dmel.EOS
@@ -239,11 +254,11 @@ def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else(encoded):
 def test_a_fit_goes_on_where_it_was_and_becomes_a_voice_that_speaks(tmp_path, features, recipe):
     state = tmp_path / "state"
     with pytest.raises(BadFile, match=r"no .*bpe\.json.*studio train bpe"):
-        run(fitting_of(recipe), features, state, torch.device("cpu"))
+        run(training_for(recipe), features, state, torch.device("cpu"))
     write_tiny_bpe(state / "bpe.json")
     short = replace(recipe, fit=replace(recipe.fit, steps=2))
-    run(fitting_of(short), features, state, torch.device("cpu"))
-    path = run(fitting_of(recipe), features, state, torch.device("cpu"))
+    run(training_for(short), features, state, torch.device("cpu"))
+    path = run(training_for(recipe), features, state, torch.device("cpu"))
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [2, 4] and set(lines[-1]["validation"]) == {
         "1:3",
@@ -284,13 +299,13 @@ SIZES = dict.fromkeys(("layers", "width", "heads", "hidden", "text_tokens"), 8)
 )
 def test_recipes_that_cannot_be(recipe, change, told):
     with pytest.raises(BadOption, match=told):
-        fitting_of(replace(recipe, fit=replace(recipe.fit, **change)))
+        training_for(replace(recipe, fit=replace(recipe.fit, **change)))
 
 
 def test_an_encoding_of_another_size_is_refused(tmp_path, features, recipe):
     write_tiny_bpe(tmp_path / "bpe.json", [("t", "h")])
     with pytest.raises(BadFile, match=r"has 35 tokens and \[fit.config\]"):
-        run(fitting_of(recipe), features, tmp_path, torch.device("cpu"))
+        run(training_for(recipe), features, tmp_path, torch.device("cpu"))
 
 
 def test_bpe_reads_texts_as_they_are_spoken(tmp_path):

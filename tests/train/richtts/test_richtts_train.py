@@ -13,20 +13,21 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.options import default_options
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
+from studio.engine.engine import open_engine
 from studio.engine.families.richtts.family import RichTtsFamily
-from studio.engine.families.richtts.net import Config, RichTts
-from studio.engine.families.richtts.rule import S_BOS, symbols
-from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
-from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.speakstream.rule import spell
-from studio.engine.loop import open_engine
+from studio.engine.families.richtts.model import RichTts, RichTtsConfig
+from studio.engine.families.richtts.policy import S_BOS, symbols
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.speakstream.policy import spell
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
-from studio.train.families.registry import fitting_of
-from studio.train.families.richtts.batches import Batch, Piece, collate, options_of, pieces
-from studio.train.families.speakstream.interleave import FRAME, SYMBOL
+from studio.train.families.registry import training_for
+from studio.train.families.richtts_fit import RichTtsBatch, RichTtsSequence, collate, options_of, pieces
+from studio.train.families.speakstream_fit import FRAME, SYMBOL
 from studio.train.features import Sentence
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import NgramRichTtsFit, RichTtsFit
 from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
@@ -61,7 +62,7 @@ def a_recipe(kind: type[RichTtsFit] = RichTtsFit, **changes) -> Recipe:
     return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
 
 
-def cut(words: int) -> list[Piece]:
+def cut(words: int) -> list[RichTtsSequence]:
     return pieces(sentence(), SILENCE, options_of(words), PROMPT)
 
 
@@ -73,13 +74,16 @@ def parameters(net: type, config: object) -> int:
 def test_sizes():
     """Section IV.A: 36 layers, 258M parameters, RichTTS's own; and the baseline is as large as what it is beside."""
     for name, most in (("paper", 263.2e6), ("small", 3e6), ("tiny", 1e6)):
-        count = parameters(RichTts, Config.named(name))
+        count = parameters(RichTts, RichTtsConfig.named(name))
         assert count <= most
         like = parameters(SpeakStream, SpeakStreamConfig.named(name))
         assert name == "small" or abs(count / like - 1) < 0.02
-    assert abs(parameters(RichTts, Config.named("paper")) / 258e6 - 1) < 0.02 and Config.named("paper").layers == 36
+    assert (
+        abs(parameters(RichTts, RichTtsConfig.named("paper")) / 258e6 - 1) < 0.02
+        and RichTtsConfig.named("paper").layers == 36
+    )
     with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):
-        Config.named("huge")
+        RichTtsConfig.named("huge")
 
 
 def test_a_whole_text_is_one_sequence_as_printed():
@@ -128,28 +132,28 @@ def test_a_frame_is_guided_to_the_letters_of_its_word(words):
 
 def test_a_guided_head_learns_its_words():
     recipe = a_recipe(peak_rate=0.01, guide_weight=0.5)
-    fitting, batch = fitting_of(recipe), a_batch(0)
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    fitting, batch = training_for(recipe), a_batch(0)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.3)["guide"] for _ in range(15)]
     assert found[-1] < 0.8 * found[0]
-    assert "guide" not in fitting_of(a_recipe()).fitter(batch)
+    assert "guide" not in training_for(a_recipe()).module(batch)
 
 
-def a_batch(words: int = 0) -> Batch:
+def a_batch(words: int = 0) -> RichTtsBatch:
     return collate(cut(words), ["one", "two"], 0.0, np.random.default_rng(0))
 
 
 def test_losses_fall_and_the_end_is_learned():
     recipe = a_recipe(peak_rate=0.01)
-    fitting, batch = fitting_of(recipe), a_batch(2)
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    fitting, batch = training_for(recipe), a_batch(2)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(15)]
     assert found[-1]["frame"] < 0.8 * found[0]["frame"] and found[-1]["stop"] < found[0]["stop"]
 
 
 def test_what_is_trained_is_what_runs():
     """The first frame's logits by the training's arithmetic and by the modules, from one text."""
-    fitter = fitting_of(a_recipe()).fitter.eval()
+    fitter = training_for(a_recipe()).module.eval()
     with torch.no_grad():
         for p in fitter.net.parameters():
             p.normal_(std=0.2)
@@ -162,8 +166,8 @@ def test_what_is_trained_is_what_runs():
     row = family.row((0,), 0, {"mode": "whole", "n": 4}, 1e-4, 1)
     row.commit(WORDS)
     row.end()
-    want = row.want()
-    (drawn,) = family.modules["prefill"].run(family.slots, [(0,)], [want.inputs])
+    next_input = row.next_input()
+    (drawn,) = family.modules["prefill"].run(family.slots, [(0,)], [next_input.inputs])
     chosen = trained.gather(1, torch.from_numpy(drawn.levels[0].astype(np.int64))[:, None])[:, 0]
     assert (chosen > trained.amax(1) - 0.01).all(), "next to no temperature: only what is as likely may be drawn"
 
@@ -178,13 +182,13 @@ def test_what_is_trained_is_what_runs():
 def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path, kind, family, mode, checked):
     features = write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
     recipe, state = a_recipe(kind), tmp_path / "state"
-    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     assert weights.name == f"{family}.safetensors"
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     (found,) = [line["validation"] for line in lines if "validation" in line]
     assert {*found} == checked
     before = weights.read_bytes()
-    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    assert run(training_for(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
     pack_voice(recipe, state, write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
     engine = open_engine(tmp_path / "voices", best(), device="cpu", threads=1)
     (card,) = engine.cards()
@@ -208,7 +212,7 @@ def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path, kind, 
 )
 def test_recipes_that_cannot_be(change, told):
     with pytest.raises(BadOption, match=told):
-        fitting_of(a_recipe(**change))
+        training_for(a_recipe(**change))
 
 
 @pytest.mark.parametrize("size", ["tiny", "small"])
@@ -216,7 +220,7 @@ def test_recipes_that_cannot_be(change, told):
 def test_the_recipes_have_the_named_sizes_and_what_the_paper_trains_on(name, size):
     recipe = read_recipe(ROOT / "assets" / "recipes" / f"{name}-{size}.toml")
     assert isinstance(recipe.fit, RichTtsFit) and recipe.fit.family == name
-    assert Config(**recipe.fit.config) == Config.named(size)
+    assert RichTtsConfig(**recipe.fit.config) == RichTtsConfig.named(size)
     assert recipe.fit.pieces == ([0] if name == "richtts" else [1, 2, 3, 4, 5, 6])
 
 

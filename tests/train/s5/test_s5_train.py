@@ -14,17 +14,19 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.s5.net import Config
-from studio.engine.families.spelling import END, SPACE, spell
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.engine.families.common.phoneme_ids import END, SPACE, spell
+from studio.engine.families.s5.model import S5Config
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families.registry import fitting_of
-from studio.train.families.s5.batches import Batch, collate, sequence
-from studio.train.families.s5.fit import S5Fitter, path_loss
+from studio.train.families.registry import training_for
+from studio.train.families.s5_batches import S5Batch, collate, sequence
+from studio.train.families.s5_fit import S5TrainingModule, path_loss
 from studio.train.features import Sentence
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import S5Fit
 from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
@@ -62,7 +64,7 @@ def a_recipe(**changes) -> Recipe:
     return Recipe("small", "A small one", 5, 0.5, corpus, replace(fit, **changes))
 
 
-def a_batch(*sequences) -> Batch:
+def a_batch(*sequences) -> S5Batch:
     return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), places=False)
 
 
@@ -116,11 +118,11 @@ def test_a_clear_path_costs_less_than_an_unclear_or_a_wrong_one():
 @pytest.mark.parametrize(("encoder_mask", "decoder_mask"), [(True, True), (True, False), (False, True), (False, False)])
 def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
     """With k = 1 the decoder steps of the first word see two words, or with their mask off all that is there."""
-    config = Config(**SIZES, encoder_mask=encoder_mask, decoder_mask=decoder_mask)
+    config = S5Config(**SIZES, encoder_mask=encoder_mask, decoder_mask=decoder_mask)
     settings = a_recipe(alignment="corpus").fit
     assert isinstance(settings, S5Fit)
     torch.manual_seed(1)
-    fitter = S5Fitter(config, settings)
+    fitter = S5TrainingModule(config, settings)
     with torch.no_grad():
         for parameter in fitter.net.encoder.parameters():
             parameter.normal_(std=0.2)  # a layer begins as the identity
@@ -140,9 +142,9 @@ def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
 
 def test_losses_fall_and_the_path_is_found():
     recipe = a_recipe()
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     batch = a_batch(*(sequence(sentence(seed=i), SILENCE, 1) for i in range(3)))
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(20)]
     first, last = found[0], found[-1]
     assert last["frame"] < 0.8 * first["frame"] and last["aux"] < first["aux"] and last["cross"] < first["cross"]
@@ -151,7 +153,7 @@ def test_losses_fall_and_the_path_is_found():
 
 
 def test_own_frames_are_fed_where_frames_were_predicted():
-    fitter = fitting_of(a_recipe()).fitter
+    fitter = training_for(a_recipe()).module
     batch = a_batch(sequence(sentence(), SILENCE, 1), sequence(sentence("two"), SILENCE, 1, skip=1))
     own = fitter.own_frames(batch, 1.0, 0.5)
     differs = (own.fed != batch.fed).any(2)
@@ -168,14 +170,14 @@ def features(tmp_path_factory) -> Path:
 
 def test_from_features_to_a_voice_that_speaks(features, tmp_path):
     recipe, state = a_recipe(), tmp_path / "state"
-    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     assert weights.name == "s5.safetensors"
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     (checked,) = [line["validation"] for line in lines if "validation" in line]
     assert set(checked) == {"k1", "k2"} and 0 < checked["k1"]["aligned"] <= 1
     before = weights.read_bytes()
-    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
-    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    assert run(training_for(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    longer = run(training_for(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
     assert longer.read_bytes() != before and torch.load(state / "checkpoint.pt")["at"]["step"] == 6
     vocoders = write_tiny_vocoder(tmp_path / "vocoders")
     folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
@@ -195,7 +197,7 @@ def test_from_features_to_a_voice_that_speaks(features, tmp_path):
 def test_references_are_taken_from_the_corpus(features, tmp_path):
     recipe = a_recipe(steps=1, reference_frames=(20, 60), config={**SIZES, "reference_frames": 60})
     state = tmp_path / "state"
-    run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     kept = load_file(state / "s5.safetensors")
     said = sentence("two", 10)
     symbols = [symbol for word in pronounce(WORDS) for symbol in spell(word)]
@@ -206,7 +208,7 @@ def test_references_are_taken_from_the_corpus(features, tmp_path):
         a_recipe(reference_frames=(20, 60))
     with pytest.raises(BadFile, match="has 500 to 600 frames"):
         run(
-            fitting_of(a_recipe(reference_frames=(500, 600), config={**SIZES, "reference_frames": 600})),
+            training_for(a_recipe(reference_frames=(500, 600), config={**SIZES, "reference_frames": 600})),
             features,
             tmp_path / "other",
             torch.device("cpu"),
@@ -216,7 +218,7 @@ def test_references_are_taken_from_the_corpus(features, tmp_path):
 def test_a_card_says_who_was_never_learned_from(features, tmp_path):
     recipe = a_recipe(steps=1, reference_frames=(20, 60), config={**SIZES, "reference_frames": 60})
     recipe = replace(recipe, corpus=replace(recipe.corpus, unseen=["two"]))
-    run(fitting_of(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
+    run(training_for(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
     folder = pack_voice(recipe, tmp_path / "state", write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
     assert json.loads((folder / "card.json").read_text())["notes"].startswith("Of two only a reference is known")
 
@@ -246,6 +248,6 @@ def test_the_recipe_names_the_family(tmp_path):
 def test_the_recipes_have_the_named_sizes(path, name, own):
     recipe = read_recipe(ROOT / "assets" / path)
     assert isinstance(recipe.fit, S5Fit)
-    named = Config.named(name).to_dict()
-    differs = {key for key, value in Config(**recipe.fit.config).to_dict().items() if value != named[key]}
+    named = S5Config.named(name).to_dict()
+    differs = {key for key, value in S5Config(**recipe.fit.config).to_dict().items() if value != named[key]}
     assert differs - {"alignment_scale"} == own

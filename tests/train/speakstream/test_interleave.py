@@ -4,17 +4,25 @@ import numpy as np
 import pytest
 import torch
 
-from studio.engine.alphabets import dmel
-from studio.engine.families.speakstream.net import Config
-from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
-from studio.train.families.speakstream.batches import collate
-from studio.train.families.speakstream.fit import SpeakStreamFitter
-from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave
+from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.speakstream.policy import SCHEMES, W_EOS, SpeakStreamOptions, spell
+from studio.engine.tokenizers import dmel
+from studio.train.families.speakstream_fit import (
+    BOS,
+    EOS,
+    FRAME,
+    SYMBOL,
+    SpeakStreamTrainingModule,
+    collate,
+    crop,
+    interleave,
+)
 from studio.train.features import Sentence, typical_silence
-from studio.train.loop.arithmetic import arithmetic
-from studio.train.loop.fitting import WorkingCopy, rate_at
-from studio.train.loop.spoken import join
-from studio.train.recipes.windows import WindowDraw
+from studio.train.fit.dataset import join_sentences
+from studio.train.fit.optimisers import rate_share
+from studio.train.fit.resources import training_dtype
+from studio.train.fit.training import WorkingCopy
+from studio.train.recipes.fits import WindowDraw
 
 WORDS = ["one", "two,", "three", "four", "five."]
 ENDS = [4, 9, 11, 17, 20]
@@ -49,7 +57,13 @@ def spelled(made) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "options", [Options("S1", 3, 1), Options("S1", 1, 1), Options("S1", 5, 2), Options("S2", 3, 2)]
+    "options",
+    [
+        SpeakStreamOptions("S1", 3, 1),
+        SpeakStreamOptions("S1", 1, 1),
+        SpeakStreamOptions("S1", 5, 2),
+        SpeakStreamOptions("S2", 3, 2),
+    ],
 )
 def test_every_frame_of_the_sentence_is_predicted_once_in_order(options):
     made = cut(options)
@@ -59,7 +73,7 @@ def test_every_frame_of_the_sentence_is_predicted_once_in_order(options):
 
 
 def test_windows_are_spelled_and_closed_as_the_rule_says():
-    made = cut(Options("S1", 3, 2))
+    made = cut(SpeakStreamOptions("S1", 3, 2))
     first, second, third = spelled(made)
     assert first == spell("one") + spell("two,") + spell("three")
     assert second == spell("three") + spell("four") + spell("five.")
@@ -68,7 +82,7 @@ def test_windows_are_spelled_and_closed_as_the_rule_says():
 
 
 def test_ends_stand_where_words_end():
-    made = cut(Options("S1", 3, 1))
+    made = cut(SpeakStreamOptions("S1", 3, 1))
     stops = made.stop[~np.isnan(made.stop)]
     assert int(stops.sum()) == len(WORDS)
     last_frames = made.value[(made.kind == FRAME) & (made.stop == 1.0)] - 8
@@ -77,7 +91,7 @@ def test_ends_stand_where_words_end():
 
 
 def test_the_silence_prompt_is_fed_and_never_predicted():
-    made = cut(Options("S1", 3, 1), prompt=12)
+    made = cut(SpeakStreamOptions("S1", 3, 1), prompt=12)
     assert made.levels[:12].max() == 2
     assert made.target[made.target >= 0].min() == 12
     first = int(np.flatnonzero(made.kind == BOS)[0])
@@ -94,7 +108,7 @@ def test_drawn_windows_still_cover_everything():
 
 
 def test_joined_sentences_keep_their_word_ends_and_pause_between():
-    made = join([sentence(), sentence(5)], SILENCE, np.random.default_rng(1))
+    made = join_sentences([sentence(), sentence(5)], SILENCE, np.random.default_rng(1))
     pause = len(made.levels) - 2 * (ENDS[-1] + TAIL)
     assert 6 <= pause <= 12 and made.words == WORDS * 2
     at = ENDS[-1] + TAIL + pause
@@ -103,15 +117,18 @@ def test_joined_sentences_keep_their_word_ends_and_pause_between():
 
 
 def test_a_crop_begins_with_a_segments_text():
-    made = cut(Options("S1", 3, 1))
+    made = cut(SpeakStreamOptions("S1", 3, 1))
     cropped = crop(made, made.starts[2])
     assert cropped.kind[0] == SYMBOL and len(cropped) == len(made) - made.starts[2]
     assert cropped.target[cropped.target >= 0].min() == 8 + ENDS[1]
 
 
 def test_a_batch_says_at_each_target_what_follows_there():
-    short = cut(Options("S1", 2, 1))
-    long = cut(Options("S2", 4, 1), text=join([sentence(), sentence(3)], SILENCE, np.random.default_rng(0)))
+    short = cut(SpeakStreamOptions("S1", 2, 1))
+    long = cut(
+        SpeakStreamOptions("S2", 4, 1),
+        text=join_sentences([sentence(), sentence(3)], SILENCE, np.random.default_rng(0)),
+    )
     batch = collate([short, long], ["rms", "slt"], 0.0, np.random.default_rng(0))
     rows, length = batch.symbols.shape
     assert (rows, length) == (2, len(long)) and batch.speaker.tolist() == [1, 1]
@@ -127,8 +144,8 @@ def test_a_batch_says_at_each_target_what_follows_there():
 
 def test_a_step_learns_and_the_copy_follows_its_master():
     torch.manual_seed(0)
-    fitter = SpeakStreamFitter(Config(2, 32, 2, 64, 1))
-    batch = collate([cut(Options("S1", 3, 1))], ["slt"], 0.0, np.random.default_rng(0))
+    fitter = SpeakStreamTrainingModule(SpeakStream(SpeakStreamConfig(2, 32, 2, 64, 1)))
+    batch = collate([cut(SpeakStreamOptions("S1", 3, 1))], ["slt"], 0.0, np.random.default_rng(0))
     copied = WorkingCopy(fitter)
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
     first = last = 0.0
@@ -136,32 +153,39 @@ def test_a_step_learns_and_the_copy_follows_its_master():
         losses = copied.losses(batch, 0.5 * (step % 2), 0.5)
         total = losses["frame"] + losses["stop"] + losses["phone"]
         total.backward()
-        copied.hand_over_gradients()
+        copied.copy_gradients()
         optim.step()
         last = float(total.detach())
         first = first or last
         assert step < 29 or last < 0.7 * first
     copied.losses(batch, 0.0, 0.5)
     for master, copy in zip(fitter.parameters(), copied.copy.parameters(), strict=True):
-        assert torch.equal(copy, master.to(arithmetic(torch.device("cpu"))))
+        assert torch.equal(copy, master.to(training_dtype(torch.device("cpu"))))
 
 
 def test_a_cpu_trains_in_bfloat16_where_it_multiplies_that_quickly(monkeypatch):
     found = {}
     for capability in ("DEFAULT", "AVX2", "AVX512"):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
-        found[capability] = WorkingCopy(SpeakStreamFitter(Config(1, 32, 2, 64, 1))).copy.net.symbol.weight.dtype
+        found[capability] = WorkingCopy(
+            SpeakStreamTrainingModule(SpeakStream(SpeakStreamConfig(1, 32, 2, 64, 1)))
+        ).copy.net.symbol.weight.dtype
     assert found == {"DEFAULT": torch.float32, "AVX2": torch.float32, "AVX512": torch.bfloat16}
-    assert arithmetic(torch.device("cuda")) == torch.bfloat16
+    assert training_dtype(torch.device("cuda")) == torch.bfloat16
 
 
 def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():
     torch.manual_seed(0)
-    fitter = SpeakStreamFitter(Config(2, 32, 2, 64, 1))
+    fitter = SpeakStreamTrainingModule(SpeakStream(SpeakStreamConfig(2, 32, 2, 64, 1)))
     with torch.no_grad():  # a net that is certain of level 7 everywhere
         fitter.net.levels_out.weight.zero_()
         fitter.net.levels_out.bias.view(-1, dmel.LEVELS)[:, 7] = 99.0
-    batch = collate([cut(Options("S1", 3, 1)), cut(Options("S2", 5, 2))], ["slt"], 0.0, np.random.default_rng(0))
+    batch = collate(
+        [cut(SpeakStreamOptions("S1", 3, 1)), cut(SpeakStreamOptions("S2", 5, 2))],
+        ["slt"],
+        0.0,
+        np.random.default_rng(0),
+    )
     own = fitter.own_frames(batch, 1.0, 0.5)
     predicted = set((batch.target_at + 1).tolist())
     for at, was, now in zip(batch.frame_at.tolist(), batch.frame_levels, own.frame_levels, strict=True):
@@ -177,5 +201,5 @@ def test_a_silence_prompt_is_the_median():
 
 
 def test_the_rate_warms_up_stays_and_falls(recipe):
-    assert rate_at(0.0, recipe.fit) < 0.1 and rate_at(0.5, recipe.fit) == 1.0
-    assert rate_at(1.0, recipe.fit) == 0.0 and 0 < rate_at(0.9, recipe.fit) < 1
+    assert rate_share(0.0, recipe.fit) < 0.1 and rate_share(0.5, recipe.fit) == 1.0
+    assert rate_share(1.0, recipe.fit) == 0.0 and 0 < rate_share(0.9, recipe.fit) < 1

@@ -13,16 +13,18 @@ from tinyfeatures import TINY_T5, tiny_sentence, tiny_t5_recipe, write_tiny_feat
 from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.spelling import END, spell
-from studio.engine.families.t5.net import Config
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.engine.families.common.phoneme_ids import END, spell
+from studio.engine.families.t5.model import T5Config
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families.registry import fitting_of
-from studio.train.families.s5.batches import WHOLE, Batch, collate, sequence
+from studio.train.families.registry import training_for
+from studio.train.families.s5_batches import WHOLE, S5Batch, collate, sequence
 from studio.train.features import Sentence
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import S5Fit, T5Fit
 from studio.train.recipes.recipe import read_recipe
@@ -38,7 +40,7 @@ def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
     return tiny_sentence(WORDS, FRAMES, speaker, seed)
 
 
-def a_batch(*sequences) -> Batch:
+def a_batch(*sequences) -> S5Batch:
     return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), places=False)
 
 
@@ -51,7 +53,7 @@ def test_a_sequence_has_the_phonemes_of_the_whole_text():
 
 def test_every_frame_sees_the_whole_text():
     torch.manual_seed(1)
-    fitter = fitting_of(tiny_t5_recipe()).fitter
+    fitter = training_for(tiny_t5_recipe()).module
     with torch.no_grad():
         for parameter in fitter.net.encoder.parameters():
             parameter.normal_(std=0.2)  # a layer begins as the identity
@@ -66,9 +68,9 @@ def test_every_frame_sees_the_whole_text():
 
 def test_losses_fall():
     recipe = tiny_t5_recipe()
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     batch = a_batch(*(sequence(sentence(seed=i), SILENCE, WHOLE) for i in range(3)))
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(20)]
     first, last = found[0], found[-1]
     assert set(first) == {"frame", "stop", "cross", "attended"}
@@ -81,13 +83,13 @@ def test_from_features_to_a_voice_that_speaks(tmp_path, reference):
     recipe, state = tiny_t5_recipe(**changes), tmp_path / "state"
     (tmp_path / "features").mkdir()
     features = write_tiny_features(tmp_path / "features", sentence)
-    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     assert weights.name == "t5.safetensors"
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     (checked,) = [line["validation"] for line in lines if "validation" in line]
     assert set(checked) == {"whole"}
     before = weights.read_bytes()
-    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    assert run(training_for(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
     vocoders = write_tiny_vocoder(tmp_path / "vocoders")
     folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
     assert not [name for name in load_file(folder / "t5.safetensors") if name.startswith(("aligner", "look_ahead"))]
@@ -113,7 +115,7 @@ def test_the_recipes_have_the_named_sizes_and_are_as_their_s5(name):
     recipe = read_recipe(ROOT / "assets/recipes" / f"t5-{name}.toml")
     beside = read_recipe(ROOT / "assets/recipes" / f"s5-{name}.toml")
     assert isinstance(recipe.fit, T5Fit) and isinstance(beside.fit, S5Fit)
-    assert Config(**recipe.fit.config) == Config.named(name)
+    assert T5Config(**recipe.fit.config) == T5Config.named(name)
     same = {
         "steps",
         "peak_rate",
@@ -130,4 +132,4 @@ def test_the_recipes_have_the_named_sizes_and_are_as_their_s5(name):
 
 def test_a_recipe_with_masks_is_told():
     with pytest.raises(BadOption, match="T5-TTS has no look-ahead masks"):
-        fitting_of(tiny_t5_recipe(config={**SIZES, "decoder_mask": True}))
+        training_for(tiny_t5_recipe(config={**SIZES, "decoder_mask": True}))

@@ -13,18 +13,19 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.alphabets import dmel
-from studio.engine.families.spelling import END, spell
-from studio.engine.families.tacotron.net import Config, Tacotron
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
+from studio.engine.families.common.phoneme_ids import END, spell
+from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
+from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families.registry import fitting_of
-from studio.train.families.tacotron.batches import Batch, clauses, collate, rule_of
-from studio.train.families.tacotron.fit import given_shares, guide_loss, straight_places
-from studio.train.families.tacotron.own_past import own_past
+from studio.train.families.registry import training_for
+from studio.train.families.tacotron_batches import TacotronBatch, clause_rule, collate, cut_into_clauses
+from studio.train.families.tacotron_fit import guide_loss, sample_own_past, straight_places, target_shares
 from studio.train.features import Sentence, phone_of
-from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.fit.loop import run
+from studio.train.fit.optimisers import build_optimisers
+from studio.train.fit.training import WorkingCopy, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipes.fits import TacotronFit
 from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
@@ -61,20 +62,23 @@ def a_recipe(**changes) -> Recipe:
     return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
 
 
-def a_batch(*sentences: Sentence, words: int = 0) -> Batch:
-    made = [clause for one in sentences for clause in clauses(one, SILENCE, rule_of(words))]
+def a_batch(*sentences: Sentence, words: int = 0) -> TacotronBatch:
+    made = [clause for one in sentences for clause in cut_into_clauses(one, SILENCE, clause_rule(words))]
     return collate(made, ["one", "two"], 0.0, np.random.default_rng(0))
 
 
 def test_a_sentence_is_cut_as_the_engine_cuts_text():
-    first, second = clauses(sentence(), SILENCE, rule_of(8))
+    first, second = cut_into_clauses(sentence(), SILENCE, clause_rule(8))
     spelled = [spell(said) for said in pronounce(WORDS[:2])]
     assert first.symbols.tolist() == [*spelled[0], *spelled[1], END]
     assert first.words.tolist() == [0] * len(spelled[0]) + [1] * len(spelled[1]) + [1]
     assert len(first.spoken) == 25 and len(second.spoken) == FRAMES - 25, "a pause belongs to the mark before it"
     assert np.array_equal(first.levels[0], SILENCE[-1]) and np.array_equal(second.levels[0], first.levels[-1])
     assert np.array_equal(first.levels[1:], sentence().levels[:25]) and second.spoken.tolist() == [0] * 9 + [1] * 18
-    assert len(clauses(sentence(), SILENCE, rule_of(1))) == 4 and len(clauses(sentence(), SILENCE, rule_of(0))) == 1
+    assert (
+        len(cut_into_clauses(sentence(), SILENCE, clause_rule(1))) == 4
+        and len(cut_into_clauses(sentence(), SILENCE, clause_rule(0))) == 1
+    )
     assert "ði" in pronounce(WORDS[:2]) and "ðə" in pronounce(WORDS[:1]), "a clause knows its own words alone"
 
 
@@ -89,7 +93,7 @@ def test_frames_attend_to_the_symbol_of_their_phone():
                 heard += [phone] * int(rng.integers(1, 5))
         word_ends.append(len(heard))
     true = Sentence("one", WORDS, word_ends, np.zeros((len(heard), 80), np.uint8), np.array(heard, np.uint8))
-    (whole,) = clauses(true, SILENCE, rule_of(0))
+    (whole,) = cut_into_clauses(true, SILENCE, clause_rule(0))
     assert (np.diff(whole.places) >= 0).all() and np.array_equal(whole.words[whole.places], whole.spoken)
     assert [symbols[place] for place in whole.places] == heard
 
@@ -101,7 +105,10 @@ def test_a_batch_feeds_the_frame_before_each():
         count = int(batch.last[row]) + 1
         assert torch.equal(batch.fed[row, 1:count], batch.frames[row, : count - 1])
         assert batch.there[row].sum() == count and batch.real[row].sum() == (batch.words[row] >= 0).sum()
-        assert batch.phones[row, :count].tolist() == clauses(sentence(), SILENCE, rule_of(2))[row % 2].phones.tolist()
+        assert (
+            batch.phones[row, :count].tolist()
+            == cut_into_clauses(sentence(), SILENCE, clause_rule(2))[row % 2].phones.tolist()
+        )
     assert torch.equal(batch.fed[1, 0], batch.frames[0, batch.last[0]])
 
 
@@ -122,7 +129,7 @@ def test_who_is_lost_is_shown_the_way_back():
 
 
 def test_given_attention_is_a_symbol_or_two():
-    shares = given_shares(torch.tensor([[0.0, 1.25, 3.0]]), 4)
+    shares = target_shares(torch.tensor([[0.0, 1.25, 3.0]]), 4)
     expected = [[1.0, 0.0, 0.0, 0.0], [0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]]
     torch.testing.assert_close(shares, torch.tensor([expected]))
 
@@ -149,11 +156,11 @@ def step_by_step(net, memory, real, fed, given, noise):
 
 
 def test_attention_that_is_given_needs_no_frame_after_another():
-    net = fitting_of(a_recipe()).fitter.net
+    net = training_for(a_recipe()).module.net
     batch = a_batch(sentence(), sentence("two", 1), words=2)
     memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
     noise = torch.rand(*batch.fed.shape[:2], 2 * net.config.prenet_width)
-    given = given_shares(batch.places, memory.shape[1])
+    given = target_shares(batch.places, memory.shape[1])
     found = net.decode_along(memory, batch.real, batch.fed, given, noise)
     for one, other in zip(found, step_by_step(net, memory, batch.real, batch.fed, given, noise), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
@@ -173,13 +180,13 @@ def test_attention_goes_on_from_where_it_should_have_been(monkeypatch):
         monkeypatch.setattr(
             Tacotron, name, lambda *given, name=name, ours=ours: calls.append((name, given)) or ours(*given)
         )
-    fitter = fitting_of(a_recipe(given_share=1.0)).fitter
+    fitter = training_for(a_recipe(given_share=1.0)).module
     fitter(batch)
     fitter.eval()(batch)
     assert [name for name, _ in calls] == ["decode_along", "decode"]
-    assert torch.equal(calls[0][1][4], given_shares(batch.places, batch.symbols.shape[1]))
+    assert torch.equal(calls[0][1][4], target_shares(batch.places, batch.symbols.shape[1]))
     calls.clear()
-    fitter = fitting_of(a_recipe(given_share=0.5)).fitter
+    fitter = training_for(a_recipe(given_share=0.5)).module
     torch.manual_seed(1)
     for _ in range(40):
         fitter(batch)
@@ -198,7 +205,7 @@ def test_a_straight_diagonal_knows_no_words():
 
 def test_an_encoder_that_has_learned_nothing_says_which_phoneme_it_is():
     """Its layers add to what they are given: where they are nothing, that is the symbols' own vectors."""
-    net = Tacotron(Config(**SIZES, encoder_dropout=0.0))
+    net = Tacotron(TacotronConfig(**SIZES, encoder_dropout=0.0))
     for parameter in net.encoder.parameters():
         torch.nn.init.zeros_(parameter)
     symbols, speaker = torch.tensor([[3, 7, 3, 9]]), torch.tensor([1])
@@ -209,21 +216,21 @@ def test_an_encoder_that_has_learned_nothing_says_which_phoneme_it_is():
 
 def test_phones_are_named_in_training_alone():
     recipe = a_recipe(peak_rate=0.01, phone_weight=0.4)
-    fitting, batch = fitting_of(recipe), a_batch(*(sentence(seed=i) for i in range(2)), words=2)
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    fitting, batch = training_for(recipe), a_batch(*(sentence(seed=i) for i in range(2)), words=2)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
     assert found[-1]["phone"] < 0.6 * found[0]["phone"] and found[-1]["phone_hits"] > found[0]["phone_hits"] + 0.2
-    assert not any("phone" in name for name in fitting.fitter.net.state_dict())
+    assert not any("phone" in name for name in fitting.module.net.state_dict())
     losses = {name: torch.tensor(1.0) for name in ("frame", "stop", "guide", "phone")}
-    unnamed = fitting_of(a_recipe()).fitter.total(losses)
-    assert float(fitting.fitter.total(losses) - unnamed) == pytest.approx(0.4)
+    unnamed = training_for(a_recipe()).module.total(losses)
+    assert float(fitting.module.total(losses) - unnamed) == pytest.approx(0.4)
 
 
 def test_losses_fall_and_the_attention_finds_its_words():
     recipe = a_recipe(peak_rate=0.01)
-    fitting = fitting_of(recipe)
+    fitting = training_for(recipe)
     batch = a_batch(*(sentence(seed=i) for i in range(2)), words=2)
-    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.module), build_optimisers(fitting.module, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
     first, last = found[0], found[-1]
     assert last["frame"] < 0.75 * first["frame"] and last["guide"] < 0.8 * first["guide"]
@@ -234,7 +241,7 @@ def test_losses_fall_and_the_attention_finds_its_words():
 
 def test_the_guide_may_go_straight():
     batch = a_batch(sentence(), words=4)
-    corpus, straight = (fitting_of(a_recipe(alignment=one)).fitter for one in ("corpus", "straight"))
+    corpus, straight = (training_for(a_recipe(alignment=one)).module for one in ("corpus", "straight"))
     straight.load_state_dict(corpus.state_dict())
     guides = []
     for fitter in (corpus, straight):
@@ -244,7 +251,7 @@ def test_the_guide_may_go_straight():
 
 
 def test_own_frames_are_fed_where_frames_were_predicted():
-    fitter = fitting_of(a_recipe()).fitter
+    fitter = training_for(a_recipe()).module
     batch = a_batch(sentence(), sentence("two"), words=2)
     own = fitter.own_frames(batch, 1.0, 0.5)
     differs = (own.fed != batch.fed).any(2)
@@ -258,13 +265,13 @@ def test_a_clause_is_fed_what_its_own_past_brings():
     """Every frame of a chosen clause is the likeliest after those before it, which are its own, too; others stay."""
     recipe = a_recipe()
     fit = replace(recipe.fit, config={**recipe.fit.config, "prenet_dropout": 0.0, "encoder_dropout": 0.0})
-    net = fitting_of(replace(recipe, fit=fit)).fitter.net
+    net = training_for(replace(recipe, fit=fit)).module.net
     torch.nn.init.normal_(net.levels_out.weight, std=0.3)
     batch = a_batch(sentence(), sentence("two"), words=2)
     memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
-    given = given_shares(batch.places, memory.shape[1])
+    given = target_shares(batch.places, memory.shape[1])
     chosen = torch.arange(len(batch.fed)) % 2 == 0
-    fed = own_past(net, memory, batch.fed, given, chosen, 1e-4)
+    fed = sample_own_past(net, memory, batch.fed, given, chosen, 1e-4)
     assert torch.equal(fed[~chosen], batch.fed[~chosen]) and torch.equal(fed[:, 0], batch.fed[:, 0])
     likeliest = net.heads(net.decode_along(memory, batch.real, fed, given)[0])[0].argmax(-1)
     assert (likeliest[:, :-1] == fed[:, 1:])[chosen].float().mean() > 0.99
@@ -274,14 +281,14 @@ def test_a_clause_is_fed_what_its_own_past_brings():
 def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path):
     features = write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
     recipe, state = a_recipe(), tmp_path / "state"
-    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    weights = run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
     assert weights.name == "tacotron.safetensors"
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     (checked,) = [line["validation"] for line in lines if "validation" in line]
     assert set(checked) == {"2 words", "all words"} and 0 <= checked["2 words"]["attended"] <= 1
     before = weights.read_bytes()
-    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
-    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    assert run(training_for(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    longer = run(training_for(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
     assert longer.read_bytes() != before and torch.load(state / "checkpoint.pt")["at"]["step"] == 6
     folder = pack_voice(recipe, state, write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
     assert {v.dtype for v in load_file(folder / "tacotron.safetensors").values()} == {torch.bfloat16, torch.uint8}
@@ -308,11 +315,11 @@ def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path):
 )
 def test_recipes_that_cannot_be(change, told):
     with pytest.raises(BadOption, match=told):
-        fitting_of(a_recipe(**change))
+        training_for(a_recipe(**change))
 
 
 @pytest.mark.parametrize("name", ["tiny", "small"])
 def test_the_recipes_have_the_named_sizes(name):
     recipe = read_recipe(ROOT / "assets" / "recipes" / f"tacotron-{name}.toml")
     assert isinstance(recipe.fit, TacotronFit) and recipe.fit.alignment == "corpus"
-    assert Config(**recipe.fit.config) == Config.named(name)
+    assert TacotronConfig(**recipe.fit.config) == TacotronConfig.named(name)

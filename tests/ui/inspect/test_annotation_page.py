@@ -9,10 +9,10 @@ from ui.annotation_page import LAYER, Page, annotate, entry, library, marks, spa
 from ui.owner_site import Site
 from ui.site.test_axe import violations
 
-from studio.annotation.edits import Edit, PutMark
-from studio.annotation.layers import Mark
+from studio.annotation.edits import AnnotationEdit, PutMark
+from studio.annotation.layers import AnnotationMark
 from studio.core.traces.trace_writer import TraceWriter
-from studio.library.entries import Entry
+from studio.library.entries import LibraryEntry
 from studio.library.index import Query
 from studio.library.library import Library
 
@@ -26,7 +26,7 @@ def near(found: list[tuple[int, int, str]], wanted: list[tuple[int, int, str]], 
     )
 
 
-def test_regions_and_points_by_hand(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
+def test_regions_and_points_by_hand(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     px = view.ask("viewer.scene.rateHz / 1000 / viewer.scene.axis.pxPerMs")  # samples of a pixel
     view.drag("l1", 600, 1800)
@@ -53,7 +53,7 @@ def test_regions_and_points_by_hand(annotate: Callable[..., Page], library: Libr
     assert violations(view.page) == []
 
 
-def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
+def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     view.press("Home", "m")  # it begins at the first sound
     view.ask("viewer.jump(viewer.scene.line.runs.at(-1).t_ms)")
@@ -86,7 +86,7 @@ def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, 
     assert [one[2] for one in spans(library, entry)] == ["wrong prosody"]
 
 
-def test_edges_snap(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
+def test_edges_snap(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     view.press("x")
     view.drag("l1", 700, 2000)
@@ -104,13 +104,15 @@ def test_edges_snap(annotate: Callable[..., Page], library: Library, entry: Entr
     assert view.page.get_by_label("Snap to").input_value() == "frame", "it is remembered"
 
 
-def test_layers_are_made_changed_and_removed(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
+def test_layers_are_made_changed_and_removed(
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry
+) -> None:
     view = annotate("Bo")
     page = view.page
-    page.get_by_role("heading", name="A new layer").wait_for()
+    page.get_by_role("heading", name="New layer").wait_for()
     assert violations(page) == []
-    page.get_by_label("Labels, with commas").fill("a, b, a")
-    page.get_by_role("button", name="Keep the layer").click()
+    page.get_by_label("Labels, separated by commas").fill("a, b, a")
+    page.get_by_role("button", name="Save layer").click()
     view.saved()
     (layer,) = library.document(entry, "Bo").layers.values()
     assert (layer.name, layer.labels) == ("faults", ("a", "b"))
@@ -122,12 +124,12 @@ def test_layers_are_made_changed_and_removed(annotate: Callable[..., Page], libr
     page.get_by_role("button", name="Add a layer").click()
     page.get_by_label("Name", exact=True).fill("errors")
     page.keyboard.press("Enter")
-    page.get_by_role("alert").filter(has_text="There is a layer errors").wait_for()
+    page.get_by_role("alert").filter(has_text="A layer named errors exists").wait_for()
     page.keyboard.press("Escape")
     view.drag(layer_id(view), 600, 1800)
     view.saved()
     page.get_by_role("button", name="Edit the layer errors").click()
-    page.get_by_role("button", name="Remove it").click()
+    page.get_by_role("button", name="Remove the layer").click()
     view.saved()
     assert library.document(entry, "Bo").layers == {}
     page.get_by_role("button", name="Undo").click()
@@ -142,14 +144,16 @@ def layer_id(view: Page) -> str:
 
 
 def test_two_windows_do_not_overwrite_each_other(
-    annotate: Callable[..., Page], library: Library, entry: Entry, site: Site
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry, site: Site
 ) -> None:
     view = annotate()
     view.drag("l1", 600, 1800)
     view.saved()
     (mark,) = marks(library, entry)
-    moved = Mark(100, 200, "click", "by the other window", mark.id)
-    library.annotate(entry, "Änne", Edit("other", (PutMark("l1", moved, library.document(entry, "Änne").revision),)))
+    moved = AnnotationMark(100, 200, "click", "by the other window", mark.id)
+    library.annotate(
+        entry, "Änne", AnnotationEdit("other", (PutMark("l1", moved, library.document(entry, "Änne").revision),))
+    )
     view.press("2")
     view.page.locator('.annotation .state[data-state="refused"]', has_text="changed in another window").wait_for()
     assert marks(library, entry) == [moved]
@@ -160,7 +164,7 @@ def test_two_windows_do_not_overwrite_each_other(
 
 
 def test_what_is_not_saved_is_said_and_saved_later(
-    annotate: Callable[..., Page], library: Library, entry: Entry
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry
 ) -> None:
     view = annotate()
     page = view.page
@@ -184,11 +188,13 @@ def test_what_is_not_saved_is_said_and_saved_later(
 
 
 def test_others_files_and_agreement(
-    annotate: Callable[..., Page], library: Library, entry: Entry, tmp_path: Any
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry, tmp_path: Any
 ) -> None:
-    same = PutMark("l1", Mark(600, 1800, "click", id="m1"))
-    library.annotate(entry, "Änne", Edit("e1", (same, PutMark("l1", Mark(3000, 3500, "click", id="m2")))))
-    library.annotate(entry, "Bo", Edit("e1", (LAYER, same)))
+    same = PutMark("l1", AnnotationMark(600, 1800, "click", id="m1"))
+    library.annotate(
+        entry, "Änne", AnnotationEdit("e1", (same, PutMark("l1", AnnotationMark(3000, 3500, "click", id="m2"))))
+    )
+    library.annotate(entry, "Bo", AnnotationEdit("e1", (LAYER, same)))
     view = annotate()
     page = view.page
     page.get_by_label("Bo", exact=True).check()
@@ -203,7 +209,7 @@ def test_others_files_and_agreement(
     page.mouse.up()
     view.saved()
     assert library.document(entry, "Bo").to_dict() == before, "another's layers are only looked at"
-    page.get_by_text("Do annotators agree?").click()
+    page.get_by_text("Inter-annotator agreement").click()
     row = page.get_by_role("row", name="Bo, Änne")
     row.wait_for()
     assert row.locator("td").all_text_contents()[:3] == ["1", "0", "1"]
@@ -230,31 +236,31 @@ def test_what_is_not_kept_is_kept_first(site: Site, library: Library, enter: Cal
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
     page.goto(f"{site.url}inspect?trace={'q' * 22}")
-    page.locator(".annotation").get_by_role("link", name="Keep it").click()
+    page.locator(".annotation").get_by_role("link", name="Add to library").click()
     page.locator(".entry form").wait_for()
     assert library.find(Query())[1] == 1
     page.goto(f"{site.url}inspect?kept={library.find(Query())[0][0].name}")
-    page.get_by_label("Who annotates").fill("Cy")
+    page.get_by_label("Annotator name").fill("Cy")
     page.get_by_role("button", name="Annotate", exact=True).click()
-    page.get_by_role("heading", name="A new layer").wait_for()
+    page.get_by_role("heading", name="New layer").wait_for()
     page.reload()
-    page.get_by_role("heading", name="A new layer").wait_for()
+    page.get_by_role("heading", name="New layer").wait_for()
     assert page.locator(".annotation .who").text_content() == "by Cy", "the name is remembered"
 
 
 def test_an_assignment_from_the_library_to_the_last_mark(
-    site: Site, library: Library, entry: Entry, enter: Callable[..., Any], chromium: Any
+    site: Site, library: Library, entry: LibraryEntry, enter: Callable[..., Any], chromium: Any
 ) -> None:
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
     assert "Änne" not in page.locator(".entry").inner_text() or "(0 marks)" in page.locator(".entry").inner_text()
-    page.get_by_text("Annotation: who marks what").click()
+    page.get_by_text("Annotation assignments").click()
     page.get_by_role("button", name="New assignment").click()
     page.get_by_label("Title", exact=True).fill("Find faults")
-    page.get_by_label("What they are asked to do").fill("Mark each fault.")
-    page.get_by_label("Annotators, with commas").fill("Di, Ed")
+    page.get_by_label("Instructions").fill("Mark each fault.")
+    page.get_by_label("Annotators, separated by commas").fill("Di, Ed")
     assert violations(page) == []
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     row = page.get_by_role("row", name="Di")
     row.wait_for()
     assert violations(page) == []
@@ -284,7 +290,7 @@ def test_an_assignment_from_the_library_to_the_last_mark(
     document = library.document(entry, "Di")
     assert (document.marks, document.is_done) == (1, True)
     page.reload()
-    page.get_by_text("Annotation: who marks what").click()
+    page.get_by_text("Annotation assignments").click()
     page.locator(".assignments-list summary").click()
     page.get_by_role("row", name="Di").wait_for()
     assert page.get_by_role("row", name="Di").locator("td").all_text_contents()[1:] == ["1 of 1", "1", "1"]

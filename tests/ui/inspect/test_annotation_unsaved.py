@@ -8,9 +8,9 @@ from serve.serving import eventually
 from ui.annotation_page import Page, annotate, entry, library, marks
 from ui.site.test_axe import violations
 
-from studio.annotation.edits import Edit, PutMark
-from studio.annotation.layers import Mark
-from studio.library.entries import Entry
+from studio.annotation.edits import AnnotationEdit, PutMark
+from studio.annotation.layers import AnnotationMark
+from studio.library.entries import LibraryEntry
 from studio.library.library import Library
 
 __all__ = ["annotate", "entry", "library"]  # fixtures
@@ -18,7 +18,7 @@ __all__ = ["annotate", "entry", "library"]  # fixtures
 
 @pytest.mark.parametrize("status", [404, 503, 0])
 def test_a_failure_that_may_pass_is_tried_again(
-    annotate: Callable[..., Page], library: Library, entry: Entry, status: int
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry, status: int
 ) -> None:
     """A library that is rebuilt or restored answers 404 for a while: nothing on the page is dropped."""
     view = annotate()
@@ -31,7 +31,7 @@ def test_a_failure_that_may_pass_is_tried_again(
 
     page.route("**/library/annotations/edit", fail)
     view.drag("l1", 600, 1800)
-    page.locator('.annotation .state[data-state="waiting"]', has_text="It is tried again").wait_for()
+    page.locator('.annotation .state[data-state="waiting"]', has_text="Retrying").wait_for()
     eventually(lambda: page.wait_for_timeout(50) or len(tries) >= 2, "it is tried again")
     assert view.ask("annotator.document.marks") == 1 and marks(library, entry) == []
     page.unroute("**/library/annotations/edit")
@@ -44,7 +44,7 @@ def refusing(status: int) -> Callable[[Any], None]:
     return lambda route: route.fulfill(status=status, json={"code": "x", "message": f"no, {status}"})
 
 
-def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
+def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     page = view.page
     refused = page.locator('.annotation .state[data-state="refused"]')
@@ -69,7 +69,7 @@ def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library:
 
 @pytest.mark.parametrize("status", [503, 403])
 def test_a_reload_keeps_what_was_not_saved(
-    annotate: Callable[..., Page], library: Library, entry: Entry, status: int
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry, status: int
 ) -> None:
     view = annotate()
     page = view.page
@@ -85,7 +85,7 @@ def test_a_reload_keeps_what_was_not_saved(
 
 
 def test_a_conflict_takes_what_fits_and_offers_the_rest(
-    annotate: Callable[..., Page], library: Library, entry: Entry
+    annotate: Callable[..., Page], library: Library, entry: LibraryEntry
 ) -> None:
     view = annotate()
     view.drag("l1", 600, 1800)
@@ -96,10 +96,12 @@ def test_a_conflict_takes_what_fits_and_offers_the_rest(
     view.press("2")
     view.drag("l1", 2600, 4400)
     page.locator('.annotation .state[data-state="waiting"]').wait_for()
-    moved = Mark(100, 200, "click", "by the other window", mark.id)
-    library.annotate(entry, "Änne", Edit("other", (PutMark("l1", moved, library.document(entry, "Änne").revision),)))
+    moved = AnnotationMark(100, 200, "click", "by the other window", mark.id)
+    library.annotate(
+        entry, "Änne", AnnotationEdit("other", (PutMark("l1", moved, library.document(entry, "Änne").revision),))
+    )
     page.unroute("**/library/annotations/edit")
-    page.get_by_text("One change of yours is left out").wait_for()
+    page.get_by_text("One of your changes is not applied").wait_for()
     eventually(lambda: len(marks(library, entry)) == 2, "the new mark is saved")
     assert moved in marks(library, entry)
     page.get_by_role("button", name="Use mine").click()

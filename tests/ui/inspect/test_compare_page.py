@@ -17,9 +17,9 @@ from ui.site.test_axe import violations
 from studio.core.clips import read_wav
 from studio.core.traces.trace import open_trace
 from studio.inspection.comparison.compare import compare as compare_traces
-from studio.inspection.comparison.compare import take_of
+from studio.inspection.comparison.compare import compared_utterance
 from studio.library.library import Library
-from studio.ui.comparison_file import write_comparison
+from studio.ui.html_file import write_comparison
 
 COUNT_DASHES = """() => {
   window.dashed = 0;
@@ -171,7 +171,7 @@ def test_another_pair_can_be_chosen(compare: Callable[..., Compare], shelf: Site
     assert "100%" in figures and "3 against 1" in figures
     tab.page.locator("[data-take='2']").click()
     assert tab.ask("viewer.player.heard") == 2
-    tab.page.get_by_role("button", name="Take 2 m=3 away").click()
+    tab.page.get_by_role("button", name="Remove 2 m=3").click()
     tab.opened(2)
     assert tab.page.url.endswith(f"compare?trace={SLOW}&trace={LONG}")
 
@@ -186,7 +186,7 @@ def test_another_text_is_told_and_not_stretched(compare: Callable[..., Compare])
     assert not tab.ask("viewer.scene.isStretched")
 
 
-def test_what_is_not_there_is_told(compare: Callable[..., Compare]) -> None:
+def test_missing_stimuli_are_refused(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, "x" * 22)
     assert "umber 2 of 2 cannot be opened: there is no such trace" in tab.told("there is no such trace")
     tab.page.fill(".compare .link", "nonsense")
@@ -198,7 +198,7 @@ def test_what_is_not_there_is_told(compare: Callable[..., Compare]) -> None:
     tab.page.keyboard.press("Enter")
     tab.opened(2)
     tab = compare().open(more="kept=" + "f" * 12)
-    tab.told("wants the owner's token")
+    tab.told("needs the owner's token")
 
 
 def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[..., Compare], server: Server) -> None:
@@ -222,7 +222,7 @@ def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[...,
     ways.nth(0).click()
     tab.opened(8)
     ways.nth(3).click()
-    tab.told("8 are compared already")
+    tab.told("At most 8 utterances can be compared")
 
 
 def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare], server: Server) -> None:
@@ -244,7 +244,7 @@ def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare]
     tab.page.locator(".open-list button").first.click()
     tab.opened(7)
     way.click()
-    tab.told("take one away first")
+    tab.told("remove one first")
 
 
 def test_what_a_real_voice_spoke_is_vocoded_a_second_time(
@@ -269,7 +269,7 @@ def test_words_whose_place_is_an_estimate_are_drawn_in_dashes(compare: Callable[
     guessed = "g" * 22
     put(shelf.folder / "traces", guessed, SLOW_SPANS, source="estimate", m=1)
     tab = compare().open(guessed, QUICK).opened(2)
-    assert "in dashes" in tab.page.locator(".told").text_content()
+    assert "with dashes" in tab.page.locator(".told").text_content()
     assert tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.isEstimate))") == [
         [True] * 3,
         [False] * 3,
@@ -278,7 +278,7 @@ def test_words_whose_place_is_an_estimate_are_drawn_in_dashes(compare: Callable[
     tab.ask("viewer.scene.draw()")
     assert tab.page.evaluate("window.dashed") == 3
     tab = compare().open(SLOW, QUICK).opened(2)
-    assert "in dashes" not in tab.page.locator(".told").text_content()
+    assert "with dashes" not in tab.page.locator(".told").text_content()
 
 
 def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:
@@ -289,7 +289,7 @@ def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compar
     assert said.count("Left out") == 4 and "n = 3" in said and "window m = 2" in said
     tab = compare(server.url).open()
     tab.page.locator(".ways button").first.click()
-    tab.told("Give a text first")
+    tab.told("Enter a text first")
 
 
 def test_it_is_stopped_and_keeps_what_is_spoken(compare: Callable[..., Compare], server: Server) -> None:
@@ -316,7 +316,7 @@ def test_live_and_inspect_lead_here(
     assert "m=2" in link
     tab = compare(server.url)
     tab.page.goto(link)
-    tab.arrive().opened(1).told("One alone")
+    tab.arrive().opened(1).told("Only one utterance")
     assert tab.page.locator(".says").input_value() == "One two three."
     assert "m = 2" in tab.page.locator(".base").text_content()
     tab.page.get_by_role("link", name="Inspect 1 tone:low").click()
@@ -329,7 +329,7 @@ def test_live_and_inspect_lead_here(
 def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., Any]) -> None:
     library = Library(shelf.folder / "library")
     for token in (SLOW, QUICK):
-        library.keep((shelf.folder / "traces" / f"{token}.trace").read_bytes(), title=token[:4])
+        library.add((shelf.folder / "traces" / f"{token}.trace").read_bytes(), title=token[:4])
     library.close()
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
@@ -367,7 +367,9 @@ def test_a_row_of_a_wide_table_keeps_its_name_in_sight(compare: Callable[..., Co
 def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp_path: Path) -> None:
     traces = [open_trace(shelf.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
     path = tmp_path / "compared.html"
-    write_comparison(compare_traces([take_of(name, trace) for name, trace in zip("ab", traces, strict=True)]), path)
+    write_comparison(
+        compare_traces([compared_utterance(name, trace) for name, trace in zip("ab", traces, strict=True)]), path
+    )
     tab = Compare(chromium, path.as_uri(), offline=True)
     tab.page.goto(path.as_uri())
     tab.opened(2)

@@ -10,19 +10,19 @@ from inspection.spoken import story
 from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 
 from studio.core.events import WordEnd, WordStart
-from studio.core.traces.forced import Attended
-from studio.core.traces.trace import collect
+from studio.core.traces.teacher_forcing import TeacherForcingResult
+from studio.core.traces.trace import collect_trace
 from studio.core.traces.trace_writer import save_trace
 
 
 def written(path: Path, *, knows: bool) -> Path:
     """The story as a trace; one that knows where its net attended, to the word and the one after it."""
-    trace = collect({}, story())
+    trace = collect_trace({}, story())
     if knows:
         by_layer = np.tile(np.array([0.6, 0.2], np.float16), (1, 10, 1))
         word = np.repeat([0, 1], [4, 6]).astype(np.int32)
         likely = np.linspace(-60, -20, 10, dtype=np.float32)
-        trace.layers = Attended("", word, by_layer, trace.p_eos, likely).layers()
+        trace.layers = TeacherForcingResult("", word, by_layer, trace.p_eos, likely).layers()
     save_trace(trace, path)
     return path
 
@@ -51,7 +51,7 @@ def test_an_action_stream_is_called_so(
     tmp_path: Path,
 ) -> None:
     events = [replace(one, source="action") if isinstance(one, WordStart | WordEnd) else one for one in story()]
-    save_trace(collect({}, events), tmp_path / "c.trace")
+    save_trace(collect_trace({}, events), tmp_path / "c.trace")
     tab = inspect().open()
     tab.drop(tmp_path / "c.trace")
     tab.opened()

@@ -10,7 +10,7 @@ from ui.conftest import Server
 from ui.inspect.test_inspect_page import Inspect
 
 from studio.bench.page.inspecting.repeated import write_repeated
-from studio.core.traces.trace import collect, open_trace
+from studio.core.traces.trace import collect_trace, open_trace
 from studio.inspection.timeline import timeline
 
 CALLS_PER_PX = 18  # of the canvas, in all lanes together
@@ -48,7 +48,7 @@ DRAWN = """async () => {
 @pytest.fixture(scope="module")
 def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve words and eight pauses a second: more than anybody speaks."""
-    return write_repeated(collect({}, story()), 600.0, tmp_path_factory.mktemp("long") / "ten")
+    return write_repeated(collect_trace({}, story()), 600.0, tmp_path_factory.mktemp("long") / "ten")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def tab(chromium: Any, server: Server, long_trace: Path) -> Iterator[Inspect]:
 
 
 def test_what_is_said_again_is_said_as_it_was(long_trace: Path) -> None:
-    short, long = timeline(collect({}, story())), timeline(open_trace(long_trace))
+    short, long = timeline(collect_trace({}, story())), timeline(open_trace(long_trace))
     assert len(open_trace(long_trace).pcm) == 600 * 24_000
     assert len(long.words) == 2400 * len(short.words) and len(long.segments) == 2400 * len(short.segments)
     assert long.text == 2400 * short.text

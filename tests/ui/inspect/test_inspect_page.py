@@ -13,7 +13,7 @@ from ui.viewer_tab import ViewerTab
 from studio.core.clips import write_wav
 from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.ui.inspection_file import write_inspection
+from studio.ui.html_file import write_inspection
 
 
 @pytest.fixture(scope="module")

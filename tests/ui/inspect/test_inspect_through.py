@@ -12,7 +12,7 @@ from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixt
 from ui.site.test_axe import violations
 
 from studio.core.clips import write_wav
-from studio.core.traces.trace import collect
+from studio.core.traces.trace import collect_trace
 from studio.core.traces.trace_writer import save_trace
 
 RATE_HZ = 16_000
@@ -155,7 +155,7 @@ def test_it_says_that_it_works_and_can_be_stopped(tab: Inspect, wav: Path) -> No
 
 
 def test_where_no_net_can_look_again_no_button_is_offered(tab: Inspect, tmp_path: Path) -> None:
-    trace = collect({"family": "toy"}, story())
+    trace = collect_trace({"family": "toy"}, story())
     trace.meta["family"] = "toy"
     save_trace(trace, tmp_path / "toy.trace")
     tab.drop(tmp_path / "toy.trace")

@@ -21,14 +21,14 @@ def begin(page: Any, name: str, template: str) -> None:
     page.get_by_role("link", name="New listening test").click()
     page.locator(f'.kind-card input[value="{template}"]').check()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Begin", exact=True).click()
+    page.get_by_role("button", name="Create draft", exact=True).click()
     page.locator(".edit-columns").wait_for()
     assert "/edit?campaign=" in page.url
 
 
 def saved(page: Any) -> None:
     """Wait until all that was typed is on the server."""
-    page.wait_for_function("document.querySelector('.saved').textContent === 'All is saved'")
+    page.wait_for_function("document.querySelector('.saved').textContent === 'All changes saved'")
 
 
 def draft(site: Site, name: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_test_is_made_looked_at_and_opened(site: Site, enter: Callable[..., An
         page.get_by_role("button", name="Add this voice").click()
         page.locator(".system").nth(0 if window == "3" else 1).wait_for()
     assert page.locator(".system b").all_text_contents() == ["tone:low", "tone:low?m=2"]
-    page.get_by_label("Texts, one a line").fill(TEXTS)
+    page.get_by_label("Texts, one per line").fill(TEXTS)
     page.get_by_role("button", name="Speak 4 sounds").click()
     page.get_by_role("heading", name="Ready to open").wait_for(timeout=60_000)
     page.get_by_label("5", exact=True).first.fill("Like a person")
@@ -99,7 +99,7 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
     """Clips are uploaded, a mistake is said beside what was typed, and lost sounds are asked for."""
     page = enter("campaigns")
     begin(page, "own clips", "s5-preference")
-    page.get_by_label("Texts, one a line").fill("hello|Hello, and good morning.")
+    page.get_by_label("Texts, one per line").fill("hello|Hello, and good morning.")
     settle(page, site, "own%20clips", lambda d: d["items"]["test"] == 1)
     for k, system in enumerate(("heron", "teal")):
         pcm = (4000 * np.sin(np.arange(16_000) * (k + 3) / 40)).astype("<i2")
@@ -110,13 +110,13 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
         page.get_by_label("System", exact=True).fill(system)
         page.get_by_label("Files").set_input_files(tmp_path / "hello.wav")
         page.get_by_role("button", name="Add these clips").click()
-        page.get_by_text(f"1 clip of {system} taken.").wait_for()
+        page.get_by_text(f"1 clip of {system} added.").wait_for()
     page.get_by_role("heading", name="Ready to open").wait_for()
     page.get_by_label("Screens for each rater").fill("0")
     assert page.get_by_label("Screens for each rater").get_attribute("aria-invalid") == "true"
-    page.get_by_label("Shown twice").fill("50")
-    page.get_by_text("Not saved: Repeats is 50 with 50 trials a sitting; 25 at most").wait_for()
-    page.get_by_label("Shown twice").fill("1")
+    page.get_by_label("Repeated screens").fill("50")
+    page.get_by_text("Not saved: Repeats is 50 with 50 trials per session; 25 at most").wait_for()
+    page.get_by_label("Repeated screens").fill("1")
     page.get_by_label("Screens for each rater").fill("2")
     page.get_by_label("Allow “no difference”").check()
     saved(page)
@@ -126,10 +126,10 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
     page.locator(".edit-columns").wait_for()
     assert page.get_by_label("Screens for each rater").input_value() == "2"
     assert page.get_by_label("Allow “no difference”").is_checked()
-    page.get_by_label("Texts, one a line").fill("")
+    page.get_by_label("Texts, one per line").fill("")
     page.get_by_text("2 sounds go with texts").wait_for()
-    page.get_by_role("button", name="Put the texts back").click()
-    assert page.get_by_label("Texts, one a line").input_value() == "hello|Hello, and good morning."
+    page.get_by_role("button", name="Restore the texts").click()
+    assert page.get_by_label("Texts, one per line").input_value() == "hello|Hello, and good morning."
     page.get_by_role("button", name="Remove teal").click()
     page.get_by_role("button", name="Yes").click()
     page.get_by_text("A pair needs two systems").wait_for()
@@ -147,7 +147,7 @@ def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callabl
         route.fulfill(status=503, json={"code": "not_stored", "message": "no room"})
 
     page.route("**/drafts/fulldisk/texts", fail)
-    page.get_by_label("Texts, one a line").fill(TEXTS)
+    page.get_by_label("Texts, one per line").fill(TEXTS)
     page.get_by_text("Not saved: No room").wait_for()
     shown = page.get_by_label("Raters see the text")
     shown.set_checked(not shown.is_checked())  # which is saved, and brings the texts that the server has
@@ -155,14 +155,14 @@ def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callabl
     page.route("**/drafts/fulldisk/settings", fail)
     page.get_by_label("Screens for each rater").fill("3")
     page.get_by_text("Not saved: No room").wait_for()
-    assert page.get_by_label("Texts, one a line").input_value() == TEXTS
+    assert page.get_by_label("Texts, one per line").input_value() == TEXTS
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     page.unroute("**/drafts/fulldisk/texts")
     page.unroute("**/drafts/fulldisk/settings")
     settle(page, site, "fulldisk", lambda found: found["items"]["test"] == 2)
     settle(page, site, "fulldisk", lambda found: found["settings"]["trials_per_sitting"] == 3)
-    assert page.get_by_label("Texts, one a line").input_value() == TEXTS
+    assert page.get_by_label("Texts, one per line").input_value() == TEXTS
     page.route("**/drafts/fulldisk/settings", lambda route: route.fulfill(status=422, json={"message": "no"}))
     page.get_by_label("Screens for each rater").fill("2")
     page.get_by_text("Not saved: No").wait_for()
@@ -179,9 +179,9 @@ def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable
     settle(page, site, "later", lambda d: d["settings"]["texts"]["consent_version"] == 7)
     page.goto(site.url + "campaigns")
     begin(page, "earlier", "speakstream-mos")
-    assert page.get_by_role("button", name="Add SIG").count() == 0 and page.get_by_text("those for SIG").count() == 0
+    assert page.get_by_role("button", name="Add SIG").count() == 0 and page.get_by_text("as for SIG").count() == 0
     assert page.get_by_role("button", name="Add quality").count() == 1
-    following = page.get_by_label("Goes on with")
+    following = page.get_by_label("Followed by")
     offered = following.locator("option").all_text_contents()
     assert offered[0] == "no other test" and "later · Pair preference (AB) · draft" in offered
     assert not [one for one in offered if one.startswith("earlier")]
@@ -196,8 +196,8 @@ def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable
     page.get_by_label("Version of the consent").evaluate("(one) => (one.closest('details').open = true)")
     page.get_by_label("Version of the consent").fill("7")
     page.locator(".follows", has_text="later is a draft: open it before this one.").wait_for()
-    page.get_by_label("Least correlation").evaluate("(one) => (one.closest('details').open = true)")
-    page.get_by_label("Least correlation").fill("1")
+    page.get_by_label("Minimum correlation").evaluate("(one) => (one.closest('details').open = true)")
+    page.get_by_label("Minimum correlation").fill("1")
     page.locator(".advice", has_text="Nobody reaches an agreement of 1").wait_for()
     assert violations(page) == []
     following.select_option("")

@@ -15,7 +15,7 @@ def test_the_engine_page_follows_what_is_spoken(visit: Callable[..., LivePage], 
     page.goto(live.url + "engine")
     page.wait_for_selector("#engine-load .owner-card")
     fact = "what => [...document.querySelectorAll('#engine-load dt')].find((e) => e.textContent === what)"
-    spoken_s = f"() => parseFloat(({fact})('spoken').previousElementSibling.textContent)"
+    spoken_s = f"() => parseFloat(({fact})('of audio').previousElementSibling.textContent)"
     before = page.evaluate(spoken_s)
     live.type("Speech flows from words as they arrive. ")
     live.finish()

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from studio.mos.kinds.analysis import choice_tables
-from studio.mos.kinds.base import Judged
-from studio.mos.report.charts import Mark, shares, spread_out
+from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.tables import choice_tables
+from studio.mos.report.charts import IntervalMark, padded_range_ms, share_chart
 from studio.ui.figures.choices import preferences
 from studio.ui.figures.look import wrapped
 from studio.ui.figures.scores import histograms
@@ -18,7 +18,7 @@ def choices() -> dict[str, Any]:
     outcomes = ("a", "a", "a", "b", "a", "tie", "a", "b")
     return choice_tables(
         [
-            Judged(f"r{r}", f"i{i}", ("heron", "teal"), {}, {"preference": outcomes[(r + i) % 8]})
+            CountedAnswer(f"r{r}", f"i{i}", ("heron", "teal"), {}, {"preference": outcomes[(r + i) % 8]})
             for r in range(12)
             for i in range(8)
         ],
@@ -56,14 +56,14 @@ def test_a_prompt_is_wrapped_and_a_lone_point_has_an_axis() -> None:
     lines = wrapped(prompt).split("<br>")
     assert " ".join(lines) == prompt and max(map(len, lines)) <= 34
     assert wrapped("<b>" + "x" * 200).startswith("&lt;b&gt;x") and len(wrapped("word " * 60).split("<br>")) == 3
-    low, high = spread_out([393.1])
+    low, high = padded_range_ms([393.1])
     assert (low, high) == (pytest.approx(343.1), pytest.approx(443.1))  # the axis went from 393 to 393.2
-    assert spread_out([0.0, 10.0])[0] == 0.0
+    assert padded_range_ms([0.0, 10.0])[0] == 0.0
 
 
 def test_the_report_draws_the_same() -> None:
-    mark = Mark("heron", 0.7, 0.6, 0.8, "70.0% [60.0%, 80.0%], p 0.010")
-    drawn = shares([("heron", "teal", (7, 0, 0, 3), mark)], "preference")
+    mark = IntervalMark("heron", 0.7, 0.6, 0.8, "70.0% [60.0%, 80.0%], p 0.010")
+    drawn = share_chart([("heron", "teal", (7, 0, 0, 3), mark)], "preference")
     for svg in drawn.split("</svg>")[:2]:
         assert svg.count('class="whisker"') == 3 and svg.count('class="point"') == 1
         assert mark.shown in svg and 'class="half"' in svg

@@ -62,9 +62,9 @@ def entry(page: Any, title: str) -> Any:
 def test_what_is_looked_for_is_in_the_address(
     site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path
 ) -> None:
-    library.keep(spoken(tmp_path, "a").read_bytes(), title="typed live", tags=["demo"])
-    library.keep(said(1), "Straße am Meer", title="one", tags=["demo", "sea"])
-    library.keep(said(2), NASTY)
+    library.add(spoken(tmp_path, "a").read_bytes(), title="typed live", tags=["demo"])
+    library.add(said(1), "Straße am Meer", title="one", tags=["demo", "sea"])
+    library.add(said(2), NASTY)
     page = opened(enter("library"))
     shows(page, [NASTY, "one", "typed live"])
     assert page.locator(".count").text_content() == "3 utterances"
@@ -82,10 +82,10 @@ def test_what_is_looked_for_is_in_the_address(
     assert page.get_by_role("button", name="demo 2").get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="demo 2").press("Enter")
     page.get_by_label("Until").fill("2001-01-01")
-    page.get_by_role("heading", name="Nothing fits").wait_for()
-    page.get_by_role("button", name="Show everything").click()
+    page.get_by_role("heading", name="No matches").wait_for()
+    page.get_by_role("button", name="Clear filters").click()
     shows(page, [NASTY, "one", "typed live"])
-    entry(page, "one").get_by_role("button", name="Find the tag sea").click()
+    entry(page, "one").get_by_role("button", name="Filter by tag sea").click()
     shows(page, ["one"])
     assert page.url == f"{site.url}library?tag=sea"
 
@@ -93,7 +93,7 @@ def test_what_is_looked_for_is_in_the_address(
 def test_an_utterance_is_kept_from_live_and_named(
     site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path
 ) -> None:
-    library.keep(said(1), title="before")
+    library.add(said(1), title="before")
     page = opened(enter("library"))
     live = LivePage(page, site.url)
     live.open()
@@ -108,7 +108,7 @@ def test_an_utterance_is_kept_from_live_and_named(
     assert titles(tab) == ["one two three", "before"]
     assert tab.evaluate("document.activeElement.labels[0].textContent") == "Title"
     tab.keyboard.type("My first")
-    tab.get_by_label("Tags, with commas").fill("demo, a b,,demo")
+    tab.get_by_label("Tags, separated by commas").fill("demo, a b,,demo")
     tab.keyboard.press("Enter")
     shows(tab, ["My first", "before"])
     tab.get_by_role("button", name="a b 1").wait_for()
@@ -129,7 +129,7 @@ def test_an_utterance_is_kept_from_live_and_named(
 
 
 def test_a_note_is_edited_and_a_bad_one_refused(library: Library, enter: Callable[..., Any]) -> None:
-    library.keep(said(1), "the words", title="old", tags=["a"])
+    library.add(said(1), "the words", title="old", tags=["a"])
     page = opened(enter("library"))
     edit = entry(page, "old").get_by_role("button", name="Edit")
     edit.press("Enter")
@@ -138,11 +138,11 @@ def test_a_note_is_edited_and_a_bad_one_refused(library: Library, enter: Callabl
     shows(page, ["old"])
     edit.press("Enter")
     page.get_by_label("Title", exact=True).fill("new")
-    page.get_by_label("Tags, with commas").fill("x" * 61)
+    page.get_by_label("Tags, separated by commas").fill("x" * 61)
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("alert").filter(has_text="cannot be one").wait_for()
+    page.get_by_role("alert").filter(has_text="is invalid").wait_for()
     assert violations(page) == []
-    page.get_by_label("Tags, with commas").fill("b")
+    page.get_by_label("Tags, separated by commas").fill("b")
     page.keyboard.press("Enter")
     shows(page, ["new"])
     assert page.evaluate("document.activeElement.textContent") == "Edit"
@@ -152,10 +152,10 @@ def test_a_note_is_edited_and_a_bad_one_refused(library: Library, enter: Callabl
 
 
 def test_deleting_asks_once(library: Library, enter: Callable[..., Any]) -> None:
-    library.keep(said(1), title="one")
-    library.keep(said(2), title="two")
+    library.add(said(1), title="one")
+    library.add(said(2), title="two")
     page = opened(enter("library"))
-    for answer, left in (("Leave it", ["two", "one"]), ("Delete it", ["two"])):
+    for answer, left in (("Cancel", ["two", "one"]), ("Delete it", ["two"])):
         entry(page, "one").get_by_role("button", name="Delete").click()
         page.get_by_role("heading", name="Delete “one”?").wait_for()
         page.get_by_role("button", name=answer).click()
@@ -166,7 +166,7 @@ def test_deleting_asks_once(library: Library, enter: Callable[..., Any]) -> None
     page.get_by_role("button", name="Delete it").click()
     page.locator(".library .status[data-level=error]", has_text="The library has no").wait_for()
     page.reload()
-    page.get_by_role("heading", name="Nothing is kept yet").wait_for()
+    page.get_by_role("heading", name="The library is empty").wait_for()
     assert "studio library add" in page.locator(".none").inner_text()
     assert violations(page) == []
 
@@ -184,14 +184,14 @@ def test_files_are_dropped_with_what_they_say(library: Library, enter: Callable[
     page.evaluate(DROP, [page.locator(".library").element_handle(), files])
     page.get_by_role("heading", name="a.wav, and 2 more").wait_for()
     assert violations(page) == []
-    page.get_by_label("What it says").fill("Grüße, zwei")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_label("Spoken text").fill("Grüße, zwei")
+    page.get_by_role("button", name="Add to library").click()
     page.get_by_role("heading", name="b.trace, and 1 more").wait_for()
-    assert page.get_by_label("What it says").count() == 0, "a trace knows that"
+    assert page.get_by_label("Spoken text").count() == 0, "a trace knows that"
     page.locator(".adding").get_by_label("Title").fill("Dropped")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Add to library").click()
     page.get_by_role("heading", name="c.wav", exact=True).wait_for()
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Add to library").click()
     page.get_by_role("alert").filter(has_text="not a readable trace").wait_for()
     page.get_by_role("button", name="Cancel").click()
     page.locator(".adding form").wait_for(state="hidden")
@@ -210,7 +210,7 @@ def test_files_are_dropped_with_what_they_say(library: Library, enter: Callable[
 
 def test_more_are_shown_when_they_are_asked_for(library: Library, enter: Callable[..., Any]) -> None:
     for number in range(PAGE + 3):
-        library.keep(said(number), title=f"{number}")
+        library.add(said(number), title=f"{number}")
     page = opened(enter("library"))
     newest = [f"{number}" for number in reversed(range(PAGE + 3))]
     shows(page, newest[:PAGE])
@@ -222,7 +222,7 @@ def test_more_are_shown_when_they_are_asked_for(library: Library, enter: Callabl
 def test_without_the_token_nothing_is_shown(
     site: Site, library: Library, enter: Callable[..., Any], chromium: Any
 ) -> None:
-    kept = library.keep(said(1), "one", title="secret")
+    kept = library.add(said(1), "one", title="secret")
     page = enter("library?tag=x", token="wrong")
     page.locator(".library .status[data-level=error]").wait_for()
     assert page.locator(".library-whole").is_hidden() and "secret" not in page.content()
@@ -239,12 +239,12 @@ def test_without_the_token_nothing_is_shown(
 def test_nothing_is_cut_off_at_the_side(
     library: Library, enter: Callable[..., Any], tmp_path: Path, width: int, scheme: str
 ) -> None:
-    library.keep(spoken(tmp_path, "a").read_bytes(), title="x" * 200, tags=[f"{'tag' * 18} {n}" for n in range(6)])
-    library.keep(said(1), "word" * 300)
+    library.add(spoken(tmp_path, "a").read_bytes(), title="x" * 200, tags=[f"{'tag' * 18} {n}" for n in range(6)])
+    library.add(said(1), "word" * 300)
     page = opened(enter("library", viewport={"width": width, "height": 900}, color_scheme=scheme))
     page.locator(".entry").nth(1).get_by_role("button", name="Edit").click()
     page.locator("#library-file").set_input_files({"name": "n" * 90, "mimeType": "audio/wav", "buffer": said(3)})
-    page.get_by_label("What it says").wait_for()
+    page.get_by_label("Spoken text").wait_for()
     script = "Math.max(...[...document.querySelectorAll('.library *')].map((e) => e.getBoundingClientRect().right))"
     assert page.evaluate(script) <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -138,7 +138,7 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     page.locator(".js-plotly-plot").first.filter(has_text="heron").wait_for()
     tables = page.locator("#owner-tables").text_content()
     assert ("Mean opinion score" if name == "kestrel" else "Elo") in tables
-    assert "traps answered to the point" in tables
+    assert "traps answered correctly" in tables
 
 
 def test_what_was_predicted_stands_apart(enter: Callable[..., Any]) -> None:
@@ -146,7 +146,7 @@ def test_what_was_predicted_stands_apart(enter: Callable[..., Any]) -> None:
     page = enter("results?campaign=kestrel")
     apart = page.wait_for_selector("#owner-predicted")
     said = apart.text_content()
-    assert "Predicted by Fake, not by people" in said and "no system is ranked by it" in said
+    assert "Predicted by Fake, not by people" in said and "no system is ranked by them" in said
     assert "redicted" not in page.locator("#owner-tables .owner-card").first.text_content()
 
 

@@ -57,7 +57,7 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
     fight(live, page.trial(after=live.trial), "t")
     page.press("Next battle")
     page.wait("rest")
-    assert "within a day" in page.text() and "24 h" in page.text()
+    assert "daily limit" in page.text() and "24 h" in page.text()
     page.open()
     page.wait("rest")
     page.page.get_by_role("link", name="See the ladder").click()

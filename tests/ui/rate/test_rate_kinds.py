@@ -96,7 +96,7 @@ def test_a_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage]
     rating.page.locator(".slide input[type=number]").nth(0).fill("101")
     assert "From 1 to 100" in rating.text(".missing")
     rating.page.locator(".slide input[type=number]").nth(0).fill("81")
-    assert "Still to be scored: B, C" in rating.text(".missing")
+    assert "Not yet scored: B, C" in rating.text(".missing")
     rating.page.locator(".play").nth(1).focus()
     rating.page.keyboard.type("100")
     rating.page.locator(".slide input[type=range]").nth(2).focus()
@@ -110,13 +110,13 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
     rating = rate("mos", who="hasty")
     trial = rating.begin()
     rating.key("4", "Enter")
-    assert "Listen to the sound to its end first" in rating.text(".missing")
+    assert "Listen to the sound to the end first" in rating.text(".missing")
     track = rating.page.locator(".track")
     track.click(position={"x": 0.6 * track.bounding_box()["width"], "y": 4})
     rating.key("Space")
     rating.page.wait_for_function(ENDED)
     rating.key("Enter")
-    assert "Listen to the sound to its end first" in rating.text(".missing")
+    assert "Listen to the sound to the end first" in rating.text(".missing")
     assert ratings.scores(trial) == []
     rating.key("Space")
     rating.heard(1)
@@ -187,7 +187,7 @@ def test_a_comparison_hears_the_first_before_the_second(rate: Callable[..., Rate
     steps = rating.page.locator(".options label").all_text_contents()
     assert steps[0] == "\u22123Much worse" and steps[3] == "0About the same" and steps[6] == "+3Much better"
     rating.page.locator(".play").nth(1).click()
-    assert "Still to be heard to the end: A, B" in rating.text(".missing")
+    assert "Not yet heard to the end: A, B" in rating.text(".missing")
     assert unplayed(rating) == [0, 0]
     rating.page.locator(".play").nth(0).click()
     rating.heard(1)
@@ -302,7 +302,7 @@ def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], 
         rating.page.wait_for_selector(".sound.on", state="detached")
     rating.page.locator(".play").nth(0).focus()
     rating.page.keyboard.type("100")  # the open reference has no score
-    assert "Still to be scored: A, B, C, D, E" in rating.text(".missing")
+    assert "Not yet scored: A, B, C, D, E" in rating.text(".missing")
     assert "R plays the reference" in rating.text(".keys")
     # What is beyond the scale is refused: it is neither what came before nor its last digit.
     rating.page.locator(".play").nth(1).focus()

@@ -39,7 +39,7 @@ class Live:
 
     def send_too_early(self, why: str) -> None:
         """Press the button that says why it does not send yet."""
-        self.page.page.get_by_role("button", name="Send and go on").click(force=True)
+        self.page.page.get_by_role("button", name="Send and continue").click(force=True)
         self.page.wait_text(why, ".missing")
 
     def hear(self) -> None:
@@ -136,18 +136,18 @@ def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None
     page = live.page
     with others_take_all(page.ratings.url, queued=1) as end:
         page.press("Begin with voice A")
-        page.wait_text("You are number 2 in line, and yours begins by itself.", ".missing")
-        assert live.page.text(f"{VOICE.format(slot=0)} .state") == "number 2 in line"
+        page.wait_text("You are number 2 in the queue; your voice starts automatically.", ".missing")
+        assert live.page.text(f"{VOICE.format(slot=0)} .state") == "number 2 in the queue"
         assert live.field(0).get_attribute("readonly") is not None
         end(4)
-        page.wait_text("You are number 1 in line", ".missing")
+        page.wait_text("You are number 1 in the queue", ".missing")
         end(0)  # the last free place is not for raters
         end(1)
         page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
         page.page.keyboard.type(TEXT, delay=40)
         page.press("I have finished typing")
         live.wait(0, "heard")
-        assert "in line" not in page.text(".missing")
+        assert "in the queue" not in page.text(".missing")
 
 
 def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:
@@ -163,7 +163,7 @@ def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:
 def test_typing_anew_asks_for_the_second_voice_anew(live: Live) -> None:
     live.type()
     live.hear()
-    live.page.press("Type anew")
+    live.page.press("Type again")
     live.page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
     live.page.page.keyboard.type("something else ", delay=20)
     live.page.page.keyboard.press("Control+Enter")
@@ -199,7 +199,7 @@ def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
             page.open()  # a reload keeps what was scored
             live.wait(1, "heard")
             assert page.page.locator('input[value="4"]:checked').count() == 1
-    page.press("Send and go on")
+    page.press("Send and continue")
     page.trial(after=live.trial)
     assert page.ratings.outcome(live.trial) == "a"
     sql = "select slot, value from score join answer on answer.id = answer_id where trial_id = ? order by slot"

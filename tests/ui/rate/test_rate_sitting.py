@@ -34,7 +34,7 @@ def _check_headphones(rating: RatePage) -> None:
     for n in range(6):
         rating.wait_text(f"Sound {n + 1} of 6", ".count")
         rating.page.wait_for_selector(".play")
-        assert rating.page.get_by_role("button", name="Go on", exact=True).is_disabled()
+        assert rating.page.get_by_role("button", name="Continue", exact=True).is_disabled()
         rating.key("Space", "2")
         rating.heard(1)
         rating.key("Enter")
@@ -49,14 +49,14 @@ def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings
     )
     rating.press("I agree")
     rating.wait("instructions")
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("environment")
     for n, key in enumerate("abta", start=1):
         rating.wait_text(f"Pair {n} of 4", ".count")
         rating.page.wait_for_selector(".play >> nth=1")
         assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B"]
         for heard in (1, 2):
-            assert rating.page.get_by_role("button", name="Go on", exact=True).is_disabled()
+            assert rating.page.get_by_role("button", name="Continue", exact=True).is_disabled()
             rating.key("Space", key)
             rating.heard(heard)
         rating.key("Enter")
@@ -79,7 +79,7 @@ def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratin
     _answer(rating, "4")
     rating.wait("instructions")
     assert rating.text(".rate-part") == "Part 2 of 2"
-    rating.press("Go on")
+    rating.press("Continue")
     second = rating.trial(after=first)
     rating.key("Space")
     rating.heard(1)
@@ -121,17 +121,17 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     rating.wait("screening")
     code = rating.text(".code-card code")
     assert "Your <b>first</b> language?" in rating.text()
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait_text("Answer every question", ".missing")
     rating.page.locator("label", has_text="English").click()
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("instructions")
     assert "<script>" in rating.text()
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("level")
     rating.wait_text("Press the play button first", ".actions ~ .hint")
     rating.key("Space")  # as on every page with a sound
-    rating.page.get_by_role("button", name="The level is comfortable").click()  # waits until it is enabled
+    rating.page.get_by_role("button", name="The volume is comfortable").click()  # waits until it is enabled
     rating.wait("headphones")
     _check_headphones(rating)
     rating.wait("trials")
@@ -163,7 +163,7 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     assert rating.trial() == second
     assert _answer(rating, "2", "5") == second
     rating.wait("break")
-    rating.press("Go on")
+    rating.press("Continue")
     third = _answer(rating, "1", "1")
     fourth = rating.trial(after=third)
     assert _answer(rating, "3", "4") == fourth

@@ -63,7 +63,7 @@ def test_two_tabs_do_not_answer_twice(rate: Callable[..., RatePage], ratings: Ra
     _marked(tabs[1], "1")
     tabs[1].key("Enter")
     assert tabs[1].trial(after=trial) == following
-    assert "answered already" in tabs[1].text(".banner")
+    assert "already answered" in tabs[1].text(".banner")
     assert ratings.scores(trial) == [(1, 1, 5), (2, 0, 1)]
 
 
@@ -74,12 +74,12 @@ def test_a_check_that_cannot_be_heard_turns_nobody_away(rate: Callable[..., Rate
     rating.press("I agree")
     rating.wait("screening")
     rating.page.locator("label", has_text="English").click()
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("instructions")
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("level")
     rating.page.locator(".play").click()
-    rating.page.get_by_role("button", name="The level is comfortable").click()  # waits until it is enabled
+    rating.page.get_by_role("button", name="The volume is comfortable").click()  # waits until it is enabled
     rating.trial()
     sql = "select verdict from passage join rater on rater.id = rater_id where panel like ? and passage.stage = ?"
     assert ratings.ask(sql, "%deaf%", "headphones") == [("unknown",)]

@@ -61,7 +61,7 @@ def test_the_environment_test(rate: Callable[..., RatePage]) -> None:
     rating.wait("consent")
     rating.press("I agree")
     rating.wait("instructions")
-    rating.press("Go on")
+    rating.press("Continue")
     rating.wait("environment")
     rating.page.locator(".play").nth(1).wait_for()
     assert violations(rating.page) == []

@@ -15,8 +15,8 @@ from ui.owner_site import Site
 STUCK = """
 import sys, time
 from studio.serve.app import guarded_app
-from studio.serve.run import run
-from studio.settings import ServeSettings
+from studio.serve.server import run
+from studio.serve.settings import ServeSettings
 
 settings = ServeSettings(port=int(sys.argv[1]))
 app = guarded_app(settings)

@@ -15,10 +15,10 @@ from ui.site.test_open_routes import every_route
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
-from studio.settings import ServeSettings
+from studio.serve.settings import ServeSettings
 from studio.ui import gradio_calls, gradio_sessions
 from studio.ui.app import mount
-from studio.ui.gradio_calls import Calls
+from studio.ui.gradio_calls import QueueCalls
 from studio.ui.gradio_sessions import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING
 
 
@@ -32,7 +32,7 @@ class Pages:
         mounted = mount(app, engine, settings, self.world.listening)
         assert list(every_route(mounted))
         self.calls = mounted.routes[-1].app
-        while not isinstance(self.calls, Calls):
+        while not isinstance(self.calls, QueueCalls):
             self.calls = self.calls._app
         self.now_s = 0.0
         self.calls._sessions._clock = lambda: self.now_s
@@ -162,7 +162,7 @@ def test_a_function_that_runs_in_the_browser_is_not_called_here(
 ) -> None:
     script = next(n for n, fn in pages.blocks.fns.items() if not fn.fn)
     assert pages.join("abc", fn_index=script, data=[]) == 422
-    assert pages.listen("nobody") == "nothing was asked here; reload the page\n"
+    assert pages.listen("nobody") == "this page has no pending call; reload the page\n"
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -40,7 +40,7 @@ def test_a_visitor_rates_the_demo_at_once(fresh: Fresh, page: Any) -> None:
     link = page.wait_for_selector("#owner-demo a.button", timeout=60_000)
     assert page.locator(".campaign").count() == 0, "the owner's list is the owner's"
     page.goto(fresh.url + link.get_attribute("href").removeprefix("./"))
-    for stage, button in (("welcome", "Begin"), ("consent", "I agree"), ("instructions", "Go on")):
+    for stage, button in (("welcome", "Begin"), ("consent", "I agree"), ("instructions", "Continue")):
         page.wait_for_selector(f'.rate[data-stage="{stage}"]')
         page.get_by_role("button", name=button, exact=True).click()
     trial = page.wait_for_function(TRIAL, arg="").json_value()

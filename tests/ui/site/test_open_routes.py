@@ -20,7 +20,7 @@ from ui.owner_site import Site
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
-from studio.settings import ServeSettings
+from studio.serve.settings import ServeSettings
 from studio.ui.app import mount
 
 NOTHING = "there is nothing here\n"

@@ -12,7 +12,7 @@ from ui.live_page import LivePage
 from ui.owner_site import Site
 from ui.rate_page import RatePage
 
-from studio.ui.page_policy import PagePolicy, marked
+from studio.ui.page_policy import PagePolicy, add_nonce
 
 SMUGGLE = """async () => {
   window.ran = [];
@@ -139,7 +139,7 @@ def test_each_answer_has_a_number_of_its_own_and_every_script_has_it(site: Site)
 
 def test_only_tags_are_marked() -> None:
     html = b'<script>const a = "<script src=x>"</script><SCRIPT src="a.js"></SCRIPT><scripty></scripty>'
-    found = marked(html, "NUMBER").decode()
+    found = add_nonce(html, "NUMBER").decode()
     assert found.count('nonce="NUMBER"') == 2 and 'const a = "<script src=x>"' in found and "<scripty>" in found
 
 

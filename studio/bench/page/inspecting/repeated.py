@@ -1,4 +1,4 @@
-"""A long trace out of a short one: the same speech again and again, every event moved to where it then lies."""
+"""Make a long trace by repeating a short one, with all event times shifted."""
 
 import math
 from collections.abc import Iterator
@@ -9,32 +9,33 @@ import numpy as np
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.traces.in_force import sent_text
+from studio.core.traces.revisions import sent_text
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.inspection.heard import chunks_of, heard
+from studio.inspection.playback import chunk_times, playback
 
-_ONCE = (ev.Queued, ev.Ready, ev.Ended)  # the first two begin an utterance, the last one ends it
+_ONCE = (ev.Queued, ev.Ready, ev.Ended)  # only once per utterance
 
 
 def write_repeated(trace: Trace, least_s: float, folder: Path) -> Path:
-    """Write a trace that says a trace's text as often as gives ``least_s`` seconds of sound; answers its path.
+    """Write a trace that repeats another one for at least ``least_s`` seconds of sound; returns its path.
 
-    Each repetition begins to be heard in the moment in which the one before has been heard, and what was typed and made
-    for it lies as long before that as in the first one.
+    Each repetition is played right after the previous one; its typing and synthesis precede it as in the original.
 
     Args:
-        folder: where it is written; the trace is ``<folder>.trace``.
+        folder: the trace is ``<folder>.trace``.
 
     Raises:
-        BadFile: the trace has no sound or no clock, or something of it was taken back, failed or was cancelled.
+        BadFile: the trace has no sound or clock, or was revised, cancelled or failed.
     """
     refused = (ev.Revised, ev.Edited, ev.Cancelled, ev.Failed)
     if any(isinstance(one, refused) for one in trace.events) or not isinstance(trace.events[-1], ev.Ended):
-        raise BadFile("this trace was broken off or revised", "give one that was spoken to its end as it was typed")
-    runs, _, heard_by = heard(trace, chunks_of(trace))
+        raise BadFile(
+            "this trace was cancelled, failed or revised", "choose one that was spoken to the end without revisions"
+        )
+    runs, _, heard_by = playback(trace, chunk_times(trace))
     if not runs or heard_by == "recording":
-        raise BadFile("this trace has no sound, or no clock", "give one that a voice has spoken")
+        raise BadFile("this trace has no sound, or no clock", "choose a trace of a voice")
     last = runs[-1]
     period_ms = last.t_ms + 1000.0 * (last.end - last.start) / trace.rate_hz - runs[0].t_ms
     times = math.ceil(least_s * trace.rate_hz / len(trace.pcm))
@@ -49,7 +50,7 @@ def write_repeated(trace: Trace, least_s: float, folder: Path) -> Path:
 
 
 def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
-    """The events of one repetition, the first of which is number 0."""
+    """The events of repetition ``number``, from 0."""
     text = sent_text(trace.events)
     words, segments = trace.words(), trace.segments()
     samples, frames = number * len(trace.pcm), number * len(trace.frames)
@@ -63,9 +64,9 @@ def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
             continue
         at = {"t_ms": event.t_ms + number * period_ms}
         match event:
-            case ev.Text(char_start=start):
+            case ev.TextReceived(char_start=start):
                 yield replace(event, **at, char_start=start + char)
-            case ev.Typed(char_start=start):
+            case ev.TypingTimes(char_start=start):
                 yield replace(event, **at, char_start=start + char)
             case ev.Committed():
                 place = {"char_start": event.char_start + char, "char_end": event.char_end + char}
@@ -78,7 +79,7 @@ def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
                 yield replace(event, **at, **of, **place, index=event.index + index)
             case ev.Eos():
                 yield replace(event, **at, segment=event.segment + index, frame=event.frame + frames)
-            case ev.Frames():  # one that was read from a file has its levels in the trace's layer
+            case ev.Frames():  # levels of a trace from a file are in its layer
                 count = len(event.p_eos)
                 levels = trace.frames[first_frame : first_frame + count]
                 first_frame += count
@@ -91,5 +92,5 @@ def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
                 yield replace(event, **at, char_start=event.char_start + char, char_end=event.char_end + char)
             case _:
                 yield replace(event, **at)
-    if not is_apart:  # what follows is another word
-        yield ev.Text(char_start=char + len(text), text=" ", t_ms=trace.events[-1].t_ms + number * period_ms)
+    if not is_apart:  # another word follows
+        yield ev.TextReceived(char_start=char + len(text), text=" ", t_ms=trace.events[-1].t_ms + number * period_ms)

@@ -1,26 +1,25 @@
-"""A long trace on the Inspect page: how soon there is a picture, and how fluid it is to zoom and to move.
+"""A long trace on the Inspect page: time to the first picture, and frame rates of zooming and panning.
 
-The app runs as a process of its own, and headless Chromium opens a trace of ten minutes: by its address, and dropped
-on the page. Moments are taken inside the page only. Chromium draws without a GPU: where there is one, it is faster.
+The app runs as a process, and headless Chromium opens a trace of ten minutes, by address and by drop. All times are
+taken inside the page. Chromium draws without a GPU here.
 """
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio import say
 from studio.bench.material import read_texts
 from studio.bench.page.browser import PageFailed, open_page, running_app
 from studio.bench.page.inspecting.repeated import write_repeated
+from studio.bench.page.settings import InspectSetting
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
-from studio.core.shipped import TEXTS
+from studio.core.speaking import speak, typed
 from studio.core.time import MonotonicClock
 from studio.core.traces.trace import Trace, open_trace
-from studio.engine.loop import open_engine
+from studio.engine.engine import open_engine
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 from studio.text.normalise import best
@@ -28,10 +27,10 @@ from studio.text.normalise import best
 FIRST_TARGET_MS = 2000.0
 RATE_TARGET = 30.0  # frames a second
 MOVES = ("zoom", "pan near", "pan far")
-_TOKEN = "ten-minutes-of-speech-"  # of the shelf: 22 characters
+_TOKEN = "ten-minutes-of-speech-"  # an id of the trace store: 22 characters
 _PATIENCE_MS = 300_000
 
-# Says in window.firstMs when the whole picture was on the screen: in the frame after the one that drew it.
+# window.firstMs: when the whole picture was on the screen, the frame after it was drawn.
 _FIRST = """(() => {
   const look = () => {
     const scene = document.querySelector('.inspect')?.viewer?.scene;
@@ -41,7 +40,7 @@ _FIRST = """(() => {
   window.watchFirst = () => { window.firstMs = 0; look(); };
   window.watchFirst();
 })()"""
-# Whether the lanes of the sound and of its picture hold more than their ground, and how many words there are.
+# Numbers of colours in the waveform and spectrogram lanes, and of words.
 _PAINTED = """() => {
   const { scene } = document.querySelector('.inspect').viewer;
   const colours = (name) => {
@@ -54,7 +53,7 @@ _PAINTED = """() => {
   const words = scene.line.words.length;
   return { wave: colours('wave'), picture: colours('picture'), heard: colours('heard'), words };
 }"""
-# A hand that never rests: every frame of the browser turns the wheel once more, and frames are counted.
+# Turn the wheel in every frame, and record the frame times.
 _MOVE = """async ([move, seconds]) => {
   const { scene } = document.querySelector('.inspect').viewer;
   const { axis, canvas } = scene;
@@ -98,49 +97,21 @@ _MOVE = """async ([move, seconds]) => {
 }"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectSetting:
-    """What to measure.
-
-    Attributes:
-        voices: ``voice`` is one of them, the first unless named; it speaks the first text of ``texts``, typed at
-            ``wpm`` words a minute.
-        trace: this one in its place.
-        minutes: of sound; what was spoken is repeated until there are so many.
-        opened: how often it is opened by its address, and how often it is dropped.
-        seconds: of each way to move.
-        command: starts the app; ``--port N`` is added. None for this package's own.
-    """
-
-    voices: Path
-    voice: str = ""
-    device: str = "auto"
-    texts: Path = TEXTS / "live.txt"
-    wpm: float = 200.0
-    trace: Path | None = None
-    minutes: float = 10.0
-    opened: int = 3
-    seconds: float = 5.0
-    width: int = 1280
-    command: Sequence[str] | None = None
-    quiet: bool = False
-
-
 def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
-    """Times to the first picture, and frames a second of each way to move.
+    """Times to the first picture, and frame rates of each kind of movement.
 
     Raises:
         NeedsPackage: playwright or chromium is missing.
-        BadFile: the trace that was given cannot be repeated.
+        BadFile: the trace cannot be repeated.
         PageFailed: the app did not start, or the page shows no picture.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         spoken = open_trace(setting.trace, str(setting.trace)) if setting.trace else _spoken(setting, folder)
-        shelf = folder / "traces"
-        shelf.mkdir()
-        path = write_repeated(spoken, 60.0 * setting.minutes, shelf / _TOKEN)
-        with running_app(setting.command, shelf) as url:
+        traces = folder / "traces"
+        traces.mkdir()
+        path = write_repeated(spoken, 60.0 * setting.minutes, traces / _TOKEN)
+        with running_app(setting.command, traces) as url:
             out: dict[str, Any] = _about(spoken, path) | {"opened": setting.opened, "width": setting.width}
             opened_ms, dropped_ms = list[float](), list[float]()
             for _ in range(setting.opened):
@@ -159,13 +130,13 @@ def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
 
 
 def _spoken(setting: InspectSetting, folder: Path) -> Trace:
-    """The first text, typed to a voice."""
+    """Speak the first text, typed."""
     text = read_texts(setting.texts, 1)[0]
     named = [setting.voice.partition(":")[0]] if setting.voice else None
     engine = open_engine(setting.voices, best(), setting.device, voice_names=named)
     try:
         request = SpeakRequest(voice=setting.voice or engine.cards()[0].name)
-        return say.speak(engine, request, say.typed(text, setting.wpm), MonotonicClock(), folder / "spoken").whole()
+        return speak(engine, request, typed(text, setting.wpm), MonotonicClock(), folder / "spoken").unwrap()
     finally:
         engine.close()
 
@@ -191,9 +162,9 @@ def _inspecting(url: str, width: int) -> Iterator[Any]:
 
 
 def _first(page: Any) -> float:
-    """Milliseconds from the navigation to the first whole picture; answers once level and pitch are there, too.
+    """Milliseconds from the navigation to the first whole picture; returns once level and pitch are there.
 
-    The server measures those for seconds, which the next one to open something would feel.
+    The server computes those for seconds, which would delay the next request.
 
     Raises:
         PageFailed: a lane is empty.
@@ -201,17 +172,17 @@ def _first(page: Any) -> float:
     refused = ".inspect .status[data-level='error']"
     page.wait_for_function(f'window.firstMs > 0 || document.querySelector("{refused}")', timeout=_PATIENCE_MS)
     if page.locator(refused).count():
-        raise PageFailed(f"the page shows no trace: {page.locator(refused).text_content()}", "open it by hand")
+        raise PageFailed(f"the page shows no trace: {page.locator(refused).text_content()}", "open it manually")
     painted = page.evaluate(_PAINTED)
     if not painted["words"] or min(painted["wave"], painted["picture"], painted["heard"]) < 2:
-        raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace by hand")
+        raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace manually")
     measured = "document.querySelector('.inspect').viewer.scene.prosody"
     page.wait_for_function(measured, timeout=_PATIENCE_MS)
     return page.evaluate("window.firstMs")
 
 
 def _dropped(page: Any, path: Path) -> float:
-    """The same from the moment in which a file was chosen."""
+    """The same from the choice of a file."""
     chosen = "() => addEventListener('change', () => { window.chosenMs = performance.now(); }, { capture: true })"
     page.evaluate(chosen)
     page.set_input_files(".inspect input[type=file]", path)

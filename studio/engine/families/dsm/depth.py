@@ -1,33 +1,35 @@
-"""The depth transformer (paper 002, sections 3.3 and 4.1): one group of a frame's channels after another.
+"""The depth transformer (paper 002, sections 3.3 and 4.1): predicts a frame group by group.
 
-It attends to the groups of its own step only; what was before is in the backbone's hidden state. As trained, and made
-ready to run.
+It attends only to the groups of its own step; the past is in the backbone's hidden state. Forms: reference, cached
+steps in torch, and in numpy for CPUs (a frame is eight small runs, and a numpy call costs a third of a torch call).
 """
 
 from collections.abc import Callable
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from studio.engine.alphabets import dmel
-from studio.engine.compiled.panels import Panels
-from studio.engine.nets.frames import FrameTable
-from studio.engine.nets.lean import Angles, LeanLayer
-from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.cpu.decode import unit
+from studio.engine.nets.cpu.linear import PanelLinear
+from studio.engine.nets.folded import FoldedLayer, RotaryTable
+from studio.engine.nets.frame_decoder import FrameEmbeddingTable
+from studio.engine.nets.linear import NumberFormat, RowwiseLinear
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
+from studio.engine.tokenizers import dmel
 
 GROUPS = 8
 GROUP_CHANNELS = dmel.CHANNELS // GROUPS
 
 
 class DepthTransformer(nn.Module):
-    """Predicts a group's channels from the backbone and the groups before it.
+    """Predicts a group's channels from the backbone and the groups before it (reference form).
 
     Args:
         width: of the backbone.
         level_width: of a level's embedding.
-        is_shared: one set of layers for all groups; else each has its own, as the paper's first eight codebooks.
+        is_shared: one set of layers for all groups; else each has its own, as for the paper's first eight codebooks.
     """
 
     def __init__(self, width: int, level_width: int, config: DecoderConfig, *, is_shared: bool) -> None:
@@ -47,15 +49,15 @@ class DepthTransformer(nn.Module):
         return cast("Decoder", self.stacks[group % len(self.stacks)])
 
     def entry(self, group: int) -> nn.Linear:
-        """What brings the backbone's hidden state into a group."""
+        """The projection of the backbone's hidden state into a group."""
         return cast("nn.Linear", self.enter[group % len(self.enter)])
 
-    def listeners(self) -> list[nn.Linear]:
-        """What brings a group's levels into the next, of each but the last."""
+    def level_inputs(self) -> list[nn.Linear]:
+        """The projection of each group's levels into the next group."""
         return [cast("nn.Linear", one) for one in self.heard]
 
     def heads(self) -> list[nn.Linear]:
-        """Each group's last product."""
+        """The output projection of each group."""
         return [cast("nn.Linear", one) for one in self.out]
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
@@ -63,22 +65,22 @@ class DepthTransformer(nn.Module):
 
         Args:
             hidden: [N, D], of the backbone.
-            embedded: [N, 80, W], embeddings of the levels that are there.
+            embedded: [N, 80, W], embeddings of the target levels.
 
         Returns:
-            [N, 80, 16]; those of a group depend on the groups before it alone.
+            [N, 80, 16]; those of a group depend only on the groups before it.
         """
         groups = embedded.unflatten(1, (GROUPS, GROUP_CHANNELS)).flatten(2)
-        before = [one(groups[:, g]) for g, one in enumerate(self.listeners())]
+        before = [one(groups[:, g]) for g, one in enumerate(self.level_inputs())]
         entered = [self.entry(g)(hidden) for g in range(len(self.enter))]
         x = torch.stack([entered[g % len(entered)] + self.group[g] for g in range(GROUPS)], 1)
         x = x + torch.stack([torch.zeros_like(before[0]), *before], 1)
-        x = self.stack(0)(x) if len(self.stacks) == 1 else self._apart(x)
+        x = self.stack(0)(x) if len(self.stacks) == 1 else self._run_separate_stacks(x)
         logits = torch.stack([head(x[:, g]) for g, head in enumerate(self.heads())], 1)
         return logits.view(len(hidden), dmel.CHANNELS, dmel.LEVELS)
 
-    def _apart(self, x: Tensor) -> Tensor:
-        """Layers of which each group has its own, [N, G, d] -> [N, G, d]."""
+    def _run_separate_stacks(self, x: Tensor) -> Tensor:
+        """Layers when each group has its own, [N, G, d] -> [N, G, d]."""
         c = self.config
         cos, sin = rotary(torch.arange(GROUPS, device=x.device), c.head_width, c.rotary_base)
         layers = zip(*(self.stack(g).layers() for g in range(GROUPS)), strict=True)
@@ -90,20 +92,20 @@ class DepthTransformer(nn.Module):
         return torch.cat([self.stack(g).norm(x[:, g : g + 1]) for g in range(GROUPS)], 1)
 
 
-class LeanDepth:
-    """Runs a trained depth transformer a group at a time, for rows that do not know each other.
+class DepthRunner:
+    """Runs a trained depth transformer group by group for independent rows.
 
-    What groups keep for those after them lives as long as a step, so it takes no slots.
+    Its KV cache lives as long as a step, so it needs no slots.
 
     Args:
         level: embedding of a level.
-        backbone: whose hidden states, divided by their length, are given (``LeanDecoder.extend``).
+        backbone: its hidden states, divided by their length, are the inputs (``CachedDecoder.extend``).
 
     Attributes:
         layers: of each stack.
-        turns: of each group's place, complex64 [8, d / 2].
-        enter, out: products into a group and out of it; ``group`` [8, d].
-        heard: what a group's levels add to the next one, of each but the last: a table and what is added to it [d].
+        rotations: of each group, complex64 [8, d / 2].
+        enter, out: projections into a group and out of it; group: [8, d].
+        level_inputs: table and bias [d] of what each group's levels add to the next one.
     """
 
     @torch.no_grad()
@@ -113,36 +115,36 @@ class LeanDepth:
         self._config = trained.config
         self._own = range(len(trained.stacks))
         c, stacks = self._config, [trained.stack(g) for g in self._own]
-        self.layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
-        self.turns = Angles(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
+        self.layers = [[FoldedLayer(block, c, number_format) for block in one.layers()] for one in stacks]
+        self.rotations = RotaryTable(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
         gain = backbone.norm.weight * backbone.config.width**0.5
         self._entries, self._entry_gain = [trained.entry(g) for g in self._own], gain
-        self.enter = [Product(one.weight * gain, one.bias, number_format) for one in self._entries]
-        self.heard = [(FrameTable(level, one), one.bias.detach()) for one in trained.listeners()]
+        self.enter = [RowwiseLinear(one.weight * gain, one.bias, number_format) for one in self._entries]
+        self.level_inputs = [(FrameEmbeddingTable(level, one), one.bias.detach()) for one in trained.level_inputs()]
         self.group = trained.group.detach()
         norms = [trained.stack(g).norm.weight * c.width**0.5 for g in range(GROUPS)]
         self._heads = list(zip(trained.heads(), norms, strict=True))
-        self.out = [Product(head.weight * norm, head.bias, number_format) for head, norm in self._heads]
+        self.out = [RowwiseLinear(head.weight * norm, head.bias, number_format) for head, norm in self._heads]
 
-    def enter_on_host(self) -> list[Panels]:
-        """``enter`` on a CPU in float32."""
-        return [Panels(one.weight, one.bias, self._entry_gain) for one in self._entries]
+    def cpu_enter(self) -> list[PanelLinear]:
+        """``enter`` for CPUs, in float32."""
+        return [PanelLinear(one.weight, one.bias, self._entry_gain) for one in self._entries]
 
-    def out_on_host(self) -> list[Panels]:
-        """``out`` on a CPU in float32."""
-        return [Panels(head.weight, head.bias, norm) for head, norm in self._heads]
+    def cpu_out(self) -> list[PanelLinear]:
+        """``out`` for CPUs, in float32."""
+        return [PanelLinear(head.weight, head.bias, norm) for head, norm in self._heads]
 
     @property
-    def kept_shape(self) -> tuple[int, int, int]:
-        """Of a row's keys, or its values, in a layer: [H, 8, d / H]."""
+    def cache_shape(self) -> tuple[int, int, int]:
+        """Shape of a row's keys (or values) in a layer: [H, 8, d / H]."""
         return self._config.heads, GROUPS, self._config.head_width
 
     def frame(self, hidden: Tensor, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """A step's channels, one group after another.
+        """The levels of a frame, sampled group by group.
 
         Args:
             hidden: [N, D], one of each row.
-            draw: takes a group's number and its logits [N, 10, 16], and answers its levels, uint8 [N, 10].
+            draw: samples levels uint8 [N, 10] from a group's index and logits [N, 10, 16].
 
         Returns:
             uint8 [N, 80].
@@ -150,31 +152,64 @@ class LeanDepth:
         c, count = self._config, len(hidden)
         entered = [enter(hidden) for enter in self.enter]
         shape = (2, c.layers, count, c.heads, GROUPS, c.head_width)
-        kept, found = torch.empty(shape, device=hidden.device), list[Tensor]()
+        cache, levels = torch.empty(shape, device=hidden.device), list[Tensor]()
         for group in range(GROUPS):
             h = entered[group % len(entered)] + self.group[group]
-            if found:
-                table, bias = self.heard[group - 1]
-                h = h + table(found[-1]) + bias
+            if levels:
+                table, bias = self.level_inputs[group - 1]
+                h = h + table(levels[-1]) + bias
             for number, layer in enumerate(self.layers[group % len(self.layers)]):
-                h = self._run(layer, h, kept[:, number], group)
+                h = self._run(layer, h, cache[:, number], group)
             logits = self.out[group](_normal(h))
-            found.append(draw(group, logits.view(count, GROUP_CHANNELS, dmel.LEVELS)))
-        return torch.cat(found, 1)
+            levels.append(draw(group, logits.view(count, GROUP_CHANNELS, dmel.LEVELS)))
+        return torch.cat(levels, 1)
 
-    def _run(self, layer: LeanLayer, h: Tensor, kept: Tensor, group: int) -> Tensor:
-        """One layer over [N, d]; ``kept`` [2, N, H, 8, d / H], keys and values of the groups so far."""
+    def _run(self, layer: FoldedLayer, h: Tensor, cache: Tensor, group: int) -> Tensor:
+        """One layer over [N, d]; ``cache`` [2, N, H, 8, d / H] holds keys and values of the groups so far."""
         c = self._config
         qkv = layer.qkv(_normal(h)).view(len(h), 3, c.heads, c.head_width)
         qk = _normal(qkv[:, :2]) * layer.gains
-        turned = torch.view_as_real(torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * self.turns[group]).flatten(-2)
-        kept[0, :, :, group], kept[1, :, :, group] = turned[:, 1], qkv[:, 2]
-        keys, values = kept[0, :, :, : group + 1], kept[1, :, :, : group + 1]
-        shares = (turned[:, 0].unsqueeze(2) * keys).sum(-1).softmax(-1)
+        rotated = torch.view_as_real(torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * self.rotations[group]).flatten(
+            -2
+        )
+        cache[0, :, :, group], cache[1, :, :, group] = rotated[:, 1], qkv[:, 2]
+        keys, values = cache[0, :, :, : group + 1], cache[1, :, :, : group + 1]
+        shares = (rotated[:, 0].unsqueeze(2) * keys).sum(-1).softmax(-1)
         h = h + layer.out((shares.unsqueeze(-1) * values).sum(2).flatten(1))
         return h + layer.down(layer.up(_normal(h)).relu_().square_())
 
 
+class DepthCpuRunner:
+    """The same as ``DepthRunner``, in numpy for CPUs."""
+
+    def __init__(self, runner: DepthRunner) -> None:
+        self._layers = [[layer.for_decode() for layer in stack] for stack in runner.layers]
+        self._rotations = runner.rotations.numpy().view(np.float32)
+        self._enter = runner.cpu_enter()
+        self._level_inputs = [(table.for_cpu(), bias.numpy()) for table, bias in runner.level_inputs]
+        self._group, self._out = runner.group.numpy(), runner.cpu_out()
+        self._cache_shape = runner.cache_shape
+
+    def frame(self, hidden: np.ndarray, draw: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        """As ``LeanDepth.frame``: [N, D] and a draw from logits [N, 10, 16], to uint8 [N, 80]."""
+        entered, count = [enter(hidden) for enter in self._enter], len(hidden)
+        cache = np.empty((len(self._layers[0]), 2, count, *self._cache_shape), np.float32)
+        rows, first, levels = np.arange(count), np.zeros(count, np.int64), list[np.ndarray]()
+        for group in range(GROUPS):
+            rotations, length = np.repeat(self._rotations[group : group + 1], count, axis=0), np.full(count, group)
+            h = entered[group % len(entered)] + self._group[group]
+            if levels:
+                table, bias = self._level_inputs[group - 1]
+                h += table(levels[-1])
+                h += bias
+            for number, layer in enumerate(self._layers[group % len(self._layers)]):
+                layer.attend(h, (cache[number, 0], cache[number, 1]), rows, (first, length), rotations)
+                layer.feed(h)
+            logits = self._out[group](unit(h))
+            levels.append(draw(group, logits.reshape(len(h), GROUP_CHANNELS, dmel.LEVELS)))
+        return np.concatenate(levels, 1)
+
+
 def _normal(x: Tensor) -> Tensor:
-    """Divided by its length, along the last dimension."""
+    """Divided by its length along the last dimension."""
     return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)

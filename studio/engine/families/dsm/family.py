@@ -1,4 +1,4 @@
-"""DSM-TTS loaded: its net, its encoding, its slots, its modules."""
+"""The DSM-TTS family: loads a voice with its slots and modules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,25 +11,25 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.bpe import Bpe
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
-from studio.engine.families.dsm.forcing import ATTENDS_TO, DsmForcing, stretches
-from studio.engine.families.dsm.modules import DsmSlots, DsmStep, StepModule
-from studio.engine.families.dsm.net import Config, Dsm
-from studio.engine.families.dsm.row import Delays, DsmRow
-from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS, options_of
-from studio.engine.families.forcing import FAR, ForcedSegment, Given
-from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.nets.slots import KeyValueSlots
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.dsm.policy import MOST_SPEAKERS, OPTION_SPECS, options_of
+from studio.engine.families.dsm.row import DsmDelays, DsmRow
+from studio.engine.families.dsm.runner import DsmRunner, DsmSlots, DsmStepModule
+from studio.engine.families.dsm.teacher_forcing import ATTENDS_TO, DsmTeacherForcing, passages
+from studio.engine.nets.kv_cache import KVCache
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.nets.weights import load_weights
+from studio.engine.tokenizers import dmel
 
 MOST_CONTEXT_FRAMES = 4000
 LOOK_AHEAD_WORDS = 2
 NOTES = (
     "Sound follows the text by 1.28 s, so a word's sound needs the words that come meanwhile; while one is missing, "
-    "everything stands still. After a flush it begins anew, as after a sentence."
+    "everything waits. After a flush it starts afresh, as after a sentence."
 )
 WEIGHTS = "dsm.safetensors"
 
@@ -44,15 +44,15 @@ class DsmFamily:
         self, net: Dsm, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
     ) -> None:
         self.net, self.bpe, c = net.eval(), bpe, net.config
-        step, count = DsmStep(net, number_format), places * self.slots_per_row
+        step, count = DsmRunner(net, number_format), places * self.slots_per_row
         sizes = net.decoder.config
         memory = [
-            KeyValueSlots(sizes.layers, count, sizes.heads, capacity, sizes.head_width, device=device)
+            KVCache(sizes.layers, count, sizes.heads, capacity, sizes.head_width, device=device)
             for capacity in (c.context_frames, MOST_SPEAKERS)
         ]
         self.slots = DsmSlots(memory[0], memory[1], count, device)
-        self.modules: Mapping[str, Module] = {"warm": StepModule(step), "decode": StepModule(step)}
-        self._delays = Delays(
+        self.modules: Mapping[str, Module] = {"warm": DsmStepModule(step), "decode": DsmStepModule(step)}
+        self._delays = DsmDelays(
             sound=c.delay_frames,
             acoustic=c.acoustic_delay_frames,
             first_channels=GROUP_CHANNELS,
@@ -66,7 +66,7 @@ class DsmFamily:
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "DsmFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        config = Config.read(card.config)
+        config = DsmConfig.read(card.config)
         bpe = Bpe.of_voice(card, folder, config.text_tokens)
         net = Dsm(config)
         load_weights(net, folder, card, WEIGHTS)
@@ -74,12 +74,12 @@ class DsmFamily:
         return DsmFamily(net.to(device), bpe, places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """A silence, uint8 [S, 80], which the vocoder hears and the net does not."""
+        """Silence, uint8 [S, 80], for the vocoder only."""
         return self._silence[speaker]
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """See ``studio.engine.families.base.LooksUp``."""
-        return self.bpe.looked_up(words)
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return self.bpe.start_lookup(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
@@ -87,18 +87,18 @@ class DsmFamily:
         """A new row. Raises BadOption."""
         return self._row(slots, self._delays, speaker, options, temperature, seed)
 
-    def force(self, given: Given) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        delays = replace(self._delays, longest_word=FAR)
-        if len(stretches(given)) == 1:  # it ends with the frames
-            delays = replace(delays, tail=FAR)
-        row = self._row((), delays, given.speaker, given.options, 1.0, 0)  # nothing is drawn
-        return DsmForcing(self.net, row, given, delays, dmel.TIME_BASE).segments()
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
+        delays = replace(self._delays, longest_word=NO_LIMIT)
+        if len(passages(given)) == 1:  # it ends with the frames
+            delays = replace(delays, tail=NO_LIMIT)
+        row = self._row((), delays, given.speaker, given.options, 1.0, 0)  # nothing is sampled
+        return DsmTeacherForcing(self.net, row, given, delays, dmel.TIME_BASE).segments()
 
     def _row(
         self,
         slots: tuple[int, ...],
-        delays: Delays,
+        delays: DsmDelays,
         speaker: int,
         options: Mapping[str, Any],
         temperature: float,
@@ -119,7 +119,7 @@ class DsmFamily:
 
 
 def check(card: Card, net: Dsm) -> None:
-    """Raises BadVoice unless every speaker has a recording, and delays and limits can be held."""
+    """Raises BadVoice unless every speaker has a recording, and delays and limits are consistent."""
     c = net.config
     for speaker, frames in zip(card.speakers, net.extract, strict=True):
         real = frames[frames[:, 0] != dmel.PAD]
@@ -140,6 +140,6 @@ INFO = FamilyInfo(
     DsmFamily.load,
     NOTES,
     COMPARED,
-    can_force=True,
+    supports_teacher_forcing=True,
     options_of=options_of,
 )

@@ -1,4 +1,4 @@
-"""IST-LM loaded: its net, its encoding, its prompts, its slots, its modules."""
+"""The IST-LM family: loads a voice with its prompts, slots and modules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,26 +11,26 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.bpe import Bpe
-from studio.engine.families.forcing import FAR, ForcedSegment, Given
-from studio.engine.families.ist.forcing import ATTENDS_TO, IstForcing
-from studio.engine.families.ist.modules import DecodeModule, IstSlots, IstStep, PrefillModule
-from studio.engine.families.ist.net import Config, Ist
-from studio.engine.families.ist.row import IstRow, Limits, Prompt
-from studio.engine.families.ist.rule import OPTION_SPECS, WHOLE
-from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.nets.slots import KeyValueSlots
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.ist.policy import OPTION_SPECS, WHOLE
+from studio.engine.families.ist.row import IstLimits, IstPrompt, IstRow
+from studio.engine.families.ist.runner import IstDecodeModule, IstPrefillModule, IstRunner, IstSlots
+from studio.engine.families.ist.teacher_forcing import ATTENDS_TO, IstTeacherForcing
+from studio.engine.nets.kv_cache import KVCache
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.nets.weights import load_weights
+from studio.engine.tokenizers import dmel
 
 CAPACITY_TOKENS = 6144
 NOTES = (
-    "Every m frames cost n text tokens, so it waits inside words while text comes slowly, and no number of words says "
-    "how long. It knows no word boundaries: where words are shown is an estimate by letters. After a flush it begins "
-    "anew, as after a sentence."
+    "m frames need n text tokens, so it waits inside words while text comes slowly, and no number of words says how "
+    "long. It has no word boundaries: word times are estimated by letters. After a flush it starts afresh, as after a "
+    "sentence."
 )
-_MOST_WORDS = 60  # of a stretch: fewer than an utterance commits ahead, or ``whole`` would wait for ever
+_MOST_WORDS = 60  # of a passage: fewer than an utterance commits ahead, or ``whole`` would never start
 WEIGHTS = "ist.safetensors"
 
 
@@ -44,18 +44,18 @@ class IstFamily:
         self, net: Ist, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
     ) -> None:
         self.net, self.bpe = net.eval(), bpe
-        step = IstStep(net, number_format)
+        step = IstRunner(net, number_format)
         sizes, c = net.decoder.config, net.config
-        memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
+        memory = KVCache(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
         self.slots = IstSlots(memory, places, device)
-        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
+        self.modules: Mapping[str, Module] = {"prefill": IstPrefillModule(step), "decode": IstDecodeModule(step)}
         self._limits = limits_of(c)
-        self._prompts = [Prompt([*tokens, c.symbols.end], frames) for tokens, frames in net.prompts()]
+        self._prompts = [IstPrompt([*tokens, c.symbols.end], frames) for tokens, frames in net.prompts()]
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "IstFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        config = Config.read(card.config)
+        config = IstConfig.read(card.config)
         bpe = Bpe.of_voice(card, folder, config.text_tokens)
         net = Ist(config)
         load_weights(net, folder, card, WEIGHTS)
@@ -66,9 +66,9 @@ class IstFamily:
         """The speech prompt of a speaker, uint8 [S, 80] (section 3)."""
         return self._prompts[speaker].frames
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """See ``studio.engine.families.base.LooksUp``."""
-        return self.bpe.looked_up(words)
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return self.bpe.start_lookup(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
@@ -76,18 +76,18 @@ class IstFamily:
         """A row in a slot that was reset. Raises BadOption."""
         return self._row(slots, self._limits, speaker, options, temperature, seed)
 
-    def force(self, given: Given) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        limits = self._limits  # an utterance begins from its prompt anew where it did; a recording may hold long pauses
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
+        limits = self._limits  # a trace restarts from the prompt where it did; a recording may contain long pauses
         if not given.spoken:
-            limits = replace(limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
-        row = self._row((), limits, given.speaker, given.options, 1.0, 0)  # nothing is drawn
-        return IstForcing(self.net, row, given).segments()
+            limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
+        row = self._row((), limits, given.speaker, given.options, 1.0, 0)  # nothing is sampled
+        return IstTeacherForcing(self.net, row, given).segments()
 
     def _row(
         self,
         slots: tuple[int, ...],
-        limits: Limits,
+        limits: IstLimits,
         speaker: int,
         options: Mapping[str, Any],
         temperature: float,
@@ -107,7 +107,7 @@ class IstFamily:
 
 
 def check(card: Card, net: Ist) -> None:
-    """Raises BadVoice unless every speaker has a prompt with its transcript, and stretches fit into a slot."""
+    """Raises BadVoice unless every speaker has a prompt with its transcript, and passages fit into a slot."""
     c, prompts = net.config, net.prompts()
     for speaker, (tokens, frames) in zip(card.speakers, prompts, strict=True):
         if not (tokens and len(frames) and max(tokens) < c.text_tokens and frames.max() < dmel.LEVELS):
@@ -116,17 +116,19 @@ def check(card: Card, net: Ist) -> None:
                 "a prompt is speech with its transcript; pack the voice anew",
             )
     limits = limits_of(c)
-    room = CAPACITY_TOKENS - limits.stretch_tokens - c.prompt_frames - c.prompt_tokens
+    room = CAPACITY_TOKENS - limits.passage_tokens - c.prompt_frames - c.prompt_tokens
     if not (c.stretch_words > 0 and 0 < c.most_words <= _MOST_WORDS and c.longest_word_frames > 0 and room > 0):
-        raise BadVoice("stretches of this length do not fit into a slot", "restore card.json from the repository")
+        raise BadVoice("passages of this length do not fit into a slot", "restore card.json from the repository")
 
 
-def limits_of(config: Config) -> Limits:
-    """What a row may remember and say at once."""
+def limits_of(config: IstConfig) -> IstLimits:
+    """The row limits of a config."""
     c = config
     lengths = (c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens)
-    return Limits(*lengths, c.letter_frames, CAPACITY_TOKENS)
+    return IstLimits(*lengths, c.letter_frames, CAPACITY_TOKENS)
 
 
 COMPARED = tuple({"ratio": ratio} for ratio in ("1:3", "3:9", "12:24", WHOLE))
-INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES, COMPARED, can_force=True)
+INFO = FamilyInfo(
+    "ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES, COMPARED, supports_teacher_forcing=True
+)

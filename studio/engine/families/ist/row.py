@@ -1,9 +1,9 @@
-"""One utterance of IST-LM (paper 003, section 3): plain Python, no net.
+"""Row of IST-LM (paper 003, section 3): plain Python, no torch.
 
-Text is spoken in *stretches*: one interleaved sequence from its first text token to its end frame. A short text is one
-stretch. A longer one ends a stretch at a full stop past ``Limits.stretch_words``, a flush ends one where it stands.
+Text is spoken in *passages*: one interleaved sequence from the first text token to the end frame. A short text is one
+passage. In a longer one a passage ends at a full stop past ``IstLimits.stretch_words``; a flush ends it at once.
 
-Text runs ahead of its sound, and nothing says how far: a word counts as spoken as soon as a token of it was fed.
+Text runs ahead of its sound by an unknown amount: a word counts as spoken as soon as a token of it was fed.
 """
 
 import math
@@ -16,28 +16,25 @@ import numpy as np
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.text.typography import MAX_WORD_LETTERS
 from studio.core.time import TimeBase
-from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import Drawn
-from studio.engine.families.ist.layout import Layout, Symbols
-from studio.engine.families.ist.rule import Options
-from studio.engine.families.ist.stretch import Mark, Stretch
-from studio.engine.families.reading import EVERY_WORD, ReadingRow
+from studio.engine.families.base import ModuleInput, RowOutput
+from studio.engine.families.common.rows import ALL_WORDS, FrameOutput, TextRow
+from studio.engine.families.ist.policy import IstCheckpoint, IstLayout, IstOptions, IstPassage, IstSymbols
 
 FULL_STOPS = (".", "?", "!")
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much a row remembers and how long a stretch may be.
+class IstLimits:
+    """Capacity of a row, and limits of a passage.
 
     Attributes:
-        context_frames: a new stretch begins from the prompt alone when more than these were spoken since, or where the
-            longest stretch would not fit into ``capacity_tokens`` beside what a slot holds.
-        longest_word_frames: a stretch without an end is cut at this many frames for each of its words.
-        stretch_words: past so many words, a stretch is closed by the next full stop;
-        most_words, most_tokens: and past these by any word.
-        letter_frames: how long a letter lasts, for the estimates of words' places.
+        context_frames: a new passage starts again from the prompt after more frames than these, or if the longest
+            passage might not fit into ``capacity_tokens``.
+        longest_word_frames: a passage without an end is cut at this many frames per word.
+        stretch_words: after so many words, the next full stop closes a passage;
+        most_words, most_tokens: after so many, any word does.
+        letter_frames: average length of a letter, to estimate word times.
     """
 
     context_frames: int
@@ -49,32 +46,32 @@ class Limits:
     capacity_tokens: int
 
     @property
-    def stretch_tokens(self) -> int:
-        """The most that a stretch feeds: text that ends with a word of the longest kind, and frames."""
+    def passage_tokens(self) -> int:
+        """Maximum number of tokens of a passage, text and frames."""
         return self.most_tokens + MAX_WORD_LETTERS + 4 + self.most_words * self.longest_word_frames
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A speaker's prompt: text tokens with the symbol that closes them, and frames uint8 [S, 80] that speak them."""
+class IstPrompt:
+    """A speaker's prompt: text tokens with the closing symbol, and their speech, uint8 [S, 80]."""
 
     tokens: Sequence[int]
     frames: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Prefill:
-    """What is fed before the next frame is drawn.
+class IstPrefill:
+    """What is fed before the next frame is sampled.
 
     Attributes:
-        start, at: tokens before ``start`` are forgotten; these stand at ``at`` and after it.
-        ratio: index into ``RATIOS``, carried by each stretch's start.
-        frame: index of the frame to draw; ``place``: its index in the stretch.
+        start, at: tokens before ``start`` are dropped; these are fed from position ``at`` on.
+        ratio: index into ``RATIOS``, for the start of each passage.
+        frame: index of the frame to sample; place: its index in the passage.
     """
 
     start: int
     at: int
-    layout: Layout
+    layout: IstLayout
     ratio: int
     place: int
     frame: int
@@ -83,129 +80,129 @@ class Prefill:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """What a prefill feeds, told by words.
+class ChunkPlan:
+    """What a prefill feeds, in words.
 
     Attributes:
-        tokens: the word of each of its tokens, -1 where that is none's.
-        words: of the stretch, as far as they are known; ``begun`` those of which a token was fed by now.
-        frames: spoken of the stretch; ``chunk_frames`` are to follow, None where the rest of the stretch does.
+        tokens: the word of each of its tokens, -1 for none.
+        words: of the passage, as far as they are known; ``started`` those of which a token was fed by now.
+        frames: spoken of the passage; ``chunk_frames`` are to follow, None where the rest of the passage does.
     """
 
     tokens: Sequence[int]
     words: range
-    begun: range
+    started: range
     frames: int
     chunk_frames: int | None
 
 
-class IstRow(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``."""
+class IstRow(TextRow[IstOptions]):
+    """Words in, one frame per engine step out; see ``studio.engine.families.base.RevisableRow``."""
 
     def __init__(
         self,
         slots: tuple[int, ...],
-        limits: Limits,
+        limits: IstLimits,
         time_base: TimeBase,
-        symbols: Symbols,
+        symbols: IstSymbols,
         encode: Callable[[str], Sequence[int]],
-        prompt: Prompt,
+        prompt: IstPrompt,
         *,
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
     ) -> None:
-        super().__init__(slots, time_base, Options, options, temperature, seed)
+        super().__init__(slots, time_base, IstOptions, options, temperature, seed)
         self._limits, self._symbols = limits, symbols
         self._encode, self._prompt = encode, prompt
-        self._next_word = 0  # the first word of no stretch
-        self._saw_end = False  # the net was told the text's end, and no other text since
-        self._stretch: Stretch | None = None
-        self._due: Segment | None = None  # of the prefill that is wanted
-        self._planned: Planned | None = None  # the same
+        self._next_word = 0  # the first word after the last passage
+        self._saw_end = False  # the net was fed the text's end, and no text since
+        self._passage: IstPassage | None = None
+        self._pending_segment: Segment | None = None  # of the pending prefill
+        self._planned: ChunkPlan | None = None  # of the same
         self._segments = self._frames = 0
-        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were fed
-        self._reached = 0  # the most that ever were
-        self._since_prompt: int | None = None  # frames spoken since the prompt was fed; None before it was
-        self._owes_end: int | None = None  # frames of the stretch before, whose end frame is not fed yet
-        self._last: np.ndarray | None = None  # the frame drawn last, not fed back yet
+        self._start = self._length = 0  # tokens: the oldest in the slot, and the number fed
+        self._reached = 0  # maximum of the length before rewinds
+        self._since_prompt: int | None = None  # frames since the prompt; None before the first
+        self._owes_end: int | None = None  # frames of the last passage, whose end frame is not fed yet
+        self._last: np.ndarray | None = None  # the last frame, not fed back yet
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether everything was spoken and nothing can follow."""
-        return self._ended and self._stretch is None and self._next_word == len(self._words)
+        return self._ended and self._passage is None and self._next_word == len(self._words)
 
     @property
     def unspoken(self) -> int:
-        """Committed words that were not fed whole."""
-        stretch = self._stretch
-        return len(self._words) - (self._next_word if stretch is None else stretch.first_word + stretch.words_fed)
+        """Committed words that were not fed completely."""
+        passage = self._passage
+        return len(self._words) - (self._next_word if passage is None else passage.first_word + passage.words_fed)
 
     @property
     def spoken(self) -> int:
-        """Words of which a token was fed: nobody knows which of them were heard."""
-        return self._next_word if self._stretch is None else self._stretch.first_word + self._stretch.words_begun
+        """Words of which a token was fed: it is unknown which of them were spoken."""
+        return self._next_word if self._passage is None else self._passage.first_word + self._passage.words_started
 
     @property
     def fed(self) -> int:
-        """Words that the net has seen a token of; past any word where it has seen the text's end."""
-        return EVERY_WORD if self._saw_end else self.spoken
+        """Words that the net has seen a token of; ALL_WORDS once it has seen the text's end."""
+        return ALL_WORDS if self._saw_end else self.spoken
 
     @property
-    def planned(self) -> Planned:
-        """What the prefill feeds that is wanted, or was the last."""
-        assert self._planned is not None, "no prefill was wanted"
+    def planned(self) -> ChunkPlan:
+        """What the pending or latest prefill feeds."""
+        assert self._planned is not None, "no prefill is pending"
         return self._planned
 
-    def want(self) -> Want | None:
-        """The next chunk of text where it is there, or a frame more."""
-        if self._wanted is None:
-            stretch = self._stretch or Stretch(self._next_word, self._frames, self._options)
-            if stretch.rule.speaks_next:
-                self._wanted = Want("decode", None)
-                return self._wanted
-            self._read(stretch)
-            chunk = self._chunk(stretch)
+    def next_input(self) -> ModuleInput | None:
+        """The next chunk of text if it is complete, or another frame."""
+        if self._pending is None:
+            passage = self._passage or IstPassage(self._next_word, self._frames, self._options)
+            if passage.rule.speaks_next:
+                self._pending = ModuleInput("decode", None)
+                return self._pending
+            self._encode_words(passage)
+            chunk = self._chunk(passage)
             if chunk is not None:
-                self._wanted = Want("prefill", self._prefill(stretch, chunk))
-        return self._wanted
+                self._pending = ModuleInput("prefill", self._prefill(passage, chunk))
+        return self._pending
 
-    def took(self, outputs: Drawn) -> Turn:
-        """A frame, or a stretch's end. Raises NotFinite."""
-        wanted, self._wanted = self._wanted, None
-        stretch = self._stretch
-        assert wanted is not None and stretch is not None, "nothing was wanted"
+    def on_output(self, outputs: FrameOutput) -> RowOutput:
+        """Process a frame or a passage's end. Raises NotFinite."""
+        pending, self._pending = self._pending, None
+        passage = self._passage
+        assert pending is not None and passage is not None, "nothing was pending"
         outputs.check()
-        self._length += len(wanted.inputs.layout) if isinstance(wanted.inputs, Prefill) else 1
+        self._length += len(pending.inputs.layout) if isinstance(pending.inputs, IstPrefill) else 1
         self._reached = max(self._reached, self._length)
-        p_eos = outputs.p_eos if stretch.rule.is_closed else 0.0  # masked until the text is consumed
+        p_eos = outputs.p_eos if passage.rule.is_closed else 0.0  # masked until the text is consumed
         before: list[Event] = []
         if self._last is not None:
             before.append(Frames(first_frame=self._frames - 1, p_eos=[p_eos], levels=self._last))
-        if self._due is not None:
-            before.append(self._due)
-            self._due = None
-        spoken = stretch.rule.spoken
-        forced = p_eos < EOS_AT and spoken >= self._limits.longest_word_frames * len(stretch.ends)
-        if spoken and stretch.rule.is_closed and (p_eos >= EOS_AT or forced):
-            return Turn(_NO_FRAMES, before, self._over(stretch, p_eos, forced))
-        return Turn(outputs.levels, before + self._drawn(stretch, outputs.levels))
+        if self._pending_segment is not None:
+            before.append(self._pending_segment)
+            self._pending_segment = None
+        spoken = passage.rule.spoken
+        forced = p_eos < EOS_AT and spoken >= self._limits.longest_word_frames * len(passage.ends)
+        if spoken and passage.rule.is_closed and (p_eos >= EOS_AT or forced):
+            return RowOutput(_NO_FRAMES, before, self._end_passage(passage, p_eos, forced))
+        return RowOutput(outputs.levels, before + self._add_frame(passage, outputs.levels))
 
-    def broken_off(self) -> list[Event]:
-        """The frame drawn last, which was not fed back."""
+    def on_cancel(self) -> list[Event]:
+        """The last frame, which was not fed back."""
         if self._last is None:
             return []
         return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
 
-    def mark(self) -> Mark | None:
-        """Where the row stands between two chunks, before a word begins, or two stretches; None elsewhere."""
-        stretch = self._stretch
-        if self._wanted is not None or (stretch is not None and not stretch.is_before_word):
+    def checkpoint(self) -> IstCheckpoint | None:
+        """State between two chunks, before a word begins, or between two passages; None elsewhere."""
+        passage = self._passage
+        if self._pending is not None or (passage is not None and not passage.is_before_word):
             return None
-        return Mark(
+        return IstCheckpoint(
             self.spoken,
             self.fed,
-            stretch and stretch.copied(),
+            passage and passage.copy(),
             self._last,
             self._next_word,
             self._saw_end,
@@ -217,111 +214,111 @@ class IstRow(ReadingRow[Options]):
             self._owes_end,
         )
 
-    def holds(self, mark: Mark) -> bool:
-        """Whether the slot still holds what it held at a mark."""
-        return self._reached - mark.start <= self._limits.capacity_tokens
+    def can_restore(self, checkpoint: IstCheckpoint) -> bool:
+        """Whether the slot still holds the tokens of a checkpoint."""
+        return self._reached - checkpoint.start <= self._limits.capacity_tokens
 
-    def back(self, mark: Mark) -> None:
-        """Return to a mark, whose tokens the slot must still hold."""
-        assert self.holds(mark), "the slot has written over what was marked"
-        self._stretch = mark.stretch and mark.stretch.copied()
-        self._last, self._next_word, self._saw_end = mark.last, mark.next_word, mark.saw_end
-        self._segments, self._frames = mark.segments, mark.frames
-        self._start, self._length = mark.start, mark.length
-        self._since_prompt, self._owes_end = mark.since_prompt, mark.owes_end
-        self._wanted = self._due = None
+    def restore(self, checkpoint: IstCheckpoint) -> None:
+        """See ``Row``."""
+        assert self.can_restore(checkpoint), "the slot has overwritten what the checkpoint needs"
+        self._passage = checkpoint.passage and checkpoint.passage.copy()
+        self._last, self._next_word, self._saw_end = checkpoint.last, checkpoint.next_word, checkpoint.saw_end
+        self._segments, self._frames = checkpoint.segments, checkpoint.frames
+        self._start, self._length = checkpoint.start, checkpoint.length
+        self._since_prompt, self._owes_end = checkpoint.since_prompt, checkpoint.owes_end
+        self._pending = self._pending_segment = None
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on, of which no token was fed; the text goes on."""
-        assert i >= self.spoken, "the word was fed already: go back first"
-        stretch = self._stretch
-        if stretch is not None and not stretch.rule.is_closed and i <= stretch.first_word + len(stretch.ends):
-            stretch.reopen(i - stretch.first_word)
-            self._close_if_long(stretch)
-        self._reword(i, words)
+        assert i >= self.spoken, "the word was fed already: restore a checkpoint first"
+        passage = self._passage
+        if passage is not None and not passage.rule.is_closed and i <= passage.first_word + len(passage.ends):
+            passage.reopen(i - passage.first_word)
+            self._close_if_long(passage)
+        self._replace_words(i, words)
         self._saw_end = False
 
     # ------------------------------------------------------------ text
 
-    def _read(self, stretch: Stretch) -> None:
-        """Encode what was committed, up to the stretch's end."""
-        while not stretch.is_closed and (i := stretch.first_word + len(stretch.ends)) < len(self._words):
-            stretch.text += self._encode(self._words[i])
-            stretch.ends.append(len(stretch.text))
-            self._close_if_long(stretch)
-        if self._ended and stretch.text and not stretch.is_closed:
-            self._close(stretch, self._symbols.end)
-            stretch.is_end = True
+    def _encode_words(self, passage: IstPassage) -> None:
+        """Encode committed words, up to the passage's end."""
+        while not passage.is_closed and (i := passage.first_word + len(passage.ends)) < len(self._words):
+            passage.text += self._encode(self._words[i])
+            passage.ends.append(len(passage.text))
+            self._close_if_long(passage)
+        if self._ended and passage.text and not passage.is_closed:
+            self._close(passage, self._symbols.end)
+            passage.is_end = True
 
-    def _close_if_long(self, stretch: Stretch) -> None:
-        """A stretch of so many words, the last of which may be read as its end, takes no more."""
-        limits, count = self._limits, len(stretch.ends)
-        stopped = count >= limits.stretch_words and self._words[stretch.first_word + count - 1].endswith(FULL_STOPS)
-        if stopped or count >= limits.most_words or len(stretch.text) >= limits.most_tokens:
-            self._close(stretch, self._symbols.end if stopped else self._symbols.flush)
+    def _close_if_long(self, passage: IstPassage) -> None:
+        """Close a passage that has reached a limit."""
+        limits, count = self._limits, len(passage.ends)
+        stopped = count >= limits.stretch_words and self._words[passage.first_word + count - 1].endswith(FULL_STOPS)
+        if stopped or count >= limits.most_words or len(passage.text) >= limits.most_tokens:
+            self._close(passage, self._symbols.end if stopped else self._symbols.flush)
 
-    def _chunk(self, stretch: Stretch) -> range | None:
-        chunk = stretch.rule.chunk(len(stretch.text), is_all=stretch.is_closed)
-        if chunk is None and stretch.text and stretch.first_word < self._flushed:
-            self._close(stretch, self._symbols.flush)
-            chunk = stretch.rule.chunk(len(stretch.text), is_all=True)
+    def _chunk(self, passage: IstPassage) -> range | None:
+        chunk = passage.rule.chunk(len(passage.text), is_all=passage.is_closed)
+        if chunk is None and passage.text and passage.first_word < self._flushed:
+            self._close(passage, self._symbols.flush)
+            chunk = passage.rule.chunk(len(passage.text), is_all=True)
         return chunk
 
     @staticmethod
-    def _close(stretch: Stretch, symbol: int) -> None:
-        stretch.text.append(symbol)
-        stretch.is_closed = True
+    def _close(passage: IstPassage, symbol: int) -> None:
+        passage.text.append(symbol)
+        passage.is_closed = True
 
-    def _prefill(self, stretch: Stretch, chunk: range) -> Prefill:
-        layout = Layout()
-        if self._stretch is None:
-            self._begin(layout, stretch)
+    def _prefill(self, passage: IstPassage, chunk: range) -> IstPrefill:
+        layout = IstLayout()
+        if self._passage is None:
+            self._begin(layout, passage)
         elif self._last is not None:
-            layout.frame(self._last[0], stretch.rule.spoken - 1)
-        layout.text(stretch.text[chunk.start : chunk.stop], chunk.start)
-        fed = stretch.words_fed
-        stretch.rule.feed(chunk, is_all=stretch.is_closed and chunk.stop == len(stretch.text))
-        self._saw_end = self._saw_end or (stretch.rule.is_closed and stretch.is_end)
-        first, starts = stretch.first_word, [0, *stretch.ends[:-1]]
-        self._due = Segment(
+            layout.frame(self._last[0], passage.rule.spoken - 1)
+        layout.text(passage.text[chunk.start : chunk.stop], chunk.start)
+        fed = passage.words_fed
+        passage.rule.feed(chunk, is_all=passage.is_closed and chunk.stop == len(passage.text))
+        self._saw_end = self._saw_end or (passage.rule.is_closed and passage.is_end)
+        first, starts = passage.first_word, [0, *passage.ends[:-1]]
+        self._pending_segment = Segment(
             index=self._segments,
-            words=[*range(first + fed, first + stretch.words_fed)],
+            words=[*range(first + fed, first + passage.words_fed)],
             seen=[
                 first + k
-                for k, (begin, end) in enumerate(zip(starts, stretch.ends, strict=True))
+                for k, (begin, end) in enumerate(zip(starts, passage.ends, strict=True))
                 if begin < chunk.stop and end > chunk.start
             ],
             sample=self._time_base.samples(self._frames),
             frame=self._frames,
         )
         self._segments += 1
-        rule, others = stretch.rule, [-1] * (len(layout) - len(chunk))
-        self._planned = Planned(
-            tokens=[*others, *(stretch.word_of(token) for token in chunk)],
-            words=range(first, first + len(stretch.ends)),
-            begun=range(first, first + stretch.words_begun),
+        rule, others = passage.rule, [-1] * (len(layout) - len(chunk))
+        self._planned = ChunkPlan(
+            tokens=[*others, *(passage.word_of(token) for token in chunk)],
+            words=range(first, first + len(passage.ends)),
+            started=range(first, first + passage.words_started),
             frames=rule.spoken,
             chunk_frames=None if rule.is_closed else rule.due - rule.spoken,
         )
-        return Prefill(
+        return IstPrefill(
             start=self._start,
             at=self._length,
             layout=layout,
-            ratio=stretch.ratio,
-            place=stretch.rule.spoken,
+            ratio=passage.ratio,
+            place=passage.rule.spoken,
             frame=self._frames,
             temperature=self._temperature,
             seed=self._seed,
         )
 
-    def _begin(self, layout: Layout, stretch: Stretch) -> None:
-        """The end of the stretch before, or the prompt anew where too much was spoken since; and the start."""
-        self._stretch = stretch
+    def _begin(self, layout: IstLayout, passage: IstPassage) -> None:
+        """Append the last passage's end, or the prompt again if the context is full; then the start."""
+        self._passage = passage
         limits, held = self._limits, self._length - self._start
-        is_full = held + limits.stretch_tokens > limits.capacity_tokens
+        is_full = held + limits.passage_tokens > limits.capacity_tokens
         if self._since_prompt is None or self._since_prompt > limits.context_frames or is_full:
             self._start, self._since_prompt = self._length, 0
-            layout.stretch(self._symbols, self._prompt.tokens, self._prompt.frames, stretch.rule.ratio)
+            layout.passage(self._symbols, self._prompt.tokens, self._prompt.frames, passage.rule.ratio)
         elif self._owes_end is not None:
             layout.end(self._owes_end)
         self._owes_end = None
@@ -329,37 +326,37 @@ class IstRow(ReadingRow[Options]):
 
     # ------------------------------------------------------------ speech
 
-    def _drawn(self, stretch: Stretch, levels: np.ndarray) -> list[Event]:
-        """Count a frame; the words that begin and end with it, by estimate."""
+    def _add_frame(self, passage: IstPassage, levels: np.ndarray) -> list[Event]:
+        """Record a frame; returns the estimated starts and ends of words."""
         events: list[Event] = []
-        at, sample = stretch.rule.spoken, self._time_base.samples(self._frames)
-        word = stretch.first_word + stretch.word
+        at, sample = passage.rule.spoken, self._time_base.samples(self._frames)
+        word = passage.first_word + passage.word
         if at == 0:
             events.append(WordStart(i=word, sample=sample, source="estimate"))
-        elif stretch.word + 1 < stretch.words_begun and at >= stretch.word_frame + self._estimate(word):
-            stretch.word, stretch.word_frame = stretch.word + 1, at
+        elif passage.word + 1 < passage.words_started and at >= passage.word_frame + self._estimate(word):
+            passage.word, passage.word_frame = passage.word + 1, at
             events.append(WordEnd(i=word, sample=sample, source="estimate"))
             events.append(WordStart(i=word + 1, sample=sample, source="estimate"))
         self._last = levels
         self._frames += 1
-        stretch.rule.spoken += 1
+        passage.rule.spoken += 1
         return events
 
-    def _over(self, stretch: Stretch, p_eos: float, forced: bool) -> list[Event]:
-        """A stretch's end: what is left of it is shared out by letters among the words that are left."""
-        spoken = stretch.rule.spoken
-        left = range(stretch.first_word + stretch.word, stretch.first_word + len(stretch.ends))
+    def _end_passage(self, passage: IstPassage, p_eos: float, forced: bool) -> list[Event]:
+        """End a passage: its remaining frames are divided by letters among the remaining words."""
+        spoken = passage.rule.spoken
+        left = range(passage.first_word + passage.word, passage.first_word + len(passage.ends))
         sizes = np.cumsum([0] + [len(self._words[i]) + 1 for i in left])
-        bounds = stretch.word_frame + np.rint(sizes / sizes[-1] * (spoken - stretch.word_frame)).astype(int)
+        bounds = passage.word_frame + np.rint(sizes / sizes[-1] * (spoken - passage.word_frame)).astype(int)
         events: list[Event] = []
         for k, i in enumerate(left):
-            begin, end = (self._time_base.samples(stretch.first_frame + int(one)) for one in bounds[k : k + 2])
+            begin, end = (self._time_base.samples(passage.first_frame + int(one)) for one in bounds[k : k + 2])
             if k > 0:
                 events.append(WordStart(i=i, sample=begin, source="estimate"))
             events.append(WordEnd(i=i, sample=end, source="estimate"))
-        self._next_word = stretch.first_word + len(stretch.ends)
+        self._next_word = passage.first_word + len(passage.ends)
         self._since_prompt = (self._since_prompt or 0) + spoken
-        self._owes_end, self._stretch, self._last = spoken, None, None
+        self._owes_end, self._passage, self._last = spoken, None, None
         return [*events, Eos(segment=self._segments - 1, frame=self._frames, p=p_eos, forced=forced)]
 
     def _estimate(self, i: int) -> float:

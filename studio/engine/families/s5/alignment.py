@@ -8,13 +8,13 @@ _NEVER = -1e30
 
 
 class AuxiliaryAttention(nn.Module):
-    """Which phoneme a frame speaks, by the distance of what two small nets of convolutions make of them.
+    """Aligns frames to phonemes by the distance of two convolutional embeddings.
 
-    Trained beside the decoder; in use it aligns a reference recording once.
+    Trained jointly with the decoder; at inference it aligns a reference recording once.
 
     Args:
-        width: D of embedded frames and phonemes.
-        common: C, the width of the space in which they are compared.
+        width: D, of embedded frames and phonemes.
+        common: C, of the common embedding space.
         scale: delta of the softmax.
     """
 
@@ -25,7 +25,7 @@ class AuxiliaryAttention(nn.Module):
         self.key = _projection(width, common)
 
     def forward(self, frames: Tensor, symbols: Tensor, real: Tensor) -> Tensor:
-        """log e of embedded frames [B, S, D] and phonemes [B, T, D], those that are there bool [B, T] -> [B, S, T].
+        """log e of embedded frames [B, S, D] and phonemes [B, T, D] with padding mask bool [B, T] -> [B, S, T].
 
         e[s, t] = softmax over t of -delta * sum over c of (Q'[c, s] - K'[c, t])^2.
         """
@@ -40,14 +40,14 @@ def _projection(width: int, common: int) -> nn.Sequential:
 
 
 def monotonic_alignment(log_shares: np.ndarray, frames: np.ndarray, symbols: np.ndarray) -> np.ndarray:
-    """MAS: the monotonic path of the largest sum, through every symbol (Kim et al. 2020, algorithm 1).
+    """Monotonic alignment search: the best path through every symbol (Kim et al. 2020, algorithm 1).
 
     Args:
         log_shares: float [B, S, T].
-        frames, symbols: int [B], how many of S and T are there; frames >= symbols.
+        frames, symbols: int [B], valid lengths of S and T; frames >= symbols.
 
     Returns:
-        phi: int64 [B, S], the symbol of each frame; frames that are not there have their text's last symbol.
+        phi: int64 [B, S], the symbol of each frame; padding frames get the last symbol.
     """
     batch, steps, _ = log_shares.shape
     score = np.full(log_shares.shape, _NEVER)
@@ -68,7 +68,7 @@ def monotonic_alignment(log_shares: np.ndarray, frames: np.ndarray, symbols: np.
 
 
 def log_diagonal_prior(frames: int, symbols: int, width: float = 0.15) -> Tensor:
-    """How likely a symbol is at a frame before anything is learned, log, float32 [S, T]: near the diagonal."""
+    """Diagonal prior of the alignment, log, float32 [S, T]."""
     s = (torch.arange(frames) + 0.5) / frames
     t = (torch.arange(symbols) + 0.5) / symbols
     return -0.5 * ((s[:, None] - t[None]) / width).square()

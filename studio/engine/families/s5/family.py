@@ -1,4 +1,4 @@
-"""S5-TTS loaded: its net, its slots, its modules."""
+"""S5-TTS: a loaded checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,88 +10,69 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.forcing import FAR, ForcedSegment, Given
-from studio.engine.families.s5.forcing import ATTENDS_TO, S5Forcing
-from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
-from studio.engine.families.s5.net import S5, Config
-from studio.engine.families.s5.references import check_references, reference
-from studio.engine.families.s5.row import Limits, S5Row
-from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, OPTION_SPECS, Options
-from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.nets.slots import KeyValueSlots
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.common.rows import RowLimits
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.s5.model import S5, S5Config, SpeakerPrompts, load_s5_weights
+from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, OPTION_SPECS, S5Options
+from studio.engine.families.s5.row import S5Row
+from studio.engine.families.s5.runner import S5DecodeModule, S5PrefillModule, S5Runner, S5Slots
+from studio.engine.families.s5.teacher_forcing import ATTENDS_TO, S5TeacherForcing
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.tokenizers import dmel
 from studio.text import phonemes
 
-CAPACITY_TOKENS = 2048  # of the decoder: frames
-CAPACITY_SYMBOLS = 1792  # of the encoder: phonemes, those of a reference too
+CAPACITY_TOKENS = 2048  # decoder slot, in frames
+CAPACITY_SYMBOLS = 1792  # encoder slot, in phonemes, including those of a reference
 
 
 class S5Family:
-    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+    """A loaded checkpoint with its slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
     attends_to = ATTENDS_TO
 
-    def __init__(self, net: S5, places: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+    def __init__(self, net: S5, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
         self.net = net.eval()
-        step = S5Step(net, number_format)
-        sizes, c = net.decoder.config, net.config
-        memory = [
-            KeyValueSlots(sizes.layers, places, sizes.heads, capacity, sizes.head_width, device=device)
-            for capacity in (CAPACITY_TOKENS, CAPACITY_SYMBOLS)
-        ]
-        self.slots = S5Slots(memory[0], memory[1], places, device)
-        self.modules: Mapping[str, Module] = {"word": WordModule(step), "decode": DecodeModule(step)}
-        self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
-        self._silence = net.silence.cpu().numpy()
-        self._references = [reference(net, speaker) for speaker in range(c.speakers)]
+        runner = S5Runner(net, number_format)
+        c = net.config
+        capacities = (CAPACITY_TOKENS, CAPACITY_SYMBOLS)
+        self.slots = S5Slots.allocate(net.decoder.config, rows, capacities, device)
+        self.modules: Mapping[str, Module] = {"word": S5PrefillModule(runner), "decode": S5DecodeModule(runner)}
+        self._limits = RowLimits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
+        self._prompts = SpeakerPrompts(net)
 
     @staticmethod
-    def load(card: Card, folder: Path, device: torch.device, places: int) -> "S5Family":
-        """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
-        phonemes.load()
-        net = S5(Config.read(card.config))
-        load_weights(net, folder, card, "s5.safetensors")
-        check_references(card, net)
-        return S5Family(net.to(device), places, device, check_format(card.number_format))
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "S5Family":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice, NeedsPackage."""
+        net = S5(S5Config.read(card.config))
+        load_s5_weights(net, card, folder)
+        return S5Family(net.to(device), rows, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """What a speaker said before, if anything, and a silence, uint8 [S, 80]."""
-        return np.concatenate((self._references[speaker].frames, self._silence[speaker]))
+        """A speaker's reference, if any, and silence, uint8 [S, 80]."""
+        return self._prompts.frames(speaker)
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """See ``studio.engine.families.base.LooksUp``."""
-        return phonemes.looked_up(words)
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return phonemes.request_phonemes(words)
 
     def row(
-        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
-    ) -> S5Row:
-        """A row in a slot that was reset. Raises BadOption."""
-        return self._row(slots, self._limits, speaker, options, temperature, seed)
-
-    def force(self, given: Given) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        limits = replace(self._limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
-        row = self._row((), limits, given.speaker, given.options, 1.0, 0)  # nothing is drawn
-        return S5Forcing(self.net, row, given).segments()
-
-    def _row(
         self,
         slots: tuple[int, ...],
-        limits: Limits,
         speaker: int,
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
+        limits: RowLimits | None = None,
     ) -> S5Row:
+        """A row in a slot that was reset. Raises BadOption."""
         return S5Row(
             slots,
-            limits,
+            limits or self._limits,
             dmel.TIME_BASE,
-            self._silence[speaker],
-            self._references[speaker],
+            self._prompts.silence[speaker],
+            self._prompts.references[speaker],
             phonemes.pronounce,
             speaker=speaker,
             options=options,
@@ -99,15 +80,21 @@ class S5Family:
             seed=seed,
         )
 
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
+        limits = replace(self._limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
+        row = self.row((), given.speaker, given.options, 1.0, 0, limits)  # nothing is sampled
+        return S5TeacherForcing(self.net, row, given).segments()
+
 
 COMPARED = tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1))
 INFO = FamilyInfo(
     "s5",
     "S5-TTS (paper 001)",
     OPTION_SPECS,
-    Options().look_ahead_words,
+    S5Options().look_ahead_words,
     S5Family.load,
     compared=COMPARED,
-    can_force=True,
+    supports_teacher_forcing=True,
     fade="hann",
 )

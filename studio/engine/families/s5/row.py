@@ -1,4 +1,4 @@
-"""One utterance of S5-TTS (paper 001, "Streaming decoding and word-boundary handling"): plain Python, no net."""
+"""One request of S5-TTS (paper 001, "Streaming decoding and word-boundary handling"), without torch."""
 
 import math
 from collections import deque
@@ -11,55 +11,43 @@ import numpy as np
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
 from studio.core.time import TimeBase
-from studio.engine.families.attended import AttendedWords
-from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import check_finite
-from studio.engine.families.reading import ReadingRow
-from studio.engine.families.s5.rule import LookAheadRule, Options, Plan, is_complete
-from studio.engine.families.s5.spoken import Mark, SpokenStep
-from studio.engine.families.s5.step import Drawn, Reference, WordStep
-from studio.engine.families.spelling import END, Pronounce, counts_through, spell, words_of
+from studio.engine.families.base import ModuleInput, RowOutput
+from studio.engine.families.common.phoneme_ids import END, Pronounce, counts_through, spell, words_of
+from studio.engine.families.common.rows import RowLimits, TextRow
+from studio.engine.families.common.word_events import WordTracker
+from studio.engine.families.s5.inputs import S5Checkpoint, S5Output, S5StepInput, S5StepState, SpeakerReference
+from studio.engine.families.s5.policy import LookAheadPolicy, S5Options, S5Plan, is_complete
 
-_SPARE_WORDS = 8  # a step begins only where so many words of the longest kind would fit
-_LETTERS = 512  # of the words that the encoder sees: at most three phonemes each fit into its memory
+_SPARE_WORDS = 8  # longest words for which a slot needs free tokens before a step begins
+_MAX_LETTERS = 512  # in the encoder's view: at most three phonemes each fit into its slot
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much a row remembers, in frames and in tokens; see ``net.Config``."""
-
-    context_frames: int
-    kept_frames: int
-    longest_word_frames: int
-    capacity_tokens: int
-
-
-@dataclass(frozen=True)
-class _Next:
-    """The step that is wanted.
+class _PlannedStep:
+    """A planned step.
 
     Attributes:
-        before: where the row stood when it was planned.
+        before: the row's state when it was planned.
         through: its sums of W_j.
-        again: steps that are fed again before it, each with what it is then.
+        again: earlier steps to be fed again, each with its replacement.
     """
 
-    before: Mark
-    plan: Plan
+    before: S5Checkpoint
+    plan: S5Plan
     through: Sequence[int]
-    again: Sequence[tuple[SpokenStep, SpokenStep]]
+    again: Sequence[tuple[S5StepState, S5StepState]]
 
 
-class S5Row(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``."""
+class S5Row(TextRow[S5Options]):
+    """One request, one frame a step; see ``studio.engine.families.base.RevisableRow``."""
 
     def __init__(
         self,
         slots: tuple[int, ...],
-        limits: Limits,
+        limits: RowLimits,
         time_base: TimeBase,
         silence: np.ndarray,
-        reference: Reference,
+        reference: SpeakerReference,
         pronounce: Pronounce,
         *,
         speaker: int,
@@ -67,81 +55,80 @@ class S5Row(ReadingRow[Options]):
         temperature: float,
         seed: int,
     ) -> None:
-        super().__init__(slots, time_base, Options, options, temperature, seed)
+        super().__init__(slots, time_base, S5Options, options, temperature, seed)
         self._limits, self._silence, self._pronounce = limits, silence, pronounce
         self._reference, self._speaker = reference, speaker
-        self._rule = LookAheadRule()
-        self._next: _Next | None = None
-        self._is_rewritten = False  # words that the net has seen may be others now
-        self._step: SpokenStep | None = None
-        self._past: deque[SpokenStep] = deque()
+        self._policy = LookAheadPolicy()
+        self._next: _PlannedStep | None = None
+        self._is_rewritten = False  # whether words that the net has seen may have changed
+        self._step: S5StepState | None = None
+        self._past: deque[S5StepState] = deque()
         self._frames = self._steps = 0
-        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were fed
-        self._reached = 0  # the most that ever were
-        self._first_word = self._place = 0  # the first word that the encoder still sees, and its place
-        self._last: np.ndarray | None = None  # the frame drawn last
+        self._start = self._length = 0  # the slot's oldest token and the number of tokens fed
+        self._reached = 0  # maximum of _length
+        self._first_word = self._place = 0  # the first word in the encoder's view, and its position in symbols
+        self._last: np.ndarray | None = None  # the last sampled frame
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether everything was spoken and nothing can follow."""
-        return self._ended and self._step is None and self.unspoken == 0 and self._wanted is None
+        return self._ended and self._step is None and self.unspoken == 0 and self._pending is None
 
     @property
-    def planned(self) -> Plan:
-        """The step whose beginning is wanted."""
-        assert self._next is not None, "a step's beginning is wanted"
+    def planned(self) -> S5Plan:
+        """The planned step."""
+        assert self._next is not None, "no step is planned"
         return self._next.plan
 
     @property
     def spoken(self) -> int:
-        """Words spoken, those of the present step among them."""
-        return self._rule.spoken if self._next is None else self._next.before.spoken
+        """Words spoken, including those of the current step."""
+        return self._policy.spoken if self._next is None else self._next.before.spoken
 
     @property
     def fed(self) -> int:
-        """Words that the net has seen; past any word where it has seen the text's end."""
+        """Words that the net has seen; ``ALL_WORDS`` after the text's end."""
         steps = [*self._past, self._step] if self._step is not None else self._past
         return steps[-1].seen if steps else 0
 
     @property
     def unspoken(self) -> int:
-        """Committed words that no step has taken yet."""
-        return len(self._words) - self._rule.spoken
+        """Committed words that are in no step yet."""
+        return len(self._words) - self._policy.spoken
 
-    def want(self) -> Want | None:
-        """A step's beginning where its words are there, or a frame more."""
-        if self._wanted is None:
+    def next_input(self) -> ModuleInput | None:
+        """The prefill of a step whose words are there, or the next frame of the current one."""
+        if self._pending is None:
             if self._step is not None:
-                self._wanted = Want("decode", None)
+                self._pending = ModuleInput("decode", None)
             else:
-                before = self.mark()
-                assert before is not None, "nothing is under way"
-                plan = self._rule.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
+                before = self.checkpoint()
+                assert before is not None, "a step is running"
+                plan = self._policy.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
                 if plan is not None:
-                    self._wanted = Want("word", self._word_step(before, plan))
-        return self._wanted
+                    self._pending = ModuleInput("word", self._word_step(before, plan))
+        return self._pending
 
-    def took(self, outputs: Drawn) -> Turn:
-        """A step's first frame, its next, or its end. Raises NotFinite."""
-        wanted, self._wanted = self._wanted, None
-        assert wanted is not None, "nothing was wanted"
-        check_finite(outputs.is_finite and math.isfinite(outputs.p_stop) and bool(np.isfinite(outputs.shares).all()))
-        if isinstance(wanted.inputs, WordStep):
-            return self._begun(wanted.inputs, outputs)
-        return self._gone_on(outputs)
+    def on_output(self, outputs: S5Output) -> RowOutput:
+        """Take a step's first frame, next frame or end. Raises NotFinite."""
+        pending = self._pop_pending()
+        outputs.check()
+        if isinstance(pending.inputs, S5StepInput):
+            return self._start_step(pending.inputs, outputs)
+        return self._continue_step(outputs)
 
-    def broken_off(self) -> list[Event]:
-        """The frame drawn last, of which it will not be known whether the word ended there."""
+    def on_cancel(self) -> list[Event]:
+        """The last frame, whose p_eos remains unknown."""
         if self._step is None or self._last is None:
             return []
         return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
 
-    def mark(self) -> Mark | None:
-        """Where the row stands between two steps; None within one."""
-        if self._step is not None or self._wanted is not None:
+    def checkpoint(self) -> S5Checkpoint | None:
+        """The state between two steps; None within one."""
+        if self._step is not None or self._pending is not None:
             return None
-        return Mark(
-            self._rule.spoken,
+        return S5Checkpoint(
+            self._policy.spoken,
             self.fed,
             self._steps,
             self._frames,
@@ -153,45 +140,45 @@ class S5Row(ReadingRow[Options]):
             tuple(self._past),
         )
 
-    def holds(self, mark: Mark) -> bool:
-        """Whether the slot still holds what it held at a mark."""
-        return self._reached - mark.start <= self._limits.capacity_tokens
+    def can_restore(self, checkpoint: S5Checkpoint) -> bool:
+        """Whether the slot still holds the checkpoint's tokens."""
+        return self._reached - checkpoint.start <= self._limits.capacity_tokens
 
-    def back(self, mark: Mark) -> None:
-        """Return to a mark, whose tokens the slot must still hold."""
-        assert self.holds(mark), "the slot has written over what was marked"
-        self._rule.spoken = mark.spoken
-        self._steps, self._frames, self._last = mark.steps, mark.frames, mark.last
-        self._start, self._length, self._past = mark.start, mark.length, deque(mark.past)
-        self._first_word, self._place = mark.first_word, mark.place
-        self._step = self._next = self._wanted = None
+    def restore(self, checkpoint: S5Checkpoint) -> None:
+        """Return to a checkpoint whose tokens the slot still holds."""
+        assert self.can_restore(checkpoint), "the checkpoint's tokens were overwritten"
+        self._policy.spoken = checkpoint.spoken
+        self._steps, self._frames, self._last = checkpoint.steps, checkpoint.frames, checkpoint.last
+        self._start, self._length, self._past = checkpoint.start, checkpoint.length, deque(checkpoint.past)
+        self._first_word, self._place = checkpoint.first_word, checkpoint.place
+        self._step = self._next = self._pending = None
 
-    def lose(self) -> None:
-        """The word spoken last was cut: whatever follows begins anew."""
+    def restart_context(self) -> None:
+        """Mark the last step as cut: the next step starts from an empty context."""
         self._past[-1].is_cut = True
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
+        """Replace the committed words from ``i`` on, none of which was spoken; the text is open again.
 
-        The encoder reads them anew for every word, and the decoder is fed again what had seen them.
+        The decoder's tokens that saw one of them are fed again before the next step.
         """
-        assert i >= self.spoken, "the word was spoken already: go back first"
+        assert i >= self.spoken, "the word was already spoken: restore a checkpoint first"
         if self._next is not None:
-            self.back(self._next.before)
-        self._reword(i, words)
+            self.restore(self._next.before)
+        self._replace_words(i, words)
         self._is_rewritten = True
 
-    def _word_step(self, before: Mark, plan: Plan) -> WordStep:
-        begins = self._make_room(plan) or self._steps == 0
+    def _word_step(self, before: S5Checkpoint, plan: S5Plan) -> S5StepInput:
+        begins = self._free_tokens(plan) or self._steps == 0
         spelled = self._view(self._first_word, plan.stop, close=plan.close)
         through = counts_through(spelled)
         shift = len(self._reference.spelled) - self._first_word
-        fed, spoken = self._beginning(plan, shift) if begins else (self._last, ())
-        assert fed is not None, "a frame was drawn"
-        again = self._fed_again() if self._is_rewritten and not begins else []
-        self._next = _Next(before, plan, [through[i + shift] for i in plan.speak], again)
+        fed, spoken = self._prompt(plan, shift) if begins else (self._last, ())
+        assert fed is not None, "no frame was sampled"
+        again = self._steps_to_refeed() if self._is_rewritten and not begins else []
+        self._next = _PlannedStep(before, plan, [through[i + shift] for i in plan.speak], again)
         held_from = self._reached - self._limits.capacity_tokens
-        return WordStep(
+        return S5StepInput(
             symbols=[*chain.from_iterable(spelled)],
             words=words_of(spelled),
             place=self._place,
@@ -205,17 +192,17 @@ class S5Row(ReadingRow[Options]):
             seed=self._seed,
             frame=self._frames,
             spoken=spoken,
-            again=[one.with_its_frames(held_from) for _, one in again],
+            again=[one.input_with_frames(held_from) for _, one in again],
         )
 
-    def _fed_again(self) -> list[tuple[SpokenStep, SpokenStep]]:
-        """The steps held from the first on that saw other words than there are now, each with what it is now.
+    def _steps_to_refeed(self) -> list[tuple[S5StepState, S5StepState]]:
+        """Stored steps from the first one with changed words in view, each with its replacement.
 
-        It speaks the words that it spoke and sees no more than it saw, but where the text's end had closed its view.
+        A replacement speaks the same words and sees no more words, unless the text's end had closed its view.
         """
-        again, there = list[tuple[SpokenStep, SpokenStep]](), len(self._words)
+        again, there = list[tuple[S5StepState, S5StepState]](), len(self._words)
         for one in self._past:
-            if one.fed.begins:  # what stood before it is not held any more
+            if one.fed.begins:  # earlier steps are no longer in the slot
                 again = []
             limit = one.plan.speak.stop + one.fed.k if one.sees_end else one.plan.stop
             sees_end = self._ended and there < limit
@@ -228,121 +215,122 @@ class S5Row(ReadingRow[Options]):
                 again.append((one, replace(one, plan=plan, sees_end=sees_end, fed=fed)))
         return again
 
-    def _beginning(self, plan: Plan, shift: int) -> tuple[np.ndarray, Sequence[int]]:
-        """What a slot begins with: the reference, a silence, and what it still holds of the words spoken.
+    def _prompt(self, plan: S5Plan, shift: int) -> tuple[np.ndarray, Sequence[int]]:
+        """The first frames of an empty slot: the reference, silence, and the stored frames of spoken words.
 
         Args:
-            shift: what turns a word's index into that among the words in view.
+            shift: from a word's index to its index in the view.
 
         Returns:
-            Frames uint8 [n, 80], and for each token that is fed the word of the frame after it.
+            Frames uint8 [n, 80], and for each token the word of the frame after it.
         """
         if not self._reference.spelled:
             return self._silence, ()
-        kept = [one for step in self._past for one in step.made]
-        frames = np.concatenate((self._reference.frames, self._silence, *(frame for _, frame in kept)))
+        past = [one for step in self._past for one in step.frames]
+        frames = np.concatenate((self._reference.frames, self._silence, *(frame for _, frame in past)))
         silent = [len(self._reference.spelled)] * len(self._silence)
-        words = [*(word for word, _ in kept), plan.speak.start]
+        words = [*(word for word, _ in past), plan.speak.start]
         return frames, [*self._reference.spoken, *silent, *(word + shift for word in words)]
 
     def _view(self, first: int, stop: int, *, close: bool) -> list[list[int]]:
-        """Phonemes of each word in view: the reference's, those of [first, stop), and the text's end."""
+        """Phonemes of each word in view: the reference, words [first, stop), the text's end."""
         spelled = [*self._reference.spelled, *self._spelled(first, stop)]
         return [*spelled, [END]] if close else spelled
 
     def _spelled(self, first: int, stop: int) -> list[list[int]]:
-        """Phonemes of the words that are seen, by what these words alone say about each other."""
+        """Phonemes of the words in view, pronounced without knowledge of later words."""
         return [spell(phonemes) for phonemes in self._pronounce(self._words[first:stop])]
 
-    def _begun(self, fed: WordStep, drawn: Drawn) -> Turn:
-        wanted, self._next = self._next, None
-        assert wanted is not None, "a step has a plan"
-        plan, self._is_rewritten = wanted.plan, False
-        for one, other in wanted.again:
-            one.take(other)
+    def _start_step(self, fed: S5StepInput, output: S5Output) -> RowOutput:
+        planned, self._next = self._next, None
+        assert planned is not None, "no step is planned"
+        plan, self._is_rewritten = planned.plan, False
+        for one, other in planned.again:
+            one.replan(other)
         self._length = fed.at + fed.tokens
         self._reached = max(self._reached, self._length)
         limit = self._limits.longest_word_frames * len(plan.speak)
         first, at = plan.speak.start, self._frames
-        # The frame fed again is a token of the step before.
-        tokens = fed.tokens if fed.begins else 0
-        words = AttendedWords(self._time_base, plan.speak, wanted.through, at)
+        tokens = fed.tokens if fed.begins else 0  # else the token is the last frame of the step before
+        words = WordTracker(self._time_base, plan.speak, planned.through, at)
         sees_end = plan.close and self._ended
         fed = replace(fed, again=())
-        step = SpokenStep(self._steps, plan, sees_end, fed, self._first_word, at, limit, tokens, words)
+        step = S5StepState(self._steps, plan, sees_end, fed, self._first_word, at, limit, tokens, words)
         self._step = step
         self._steps += 1
         sample = self._time_base.samples(at)
         before: list[Event] = [
             Segment(index=step.index, words=[*plan.speak], seen=[*range(first, plan.stop)], sample=sample, frame=at),
-            words.begun(),
+            words.start(),
         ]
-        return Turn(self._accepted(step, drawn), before)
+        return RowOutput(self._add_frame(step, output), before)
 
-    def _gone_on(self, drawn: Drawn) -> Turn:
+    def _continue_step(self, output: S5Output) -> RowOutput:
         step = self._step
-        assert step is not None and self._last is not None, "a frame was fed back"
+        assert step is not None and self._last is not None, "no step is running"
         self._length += 1
         self._reached = max(self._reached, self._length)
         step.tokens += 1
         if step.plan.close:
-            p = step.stopped(drawn.p_stop)
+            p = step.stop_probability(output.p_stop)
             ended = p >= EOS_AT
         else:
             through = step.words.through[0]
-            p, ended = float(drawn.shares[through:].sum()), is_complete([*drawn.shares], through)
-        made = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
-        forced = not ended and step.frames >= step.limit_frames
+            p, ended = float(output.shares[through:].sum()), is_complete([*output.shares], through)
+        frames = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        forced = not ended and len(step.frames) >= step.limit_frames
         if not ended and not forced:
-            passed = step.words.passed(int(drawn.shares.argmax()), self._frames) if step.plan.close else []
-            return Turn(self._accepted(step, drawn), [made, *passed])
-        # What was drawn is dropped: the next word's first frame is drawn with one word more in view.
+            passed = step.words.advance(int(output.shares.argmax()), self._frames) if step.plan.close else []
+            return RowOutput(self._add_frame(step, output), [frames, *passed])
+        # Drop the sampled frame: the next word's first frame is sampled with one more word in view.
         self._step = None
         self._past.append(step)
         if forced:
-            self.lose()
-        over = Eos(segment=step.index, frame=self._frames, p=p, forced=forced)
-        ends = step.words.over(self._frames, [self._words[i] for i in step.plan.speak])
-        return Turn(drawn.levels[:0], [made], [*ends, over])
+            self.restart_context()
+        eos = Eos(segment=step.index, frame=self._frames, p=p, forced=forced)
+        ends = step.words.finish(self._frames, [self._words[i] for i in step.plan.speak])
+        return RowOutput(output.levels[:0], [frames], [*ends, eos])
 
-    def _accepted(self, step: SpokenStep, drawn: Drawn) -> np.ndarray:
-        self._last = drawn.levels
+    def _add_frame(self, step: S5StepState, output: S5Output) -> np.ndarray:
+        self._last = output.levels
         self._frames += 1
-        step.made.append((step.words.word, drawn.levels))
-        return drawn.levels
+        step.frames.append((step.words.word, output.levels))
+        return output.levels
 
-    def _make_room(self, plan: Plan) -> bool:
-        """Past the stated context, forget the oldest words, their phonemes and their frames.
+    def _free_tokens(self, plan: S5Plan) -> bool:
+        """Drop the oldest words, with their phonemes and frames, beyond the context limits.
 
-        After a word that was cut all are forgotten: an attention that is lost does not find its place again as long as
-        it is fed what it said meanwhile. Answers whether the slot begins anew: then, and where a reference, which is
-        older than all of it, must stay.
+        After a word that was cut, drop everything: attention that lost its place does not recover while its own frames
+        are in the context.
+
+        Returns:
+            Whether the slot restarts from an empty context: after a cut, or because a reference must stay in front.
         """
         if self._past and self._past[-1].is_cut:
             self._past.clear()
             self._first_word, self._place, self._start = plan.speak.start, 0, self._length
             return True
         limits = self._limits
-        frames = sum(step.frames for step in self._past)
+        frames = sum(len(step.frames) for step in self._past)
         spare = limits.longest_word_frames * _SPARE_WORDS
 
         def too_full(limit_frames: int) -> bool:
             letters = sum(len(word) + 2 for word in self._words[self._first_word : plan.stop])
-            held = self._length - self._start + spare
-            return frames > limit_frames or held > limits.capacity_tokens or letters > _LETTERS
+            tokens = self._length - self._start + spare
+            return frames > limit_frames or tokens > limits.capacity_tokens or letters > _MAX_LETTERS
 
         limit = limits.context_frames
-        forgets = False
-        while len(self._past) > 1 and too_full(limit):  # the last one's last frame is fed again
-            limit, forgets = limits.kept_frames, True
+        drops = False
+        while len(self._past) > 1 and too_full(limit):  # keep the last step: its last frame is fed again
+            limit, drops = limits.kept_frames, True
             oldest = self._past.popleft()
             count = oldest.plan.speak.stop - self._first_word
             if not self._reference.spelled:
                 self._place += sum(map(len, self._spelled(self._first_word, oldest.plan.stop)[:count]))
                 self._start += oldest.tokens
             self._first_word = oldest.plan.speak.stop
-            frames -= oldest.frames
-        anew = forgets and bool(self._reference.spelled)
-        if anew:
+            frames -= len(oldest.frames)
+        restarts = drops and bool(self._reference.spelled)
+        if restarts:
             self._start = self._length
-        return anew
+        return restarts

@@ -1,4 +1,4 @@
-"""T5-TTS loaded: its net, its slots; its modules are S5-TTS's, for so is its net."""
+"""T5-TTS: a loaded checkpoint. Net, slots and modules are those of S5-TTS."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -9,84 +9,66 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS
-from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
-from studio.engine.families.s5.references import check_references, reference
-from studio.engine.families.t5.forcing import ATTENDS_TO, T5Forcing
-from studio.engine.families.t5.net import T5, Config
-from studio.engine.families.t5.row import T5Row
-from studio.engine.families.t5.rule import MOST_WORDS, OPTION_SPECS, Options
-from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.nets.slots import KeyValueSlots
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.s5.model import SpeakerPrompts, load_s5_weights
+from studio.engine.families.s5.runner import S5DecodeModule, S5PrefillModule, S5Runner, S5Slots
+from studio.engine.families.t5.model import T5, T5Config
+from studio.engine.families.t5.policy import MOST_WORDS, OPTION_SPECS, T5Options, T5Row
+from studio.engine.families.t5.teacher_forcing import ATTENDS_TO, T5TeacherForcing
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.tokenizers import dmel
 from studio.text import phonemes
 
 
 class T5Family:
-    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+    """A loaded checkpoint with its slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
     attends_to = ATTENDS_TO
 
-    def __init__(self, net: T5, places: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+    def __init__(self, net: T5, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
         self.net = net.eval()
-        step = S5Step(net, number_format)
-        sizes, c = net.decoder.config, net.config
-        self._silence = net.silence.cpu().numpy()
-        self._references = [reference(net, speaker) for speaker in range(c.speakers)]
-        before = 1 + c.reference_frames + self._silence.shape[1]
-        memory = [
-            KeyValueSlots(sizes.layers, places, sizes.heads, capacity, sizes.head_width, device=device)
-            for capacity in (before + MOST_WORDS * c.longest_word_frames, CAPACITY_SYMBOLS + c.reference_frames)
-        ]
-        self.slots = S5Slots(memory[0], memory[1], places, device)
-        self.modules: Mapping[str, Module] = {"word": WordModule(step), "decode": DecodeModule(step)}
+        runner = S5Runner(net, number_format)
+        c = net.config
+        self._prompts = SpeakerPrompts(net)
+        before = 1 + c.reference_frames + self._prompts.silence.shape[1]
+        capacities = (before + MOST_WORDS * c.longest_word_frames, CAPACITY_SYMBOLS + c.reference_frames)
+        self.slots = S5Slots.allocate(net.decoder.config, rows, capacities, device)
+        self.modules: Mapping[str, Module] = {"word": S5PrefillModule(runner), "decode": S5DecodeModule(runner)}
 
     @staticmethod
-    def load(card: Card, folder: Path, device: torch.device, places: int) -> "T5Family":
-        """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
-        phonemes.load()
-        net = T5(Config.read(card.config))
-        load_weights(net, folder, card, "t5.safetensors")
-        check_references(card, net)
-        return T5Family(net.to(device), places, device, check_format(card.number_format))
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "T5Family":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice, NeedsPackage."""
+        net = T5(T5Config.read(card.config))
+        load_s5_weights(net, card, folder)
+        return T5Family(net.to(device), rows, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """What a speaker said before, if anything, and a silence, uint8 [S, 80]."""
-        return np.concatenate((self._references[speaker].frames, self._silence[speaker]))
+        """A speaker's reference, if any, and silence, uint8 [S, 80]."""
+        return self._prompts.frames(speaker)
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """See ``studio.engine.families.base.LooksUp``."""
-        return phonemes.looked_up(words)
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return phonemes.request_phonemes(words)
 
     def row(
-        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
-    ) -> T5Row:
-        """A row in a slot that was reset. Raises BadOption."""
-        return self._row(slots, self.net.config.longest_word_frames, speaker, options, temperature, seed)
-
-    def force(self, given: Given) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        return T5Forcing(self.net, self._row((), FAR, given.speaker, given.options, 1.0, 0), given).segments()
-
-    def _row(
         self,
         slots: tuple[int, ...],
-        longest: int,
         speaker: int,
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
+        longest_word_frames: int | None = None,
     ) -> T5Row:
+        """A row in a slot that was reset. Raises BadOption."""
         return T5Row(
             slots,
             dmel.TIME_BASE,
-            self._silence[speaker],
-            self._references[speaker],
-            longest,
+            self._prompts.silence[speaker],
+            self._prompts.references[speaker],
+            longest_word_frames or self.net.config.longest_word_frames,
             phonemes.pronounce,
             speaker=speaker,
             options=options,
@@ -94,17 +76,22 @@ class T5Family:
             seed=seed,
         )
 
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
+        row = self.row((), given.speaker, given.options, 1.0, 0, NO_LIMIT)  # nothing is sampled
+        return T5TeacherForcing(self.net, row, given).segments()
+
 
 NOTES = (
-    "It reads a whole sentence before it speaks: no word is heard before the mark that ends it, the text's end, or a "
-    "pause of the typist. Then it is heard a chunk at a time."
+    "It reads a whole sentence before it speaks: the first word comes after the sentence's final punctuation, the "
+    "text's end or a pause of the typist. Then it streams chunk by chunk."
 )
 INFO = FamilyInfo(
     "t5",
     "T5-TTS, the full-context baseline of paper 001",
     OPTION_SPECS,
-    Options().look_ahead_words,
+    T5Options().look_ahead_words,
     T5Family.load,
     NOTES,
-    can_force=True,
+    supports_teacher_forcing=True,
 )

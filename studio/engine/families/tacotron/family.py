@@ -1,4 +1,4 @@
-"""Incremental Tacotron 2 loaded: its net, its slots, its modules."""
+"""The incremental Tacotron 2 family: loads a voice with its slots and modules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,19 +10,26 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.forcing import FAR, ForcedSegment, Given
-from studio.engine.families.tacotron.forcing import ATTENDS_TO, TacotronForcing
-from studio.engine.families.tacotron.modules import DecodeModule, EncodeModule, TacotronSlots, TacotronStep
-from studio.engine.families.tacotron.net import Config, Tacotron
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
+from studio.engine.families.tacotron.policy import OPTION_SPECS, WHOLE, TacotronOptions
 from studio.engine.families.tacotron.row import TacotronRow
-from studio.engine.families.tacotron.rule import OPTION_SPECS, WHOLE, Options
-from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.weights.loading import load_weights
+from studio.engine.families.tacotron.runner import (
+    TacotronDecodeModule,
+    TacotronEncodeModule,
+    TacotronRunner,
+    TacotronSlots,
+)
+from studio.engine.families.tacotron.teacher_forcing import ATTENDS_TO, TacotronTeacherForcing
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.nets.weights import load_weights
+from studio.engine.tokenizers import dmel
 from studio.text import phonemes
 
-NOTES = "It speaks clause by clause: a clause ends at a mark or after a number of words, and no word is heard before."
+NOTES = (
+    "It speaks clause by clause: a clause is complete at a mark or after a number of words, and is spoken only then."
+)
 WEIGHTS = "tacotron.safetensors"
 
 
@@ -36,28 +43,31 @@ class TacotronFamily:
         self, net: Tacotron, places: int, device: torch.device, number_format: NumberFormat = "float32"
     ) -> None:
         self.net = net.eval()
-        step = TacotronStep(net, number_format)
+        step = TacotronRunner(net, number_format)
         self.slots = TacotronSlots(net, places, device)
-        self.modules: Mapping[str, Module] = {"encode": EncodeModule(step), "decode": DecodeModule(step)}
+        self.modules: Mapping[str, Module] = {
+            "encode": TacotronEncodeModule(step),
+            "decode": TacotronDecodeModule(step),
+        }
         self._silence = net.silence.cpu().numpy()
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "TacotronFamily":
         """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
         phonemes.load()
-        config = Config.read(card.config)
+        config = TacotronConfig.read(card.config)
         check(config)
         net = Tacotron(config)
         load_weights(net, folder, card, WEIGHTS)
         return TacotronFamily(net.to(device), places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """A silence, uint8 [S, 80], which the vocoder hears; the net is fed its last frame."""
+        """Silence, uint8 [S, 80], for the vocoder; the net is fed its last frame."""
         return self._silence[speaker]
 
-    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
-        """See ``studio.engine.families.base.LooksUp``."""
-        return phonemes.looked_up(words)
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return phonemes.request_phonemes(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
@@ -66,10 +76,10 @@ class TacotronFamily:
         longest = self.net.config.longest_word_frames
         return self._row(slots, longest, speaker, options, temperature, seed)
 
-    def force(self, given: Given) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        row = self._row((), FAR, given.speaker, given.options, 1.0, given.seed)
-        return TacotronForcing(self.net, row, given).segments()
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
+        row = self._row((), NO_LIMIT, given.speaker, given.options, 1.0, given.seed)
+        return TacotronTeacherForcing(self.net, row, given).segments()
 
     def _row(
         self,
@@ -93,8 +103,8 @@ class TacotronFamily:
         )
 
 
-def check(config: Config) -> None:
-    """Raises BadVoice unless its numbers are of a net that can be."""
+def check(config: TacotronConfig) -> None:
+    """Raises BadVoice unless the sizes are consistent."""
     odd = config.kernel % 2 == config.location_kernel % 2 == 1
     if not odd or config.width % 2:
         raise BadVoice("the card's sizes are of no net that can run", "restore card.json from the repository")
@@ -105,9 +115,9 @@ INFO = FamilyInfo(
     "tacotron",
     "Incremental Tacotron 2 (paper 004)",
     OPTION_SPECS,
-    Options().look_ahead_words,
+    TacotronOptions().look_ahead_words,
     TacotronFamily.load,
     NOTES,
     COMPARED,
-    can_force=True,
+    supports_teacher_forcing=True,
 )

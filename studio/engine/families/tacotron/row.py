@@ -1,7 +1,7 @@
-"""One utterance of incremental Tacotron 2 (paper 004, section 2.2.1): plain Python, no net.
+"""Row of incremental Tacotron 2 (paper 004, section 2.2.1): plain Python, no torch.
 
-The encoder runs once for a clause, the decoder once for each chunk of its frames. Between two clauses nothing is kept
-but the last frame.
+The encoder runs once per clause, the decoder once per chunk of its frames. Only the last frame is carried from one
+clause to the next.
 """
 
 import math
@@ -13,27 +13,26 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
-from studio.core.text.typography import closed
+from studio.core.text.typography import with_final_mark
 from studio.core.time import TimeBase
-from studio.engine.families.attended import AttendedWords
-from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import check_finite
-from studio.engine.families.requests import RequestMark, RequestRow
-from studio.engine.families.spelling import END, Pronounce, counts_through, spell
-from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
+from studio.engine.families.base import ModuleInput, RowOutput
+from studio.engine.families.common.phoneme_ids import END, Pronounce, counts_through, spell
+from studio.engine.families.common.rows import ClauseCheckpoint, ClauseRow, check_finite
+from studio.engine.families.common.word_events import WordTracker
+from studio.engine.families.tacotron.policy import WHOLE, TacotronOptions, prosody_of, repeat_by_symbol
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
-_TURN_FRAMES = 4  # at most, made in a turn: 10 ms of a CPU's core
+_STEP_FRAMES = 4  # maximum per engine step: 10 ms of a CPU core
 
 
 @dataclass(frozen=True)
-class Clause:
-    """A request: what the encoder reads, and what the decoder begins with.
+class TacotronClause:
+    """Inputs of a clause: what the encoder reads, and the decoder's initial state.
 
     Attributes:
-        symbols, prosody: of each step of the encoder; the clause's end is the last one.
+        symbols, prosody: for each encoder step; the last one is the clause's end.
         last: uint8 [80], the frame before.
-        frame: index of the first frame to draw.
+        frame: index of the first frame to sample.
     """
 
     symbols: Sequence[int]
@@ -46,23 +45,23 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """A response: at most so many frames of the clause in the slot, fewer where it ends.
+class TacotronChunk:
+    """Request for at most ``frames`` frames of the clause in the slot; fewer if it ends.
 
-    None are asked for when all are made: the twin's are then heard, a chunk at a time.
+    0 when all are made, while the ``whole`` mode hands them out chunk by chunk.
     """
 
     frames: int
 
 
 @dataclass(frozen=True)
-class Made:
-    """Frames uint8 [k, 80], how sure the net was after each that the clause is over, and where each attended.
+class TacotronFrames:
+    """Frames uint8 [k, 80], with the probability that the clause ends after each, and the attended steps.
 
     Attributes:
         p_stop: [k]; only the last one may be ``EOS_AT`` or more.
-        attended: int64 [k], the encoder's step with the largest share.
-        is_finite: whether what they were drawn from were numbers.
+        attended: int64 [k], the encoder step with the largest attention.
+        is_finite: whether all logits were finite.
     """
 
     levels: np.ndarray
@@ -70,15 +69,17 @@ class Made:
     attended: np.ndarray
     is_finite: bool
 
-    def split(self, count: int) -> tuple["Made", "Made"]:
+    def split(self, count: int) -> tuple["TacotronFrames", "TacotronFrames"]:
         """The first frames, and those after them."""
         parts = (slice(count), slice(count, None))
-        first, rest = (Made(self.levels[at], self.p_stop[at], self.attended[at], self.is_finite) for at in parts)
+        first, rest = (
+            TacotronFrames(self.levels[at], self.p_stop[at], self.attended[at], self.is_finite) for at in parts
+        )
         return first, rest
 
-    def joined(self, more: "Made") -> "Made":
-        """These frames and more after them."""
-        return Made(
+    def joined(self, more: "TacotronFrames") -> "TacotronFrames":
+        """These frames followed by more."""
+        return TacotronFrames(
             np.concatenate((self.levels, more.levels)),
             self.p_stop + more.p_stop,
             np.concatenate((self.attended, more.attended)),
@@ -86,29 +87,29 @@ class Made:
         )
 
 
-_NOTHING = Made(_NO_FRAMES, [], np.zeros(0, np.int64), is_finite=True)
+_NOTHING = TacotronFrames(_NO_FRAMES, [], np.zeros(0, np.int64), is_finite=True)
 
 
 @dataclass
-class _Speaking:
-    """The clause that is being spoken.
+class _ClauseProgress:
+    """Progress of the clause that is being spoken.
 
     Attributes:
-        made: how many frames of it there are; ``held`` those of them that were not told yet.
-        p: of the last one; is_over: whether that ends the clause.
+        made: number of frames; held: those that were not handed out yet.
+        p: stop probability of the last one.
     """
 
     index: int
-    words: AttendedWords
-    options: Options
+    words: WordTracker
+    options: TacotronOptions
     limit_frames: int
     made: int = 0
-    held: Made = field(default=_NOTHING, repr=False)
+    held: TacotronFrames = field(default=_NOTHING, repr=False)
     p: float = 0.0
 
     @property
     def is_forced(self) -> bool:
-        """Whether it is cut."""
+        """Whether the limit cuts it."""
         return self.p < EOS_AT and self.made >= self.limit_frames
 
     @property
@@ -117,37 +118,37 @@ class _Speaking:
         return self.p >= EOS_AT or self.is_forced
 
     @property
-    def chunk(self) -> Chunk:
-        """What is wanted next: of a chunk's frames a few, since in a turn the others get one."""
+    def chunk(self) -> TacotronChunk:
+        """The next request: a few of a chunk's frames, since other rows make one per engine step."""
         missing = self.options.chunk_frames - (0 if self.options.mode == WHOLE else len(self.held.levels))
-        return Chunk(0 if self.is_over else min(_TURN_FRAMES, missing, self.limit_frames - self.made))
+        return TacotronChunk(0 if self.is_over else min(_STEP_FRAMES, missing, self.limit_frames - self.made))
 
-    def take(self, made: Made) -> None:
-        """Keep frames that were made."""
+    def take(self, made: TacotronFrames) -> None:
+        """Add new frames."""
         self.made, self.held = self.made + len(made.levels), self.held.joined(made)
         self.p = self.held.p_stop[-1] if made.p_stop else self.p
 
-    def hand_out(self) -> Made:
-        """What is told now: a chunk once it is there, of the twin once all is there."""
+    def hand_out(self) -> TacotronFrames:
+        """Frames to hand out: a chunk once it is complete; in ``whole`` mode once all frames are made."""
         waits = not self.is_over and (self.options.mode == WHOLE or len(self.held.levels) < self.options.chunk_frames)
         count = 0 if waits else self.options.chunk_frames
-        told, self.held = self.held.split(count)
-        return told
+        out, self.held = self.held.split(count)
+        return out
 
 
 @dataclass(frozen=True)
-class Mark(RequestMark):
+class TacotronCheckpoint(ClauseCheckpoint):
     """A mark with the frame before it, which the next clause begins with."""
 
     last: np.ndarray = field(repr=False)
 
 
-class TacotronRow(RequestRow[Options, _Speaking]):
-    """Words in, chunks of frames out, a few made in a turn; see ``studio.engine.families.base.Revisable``.
+class TacotronRow(ClauseRow[TacotronOptions, _ClauseProgress]):
+    """Words in, chunks of frames out, a few made per engine step; see ``studio.engine.families.base.RevisableRow``.
 
     Args:
-        silence: uint8 [S, 80], what comes before the first frame.
-        longest_word_frames: a clause is cut at so many frames for each of its words.
+        silence: uint8 [S, 80], precedes the first frame.
+        longest_word_frames: a clause is cut at this many frames per word.
     """
 
     def __init__(
@@ -163,65 +164,65 @@ class TacotronRow(RequestRow[Options, _Speaking]):
         temperature: float,
         seed: int,
     ) -> None:
-        super().__init__(slots, time_base, Options, options, temperature, seed)
+        super().__init__(slots, time_base, TacotronOptions, options, temperature, seed)
         self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
         self._last: np.ndarray = silence[-1]
 
     @property
     def planned(self) -> range:
-        """The words of the clause that is wanted."""
-        assert self._next is not None, "no clause is wanted"
+        """The words of the pending clause."""
+        assert self._next is not None, "no clause is pending"
         return self._next.words.words
 
-    def want(self) -> Want | None:
-        """A clause to be encoded where one is whole, or a chunk more of the present one."""
-        if self._wanted is None:
-            if self._speaking is not None:
-                self._wanted = Want("decode", self._speaking.chunk)
-            elif (words := self._due(self._options.clauses)) is not None:
-                self._wanted = Want("encode", self._clause(words))
-        return self._wanted
+    def next_input(self) -> ModuleInput | None:
+        """A complete clause to encode, or another chunk of the present one."""
+        if self._pending is None:
+            if self._clause is not None:
+                self._pending = ModuleInput("decode", self._clause.chunk)
+            elif (words := self._next_clause(self._options.clauses)) is not None:
+                self._pending = ModuleInput("encode", self._plan_clause(words))
+        return self._pending
 
-    def took(self, outputs: Made | None) -> Turn:
-        """A clause was encoded, or some frames of it were made. Raises NotFinite."""
-        wanted, self._wanted = self._wanted, None
-        assert wanted is not None, "nothing was wanted"
+    def on_output(self, outputs: TacotronFrames | None) -> RowOutput:
+        """Process an encoded clause, or frames of it. Raises NotFinite."""
+        pending, self._pending = self._pending, None
+        assert pending is not None, "nothing was pending"
         if outputs is None:
-            self._speaking, self._next = self._next, None
-            assert self._speaking is not None, "a clause was wanted"
-            self._spoken = self._speaking.words.words.stop
-            return Turn(_NO_FRAMES)
+            self._clause, self._next = self._next, None
+            assert self._clause is not None, "a clause was pending"
+            self._spoken = self._clause.words.words.stop
+            return RowOutput(_NO_FRAMES)
         check_finite(outputs.is_finite and all(map(math.isfinite, outputs.p_stop)))
-        assert self._speaking is not None, "a clause was encoded"
-        self._speaking.take(outputs)
-        return self._told(self._speaking)
+        assert self._clause is not None, "a clause was encoded"
+        self._clause.take(outputs)
+        return self._hand_out(self._clause)
 
-    def broken_off(self) -> list[Event]:
-        """Nothing: each frame was told with its sound."""
+    def on_cancel(self) -> list[Event]:
+        """Nothing: each frame was reported with its sound."""
         return []
 
-    def mark(self) -> Mark | None:
-        """Where the row stands between two clauses; None within one."""
-        mark = super().mark()
-        return mark and Mark(mark.spoken, mark.requests, mark.frames, self._last)
+    def checkpoint(self) -> TacotronCheckpoint | None:
+        """State between two clauses; None within one."""
+        checkpoint = super().checkpoint()
+        return checkpoint and TacotronCheckpoint(checkpoint.spoken, checkpoint.clauses, checkpoint.frames, self._last)
 
-    def back(self, mark: RequestMark) -> None:
-        """Return to a mark: its clause begins with nothing but the frame before it."""
-        assert isinstance(mark, Mark), "a mark of this row's own"
-        super().back(mark)
-        self._last = mark.last
+    def restore(self, checkpoint: ClauseCheckpoint) -> None:
+        """See ``Row``."""
+        assert isinstance(checkpoint, TacotronCheckpoint), "a checkpoint of another family"
+        super().restore(checkpoint)
+        self._last = checkpoint.last
 
-    def _clause(self, words: range) -> Clause:
-        texts = self._texts(words)
-        said = self._pronounce(texts)
-        if self._options.rests(texts):  # else the net speaks it as the middle of a sentence: its last vowel breaks off
-            said = [*said[:-1], closed(said[-1])]
-        spelled = [spell(phonemes) for phonemes in said]
-        through = AttendedWords(self._time_base, words, counts_through(spelled), self._frames)
-        self._next = _Speaking(self._requests, through, self._options, self._longest * len(words))
-        return Clause(
+    def _plan_clause(self, words: range) -> TacotronClause:
+        texts = self._texts_of(words)
+        pronounced = self._pronounce(texts)
+        if self._options.ends_open(texts):  # else its last vowel is cut off, as in the middle of a sentence
+            pronounced = [*pronounced[:-1], with_final_mark(pronounced[-1])]
+        spelled = [spell(phonemes) for phonemes in pronounced]
+        tracker = WordTracker(self._time_base, words, counts_through(spelled), self._frames)
+        self._next = _ClauseProgress(self._clauses, tracker, self._options, self._longest * len(words))
+        return TacotronClause(
             symbols=[*chain.from_iterable(spelled), END],
-            prosody=repeated([prosody_of(phonemes) for phonemes in said], spelled),
+            prosody=repeat_by_symbol([prosody_of(phonemes) for phonemes in pronounced], spelled),
             last=self._last,
             speaker=self._speaker,
             temperature=self._temperature,
@@ -229,25 +230,25 @@ class TacotronRow(RequestRow[Options, _Speaking]):
             frame=self._frames,
         )
 
-    def _told(self, clause: _Speaking) -> Turn:
-        """Frames with what happens in them."""
+    def _hand_out(self, clause: _ClauseProgress) -> RowOutput:
+        """Frames that are due, with their events."""
         made, words, before = clause.hand_out(), clause.words, list[Event]()
         if not len(made.levels):
-            return Turn(_NO_FRAMES)
-        if self._requests == clause.index:
+            return RowOutput(_NO_FRAMES)
+        if self._clauses == clause.index:
             spoken = [*words.words]
             sample = self._time_base.samples(self._frames)
             before.append(Segment(index=clause.index, words=spoken, seen=spoken, sample=sample, frame=self._frames))
-            before.append(words.begun())
-            self._requests += 1
+            before.append(words.start())
+            self._clauses += 1
         before.append(Frames(first_frame=self._frames, p_eos=made.p_stop, levels=made.levels))
         for k, attended in enumerate(made.attended.tolist()):
-            before += words.passed(attended, self._frames + k)
+            before += words.advance(attended, self._frames + k)
         self._frames, self._last = self._frames + len(made.levels), made.levels[-1]
         is_end = clause.is_over and not len(clause.held.levels)
-        return Turn(made.levels, before, self._over(clause) if is_end else [], is_request_end=is_end)
+        return RowOutput(made.levels, before, self._over(clause) if is_end else [], is_clause_end=is_end)
 
-    def _over(self, clause: _Speaking) -> list[Event]:
-        self._speaking = None
-        ends = clause.words.over(self._frames, self._texts(clause.words.words))
+    def _over(self, clause: _ClauseProgress) -> list[Event]:
+        self._clause = None
+        ends = clause.words.finish(self._frames, self._texts_of(clause.words.words))
         return [*ends, Eos(segment=clause.index, frame=self._frames, p=clause.p, forced=clause.is_forced)]

@@ -1,16 +1,16 @@
-"""The likelihood of a cumulative logit mixed model by the Laplace approximation, and its gradient.
+"""Laplace-approximated likelihood of a cumulative logit mixed model, and its gradient.
 
-A row's score lies between the thresholds a and b, both less what is heard (eta); P = F(a) - F(b), F the logistic
-function. Over the random effects u with precisions lambda the joint density is integrated by its curvature at its mode
-(Tierney & Kadane 1986):
+A row's score lies between thresholds a and b, both minus the linear predictor eta; P = F(a) - F(b) with the logistic
+function F. The random effects u with precisions Lambda are integrated out by the curvature at their mode (Tierney &
+Kadane 1986):
 
     L = sum ln P(u) - u' Lambda u / 2 + ln |Lambda| / 2 - ln |Z' D Z + Lambda| / 2,   D = -d2 ln P / d eta2
 
-ln P is concave (Pratt 1981), so the mode is the only one and Newton's steps find it. Effects of one grouping never meet
-in a row, so that their block of the curvature is diagonal: the largest grouping is eliminated first.
+ln P is concave (Pratt 1981), so the mode is unique and Newton's method finds it. Effects of one grouping do not share
+rows, so their block of the Hessian is diagonal; the largest grouping is eliminated first.
 """
 
-# scipy comes without types.
+# scipy has no type stubs.
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -24,27 +24,27 @@ from scipy import linalg, special
 
 from studio.mos.stats.columns import F8, I8
 
-_STEPS = 200  # of Newton, far more than there are
-_STALE = 8  # of them with one curvature
-_ALIKE = 1e-16  # what a step may still gain
-_CLOSE = 1e-6  # a gain that rounding may hide: the step is taken as it is
-_LEAST = 1e-300  # a chance, so that its logarithm is finite
+_MAX_STEPS = 200  # of Newton
+_MAX_STALE_STEPS = 8  # with the same Hessian
+_MIN_GAIN = 1e-16  # expected gain at convergence
+_ROUNDING_GAIN = 1e-6  # below it the line search cannot measure the gain, and the full step is taken
+_MIN_PROBABILITY = 1e-300  # keeps its logarithm finite
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """Of L, by what it is told: thresholds [K - 1], each row's eta [N], and ln of each grouping's deviation [G]."""
+class LikelihoodGradient:
+    """Gradient of L by thresholds [K - 1], each row's eta [N], and ln of each grouping's standard deviation [G]."""
 
     thresholds: F8
     eta: F8
     log_sd: F8
 
 
-class Likelihood:
-    """L of scores by thresholds, fixed parts of eta, and deviations of the groupings; keeps its mode for the next."""
+class OrdinalLikelihood:
+    """L as a function of thresholds, fixed parts of eta, and standard deviations; warm-starts at the last mode."""
 
     def __init__(self, level: I8, groupings: Sequence[I8]) -> None:
-        """Codes of the levels [N] and of each grouping's groups [N]; every code up to the highest occurs."""
+        """Codes of the levels [N] and of each grouping's groups [N], without gaps."""
         self._level, self._levels = level, int(level.max()) + 1
         sizes = [int(g.max()) + 1 for g in groupings]
         self._last = int(np.argmax(sizes))
@@ -55,10 +55,10 @@ class Likelihood:
         self._cell = groupings[self._last]
         self._order, self._sizes = [*rest, self._last], np.array(sizes)
         self._u: F8 = np.zeros(int(self._columns[-1]) + sizes[self._last])
-        self._curve: _Curvature | None = None
+        self._curve: _BlockHessian | None = None
 
-    def at(self, thresholds: F8, fixed: F8, log_sd: F8) -> tuple[float, Gradient]:
-        """L and its gradient at thresholds [K - 1], fixed parts of eta [N] and ln deviations [G]."""
+    def at(self, thresholds: F8, fixed: F8, log_sd: F8) -> tuple[float, LikelihoodGradient]:
+        """L and its gradient at thresholds [K - 1], fixed parts of eta [N] and ln standard deviations [G]."""
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         upper, lower = bounds[self._level + 1] - fixed, bounds[self._level] - fixed
         precision = np.exp(-2 * log_sd)
@@ -67,34 +67,34 @@ class Likelihood:
         value = row.log_p.sum() - 0.5 * (each @ self._u**2 - np.log(each).sum()) - 0.5 * curve.log_determinant
         return float(value), self._gradient(row, curve, each)
 
-    def _mode(self, upper: F8, lower: F8, precision: F8) -> "tuple[F8, _Rows, _Curvature]":
-        """The mode by Newton's steps, with the last curvature as long as that will do: a new one costs most."""
+    def _mode(self, upper: F8, lower: F8, precision: F8) -> "tuple[F8, _RowTerms, _BlockHessian]":
+        """Mode by Newton steps; the Hessian is reused while steps succeed, because it is the most expensive part."""
         u, curve, steps = self._u, self._curve, 0
-        row = _Rows(upper - self._eta(u), lower - self._eta(u))
+        row = _RowTerms(upper - self._eta(u), lower - self._eta(u))
         joint = row.log_p.sum() - 0.5 * precision @ u**2
-        while steps < _STEPS:
+        while steps < _MAX_STEPS:
             if curve is None:
                 curve, steps = self._curvature(row.curvature, precision), 0
             slope = self._gathered(row.slope) - precision * u
             step = curve.solve(slope)
             gain, length = float(slope @ step), 1.0
-            if gain < _ALIKE:
+            if gain < _MIN_GAIN:
                 break
             while True:
                 tried = u + length * step
-                row = _Rows(upper - self._eta(tried), lower - self._eta(tried))
+                row = _RowTerms(upper - self._eta(tried), lower - self._eta(tried))
                 reached = row.log_p.sum() - 0.5 * precision @ tried**2
-                if gain < _CLOSE or reached >= joint + 1e-4 * length * gain or length < 1e-9:
+                if gain < _ROUNDING_GAIN or reached >= joint + 1e-4 * length * gain or length < 1e-9:
                     break
                 length /= 2
             u, joint, steps = tried, reached, steps + 1
-            if length < 1 or steps == _STALE:
+            if length < 1 or steps == _MAX_STALE_STEPS:
                 curve = None
         self._curve = self._curvature(row.curvature, precision)
         return u, row, self._curve
 
-    def _gradient(self, row: "_Rows", curve: "_Curvature", precision: F8) -> Gradient:
-        """By the chain rule through the mode, which moves with whatever changes."""
+    def _gradient(self, row: "_RowTerms", curve: "_BlockHessian", precision: F8) -> LikelihoodGradient:
+        """Chain rule including the movement of the mode."""
         weight = -0.5 * curve.leverage()
         moved = curve.solve(self._gathered(weight * (row.curvature_by_upper + row.curvature_by_lower)))
         along = self._eta(moved)
@@ -106,7 +106,7 @@ class Likelihood:
         for grouping in self._order:
             log_sd[grouping] = each[at : at + self._sizes[grouping]].sum()
             at += self._sizes[grouping]
-        return Gradient(below[:-1] + above[1:], -(by_upper + by_lower), log_sd)
+        return LikelihoodGradient(below[:-1] + above[1:], -(by_upper + by_lower), log_sd)
 
     def _eta(self, u: F8) -> F8:
         """Z u."""
@@ -119,7 +119,7 @@ class Likelihood:
         many = np.tile(row, len(self._of_row))
         return np.concatenate([_sums(self._of_row, many, rest), _sums(self._cell, row, len(self._u) - rest)])
 
-    def _curvature(self, d: F8, precision: F8) -> "_Curvature":
+    def _curvature(self, d: F8, precision: F8) -> "_BlockHessian":
         """Z' D Z + Lambda."""
         rest, cells = int(self._columns[-1]), len(self._u) - int(self._columns[-1])
         several = len(self._of_row)
@@ -128,21 +128,21 @@ class Likelihood:
         square[np.diag_indices(rest)] += precision[:rest]
         across = _sums(self._of_row * cells + self._cell, np.tile(d, several), rest * cells).reshape(rest, cells)
         own = _sums(self._cell, d, cells) + precision[rest:]
-        return _Curvature(square, across, own, self._of_row, self._cell)
+        return _BlockHessian(square, across, own, self._of_row, self._cell)
 
 
 def _sums(codes: I8, weights: F8, size: int) -> F8:
-    """The sum of the weights of each code, [size]; also where there are none."""
+    """Sum of the weights of each code, [size]."""
     return np.bincount(codes.ravel(), weights, size)[:size].astype(np.float64)
 
 
-class _Rows:
-    """ln P of each row and its derivatives, by eta and by the two bounds: f is F', and so on."""
+class _RowTerms:
+    """ln P of each row and its derivatives by eta and by the two bounds; f is F', and so on."""
 
     def __init__(self, upper: F8, lower: F8) -> None:
         above, below = special.expit(upper), special.expit(lower)
         chance = np.where(lower > 0, special.expit(-lower) - special.expit(-upper), above - below)
-        chance = np.maximum(chance, _LEAST)
+        chance = np.maximum(chance, _MIN_PROBABILITY)
         f_a, f_b = above * special.expit(-upper), below * special.expit(-lower)
         f1_a, f1_b = f_a * (1 - 2 * above), f_b * (1 - 2 * below)
         f2_a, f2_b = f_a * (1 - 6 * f_a), f_b * (1 - 6 * f_b)
@@ -157,8 +157,8 @@ class _Rows:
         self.curvature_by_lower = 2 * self.slope * self.slope_by_lower + f2_b / chance + bend * self.by_lower
 
 
-class _Curvature:
-    """A symmetric matrix [[square, across], [across', diag(own)]], by elimination of its diagonal block."""
+class _BlockHessian:
+    """Symmetric matrix [[square, across], [across', diag(own)]], factorised by elimination of the diagonal block."""
 
     def __init__(self, square: F8, across: F8, own: F8, of_row: I8, cell: I8) -> None:
         self._own, self._of_row, self._cell, self._across = own, of_row, cell, across
@@ -172,7 +172,7 @@ class _Curvature:
         return np.concatenate([head, (right[rest:] - self._across.T @ head) / self._own])
 
     def variance(self) -> F8:
-        """The diagonal of the inverse."""
+        """Diagonal of the inverse."""
         inverse, moved = self._inverse
         return np.concatenate([np.diag(inverse), 1 / self._own + (self._scaled * moved).sum(axis=0)])
 

@@ -1,7 +1,12 @@
-"""What a pilot says of people and scripts: the variances that decide how many raters a test needs.
+"""Variance components of a pilot, and their upper bounds, for planning the number of raters.
 
-By moments: products of two residuals, averaged over the pairs of answers that share a rater, a script, a system, or two
-of these, are covariances, and differences of those are the variances (Henderson's first method; any design will do).
+Components are estimated by moments: mean products of residuals over pairs of answers that share a rater, a script, a
+system, or two of these, are covariances, and their differences are the variances (Henderson's first method; for any
+design).
+
+The variances of a small pilot are unreliable, and planning with too small ones gives too few raters. So each component
+is replaced by the upper end of its one-sided interval: its mean square times df / chi2_{1 - sure}(df), minus the other
+terms of that mean square (Burdick & Graybill 1992, section 2.4). Those of a large pilot hardly change.
 """
 
 from dataclasses import dataclass, replace
@@ -12,33 +17,36 @@ from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry.fit import ELO_PER_E, fit
 from studio.mos.stats.bradley_terry.strength import points
 from studio.mos.stats.columns import BOTH_BAD, F8, I8, Ratings, Votes
-from studio.mos.stats.interval import present
-from studio.mos.stats.planning.population import Listeners, Voters, draw_votes
+from studio.mos.stats.distributions import gamma_inverse
+from studio.mos.stats.interval import count_distinct
+from studio.mos.stats.planning.planner import ASSURANCE
+from studio.mos.stats.planning.population import RatingPopulation, VotePopulation, draw_votes
 
-_MANY, _PAIRS, _ROUNDS = 3000, 40, 2  # raters, and votes of each, that show what is seen of a population; corrections
-_LEAST = 3  # raters and scripts; of fewer, variances would be guesses
+_SIMULATED_RATERS, _PAIRS, _ROUNDS = 3000, 40, 2  # votes per rater; corrections
+_MIN_COUNT = 3  # raters and scripts
+SMALL_PILOT = 30  # raters or scripts below which variances are unreliable
 
 
-def listeners_of(ratings: Ratings) -> Listeners:
-    """A population with the variances of these scores; scores are not rounded, so that variances are those seen.
+def rating_population(ratings: Ratings) -> RatingPopulation:
+    """Population with the variance components of these scores; its scores are not rounded.
 
-    The systems of a test of pairs are its pairs. A variance that comes out below nought is nought.
+    In a test of pairs the systems are the pairs. Negative estimates are set to zero.
 
     Raises:
         BadOption: fewer than three raters or scripts.
     """
-    _enough(ratings.rater, ratings.item)
+    _check_size(ratings.rater, ratings.item)
     used = np.unique(ratings.system)
     means = np.array([ratings.score[ratings.system == s].mean() for s in used])
     system = np.searchsorted(used, ratings.system)
     residual = ratings.score - means[system]
-    moments = _Moments(residual, ratings.rater, ratings.item, system)
+    moments = _RatingMoments(residual, ratings.rater, ratings.item, system)
     rater, script = moments.shared("rater"), moments.shared("item")
     taste, favour = moments.shared("rater", "system") - rater, moments.shared("item", "system") - script
     rater, script, taste, favour = (max(0.0, v) for v in (rater, script, taste, favour))
     total = float(residual @ residual) / len(residual) + moments.of_means
     noise = max(0.0, total - rater - script - taste - favour)
-    return Listeners(
+    return RatingPopulation(
         systems=tuple(means.tolist()),
         rater_sd=rater**0.5,
         item_sd=script**0.5,
@@ -51,50 +59,52 @@ def listeners_of(ratings: Ratings) -> Listeners:
     )
 
 
-def voters_of(votes: Votes) -> Voters:
-    """A population whose votes show the Elo, the leanings and the ties of these, found by drawing from it.
+def vote_population(votes: Votes) -> VotePopulation:
+    """Population whose simulated votes match the Elo, variance components and ties of these votes.
 
-    Leanings and ties make votes show less of what is behind them; so what a first guess shows is held against the
-    pilot, and the guess is corrected (method of simulated moments).
+    Random effects and ties attenuate the estimates, so a first guess is corrected by what it shows when simulated
+    (method of simulated moments).
 
     Raises:
-        BadOption: raters or scripts that are not known, or fewer than three.
+        BadOption: raters or scripts are unknown, or fewer than three.
     """
     if votes.rater is None or votes.item is None:
-        raise BadOption("the votes do not say who gave them on which script", "plan without a pilot")
-    _enough(votes.rater, votes.item)
+        raise BadOption("the votes have no raters or no scripts", "plan without a pilot")
+    _check_size(votes.rater, votes.item)
     tie = fit(votes, "davidson").tie or 0.0
     both_bad = float((votes.outcome == BOTH_BAD).mean())
-    wanted = _Shown.of(votes)
-    who = Voters(
-        systems=tuple(wanted.elo.tolist()),
-        taste_sd=wanted.taste,
-        item_system_sd=wanted.favour,
-        noise_spread=wanted.sharpness,
+    target = _VoteMoments.of(votes)
+    population = VotePopulation(
+        systems=tuple(target.elo.tolist()),
+        taste_sd=target.taste,
+        item_system_sd=target.favour,
+        noise_spread=target.sharpness,
         clickers=0.0,
-        ties=max(0.0, tie / (2 + tie) - both_bad),  # Davidson's are both
+        ties=max(0.0, tie / (2 + tie) - both_bad),  # Davidson's nu covers both
         both_bad=both_bad,
     )
     for _ in range(_ROUNDS):
-        shown = _Shown.of(draw_votes(who, np.random.default_rng(0), _MANY, _PAIRS, _MANY // 10))
-        along = float(shown.elo @ wanted.elo) / max(1e-9, float(wanted.elo @ wanted.elo))
-        who = replace(
-            who,
-            systems=tuple((np.array(who.systems) / (along if 0.3 < along < 3 else 1.0)).tolist()),
-            taste_sd=who.taste_sd * _ratio(wanted.taste, shown.taste),
-            item_system_sd=who.item_system_sd * _ratio(wanted.favour, shown.favour),
-            noise_spread=who.noise_spread * _ratio(wanted.sharpness, shown.sharpness),
+        simulated = _VoteMoments.of(
+            draw_votes(population, np.random.default_rng(0), _SIMULATED_RATERS, _PAIRS, _SIMULATED_RATERS // 10)
         )
-    return who
+        along = float(simulated.elo @ target.elo) / max(1e-9, float(target.elo @ target.elo))
+        population = replace(
+            population,
+            systems=tuple((np.array(population.systems) / (along if 0.3 < along < 3 else 1.0)).tolist()),
+            taste_sd=population.taste_sd * _ratio(target.taste, simulated.taste),
+            item_system_sd=population.item_system_sd * _ratio(target.favour, simulated.favour),
+            noise_spread=population.noise_spread * _ratio(target.sharpness, simulated.sharpness),
+        )
+    return population
 
 
-def _ratio(wanted: float, shown: float) -> float:
-    return float(np.clip(wanted / shown, 0.3, 3.0)) if shown > 0 else 1.0
+def _ratio(target: float, simulated: float) -> float:
+    return float(np.clip(target / simulated, 0.3, 3.0)) if simulated > 0 else 1.0
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """What votes show, ties being half a win each: centred Elo [S], leanings in Elo, sharpness in ln."""
+class _VoteMoments:
+    """Estimates from votes, ties as half a win: centred Elo [S], standard deviations in Elo, noise spread in ln."""
 
     elo: F8
     taste: float
@@ -102,25 +112,25 @@ class _Shown:
     sharpness: float
 
     @staticmethod
-    def of(votes: Votes) -> "_Shown":
+    def of(votes: Votes) -> "_VoteMoments":
         assert votes.rater is not None and votes.item is not None, "they are known here"
         log_p = fit(votes).log_p
         gap = log_p[votes.a] - log_p[votes.b]
         chance = 1 / (1 + np.exp(-gap))
-        slopes = _Slopes(votes, points(votes) - chance, chance * (1 - chance), gap)
+        slopes = _VoteCovariance(votes, points(votes) - chance, chance * (1 - chance), gap)
         taste, sharpness = slopes.spread(votes.rater)
         favour, _ = slopes.spread(votes.item)
-        return _Shown(
+        return _VoteMoments(
             ELO_PER_E * (log_p - log_p.mean()), float(ELO_PER_E * taste), float(ELO_PER_E * favour), sharpness
         )
 
 
-class _Slopes:
-    """Votes' residuals r, which two votes of one rater (or on one script) have in common where it leans or is sharp.
+class _VoteCovariance:
+    """Covariance of the residuals r of two votes of the same rater (or on the same script).
 
-    The covariance of two such is w w' (s^2 (d . d') + k^2 g g'), where w is p(1 - p), d has 1 at the first system and
-    -1 at the second, g is the gap in ln p; s is how it leans towards systems, k how much more or less it makes of gaps.
-    Both are fitted by least squares to all pairs of votes that share the one and not the other.
+    It is modelled as w w' (s^2 (d . d') + k^2 g g'), where w is p(1 - p), d is 1 for the first system and -1 for the
+    second, g is the gap in ln p, s the standard deviation of the effects on systems, k that of the slope. Both are
+    fitted by least squares to all pairs of votes that share the one factor and not the other.
     """
 
     def __init__(self, votes: Votes, residual: F8, weight: F8, gap: F8) -> None:
@@ -130,19 +140,19 @@ class _Slopes:
 
     def spread(self, codes: I8) -> tuple[float, float]:
         """s and k over raters or scripts, given by their codes [N]; both in ln p."""
-        seen, could = np.zeros(2), np.zeros((2, 2))
+        products, design = np.zeros(2), np.zeros((2, 2))
         for sign, group in ((1, codes), (-1, self._both)):
             leaning = self._by_system(group, self._residual * self._weight)
             sharp = np.bincount(group, self._residual * self._weight * self._gap)
-            seen += sign * np.array([(leaning**2).sum(), sharp @ sharp])
+            products += sign * np.array([(leaning**2).sum(), sharp @ sharp])
             mixed = self._by_system(group, self._weight**2 * self._gap)
             gaps = np.bincount(group, (self._weight * self._gap) ** 2)
             cross = (mixed**2).sum()
-            could += sign * np.array([[self._squares(group), cross], [cross, gaps @ gaps]])
-        found = np.linalg.lstsq(could, seen, rcond=None)[0]
-        if found[1] < 0:
-            found = np.array([seen[0] / could[0, 0] if could[0, 0] > 0 else 0.0, 0.0])
-        return float(np.sqrt(max(0.0, found[0]))), float(np.sqrt(max(0.0, found[1])))
+            design += sign * np.array([[self._squares(group), cross], [cross, gaps @ gaps]])
+        solution = np.linalg.lstsq(design, products, rcond=None)[0]
+        if solution[1] < 0:
+            solution = np.array([products[0] / design[0, 0] if design[0, 0] > 0 else 0.0, 0.0])
+        return float(np.sqrt(max(0.0, solution[0]))), float(np.sqrt(max(0.0, solution[1])))
 
     def _by_system(self, group: I8, values: F8) -> F8:
         """Sums of values times d within groups, [G, S]."""
@@ -160,8 +170,8 @@ class _Slopes:
         return float((whole**2).sum() + (whole.sum(axis=2) ** 2).sum())
 
 
-class _Moments:
-    """Mean products of the residuals of two answers, by what they share."""
+class _RatingMoments:
+    """Mean products of the residuals of two answers, by the factors that they share."""
 
     def __init__(self, residual: F8, rater: I8, item: I8, system: I8) -> None:
         self._residual = residual
@@ -170,21 +180,21 @@ class _Moments:
         each = np.array([self._of_mean(np.where(system == s, residual / answers, 0.0)) for s in range(systems)])
         together = self._of_mean(residual / answers / systems)
         self.of_means = float(each.mean())
-        # Residuals are taken from means of the same answers, so they lack what these means have in common.
+        # Residuals around means of the same answers lack the covariance of these means.
         self._of_two = 0.0 if systems < 2 else (systems**2 * together - each.sum()) / (systems * (systems - 1))
 
     def shared(self, *what: str) -> float:
-        """Covariance of two answers that share ``what`` and nothing else."""
+        """Covariance of two answers that share exactly the factors ``what``."""
         others = [name for name in ("rater", "item", "system") if name not in what]
         total, pairs = 0.0, 0.0
-        for mask in range(2 ** len(others)):  # inclusion and exclusion of what must differ
+        for mask in range(2 ** len(others)):  # inclusion-exclusion over the factors that must differ
             also = [name for bit, name in enumerate(others) if mask >> bit & 1]
             sums, counts = self._sums(self._residual, *what, *also), self._sums(None, *what, *also)
             total, pairs = total + (-1) ** len(also) * float(sums @ sums), pairs + (-1) ** len(also) * counts @ counts
         return total / pairs + (self.of_means if "system" in what else self._of_two) if pairs > 0 else 0.0
 
     def _of_mean(self, influence: F8) -> float:
-        """Variance of a mean over raters and scripts (``interval.clustered`` without its small-sample factors)."""
+        """Variance of a mean over raters and scripts (``interval.clustered_error`` without small-sample factors)."""
         by_rater, by_item, both = (self._sums(influence, *w) for w in (("rater",), ("item",), ("rater", "item")))
         return max(0.0, float(by_rater @ by_rater + by_item @ by_item - both @ both))
 
@@ -195,7 +205,65 @@ class _Moments:
         return np.bincount(np.unique(group, return_inverse=True)[1], values).astype(np.float64)
 
 
-def _enough(rater: I8, item: I8) -> None:
-    for name, count in (("raters", present(rater)), ("scripts", present(item))):
-        if count < _LEAST:
-            raise BadOption(f"the pilot has {count} {name}", f"{_LEAST} at the least; more say more")
+def _check_size(rater: I8, item: I8) -> None:
+    for name, count in (("raters", count_distinct(rater)), ("scripts", count_distinct(item))):
+        if count < _MIN_COUNT:
+            raise BadOption(f"the pilot has {count} {name}", f"at least {_MIN_COUNT} are needed, preferably more")
+
+
+def conservative_ratings(
+    population: RatingPopulation, ratings: Ratings, assurance: float = ASSURANCE
+) -> RatingPopulation:
+    """``population``, as estimated from these scores (``rating_population``), with variances at their upper bounds."""
+    raters, items, systems = (count_distinct(codes) for codes in (ratings.rater, ratings.item, ratings.system))
+    n = len(ratings)
+    noise = _upper_bound(population.noise_sd**2, 0.0, n - systems * (raters + items), assurance)
+    own = max(1, systems - 1)  # with one system, rater effects are part of taste
+    taste = _upper_bound(
+        population.taste_sd**2, population.noise_sd**2 * raters * systems / n, own * (raters - 1), assurance
+    )
+    favour = _upper_bound(
+        population.item_system_sd**2, population.noise_sd**2 * items * systems / n, own * (items - 1), assurance
+    )
+    level, script = population.rater_sd, population.item_sd
+    if systems > 1:
+        level = (
+            _upper_bound(
+                level**2, population.taste_sd**2 / systems + population.noise_sd**2 * raters / n, raters - 1, assurance
+            )
+            ** 0.5
+        )
+        script = (
+            _upper_bound(
+                script**2,
+                population.item_system_sd**2 / systems + population.noise_sd**2 * items / n,
+                items - 1,
+                assurance,
+            )
+            ** 0.5
+        )
+    return replace(
+        population, rater_sd=level, item_sd=script, taste_sd=taste**0.5, item_system_sd=favour**0.5, noise_sd=noise**0.5
+    )
+
+
+def conservative_votes(population: VotePopulation, votes: Votes, assurance: float = ASSURANCE) -> VotePopulation:
+    """``population``, as estimated from these votes (``vote_population``), with variances at their upper bounds."""
+    assert votes.rater is not None and votes.item is not None, "a pilot's are known"
+    log_p = fit(votes).log_p
+    chance = 1 / (1 + np.exp(log_p[votes.b] - log_p[votes.a]))
+    systems = len(votes.systems)
+    known = (
+        2 * float((chance * (1 - chance)).sum()) / systems / ELO_PER_E**2
+    )  # information on a system's Elo in all votes
+    raters, items = count_distinct(votes.rater), count_distinct(votes.item)
+    taste = _upper_bound(population.taste_sd**2, raters / known, (systems - 1) * (raters - 1), assurance)
+    favour = _upper_bound(population.item_system_sd**2, items / known, (systems - 1) * (items - 1), assurance)
+    return replace(population, taste_sd=taste**0.5, item_system_sd=favour**0.5)
+
+
+def _upper_bound(variance: float, beside: float, df: int, assurance: float) -> float:
+    """Upper bound of a variance whose mean square has ``df`` degrees of freedom and also contains ``beside``."""
+    df = max(1, df)
+    quantile = 2 * float(gamma_inverse(df / 2, 1 - assurance))
+    return max(variance, (variance + beside) * df / quantile - beside)

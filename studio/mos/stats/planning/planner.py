@@ -1,4 +1,4 @@
-"""How many raters a listening test needs: the number with which every interval is narrow enough in most tests."""
+"""Number of raters for which all intervals of a listening test are narrow enough in most simulated tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,33 +8,32 @@ import numpy as np
 from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs]
 
 from studio.core.errors import BadOption
-from studio.mos.stats.bradley_terry.error import clustered_spread
 from studio.mos.stats.bradley_terry.fit import fit
+from studio.mos.stats.bradley_terry.intervals import clustered_intervals
 from studio.mos.stats.columns import F8
 from studio.mos.stats.means import by_system
-from studio.mos.stats.planning.population import Listeners, Voters, draw_ratings, draw_votes
+from studio.mos.stats.planning.population import RatingPopulation, VotePopulation, draw_ratings, draw_votes
 
-MOST_RATERS = 1024
-SURE = 0.8  # share of the simulated tests that meet the width
-Test = Literal["mos", "mushra", "cmos", "preference", "elo"]
-Show = Callable[[int, float], None]
+MAX_RATERS = 1024
+ASSURANCE = 0.8  # share of simulated tests that meet the width
+PlannedTest = Literal["mos", "mushra", "cmos", "preference", "elo"]
+ShowStep = Callable[[int, float], None]
 
 
-class NotReached(BadOption):
-    """The wanted width is out of reach, however many raters there are."""
+class WidthNotReached(BadOption):
+    """The requested half-width needs more than the maximum number of raters."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What it takes.
+class RaterPlan:
+    """Result of a sample size search.
 
     Attributes:
-        raters: the fewest raters with whom ``sure`` of the simulated tests have no interval wider than wanted.
-        half_width: that of the widest interval which ``sure`` of the tests keep to.
-        sure: their share.
-        curve: (raters, half width) of every number that was tried, rising in raters. The widths never rise:
-            what the simulation's noise had turned round is evened out (``evened``), which moves nothing across the
-            wanted width, so the answer is that of the widths themselves.
+        raters: fewest raters with which a share ``sure`` of the simulated tests has no wider interval than requested.
+        half_width: the ``sure`` quantile of the widest half-width.
+        sure: the required share of tests.
+        curve: (raters, half-width) for every number tried, increasing in raters, with simulation noise removed by
+            isotonic regression (``monotone_widths``), which does not change the result.
     """
 
     raters: int
@@ -43,27 +42,27 @@ class Plan:
     curve: list[tuple[int, float]]
 
 
-def usual(test: Test, systems: int) -> Listeners:
-    """A population to plan with where there is no pilot; of a test of pairs its systems are the pairs.
+def default_population(test: PlannedTest, systems: int) -> RatingPopulation:
+    """Default population for planning without a pilot; in a test of pairs its systems are the pairs.
 
-    Deviations are in the unit of the score: steps of 1 to 5 (mos) or of -3 to 3 (cmos), points of 100 (mushra), shares
-    (preference). They are our guess at what tests of speech synthesis show; a pilot of one's own knows better.
+    Standard deviations are in the unit of the score: steps of 1 to 5 (mos) or of -3 to 3 (cmos), points of 100
+    (mushra), shares (preference). They are rough values for tests of speech synthesis; prefer your own pilot.
     """
     pairs = systems * (systems - 1) // 2
     if systems < (1 if test in ("mos", "mushra") else 2):
-        raise BadOption(f"systems is {systems}", "a test of pairs needs two")
+        raise BadOption(f"systems is {systems}", "a test of pairs needs at least two")
     if test == "mos":
-        return Listeners(tuple(np.linspace(2.6, 4.0, systems).tolist()))
+        return RatingPopulation(tuple(np.linspace(2.6, 4.0, systems).tolist()))
     if test == "mushra":
         return replace(_UNROUNDED, **_named(systems, 8.0, 5.0, 6.0, 8.0, 12.0))
     if test == "cmos":
         return replace(_UNROUNDED, **_named(pairs, 0.2, 0.1, 0.3, 0.4, 1.1))
     if test == "preference":
         return replace(_UNROUNDED, **_named(pairs, 0.0, 0.0, 0.1, 0.1, 0.45))
-    raise BadOption(f"{test} is not planned by means", "plan it by raters_for_elo")
+    raise BadOption(f"{test} is not planned by means", "use raters_for_elo")
 
 
-_UNROUNDED = Listeners(clickers=0.0, low=None)
+_UNROUNDED = RatingPopulation(clickers=0.0, low=None)
 
 
 def _named(systems: int, rater: float, item: float, taste: float, item_system: float, noise: float) -> dict[str, Any]:
@@ -71,145 +70,144 @@ def _named(systems: int, rater: float, item: float, taste: float, item_system: f
     return {"systems": (0.0,) * systems, **sds}
 
 
-REACH: dict[Test, float | None] = {"mos": 2.0, "mushra": 50.0, "cmos": 3.0, "preference": 0.5, "elo": None}
+HALF_RANGE: dict[PlannedTest, float | None] = {"mos": 2.0, "mushra": 50.0, "cmos": 3.0, "preference": 0.5, "elo": None}
 
 
 def raters_for_means(
     half_width: float,
-    who: Listeners,
+    population: RatingPopulation,
     items: int = 30,
     share: float = 1.0,
     runs: int = 200,
     seed: int = 0,
     level: float = 0.95,
-    show: Show | None = None,
-    reach: float | None = None,
-) -> Plan:
-    """The fewest raters for intervals by rater and script of all systems (or pairs) at once, found by bisection.
+    show: ShowStep | None = None,
+    half_range: float | None = None,
+) -> RaterPlan:
+    """Fewest raters for intervals by rater and script of all systems (or pairs) jointly, by bisection.
 
     Args:
-        half_width: wanted, in the unit of the score.
-        who: the variance components: ``usual``, or a pilot's (``pilot.listeners_of``).
+        half_width: requested, in the unit of the score.
+        population: variance components: ``default_population``, or those of a pilot (``pilot.rating_population``).
         items: scripts in the test.
-        share: part of them that each rater hears, of every system.
-        runs: simulated tests for each number of raters.
+        share: part of them that each rater rates, for every system.
+        runs: simulated tests per number of raters.
         seed: of the draws, the same for every number.
         level: nominal coverage.
-        show: called with each number of raters and its half width, as they are found.
-        reach: half the width of the scale, which no interval leaves; None for a scale without ends.
+        show: called with each number of raters and its half-width.
+        half_range: half the range of the scale, which bounds every interval; None for an unbounded scale.
 
     Raises:
-        NotReached: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
-        BadOption: a number that cannot be.
+        WidthNotReached: even 1,024 raters do not reach the width; more scripts are needed.
+        BadOption: an invalid number.
     """
     _check(half_width, runs)
-    if reach is not None and half_width >= reach:
-        raise BadOption(f"the half width is {half_width:g}", f"under {reach:g}, with which the whole scale is covered")
+    if half_range is not None and half_width >= half_range:
+        raise BadOption(f"the half-width is {half_width:g}", f"below {half_range:g}, which covers the whole scale")
     if items < 2 or not 0 < share <= 1:
-        raise BadOption(f"items, share are {items}, {share}", "2 items at least; share 0 to 1")
+        raise BadOption(f"items, share are {items}, {share}", "at least 2 items; share in (0, 1]")
 
-    def found(raters: int) -> F8:
-        widths = half_widths(who, raters, items, share, runs, seed, level)
-        return widths if reach is None else np.minimum(widths, reach)
+    def widths(raters: int) -> F8:
+        drawn = half_widths(population, raters, items, share, runs, seed, level)
+        return drawn if half_range is None else np.minimum(drawn, half_range)
 
-    return _fewest(half_width, found, f"use more than {items} items", show)
+    return _min_raters(half_width, widths, f"use more than {items} items", show)
 
 
 def raters_for_elo(
     half_width: float,
-    who: Voters | None = None,
+    population: VotePopulation | None = None,
     pairs: int = 20,
     scripts: int = 100,
     runs: int = 100,
     seed: int = 0,
     level: float = 0.95,
-    show: Show | None = None,
-) -> Plan:
-    """The fewest raters for intervals by rater and script of the centred Elo of all systems at once.
+    show: ShowStep | None = None,
+) -> RaterPlan:
+    """Fewest raters for intervals by rater and script of the centred Elo of all systems jointly.
 
     Args:
-        half_width: wanted, in Elo.
-        who: the systems and the variance components, perhaps a pilot's (``pilot.voters_of``).
+        half_width: requested, in Elo.
+        population: systems and variance components, e.g. of a pilot (``pilot.vote_population``).
         pairs: votes of each rater, on random pairs of systems.
         scripts: in the test.
-        runs: simulated tests for each number of raters.
-        seed: of the draws, the same for every number.
-        level: nominal coverage.
-        show: called with each number of raters and its half width, as they are found.
+        runs, seed, level, show: as for ``raters_for_means``.
 
     Raises:
-        NotReached: a width that even 1,024 raters do not reach.
-        BadOption: a number that cannot be.
+        WidthNotReached: even 1,024 raters do not reach the width.
+        BadOption: an invalid number.
     """
-    who = Voters() if who is None else who
+    population = VotePopulation() if population is None else population
     _check(half_width, runs)
     if pairs < 1 or scripts < 2:
-        raise BadOption(f"pairs, scripts are {pairs}, {scripts}", "1 pair and 2 scripts at least")
+        raise BadOption(f"pairs, scripts are {pairs}, {scripts}", "at least 1 pair and 2 scripts")
 
-    def found(raters: int) -> F8:
-        return elo_half_widths(who, raters, pairs, scripts, runs, seed, level)
+    def widths(raters: int) -> F8:
+        return elo_half_widths(population, raters, pairs, scripts, runs, seed, level)
 
-    return _fewest(
-        half_width, found, f"give each rater more than {pairs} pairs, or use more than {scripts} items", show
+    return _min_raters(
+        half_width, widths, f"give each rater more than {pairs} pairs, or use more than {scripts} items", show
     )
 
 
-def half_widths(who: Listeners, raters: int, items: int, share: float, runs: int, seed: int, level: float = 0.95) -> F8:
-    """The widest half width over the systems, by rater and item, in each simulated test [runs]; infinite for none."""
+def half_widths(
+    population: RatingPopulation, raters: int, items: int, share: float, runs: int, seed: int, level: float = 0.95
+) -> F8:
+    """Widest half-width over the systems in each simulated test [runs]; infinite if there is none."""
     rng = np.random.default_rng(seed)
     widest = np.full(runs, np.inf)
     for run in range(runs):
-        found = by_system(draw_ratings(who, rng, raters, items, share=share), level=level).values()
-        widest[run] = max(np.inf if i.half_width is None else i.half_width for i in found)
+        intervals = by_system(draw_ratings(population, rng, raters, items, share=share), level=level).values()
+        widest[run] = max(np.inf if i.half_width is None else i.half_width for i in intervals)
     return widest
 
 
 def elo_half_widths(
-    who: Voters, raters: int, pairs: int, scripts: int, runs: int, seed: int, level: float = 0.95
+    population: VotePopulation, raters: int, pairs: int, scripts: int, runs: int, seed: int, level: float = 0.95
 ) -> F8:
-    """The widest half width of an Elo interval over the systems, [runs]; infinite where there is none."""
+    """Widest half-width of Elo over the systems in each simulated test [runs]; infinite if there is none."""
     rng = np.random.default_rng(seed)
-    found = np.full(runs, np.inf)
+    widths = np.full(runs, np.inf)
     for run in range(runs):
-        votes = draw_votes(who, rng, raters, pairs, scripts)
-        spread = clustered_spread(votes, fit(votes), level=level)
+        votes = draw_votes(population, rng, raters, pairs, scripts)
+        spread = clustered_intervals(votes, fit(votes), level=level)
         widest = float(np.max(spread.high - spread.low)) / 2
-        found[run] = widest if np.isfinite(widest) else np.inf
-    return found
+        widths[run] = widest if np.isfinite(widest) else np.inf
+    return widths
 
 
-def evened(widths: Sequence[float]) -> list[float]:
-    """The widths that never rise and are nearest to these in squares (isotonic regression)."""
-    found: Any = isotonic_regression(np.array(widths), increasing=False)  # scipy comes without types
-    return [float(width) for width in found.x]
+def monotone_widths(widths: Sequence[float]) -> list[float]:
+    """Nearest non-increasing widths in least squares (isotonic regression)."""
+    result: Any = isotonic_regression(np.array(widths), increasing=False)  # scipy has no type stubs
+    return [float(width) for width in result.x]
 
 
 def _check(half_width: float, runs: int) -> None:
     if not half_width > 0:
-        raise BadOption(f"the half width is {half_width}", "it is above 0")
+        raise BadOption(f"the half-width is {half_width}", "half-width must be positive")
     if runs < 1:
-        raise BadOption(f"runs is {runs}", "1 at the least")
+        raise BadOption(f"runs is {runs}", "it must be at least 1")
 
 
-def _fewest(half_width: float, found: Callable[[int], F8], otherwise: str, show: Show | None) -> Plan:
-    """Bisection over numbers of raters by what ``SURE`` of the tests that ``found`` draws with each keep to."""
+def _min_raters(half_width: float, widths_of: Callable[[int], F8], hint: str, show: ShowStep | None) -> RaterPlan:
+    """Bisection over numbers of raters by the ``ASSURANCE`` quantile of the widths that ``found`` simulates."""
     curve: dict[int, float] = {}
 
-    def kept_to(raters: int) -> float:
-        curve[raters] = float(np.quantile(found(raters), SURE, method="higher"))
+    def quantile(raters: int) -> float:
+        curve[raters] = float(np.quantile(widths_of(raters), ASSURANCE, method="higher"))
         if show:
             show(raters, curve[raters])
         return curve[raters]
 
     few, enough = 1, 2
-    while kept_to(enough) > half_width:
-        if enough >= MOST_RATERS:
-            raise NotReached(f"{enough} raters reach {curve[enough]:.3g}, not {half_width}", otherwise)
+    while quantile(enough) > half_width:
+        if enough >= MAX_RATERS:
+            raise WidthNotReached(f"{enough} raters reach {curve[enough]:.3g}, not {half_width}", hint)
         few, enough = enough, enough * 2
     while enough - few > 1:
         middle = (few + enough) // 2
-        few, enough = (few, middle) if kept_to(middle) <= half_width else (middle, enough)
+        few, enough = (few, middle) if quantile(middle) <= half_width else (middle, enough)
     raters = sorted(curve)
-    widths = evened([curve[r] for r in raters])
+    widths = monotone_widths([curve[r] for r in raters])
     fitted = dict(zip(raters, widths, strict=True))
-    return Plan(enough, fitted[enough], SURE, list(fitted.items()))
+    return RaterPlan(enough, fitted[enough], ASSURANCE, list(fitted.items()))

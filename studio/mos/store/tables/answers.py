@@ -1,7 +1,7 @@
-"""What raters answered: the tables, what a client may send, and what it is told.
+"""Answers of raters: tables, requests and responses.
 
-Table classes do not validate (a table row takes any score): what comes from outside passes through a ``Create`` class,
-and a CHECK constraint stands behind it. What leaves is a ``Public`` class.
+SQLModel table classes do not validate: input passes through a ``Create`` class, backed by CHECK constraints. Output is
+a ``Public`` class.
 """
 
 from typing import Literal
@@ -13,7 +13,7 @@ Outcome = Literal["a", "b", "tie", "both_bad"]
 
 
 class Answer(SQLModel, table=True):
-    """What a rater sent for a trial. Append-only; the first attempt counts, later ones are kept beside it."""
+    """A rater's answer to a trial. Append-only; the first attempt counts, later ones are stored beside it."""
 
     id: int | None = Field(default=None, primary_key=True)
     trial_id: str = Field(foreign_key="trial.id")
@@ -23,7 +23,7 @@ class Answer(SQLModel, table=True):
     response_ms: float
     comment: str = ""
     digest: str
-    missing: str = ""  # why there is no answer, where a live screen was skipped: late | failed | mute
+    missing: str = ""  # why a live trial was skipped: late | failed | mute
 
 
 class Score(SQLModel, table=True):
@@ -38,7 +38,7 @@ class Score(SQLModel, table=True):
 
 
 class Choice(SQLModel, table=True):
-    """A choice between the slots of a screen: ``a`` is slot 0 and ``b`` is slot 1 as shown."""
+    """A choice between the slots of a trial: ``a`` is slot 0 and ``b`` is slot 1."""
 
     answer_id: int = Field(foreign_key="answer.id", primary_key=True)
     question: str = Field(primary_key=True)
@@ -46,7 +46,7 @@ class Choice(SQLModel, table=True):
 
 
 class Play(SQLModel, table=True):
-    """How often and how much of a slot was heard before the answer."""
+    """How often and how long a slot was played before the answer."""
 
     answer_id: int = Field(foreign_key="answer.id", primary_key=True)
     slot: int = Field(primary_key=True)
@@ -55,7 +55,7 @@ class Play(SQLModel, table=True):
 
 
 class _Create(SQLModel):
-    """What comes from outside: a number in quotes is no number, and fields that nobody knows are refused."""
+    """Client input: strict types, unknown fields are rejected."""
 
     model_config = ConfigDict(strict=True, extra="forbid")  # type: ignore[assignment]
 
@@ -76,7 +76,7 @@ class ChoiceCreate(_Create):
 
 
 class PlayCreate(_Create):
-    """What a client says it played."""
+    """Playback as reported by a client."""
 
     slot: int = Field(ge=0, le=63)
     plays: int = Field(ge=0, le=10_000)
@@ -84,23 +84,23 @@ class PlayCreate(_Create):
 
 
 class AnswerCreate(_Create):
-    """An answer as a client sends it, bounded before anything looks at it."""
+    """An answer as a client sends it, with bounded fields."""
 
-    trial: str = Field(schema_extra={"pattern": "^[0-9a-f]{8,64}$"})  # SQLModel takes ``regex`` and forgets it
+    trial: str = Field(schema_extra={"pattern": "^[0-9a-f]{8,64}$"})  # SQLModel ignores ``regex``
     scores: list[ScoreCreate] = Field(default_factory=list, max_length=640)
     choices: list[ChoiceCreate] = Field(default_factory=list, max_length=10)
     plays: list[PlayCreate] = Field(default_factory=list, max_length=64)
     response_ms: float = Field(default=0.0, ge=0, le=86_400_000)
     comment: str = Field(default="", max_length=4000)
-    skipped: bool = False  # a live screen whose voices could not be heard as they should be
+    skipped: bool = False  # a live trial whose voices could not be played correctly
 
 
 class AnswerPublic(SQLModel):
-    """The acknowledgement: the answer is on disk. In an arena it names the systems, in the order of the voices."""
+    """Acknowledgement: the answer is on disk. In an arena it names the systems in slot order."""
 
     trial: str
     attempt: int
     counted: bool
     repeated: bool = False
     voices: list[str] | None = None
-    titles: list[str] | None = None  # the same in words, for whoever voted
+    titles: list[str] | None = None  # readable titles of ``voices``

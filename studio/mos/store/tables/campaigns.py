@@ -14,3 +14,21 @@ class Campaign(SQLModel, table=True):
     seed: int = Field(sa_type=BigInteger)
     config: str
     created_at: float
+
+
+class Look(SQLModel, table=True):
+    """A look at the stopping rule, taken once ``raters`` had finished, and what was seen."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    campaign_id: int = Field(foreign_key="campaign.id")
+    raters: int
+    met: int
+    why: str
+    at: float
+
+
+class Secret(SQLModel, table=True):
+    """Keys created at first start (the owner's token as a hash only), and the ids of the demo campaigns."""
+
+    name: str = Field(primary_key=True)
+    value: str

@@ -1,12 +1,12 @@
-"""Who rates: raters, the stages that they passed, and how many were forgotten."""
+"""Raters, the stages that they passed, and removals."""
 
 from sqlmodel import Field, SQLModel
 
 
 class Rater(SQLModel, table=True):
-    """One person in one campaign. ``identity`` is a keyed hash: who they are elsewhere is in ``panel`` only.
+    """One person in one campaign. ``identity`` is a keyed hash; identifiers of a panel are in ``panel`` only.
 
-    In the campaigns that are later parts of one sitting a person has the identity and pseudonym of the first.
+    In later parts of a session a person keeps the identity and pseudonym of the first part.
     """
 
     id: int | None = Field(default=None, primary_key=True)
@@ -16,18 +16,18 @@ class Rater(SQLModel, table=True):
     role: str = "panel"  # panel | preview
     stage: str
     consent_version: int | None = None
-    panel: str = "{}"  # PROLIFIC_PID and its like, for paying; wiped with the rater
+    panel: str = "{}"  # PROLIFIC_PID and similar, for payment; erased with the rater
     device: str = "{}"
     joined_at: float
     seen_at: float
     finished_at: float | None = None
-    accept: str = "unknown"  # pay them: ok | fail | unknown
-    use: str = "unknown"  # analyse them
-    part: int = 1  # of a sitting through several campaigns
+    accept: str = "unknown"  # whether to pay them: ok | fail | unknown
+    use: str = "unknown"  # whether to analyse them
+    part: int = 1  # of a session through several campaigns
 
 
 class Passage(SQLModel, table=True):
-    """A rater passed a stage (consent, screening, headphones, ...), and how; the funnel is drawn from these."""
+    """A rater's result of a stage (consent, screening, headphones, ...)."""
 
     id: int | None = Field(default=None, primary_key=True)
     rater_id: int = Field(foreign_key="rater.id")
@@ -38,10 +38,9 @@ class Passage(SQLModel, table=True):
 
 
 class Removal(SQLModel, table=True):
-    """A rater who asked to be forgotten: how many answers went with them, so that counts stay honest.
+    """An erased rater and the number of their answers, so that counts stay correct.
 
-    By ``person`` a merge knows them in another database (studio.mos.rating.forgetting.person_of); removals of older
-    studios have none.
+    ``person`` identifies them in a merge (studio.mos.sessions.erasure.person_of); removals of older versions have none.
     """
 
     id: int | None = Field(default=None, primary_key=True)

@@ -5,7 +5,7 @@ from sqlmodel import Field, SQLModel
 
 
 class System(SQLModel, table=True):
-    """One voice + speaker + options under test, or a reference or anchor. Nothing of it reaches a rater."""
+    """A voice, speaker and options under test, or a reference or anchor. Never visible to raters."""
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -15,7 +15,7 @@ class System(SQLModel, table=True):
 
 
 class Item(SQLModel, table=True):
-    """A script: what is said. Training, trap and gold items never enter a mean; tags are divided by semicolons."""
+    """A script. Training, trap and gold items never enter a mean; tags are separated by semicolons."""
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -27,7 +27,7 @@ class Item(SQLModel, table=True):
 
 
 class Clip(SQLModel, table=True):
-    """Audio by content address; the samples lie in the clip folder."""
+    """Audio by content address; the samples are in the clip folder."""
 
     sha: str = Field(primary_key=True)
     rate_hz: int
@@ -36,7 +36,7 @@ class Clip(SQLModel, table=True):
 
 
 class Stimulus(SQLModel, table=True):
-    """An item as one system says it, with what normalising did to it."""
+    """An item spoken by a system, with its level normalisation."""
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -49,3 +49,14 @@ class Stimulus(SQLModel, table=True):
     lufs_after: float
     peak_dbfs: float
     trace: str | None = None
+
+
+class Prediction(SQLModel, table=True):
+    """MOS of a clip as predicted by a model, keyed by the clip and the model's weights."""
+
+    clip_sha: str = Field(foreign_key="clip.sha", primary_key=True)
+    weights: str = Field(primary_key=True)  # their sha256
+    predictor: str
+    version: str
+    mos: float
+    at: float

@@ -1,10 +1,11 @@
-"""Screens that were given to raters, what each plays, and how a rater sees it."""
+"""Trials assigned to raters, their slots, takes of live trials, and a trial's public view."""
 
+from sqlalchemy import BigInteger
 from sqlmodel import Field, SQLModel
 
 
 class Trial(SQLModel, table=True):
-    """One screen for one rater, issued by the server under an id that nobody can guess."""
+    """One trial of one rater, under an unguessable id."""
 
     id: str = Field(primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -12,15 +13,15 @@ class Trial(SQLModel, table=True):
     position: int
     role: str = "test"  # test | training | trap | gold | repeat
     unit: str
-    lead: int  # the stimulus in slot 0: orders are balanced by it
+    lead: int  # the stimulus in slot 0, by which orders are balanced
     item_id: int = Field(foreign_key="item.id")
     issued_at: float | None = None
-    released: int = 0  # 1: the rater went away, so somebody else was given the unit
-    asked: str = ""  # the questions in the order in which they are asked one after another; empty: all at once
+    released: int = 0  # 1: the rater was idle or left, so the unit may be assigned again
+    asked: str = ""  # question ids in their order if asked one after another; empty: all at once
 
 
 class Slot(SQLModel, table=True):
-    """A place on a screen and what it plays: the realised order."""
+    """A slot of a trial and its stimulus: the presented order."""
 
     trial_id: str = Field(foreign_key="trial.id", primary_key=True)
     slot: int = Field(primary_key=True)
@@ -28,15 +29,17 @@ class Slot(SQLModel, table=True):
     place: str = "candidate"  # candidate | reference
 
 
-class Deal(SQLModel, table=True):
-    """A mark drawn anew whenever a screen of the campaign is given, given back or deleted; kept by the database."""
+class AssignmentMark(SQLModel, table=True):
+    """A random mark that a database trigger replaces whenever a campaign's trials are assigned, released or deleted."""
+
+    __tablename__ = "deal"  # pyright: ignore[reportAssignmentType]
 
     campaign_id: int = Field(foreign_key="campaign.id", primary_key=True)
     mark: str
 
 
 class SlotPublic(SQLModel):
-    """A place on the screen and where its sound is fetched; the address is good for this rater only."""
+    """A slot and the URL of its sound, which is valid for this rater only."""
 
     slot: int
     place: str
@@ -44,7 +47,7 @@ class SlotPublic(SQLModel):
 
 
 class TrialPublic(SQLModel):
-    """A screen as a rater sees it: nothing in it tells the system."""
+    """A trial as a rater sees it; blinded: nothing in it reveals the system."""
 
     trial: str
     position: int
@@ -54,3 +57,22 @@ class TrialPublic(SQLModel):
     asked: list[str]
     slots: list[SlotPublic]
     break_before: bool = False
+
+
+class Take(SQLModel, table=True):
+    """Speech of a voice on a live trial while the rater typed (slot 0), or with the same keystrokes replayed (slot 1).
+
+    Append-only: a rater may type again until they answer; the last take of each slot is rated.
+    """
+
+    trial_id: str = Field(foreign_key="trial.id", primary_key=True)
+    slot: int = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    at: float
+    typed: str  # studio.mos.sessions.takes.Typing as JSON
+    trace: str  # its address in the clip folder
+    rate_hz: int
+    samples: int = Field(sa_type=BigInteger)
+    latency_ms: float | None  # t5 - t0 of the trace: from the last required word to the first audible sample
+    late_ms: float  # delay of the voice by late keystrokes; 0 where the rater typed
+    script: str = ""  # in an arena, a hash of the typed text (studio.mos.store.access.Access.script_of)

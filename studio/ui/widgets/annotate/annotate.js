@@ -1,4 +1,4 @@
-// The annotators' page: the utterances that a link asks for, one after the other, each marked on its own picture.
+// The annotators' page: the utterances of an assignment link, one at a time.
 
 import { Annotator } from "../inspect/annotate/annotator.js";
 import { LinkCalls } from "../inspect/annotate/sources.js";
@@ -6,12 +6,12 @@ import { parse } from "../timeline/bundle.js";
 import { Viewer } from "../inspect/viewer.js";
 import { h } from "../rate/dom.js";
 
-const NO_LINK = "This page is opened by a link. Ask the people who want something annotated for yours.";
+const NO_LINK = "This page is opened by a link. Ask the organisers of the annotation for yours.";
 const MOST_TITLE = 90;
 
 class Assigned {
   constructor(root, picture, calls) {
-    Object.assign(this, { root, picture, calls, number: -1, asked: 0 });
+    Object.assign(this, { root, picture, calls, number: -1, latest: 0 });
     this.viewer = null;
     this.box = this.find(".done input");
     this.box.addEventListener("change", () => this.viewer?.annotator?.document.finish(this.box.checked));
@@ -32,11 +32,11 @@ class Assigned {
   async begin() {
     if (!this.calls.token) return this.tell(NO_LINK);
     try {
-      this.asks = await this.calls.json("assignment");
+      this.assignment = await this.calls.json("assignment");
     } catch (error) {
       return this.tell(error.message, "error");
     }
-    const { title, task } = this.asks;
+    const { title, task } = this.assignment;
     document.title = title;
     this.find("h1").textContent = title;
     this.find(".task").textContent = task;
@@ -46,24 +46,24 @@ class Assigned {
     return this.open(this.after());
   }
 
-  /** The next utterance that is not done; the next one where all are. */
+  /** Index of the next unfinished utterance, else of the next one; -1 if none is available. */
   after() {
-    const { utterances } = this.asks;
+    const { utterances } = this.assignment;
     const order = utterances.map((_, k) => (this.number + 1 + k) % utterances.length);
     return order.find((k) => !utterances[k].is_done && !utterances[k].is_gone) ?? order.find((k) => !utterances[k].is_gone) ?? -1;
   }
 
   list() {
-    const { utterances, annotator } = this.asks;
+    const { utterances, annotator } = this.assignment;
     const done = utterances.filter((one) => one.is_done).length;
     this.find(".progress").textContent = `You annotate as ${annotator}. ${done} of ${utterances.length} done.`;
     const list = this.find(".assigned-list");
     const hadFocus = list.contains(document.activeElement);
     list.replaceChildren(...utterances.map((one, k) => {
-      const called = one.is_gone ? "no longer there" : one.title || one.text || "a recording without text";
+      const title = one.is_gone ? "no longer available" : one.title || one.text || "a recording without text";
       const marks = one.marks ? ` · ${one.marks} ${one.marks === 1 ? "mark" : "marks"}` : "";
       const about = one.is_gone ? "" : `${(one.duration_ms / 1000).toFixed(1)} s${marks}${one.is_done ? " · done" : ""}`;
-      const text = called.length > MOST_TITLE ? `${called.slice(0, MOST_TITLE)}…` : called;
+      const text = title.length > MOST_TITLE ? `${title.slice(0, MOST_TITLE)}…` : title;
       const isHere = k === this.number;
       return h("li", {}, h("button", { type: "button", disabled: one.is_gone, "aria-current": isHere ? "true" : null, class: one.is_done ? "is-done" : "", on: { click: () => this.open(k) } }, h("span", { text }), h("small", { text: about })));
     }));
@@ -72,43 +72,43 @@ class Assigned {
   }
 
   async open(number) {
-    if (number < 0) return this.tell("None of the utterances is there any more. Ask the people who gave you the link.", "error");
-    const mine = ++this.asked;
+    if (number < 0) return this.tell("No utterance of this assignment is available any more. Ask the organisers who gave you the link.", "error");
+    const mine = ++this.latest;
     this.tell("Opening …");
     try {
       const parts = parse(await (await this.calls.call(`view/${number}`)).arrayBuffer());
-      if (mine !== this.asked) return undefined;
+      if (mine !== this.latest) return undefined;
       const before = this.viewer?.annotator?.saver;
-      if (before) before.lost = (error) => this.tell(`Marks of the utterance before are not saved yet: ${error.message} They stay in this browser, and are sent when you open it again.`, "error");
+      if (before) before.lost = (error) => this.tell(`Marks of the previous utterance are not saved yet: ${error.message} They are stored in this browser and sent when you open it again.`, "error");
       this.viewer?.close();
       this.number = number;
-      const viewer = (this.viewer = new Viewer(this.picture, parts, this.asks.utterances[number].title));
+      const viewer = (this.viewer = new Viewer(this.picture, parts, this.assignment.utterances[number].title));
       const place = viewer.find(".annotation");
       place.hidden = false;
       place.replaceChildren();
       const annotator = await Annotator.open(viewer, this.calls.source(number), place);
-      if (mine !== this.asked || !annotator) return undefined;
+      if (mine !== this.latest || !annotator) return undefined;
       const count = () => this.count(number, annotator.document);
       annotator.after = count;
       count();
       this.tell();
-      const measured = await this.calls.call(`prosody/${number}`).catch(() => null); // the picture stands without it
+      const measured = await this.calls.call(`prosody/${number}`).catch(() => null); // optional
       if (measured) viewer.take(parse(await measured.arrayBuffer()));
     } catch (error) {
-      if (mine === this.asked) this.tell(error.message, "error");
+      if (mine === this.latest) this.tell(error.message, "error");
     }
     return undefined;
   }
 
-  /** What the list says follows what is marked. */
+  /** Update the list entry's mark count and state. */
   count(number, { marks, isDone }) {
-    Object.assign(this.asks.utterances[number], { marks, is_done: isDone });
+    Object.assign(this.assignment.utterances[number], { marks, is_done: isDone });
     this.box.checked = isDone;
     this.list();
   }
 }
 
-/** Called by Gradio when the component is in the page. */
+/** Called by Gradio when the component is mounted. */
 export function start(element, server) {
   const root = element.querySelector(".assigned");
   if (root.isStarted) return;

@@ -1,4 +1,4 @@
-// The Compare page: utterances named in its address are fetched and laid beside each other; others are made or added.
+// The Compare page: shows the utterances named in its URL side by side; more can be synthesized or added.
 
 import { token } from "../owner/calls.js";
 import { h } from "../rate/dom.js";
@@ -6,10 +6,10 @@ import { parse } from "../timeline/bundle.js";
 import { Making, MOST } from "./making.js";
 import { Viewer } from "./viewer.js";
 
-const TO_LIBRARY = "One of these is in the library, which wants the owner's token: open them from the Library page.";
+const TO_LIBRARY = "One of these utterances is in the library and needs the owner's token: open them from the Library page.";
 const BUSY = 503;
 const AGAIN_MS = 700;
-const TRIES = 8; // while others open theirs
+const TRIES = 8; // while the server is busy
 const TOKEN = /(?:trace=|traces\/)?([A-Za-z0-9_-]{22})(?:\.trace)?(?:&|$)/;
 const NAME = /(?:kept=)?([0-9a-f]{12,64})(?:&|$)/;
 
@@ -18,13 +18,13 @@ class Compare {
     this.page = element.querySelector(".compare");
     this.server = server;
     this.viewer = null;
-    this.asked = 0; // only the answer to the last question is shown
+    this.latest = 0; // number of the newest request; older answers are dropped
     const address = new URLSearchParams(location.search);
     this.named = [...address].filter(([kind]) => kind === "trace" || kind === "kept");
     this.making = new Making(this.page, server, address, {
-      told: (text, level) => this.tell(text, level),
+      status: (text, level) => this.tell(text, level),
       room: () => MOST - this.named.length,
-      made: (tokens, text, level) => this.made(tokens, text, level),
+      added: (tokens, text, level) => this.addSpoken(tokens, text, level),
     });
     this.page.querySelector(".adding").addEventListener("submit", (e) => this.add(e));
     this.open();
@@ -37,15 +37,15 @@ class Compare {
     status.dataset.level = level;
   }
 
-  /** The names as the server takes them. */
+  /** The utterances as URL parameters. */
   get query() {
     return new URLSearchParams(this.named).toString();
   }
 
   async fetched(part, more = {}) {
-    const isKept = this.named.some(([kind]) => kind === "kept");
-    if (isKept && !token()) throw new Error(TO_LIBRARY);
-    const headers = isKept ? { Authorization: `Bearer ${token()}` } : {};
+    const usesLibrary = this.named.some(([kind]) => kind === "kept");
+    if (usesLibrary && !token()) throw new Error(TO_LIBRARY);
+    const headers = usesLibrary ? { Authorization: `Bearer ${token()}` } : {};
     const query = new URLSearchParams([...this.named, ...Object.entries(more)]);
     for (let tries = 1; ; tries++) {
       const answer = await fetch(`${this.server}compare/${part}?${query}`, { headers });
@@ -57,8 +57,8 @@ class Compare {
   }
 
   async open() {
-    const mine = ++this.asked;
-    const isNow = () => mine === this.asked;
+    const mine = ++this.latest;
+    const isNow = () => mine === this.latest;
     this.list();
     if (!this.named.length) return this.shut();
     this.tell(this.named.length > 1 ? `Opening ${this.named.length} utterances …` : "Opening the utterance …");
@@ -68,14 +68,14 @@ class Compare {
       this.viewer?.close();
       let last = Promise.resolve();
       const difference = (one, other, stretch) => {
-        // one request at a time: each opens every utterance anew
+        // one request at a time: each loads every utterance
         last = last.then(() => (isNow() ? this.fetched("difference", { one, other, stretch }) : null)).catch((error) => (isNow() ? this.tell(error.message, "error") : null));
         return last;
       };
       this.viewer = new Viewer(this.page, parts, difference);
       this.list(parts.view.takes);
       this.making.suggest(parts.view.takes[parts.view.reference]);
-      this.tell(this.named.length > 1 ? "" : "One alone: speak the same text in other ways, or add another one.");
+      this.tell(this.named.length > 1 ? "" : "Only one utterance: synthesize the same text in other ways, or add another one.");
       await last;
       const measured = await this.fetched("words");
       if (isNow()) this.viewer.take(measured);
@@ -92,27 +92,27 @@ class Compare {
     this.tell();
   }
 
-  /** What is compared, each with a way to look into it and to take it away. */
+  /** List the compared utterances with links to Inspect and remove buttons. */
   list(takes = []) {
     const list = this.page.querySelector(".open-list");
     list.hidden = !this.named.length;
     const item = ([kind, name], k) => {
-      const called = `${k + 1} ${takes[k]?.name ?? name.slice(0, 8)}`;
-      const look = h("a", { href: `./inspect?${kind}=${encodeURIComponent(name)}`, text: "Inspect", "aria-label": `Inspect ${called}` });
-      const away = h("button", { type: "button", text: "×", "aria-label": `Take ${called} away`, on: { click: () => this.change(this.named.filter((_, place) => place !== k)) } });
-      return h("li", {}, h("span", { text: called }), look, away);
+      const title = `${k + 1} ${takes[k]?.name ?? name.slice(0, 8)}`;
+      const look = h("a", { href: `./inspect?${kind}=${encodeURIComponent(name)}`, text: "Inspect", "aria-label": `Inspect ${title}` });
+      const away = h("button", { type: "button", text: "×", "aria-label": `Remove ${title}`, on: { click: () => this.change(this.named.filter((_, place) => place !== k)) } });
+      return h("li", {}, h("span", { text: title }), look, away);
     };
     list.replaceChildren(...this.named.map(item));
   }
 
-  /** Others are compared now: the address says which, so that it can be sent. */
+  /** Compare other utterances, and update the page's URL. */
   change(named) {
     this.named = named;
     history.replaceState(history.state, "", location.pathname + (named.length ? `?${this.query}` : ""));
     return this.open();
   }
 
-  async made(tokens, text, level) {
+  async addSpoken(tokens, text, level) {
     if (tokens.length) await this.change([...this.named, ...tokens.map((name) => ["trace", name])]);
     if (text) this.tell(text, level);
   }
@@ -120,13 +120,13 @@ class Compare {
   add(event) {
     event.preventDefault();
     const field = this.page.querySelector(".link");
-    const given = field.value.trim();
-    const kept = /kept=/.test(given) || /^[0-9a-f]{12}$/.test(given) ? NAME.exec(given)?.[1] : null;
-    const trace = kept ? null : TOKEN.exec(given)?.[1];
-    if (!kept && !trace) return this.tell("This names no utterance: give the link of one on the Inspect page.", "error");
-    if (this.named.length >= MOST) return this.tell(`${MOST} are compared already: take one away first.`, "error");
+    const link = field.value.trim();
+    const entry = /kept=/.test(link) || /^[0-9a-f]{12}$/.test(link) ? NAME.exec(link)?.[1] : null;
+    const trace = entry ? null : TOKEN.exec(link)?.[1];
+    if (!entry && !trace) return this.tell("This names no utterance: enter a link of the Inspect page.", "error");
+    if (this.named.length >= MOST) return this.tell(`At most ${MOST} utterances can be compared: remove one first.`, "error");
     field.value = "";
-    return this.change([...this.named, kept ? ["kept", kept] : ["trace", trace]]);
+    return this.change([...this.named, entry ? ["kept", entry] : ["trace", trace]]);
   }
 }
 
@@ -138,7 +138,7 @@ async function why(answer) {
   }
 }
 
-/** Start the page; `server` is its address with a slash at its end. */
+/** Start the page; `server` is the server's URL with a trailing slash. */
 export function start(element, server) {
   const page = element.querySelector(".compare");
   page.comparison ??= new Compare(element, server);

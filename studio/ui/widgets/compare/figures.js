@@ -1,4 +1,4 @@
-// The same facts as tables: each utterance, each word in each of them, and a pair.
+// Tables of the comparison: utterances, words, and the figures of a pair.
 
 import { h } from "../rate/dom.js";
 
@@ -6,7 +6,7 @@ const ms = (value) => (value === null || value === undefined ? "–" : Math.roun
 const signed = (value, digits) => (value === null || value === undefined ? null : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`);
 const cells = (kind, values) => values.map((text) => h(kind, { text, ...(kind === "th" ? { scope: "col" } : {}) }));
 
-/** What all of them have in common. */
+/** Settings that all utterances share. */
 export function common(takes) {
   const about = takes.map((take) => ({ ...take.about, ...take.about.options }));
   const same = (name) => (about.every((one) => one[name] !== undefined && one[name] === about[0][name]) ? about[0][name] : null);
@@ -33,7 +33,7 @@ export function fillUtterances(details, { takes }) {
   details.querySelector("table").replaceChildren(head, ...rows);
 }
 
-/** `measured`: pitch and level of each word in each utterance, once they are there. */
+/** `measured`: pitch and level of each word in each utterance, or null while loading. */
 export function fillWords(details, { takes, rows, reference }, measured, choose) {
   details.querySelector("summary").textContent = `Words (${rows.length}): start and length in ms${measured ? "; pitch in Hz, level in dB" : ""}`;
   const cell = (row, i, k) => {
@@ -51,21 +51,21 @@ export function fillWords(details, { takes, rows, reference }, measured, choose)
   details.querySelector("table").replaceChildren(head, ...body);
 }
 
-/** What the second of a pair does differently; a pair the other way around is told the other way around. */
+/** Differences of the second of a pair from the first; signs are inverted for a stored pair in reverse order. */
 export function fillPair(list, pairs, [one, other], meanDb) {
-  const found = pairs.find((pair) => pair.one === Math.min(one, other) && pair.other === Math.max(one, other));
+  const entry = pairs.find((pair) => pair.one === Math.min(one, other) && pair.other === Math.max(one, other));
   const fact = (value, what) => (value === null ? [] : [h("div", {}, h("dd", { text: value }), h("dt", { text: what }))]);
-  if (!found) return list.replaceChildren(...fact("–", "choose two different ones"));
-  const sign = found.one === one ? 1 : -1;
+  if (!entry) return list.replaceChildren(...fact("–", "select two different utterances"));
+  const sign = entry.one === one ? 1 : -1;
   const turned = (value) => (value === null ? null : sign * value);
-  const ratio = found.duration_ratio === null ? null : found.duration_ratio ** sign;
+  const ratio = entry.duration_ratio === null ? null : entry.duration_ratio ** sign;
   const from = `${other + 1} against ${one + 1}`;
   return list.replaceChildren(
-    ...fact(found.duration_r === null ? null : found.duration_r.toFixed(2), `correlation of word durations (${found.words} words)`),
-    ...fact(ratio === null ? null : `${Math.round(100 * ratio)}%`, `words' length, ${from}`),
-    ...fact(signed(turned(found.pitch_st), 1), `semitones of pitch, ${from} (median)`),
-    ...fact(signed(turned(found.level_db), 1), `dB of level, ${from} (median)`),
-    ...fact(signed(turned(found.known_to_heard_ms), 0), `ms from known to heard, ${from} (median)`),
-    ...fact(meanDb === null || meanDb === undefined ? null : meanDb.toFixed(1), "dB between their spectra (mean)"),
+    ...fact(entry.duration_r === null ? null : entry.duration_r.toFixed(2), `correlation of word durations (${entry.words} words)`),
+    ...fact(ratio === null ? null : `${Math.round(100 * ratio)}%`, `word duration, ${from}`),
+    ...fact(signed(turned(entry.pitch_st), 1), `semitones of pitch, ${from} (median)`),
+    ...fact(signed(turned(entry.level_db), 1), `dB of level, ${from} (median)`),
+    ...fact(signed(turned(entry.known_to_heard_ms), 0), `ms from known to heard, ${from} (median)`),
+    ...fact(meanDb === null || meanDb === undefined ? null : meanDb.toFixed(1), "dB spectral difference (mean)"),
   );
 }

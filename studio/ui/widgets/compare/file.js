@@ -1,4 +1,4 @@
-// A comparison in a file of its own: everything is in the page itself.
+// A comparison as a stand-alone file with embedded data.
 
 import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
@@ -10,13 +10,13 @@ const read = (id) => {
   return part && parse(fromBase64(part.textContent));
 };
 
-/** The difference of a pair, turned around where the file holds it the other way. */
+/** Spectral difference of a pair; negated if the file stores the reverse order. */
 async function difference(one, other, stretch) {
-  const found = read(`difference-${one}-${other}-${stretch}`);
-  if (found) return found;
-  const turned = read(`difference-${other}-${one}-${stretch}`);
-  if (!turned) return null;
-  return { view: { ...turned.view, one, other }, db: turned.db.map((value) => value && 2 * NONE - value) };
+  const stored = read(`difference-${one}-${other}-${stretch}`);
+  if (stored) return stored;
+  const reversed = read(`difference-${other}-${one}-${stretch}`);
+  if (!reversed) return null;
+  return { view: { ...reversed.view, one, other }, db: reversed.db.map((value) => value && 2 * NONE - value) };
 }
 
 export function startFile(element) {

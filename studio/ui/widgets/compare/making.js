@@ -1,4 +1,4 @@
-// Makes what is compared: one text, and a way to speak it with one click; progress is shown, and can be stopped.
+// Form that synthesizes the compared utterances: one text and a set of variants per click, with progress and stop.
 
 import { h } from "../rate/dom.js";
 import { Speaker } from "./speaker.js";
@@ -7,16 +7,16 @@ import { waysOf } from "./ways.js";
 export const MOST = 8; // utterances in one comparison
 
 export class Making {
-  /** `on` has told(text, level), room() (how many may still be added), made(tokens). `asked`: the address's parameters. */
-  constructor(page, server, asked, on) {
-    Object.assign(this, { page, server, asked, on });
+  /** `on`: status(text, level), room() (how many can be added), added(tokens, text, level). `query`: the URL's parameters. */
+  constructor(page, server, query, on) {
+    Object.assign(this, { page, server, query, on });
     this.form = page.querySelector(".making");
     this.says = page.querySelector(".says");
     this.voice = page.querySelector(".voice");
     this.stopping = page.querySelector(".stop");
     this.voices = [];
     this.speaker = null;
-    this.says.value = asked.get("text")?.slice(0, this.says.maxLength) ?? "";
+    this.says.value = query.get("text")?.slice(0, this.says.maxLength) ?? "";
     this.voice.addEventListener("change", () => this.offer());
     this.form.addEventListener("submit", (e) => e.preventDefault());
     this.stopping.addEventListener("click", () => this.speaker?.stop());
@@ -24,13 +24,13 @@ export class Making {
     this.fetch();
   }
 
-  /** Text, voice and settings of what is open, where none were given. */
+  /** Use text, voice and settings of the open utterance where the URL gives none. */
   suggest({ text, about }) {
     if (!this.says.value.trim()) this.says.value = text.slice(0, this.says.maxLength);
-    if (this.asked.has("voice") || !about.voice) return;
+    if (this.query.has("voice") || !about.voice) return;
     const { voice, speaker, seed, options } = about;
     for (const [name, value] of Object.entries({ ...options, voice, speaker, seed })) {
-      if (value !== undefined && !this.asked.has(name)) this.asked.set(name, value);
+      if (value !== undefined && !this.query.has(name)) this.query.set(name, value);
     }
     if (this.voices.length) this.choose();
   }
@@ -40,7 +40,7 @@ export class Making {
       const answer = await fetch(`${this.server}api/voices`);
       this.voices = (await answer.json()).voices;
     } catch {
-      return; // without voices nothing can be spoken; what was kept can still be compared
+      return; // without voices, stored utterances can still be compared
     }
     const options = this.voices.flatMap((voice) => voice.speakers.map((speaker) => new Option(`${voice.name}: ${speaker}`, `${voice.name}:${speaker}`)));
     this.voice.replaceChildren(...options);
@@ -48,30 +48,30 @@ export class Making {
     this.page.dataset.voices = this.voices.length;
   }
 
-  /** The voice that was asked for, or the first. */
+  /** Select the requested voice, or the first. */
   choose() {
-    const wanted = [this.asked.get("voice"), this.asked.get("speaker")];
-    const voice = this.voices.find(({ name }) => name === wanted[0]) ?? this.voices[0];
-    const speaker = voice.speakers.includes(wanted[1]) ? wanted[1] : voice.speakers[0];
+    const requested = [this.query.get("voice"), this.query.get("speaker")];
+    const voice = this.voices.find(({ name }) => name === requested[0]) ?? this.voices[0];
+    const speaker = voice.speakers.includes(requested[1]) ? requested[1] : voice.speakers[0];
     this.voice.value = `${voice.name}:${speaker}`;
     this.offer();
   }
 
-  /** What stays the same: the voice that is chosen, and settings that the address brought for it. */
+  /** Settings common to all variants: the selected voice and the URL's options for it. */
   get base() {
     const [name, speaker] = this.voice.value.split(":");
     const card = this.voices.find((one) => one.name === name);
     const options = {};
     for (const option of card.options) {
-      const given = this.asked.get(option.name);
-      if (given === null) continue;
-      const value = option.kind === "choice" ? given : Number(given);
+      const text = this.query.get(option.name);
+      if (text === null) continue;
+      const value = option.kind === "choice" ? text : Number(text);
       const fits = option.kind === "choice" ? option.choices.includes(value) : value >= option.low && value <= option.high;
       if (fits) options[option.name] = value;
     }
-    const heat = Number(this.asked.get("temperature") ?? NaN);
-    const seed = this.asked.get("seed");
-    return { voice: name, speaker, seed: /^\d{1,15}$/.test(seed ?? "") ? Number(seed) : 0, temperature: heat >= 0 && heat <= 2 ? heat : null, options };
+    const temperature = Number(this.query.get("temperature") ?? NaN);
+    const seed = this.query.get("seed");
+    return { voice: name, speaker, seed: /^\d{1,15}$/.test(seed ?? "") ? Number(seed) : 0, temperature: temperature >= 0 && temperature <= 2 ? temperature : null, options };
   }
 
   offer() {
@@ -80,7 +80,7 @@ export class Making {
     const buttons = ways.map((way) => h("button", { type: "button", text: way.name, title: way.title, on: { click: () => this.begin(way) } }));
     this.page.querySelector(".ways").replaceChildren(...buttons);
     const set = Object.entries({ ...base.options, ...(base.seed ? { seed: base.seed } : {}), ...(base.temperature === null ? {} : { temperature: base.temperature }) });
-    this.page.querySelector(".base").textContent = set.length ? `Set, where a button does not say otherwise: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.` : "";
+    this.page.querySelector(".base").textContent = set.length ? `Settings unless a button sets others: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.` : "";
     this.show();
   }
 
@@ -95,39 +95,39 @@ export class Making {
     const room = this.on.room();
     if (!text) {
       this.says.focus();
-      return this.on.told("Give a text first: they all say the same.", "error");
+      return this.on.status("Enter a text first: all utterances say the same.", "error");
     }
-    if (isOverlapped && room === 1) return this.on.told("These are two: take one away first.", "error");
-    if (!room) return this.on.told(`${MOST} are compared already: take one away first.`, "error");
-    const taken = jobs.slice(0, room);
-    const made = [];
+    if (isOverlapped && room === 1) return this.on.status("This adds two utterances: remove one first.", "error");
+    if (!room) return this.on.status(`At most ${MOST} utterances can be compared: remove one first.`, "error");
+    const accepted = jobs.slice(0, room);
+    const tokens = [];
     const refused = [];
     const socket = new URL("ws/speak", this.server.replace(/^http/, "ws"));
-    this.speaker = new Speaker(socket, text, taken, {
-      progress: (number, waits) => this.on.told(`Speaking ${number + 1} of ${taken.length}: ${taken[number].label}${waits ? ` (${waits})` : ""} …`),
-      spoken: (token) => made.push(token),
+    this.speaker = new Speaker(socket, text, accepted, {
+      progress: (number, waits) => this.on.status(`Speaking ${number + 1} of ${accepted.length}: ${accepted[number].label}${waits ? ` (${waits})` : ""} …`),
+      spoken: (token) => tokens.push(token),
       refused: (message, job) => refused.push(`${job.label}: ${message}`),
       done: async (message) => {
-        if (isOverlapped && made.length) await this.overlap(made, refused);
+        if (isOverlapped && tokens.length) await this.overlap(tokens, refused);
         this.speaker = null;
         this.show();
-        const left = jobs.length > taken.length ? [`Only ${taken.length} of ${jobs.length} had room beside what is open.`] : [];
-        const said = [...left, ...(message ? [message] : []), ...refused.map((one) => `Left out: ${one}.`)];
-        if (message === "" && !made.length) said.push("Stopped.");
-        this.on.made(made, said.join(" "), message || refused.length ? "error" : "");
+        const left = jobs.length > accepted.length ? [`Only ${accepted.length} of ${jobs.length} fit the limit.`] : [];
+        const notes = [...left, ...(message ? [message] : []), ...refused.map((one) => `Left out: ${one}.`)];
+        if (message === "" && !tokens.length) notes.push("Stopped.");
+        this.on.added(tokens, notes.join(" "), message || refused.length ? "error" : "");
       },
     });
     return this.show();
   }
 
-  /** What was spoken once more, its frames vocoded a segment at a time; its name joins `made`. */
-  async overlap(made, refused) {
-    this.on.told("Vocoding it a segment at a time …");
+  /** Vocode the utterance again one segment at a time, and append the new trace to `tokens`. */
+  async overlap(tokens, refused) {
+    this.on.status("Vocoding one segment at a time …");
     try {
-      const answer = await fetch(`${this.server}traces/${encodeURIComponent(made[0])}/overlapped`, { method: "POST" });
-      const said = await answer.json();
-      if (answer.ok) made.push(said.trace);
-      else refused.push(`overlapped: ${said.message}`);
+      const answer = await fetch(`${this.server}traces/${encodeURIComponent(tokens[0])}/overlapped`, { method: "POST" });
+      const body = await answer.json();
+      if (answer.ok) tokens.push(body.trace);
+      else refused.push(`overlapped: ${body.message}`);
     } catch {
       refused.push("overlapped: the server cannot be reached");
     }

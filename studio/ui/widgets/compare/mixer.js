@@ -1,20 +1,20 @@
-// Plays one of several utterances, and goes over to another at the same place of the axis without a gap.
+// Plays one of several utterances and switches to another at the same axis position without a gap.
 
-const LEAD_S = 0.015; // sound is asked for so long ahead, so that it begins at a known time
-const FADE_S = 0.012; // of the one that goes and the one that comes, at once
+const LEAD_S = 0.015; // scheduling lead, so that playback starts at a known time
+const FADE_S = 0.012; // cross-fade length
 
 export class Mixer {
   /**
-   * `takes` have pcm (Int16Array) and rateHz; `maps()` answers the map of each to the axis in force. `moved(ms)` is called
-   * while it plays and when it is placed, `changed()` when it starts, stops, or another one is heard.
+   * `takes` have pcm (Int16Array) and rateHz; `maps()` returns the active time map of each. `moved(ms)` is called on every
+   * position change, `changed()` on start, stop and switch.
    */
   constructor(takes, maps, moved, changed) {
     Object.assign(this, { takes, maps, moved, changed });
     this.heard = 0;
-    this.atMs = 0; // of the axis
+    this.atMs = 0; // on the axis
     this.loop = null; // [startMs, endMs]
     this.untilMs = Infinity;
-    this.voice = null; // what sounds: {take, source, gain, startS (of the context), offsetMs (of its own sound)}
+    this.voice = null; // playing source: {take, source, gain, startS (of the context), offsetMs (of its own sound)}
     this.buffers = [];
     this.tick = this.tick.bind(this);
   }
@@ -27,7 +27,7 @@ export class Mixer {
     return this.maps()[this.heard];
   }
 
-  /** Where the sound of the one that is heard ends, on the axis. */
+  /** End of the played utterance on the axis, ms. */
   get lastMs() {
     return this.map.axis((1000 * this.takes[this.heard].pcm.length) / this.takes[this.heard].rateHz);
   }
@@ -36,7 +36,7 @@ export class Mixer {
     return 0;
   }
 
-  /** Put the playhead somewhere; what plays goes on from there. */
+  /** Move the playhead; playback continues from there. */
   place(ms) {
     this.atMs = Math.min(Math.max(0, ms), this.lastMs);
     if (this.isPlaying) this.sound();
@@ -69,7 +69,7 @@ export class Mixer {
     else this.play();
   }
 
-  /** Hear another one from the same place on. */
+  /** Switch to another utterance at the same position. */
   hear(number) {
     if (number === this.heard || !this.takes[number]) return;
     if (!this.isPlaying) {
@@ -86,14 +86,14 @@ export class Mixer {
     this.changed();
   }
 
-  /** Other maps are in force: the same moment of what is heard lies elsewhere on the axis. */
+  /** The time maps changed: move the playhead to the same moment of the played utterance. */
   remap(before) {
     const own = before[this.heard].own(this.atMs);
     this.atMs = this.map.axis(own);
     this.moved(this.atMs);
   }
 
-  /** Begin the one that is heard at `atMs`, and fade out what sounded. */
+  /** Start the selected utterance at `atMs`, and fade out the previous source. */
   sound(atS = this.context.currentTime + LEAD_S) {
     const { context, heard } = this;
     if (this.voice) this.fadeOut(atS);
@@ -105,7 +105,7 @@ export class Mixer {
     source.connect(gain).connect(context.destination);
     source.start(atS, offsetMs / 1000);
     this.voice = { take: heard, source, gain, startS: atS, offsetMs };
-    this.before = this.said; // for tests: what sounded before, and what sounds
+    this.before = this.said; // for tests: the previous and the current source
     this.said = this.voice;
   }
 
@@ -129,7 +129,7 @@ export class Mixer {
     return this.buffers[number];
   }
 
-  /** The place on the axis that is heard at a time of the context. */
+  /** Axis position at a time of the audio context. */
   nowMs(atS) {
     const { offsetMs, startS } = this.voice;
     return this.map.axis(offsetMs + 1000 * Math.max(0, atS - startS));

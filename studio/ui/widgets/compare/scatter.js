@@ -1,13 +1,13 @@
-// Durations of words in one utterance against another's: a point each; on the line they are as long.
+// Scatter plot of word durations in two utterances.
 
 import { FONT } from "../timeline/ruler.js";
 
-const SIDE = 40; // for the numbers
+const SIDE = 40; // margin for axis labels, px
 const STEPS_MS = [50, 100, 200, 250, 500, 1000, 2000, 5000, 10000];
 const NEAR_PX = 14;
 
 export class Scatter {
-  /** `chosen(row)` is called by a click on a point, `hovered(row | null)` by the pointer. */
+  /** `chosen(row)` is called on a click on a point, `hovered(row | null)` on pointer moves. */
   constructor(canvas, chosen, hovered) {
     this.canvas = canvas;
     this.paint = canvas.getContext("2d", { alpha: false });
@@ -44,7 +44,7 @@ export class Scatter {
   near(e) {
     const box = this.canvas.getBoundingClientRect();
     const away = ({ x, y }) => Math.hypot(this.x(x) - (e.clientX - box.left), this.y(y) - (e.clientY - box.top));
-    const best = this.points.reduce((found, point) => (!found || away(point) < away(found) ? point : found), null);
+    const best = this.points.reduce((nearest, point) => (!nearest || away(point) < away(nearest) ? point : nearest), null);
     return best && away(best) < NEAR_PX ? best.row : null;
   }
 

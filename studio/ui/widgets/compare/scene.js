@@ -1,4 +1,4 @@
-// The picture: a lane for each utterance, its words over its sound, on one axis; and the difference of a pair.
+// The comparison canvas: one lane per utterance (words and sound) on one axis, and the spectral difference of a pair.
 
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
@@ -34,8 +34,8 @@ export class Scene {
     this.isSpectral = false;
     this.heard = 0;
     this.difference = null; // {picture, one, other}
-    this.pair = null; // [one, other] that is asked for
-    this.chosen = null; // a row
+    this.pair = null; // requested pair [one, other]
+    this.chosen = null; // selected row
     this.selection = null; // [startMs, endMs]
     this.atMs = 0;
     this.drawn = 0;
@@ -43,7 +43,7 @@ export class Scene {
     this.recolour();
   }
 
-  /** The map of each utterance that is in force. */
+  /** The active time map of each utterance. */
   get maps() {
     return this.takes.map(({ maps }) => (this.isStretched ? maps.byWord : maps.own));
   }
@@ -60,14 +60,14 @@ export class Scene {
     return RULER + LANE * k;
   }
 
-  /** A CSS mask for what lies over the picture and crosses no name. */
+  /** A CSS mask that keeps the playhead off the lane names. */
   get maskOfNames() {
-    const lanes = this.takes.length + (this.takes.length > 1 ? 1 : 0); // the last one is the difference's
+    const lanes = this.takes.length + (this.takes.length > 1 ? 1 : 0); // the last one shows the difference
     const gaps = Array.from({ length: lanes }, (_, k) => [this.lane(k) + 1, this.lane(k) + NAME]);
     return `linear-gradient(${gaps.map(([top, end]) => `#000 ${top}px, transparent ${top}px ${end}px, #000 ${end}px`).join(", ")})`;
   }
 
-  /** Lay the words over each other, or not; what was seen in the middle stays there. */
+  /** Switch word alignment on or off; the centre of the view stays in place. */
   stretch(isOn) {
     const { axis } = this;
     const isWhole = axis.leftMs <= axis.startMs && axis.rightMs >= axis.endMs;
@@ -86,7 +86,7 @@ export class Scene {
     this.ask();
   }
 
-  /** The difference of a pair, once it is there. */
+  /** Set the spectral difference of a pair. */
   take({ view, db }) {
     const picture = differencePicture(db, view.bands, view.step_ms);
     picture.recolour(isDark());
@@ -117,12 +117,12 @@ export class Scene {
   }
 
   ask() {
-    this.asked ??= requestAnimationFrame(() => this.draw());
+    this.frameRequest ??= requestAnimationFrame(() => this.draw());
   }
 
   draw() {
-    cancelAnimationFrame(this.asked);
-    this.asked = undefined;
+    cancelAnimationFrame(this.frameRequest);
+    this.frameRequest = undefined;
     if (!this.canvas.width) return;
     const { paint, axis, colours } = this;
     paint.setTransform(this.scale, 0, 0, this.scale, 0, 0);
@@ -228,7 +228,7 @@ export class Scene {
     return true;
   }
 
-  /** A spectrogram a stretch at a time, each as wide as the axis has it. */
+  /** Draw a spectrogram piecewise, each piece scaled to the axis. */
   drawSpectrum(take, k, y) {
     const { paint, axis, colours } = this;
     const { axisMs, ownMs } = this.maps[k];
@@ -259,13 +259,13 @@ export class Scene {
     return difference.picture.draw(paint, left, right, axis.x(left), axis.x(right) - axis.x(left), y + NAME, DIFFERENCE, this.spend);
   }
 
-  /** Which utterance's lane a height lies in; null below them. */
+  /** Index of the utterance whose lane contains `y`; null below the lanes. */
   takeAt(y) {
     const k = Math.floor((y - RULER) / LANE);
     return k >= 0 && k < this.takes.length ? k : null;
   }
 
-  /** The word of a place in the picture: {i: its row, word, take}; null where there is none that all share. */
+  /** The word at a point as {i: row, word, take}, or null. */
   wordAt(ms, y) {
     const k = this.takeAt(y) ?? this.heard;
     const own = this.maps[k].own(ms);

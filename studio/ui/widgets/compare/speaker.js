@@ -1,20 +1,20 @@
-// Has one text spoken several ways, one after the other, as the Live page's socket does: places and the queue are respected.
+// Synthesizes one text in several variants, one after the other, over the Live page's socket (with its queue).
 
 import { parsePacket } from "../wire/packet.js";
 import { Socket } from "../wire/socket.js";
 
-const CREDIT_MS = 60000; // so far the voice may run ahead: nobody listens yet
-const AHEAD_S = 45; // past so much more sound, what was received is told
+const CREDIT_MS = 60000; // how far the voice may run ahead
+const AHEAD_S = 45; // interval of playback reports
 const RETRY_MS = 2000;
 const TOKEN = /traces\/([A-Za-z0-9_-]{22})\.trace/;
 
 export class Speaker {
   /**
-   * `jobs`: {label, voice, seed, temperature, options} each. `on` has progress(job number, words of the queue or ""),
-   * spoken(token, job), refused(message, job), done(message where it broke off).
+   * `jobs`: {label, voice, seed, temperature, options} each. `on`: progress(job number, queue status or ""),
+   * spoken(token, job), refused(message, job), done(error message, if any).
    */
   constructor(url, text, jobs, on) {
-    Object.assign(this, { said: text, jobs, on });
+    Object.assign(this, { source: text, jobs, on });
     this.number = -1;
     this.creditMs = CREDIT_MS;
     this.isOver = false;
@@ -25,11 +25,11 @@ export class Speaker {
     return this.jobs[this.number];
   }
 
-  // --- what the server says ---------------------------------------------------------------------
+  // --- server messages --------------------------------------------------------------------------
 
   state(state) {
     if (this.isOver) return;
-    if (state === "lost") this.finish("The connection to the server is lost.");
+    if (state === "lost") this.finish("The connection to the server was lost.");
     else if (this.number < 0) this.next();
   }
 
@@ -42,7 +42,7 @@ export class Speaker {
     if (m.utterance === undefined && m.type === "error") return this.finish(m.message);
     if (m.utterance !== this.number) return;
     if (m.type === "error") this.error(m);
-    else if (m.type === "queued") this.begin(m.ahead ? `${m.ahead} before it` : "next in the queue");
+    else if (m.type === "queued") this.begin(m.ahead ? `${m.ahead} ahead in the queue` : "next in the queue");
     else if (m.type === "ready") this.begin("");
     else if (m.type === "failed") this.why = m.message;
     else if (m.type === "trace") this.traced(m.trace_url);
@@ -53,12 +53,12 @@ export class Speaker {
     if (!p || p.utterance !== this.number || this.isOver) return;
     const received = p.first + p.pcm.length;
     const least = this.creditMs === null ? 0 : AHEAD_S * this.job.rateHz;
-    if (received - this.told < least) return;
-    this.told = received;
+    if (received - this.reported < least) return;
+    this.reported = received;
     this.say({ type: "played", sample: received, buffered_ms: 0, underruns: 0 });
   }
 
-  // --- one after the other ----------------------------------------------------------------------
+  // --- jobs -------------------------------------------------------------------------------------
 
   next() {
     this.number++;
@@ -69,27 +69,27 @@ export class Speaker {
   open() {
     const { voice, seed, temperature, options } = this.job;
     this.hasBegun = false;
-    this.told = 0;
+    this.reported = 0;
     this.why = "";
     this.on.progress(this.number, "");
     this.say({ type: "open", source: "stream", credit_ms: this.creditMs, voice, seed, temperature, options });
   }
 
-  /** The utterance is there: the whole text goes to it at once. */
+  /** The utterance is open: send the whole text at once. */
   begin(waits) {
     this.on.progress(this.number, waits);
     if (this.hasBegun) return;
     this.hasBegun = true;
-    this.say({ type: "text", text: this.said });
+    this.say({ type: "text", text: this.source });
     this.say({ type: "end" });
   }
 
   error(m) {
     if (m.code === "busy" && !this.hasBegun) {
-      this.on.progress(this.number, "all places are taken");
+      this.on.progress(this.number, "the server is busy");
       this.timer = setTimeout(() => this.open(), m.retry_ms ?? RETRY_MS);
     } else if (m.code === "bad_message" && !this.hasBegun && this.creditMs !== null) {
-      this.creditMs = null; // a server that lets no voice run so far ahead
+      this.creditMs = null; // the server does not accept so much credit
       this.open();
     } else if (m.code === "closing" || m.code === "stuck") {
       this.finish(m.message);
@@ -104,11 +104,11 @@ export class Speaker {
   traced(url) {
     const token = TOKEN.exec(url)?.[1];
     if (token && !this.why) this.on.spoken(token, this.job);
-    else this.on.refused(this.why || "no trace of it was kept", this.job);
+    else this.on.refused(this.why || "no trace of it was stored", this.job);
     this.next();
   }
 
-  /** Leave off: what speaks is cancelled with its socket. */
+  /** Stop; closing the socket cancels the utterance. */
   stop() {
     this.finish("");
   }

@@ -1,7 +1,7 @@
-// Where an utterance's own time lies on the axis of all, and back (studio/inspection/comparison/common_axis.py). All in ms.
+// Maps an utterance's own time to the common axis and back, in ms (studio/inspection/comparison/common_axis.py).
 
 export class TimeMap {
-  /** `axis` and `own`: the same places on both, in seconds, as the server packs them; neither ever falls. */
+  /** `axis` and `own`: matching positions in seconds, both non-decreasing, as sent by the server. */
   constructor({ axis, own }) {
     this.axisMs = axis.map((s) => 1000 * s);
     this.ownMs = own.map((s) => 1000 * s);
@@ -20,11 +20,11 @@ export class TimeMap {
   }
 }
 
-/** Straight between knots; where two lie at one place the later one counts; beyond the ends at the utterance's own pace. */
-function through(at, known, wanted) {
+/** Linear between knots (the later of two equal knots counts); slope 1 beyond the ends. */
+function through(at, known, target) {
   const last = known.length - 1;
-  if (at < known[0]) return wanted[0] + at - known[0];
-  if (at >= known[last]) return wanted[last] + at - known[last];
+  if (at < known[0]) return target[0] + at - known[0];
+  if (at >= known[last]) return target[last] + at - known[last];
   let [low, high] = [0, last]; // known[low] <= at < known[high]
   while (high - low > 1) {
     const middle = (low + high) >> 1;
@@ -32,5 +32,5 @@ function through(at, known, wanted) {
     else high = middle;
   }
   const share = (at - known[low]) / (known[high] - known[low]);
-  return wanted[low] + share * (wanted[high] - wanted[low]);
+  return target[low] + share * (target[high] - target[low]);
 }

@@ -1,4 +1,4 @@
-// A comparison in front of somebody: the picture, what is heard, the pointer, the keys, the pair that is looked at.
+// Viewer of a comparison: canvas, playback, pointer and keyboard input, compared pair.
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
@@ -11,12 +11,12 @@ import { Scene } from "./scene.js";
 const ZOOM = 1.6;
 
 export class Viewer {
-  /** `difference(one, other, stretch)` fetches that of a pair. */
+  /** `difference(one, other, stretch)` fetches the spectral difference of a pair. */
   constructor(page, parts, difference) {
     this.page = page;
     this.view = parts.view;
     this.difference = difference;
-    this.measured = null; // pitch and level of words, which come later
+    this.measured = null; // pitch and level of words, loaded later
     this.gone = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
@@ -52,16 +52,16 @@ export class Viewer {
     const untimed = view.takes.filter(({ timed }) => !timed);
     this.find(".view h1").textContent = view.takes[view.reference].text || view.takes[0].name;
     this.find(".about").textContent = common(view.takes);
-    const said = [
+    const notes = [
       ...others.map(({ name, share }) => `“${name}” says another text: ${Math.round(100 * share)}% of its words are the same.`),
-      ...untimed.map(({ name }) => `Where the words of “${name}” lie is not known.`),
+      ...untimed.map(({ name }) => `The word times of “${name}” are unknown.`),
     ];
-    if (said.length) said.push("So they stand beside each other in their own time, and cannot be stretched word over word.");
+    if (notes.length) notes.push("The utterances are shown in their own time and cannot be stretched to align words.");
     const estimated = view.takes.filter((take) => take.said.some(([, , , isEstimate]) => isEstimate));
-    if (estimated.length) said.push("Words in dashes lie where they are estimated to be, by their letters: nobody knows where they begin.");
-    this.find(".told").textContent = said.join(" ");
+    if (estimated.length) notes.push("Word times drawn with dashes are estimated from the number of letters.");
+    this.find(".told").textContent = notes.join(" ");
     this.find('[data-do="stretch"]').disabled = !this.canStretch;
-    this.find('[data-do="stretch"]').title = this.canStretch ? "" : "There are no two whose words can be laid over each other.";
+    this.find('[data-do="stretch"]').title = this.canStretch ? "" : "No two utterances have words that can be aligned.";
     this.find(".takes").replaceChildren(...names.map((name, k) => this.takeButton(name, k)));
     for (const part of this.page.querySelectorAll(".of-pairs")) part.hidden = !this.isPair;
     for (const which of ["one", "other"]) {
@@ -118,16 +118,16 @@ export class Viewer {
     this.player.close();
   }
 
-  /** Pitch and level of words, which come after the picture; `lacks` says what pitch would need. */
+  /** Add pitch and level of words, which are loaded later; `lacks` names what pitch needs. */
   take({ view }) {
     if (this.gone.signal.aborted) return;
     this.measured = view;
     this.find(".lacks").textContent = view.lacks;
     fillWords(this.find("details.words"), this.view, view.rows, (i) => this.choose(i, true));
-    this.tellPair();
+    this.showPair();
   }
 
-  // ------------------------------------------------------------ what it does
+  // ------------------------------------------------------------ commands
 
   act(name) {
     const { scene, player } = this;
@@ -171,7 +171,7 @@ export class Viewer {
     scene.ask();
   }
 
-  /** Hear another one, from the same word on where they are stretched, else from the same time. */
+  /** Switch playback to another utterance, at the same word if stretched, else at the same time. */
   hear(number) {
     if (!this.scene.takes[number]) return;
     this.player.hear(number);
@@ -185,34 +185,34 @@ export class Viewer {
     scene.stretch(isOn);
     player.remap(before);
     if (player.loop) player.loop = scene.selection ?? [0, scene.endMs];
-    this.askDifference();
+    this.fetchDifference();
   }
 
-  /** Look at what differs between two of them. */
+  /** Compare two utterances. */
   pair(one, other) {
     this.scene.pair = [one, other];
     this.find('[data-pair="one"]').value = one;
     this.find('[data-pair="other"]').value = other;
-    this.tellPair();
-    this.askDifference();
+    this.showPair();
+    this.fetchDifference();
   }
 
-  async askDifference() {
+  async fetchDifference() {
     const { scene } = this;
     scene.difference = null;
     scene.ask();
     if (!this.isPair) return;
-    const asked = (this.asked = JSON.stringify([scene.pair, scene.isStretched]));
+    const request = (this.request = JSON.stringify([scene.pair, scene.isStretched]));
     const [one, other] = scene.pair;
-    const found = await this.difference(other, one, scene.isStretched);
-    if (found && asked === this.asked && !this.gone.signal.aborted) {
-      scene.take(found);
-      this.meanDb = found.view.mean_db;
-      this.tellPair();
+    const difference = await this.difference(other, one, scene.isStretched);
+    if (difference && request === this.request && !this.gone.signal.aborted) {
+      scene.take(difference);
+      this.meanDb = difference.view.mean_db;
+      this.showPair();
     }
   }
 
-  tellPair() {
+  showPair() {
     const [one, other] = this.scene.pair;
     this.scatter.show(this.view, one, other);
     const pairs = (this.measured ?? this.view).pairs;
@@ -240,7 +240,7 @@ export class Viewer {
     this.player.loop = isOn ? this.scene.selection ?? [0, this.scene.endMs] : null;
   }
 
-  /** A word of the one that is heard, by its row; of the reference where that one lacks it. */
+  /** Select a word by its row: of the played utterance, else of the reference. */
   choose(i, plays = false) {
     const { scene, player } = this;
     if (i === null) return;
@@ -261,7 +261,7 @@ export class Viewer {
     if (rows.length) this.choose(chosen === null ? 0 : Math.min(rows.length - 1, Math.max(0, chosen + by)));
   }
 
-  // ------------------------------------------------------------ what is seen
+  // ------------------------------------------------------------ display
 
   changed() {
     const { player, scene } = this;
@@ -293,20 +293,20 @@ export class Viewer {
 
   hover(ms, y) {
     const { scene } = this;
-    const found = scene.wordAt(ms, y);
+    const hit = scene.wordAt(ms, y);
     const take = scene.takeAt(y) ?? scene.heard;
     const own = scene.maps[take].own(ms);
     const at = own >= 0 && 1000 * scene.takes[take].pcm.length >= own * scene.takes[take].rateHz ? `${take + 1}: ${clock(own)} s` : `${clock(ms)} s`;
-    const word = found && (found.i === null ? `“${found.word.text}”, which the reference does not say` : this.story(found.i));
+    const word = hit && (hit.i === null ? `“${hit.word.text}”, not in the reference` : this.story(hit.i));
     this.find(".readout").textContent = [at, word].filter(Boolean).join(" · ");
-    this.scatter.choose(found?.i ?? scene.chosen);
+    this.scatter.choose(hit?.i ?? scene.chosen);
   }
 
   hoverRow(i) {
     this.find(".readout").textContent = i === null ? "" : this.story(i);
   }
 
-  /** How long a word is in each. */
+  /** Duration of a word in each utterance. */
   story(i) {
     const { rows, takes, reference } = this.scene;
     const of = (k) => (rows[i][k] === null ? null : takes[k].words[rows[i][k]]);

@@ -1,12 +1,12 @@
-// The ways in which a text can be spoken with one click: whatever the voices' own cards declare, of any family.
+// Sets of variants to synthesize with one click, from the options in the voices' cards.
 
 const MOST = 8;
-const STEPS = 5; // of a number that is not whole
+const STEPS = 5; // values tried of a float option
 const SEEDS = 4;
 
 const addressOf = (voice, speaker) => `${voice.name}:${speaker}`;
 
-/** Values to try of one option; none where there is no choice. */
+/** Values to try of one option; empty where there is no choice. */
 function valuesOf(option) {
   if (option.kind === "choice") return option.choices.slice(0, MOST);
   const { low, high } = option;
@@ -18,9 +18,9 @@ function valuesOf(option) {
 }
 
 /**
- * Each way as {name, title, jobs}: every value of each option of a voice, every voice, a few seeds; of one that
- * `isOverlapped` what is spoken is vocoded a second time.
- * `base` is {voice, speaker, seed, temperature, options}: what stays the same.
+ * Sets of variants as {name, title, jobs}: all values of each option, all voices, a few seeds. With `isOverlapped` the
+ * result is vocoded again with the overlapped vocoder.
+ * `base`: common settings {voice, speaker, seed, temperature, options}.
  */
 export function waysOf(voices, base) {
   const voice = voices.find(({ name }) => name === base.voice) ?? voices[0];
@@ -43,10 +43,10 @@ export function waysOf(voices, base) {
   const speaking = pairs.length <= MOST ? pairs : voices.slice(0, MOST).map((one) => [one, one.speakers[0]]);
   const everyone = speaking.map(([one, speaker]) => job(addressOf(one, speaker), { voice: addressOf(one, speaker), temperature: null, options: {}, rateHz: one.sample_rate_hz }));
   const families = new Set(voices.map(({ family }) => family)).size;
-  ways.push({ name: `All voices (${everyone.length})`, title: families > 1 ? `of ${families} families` : "as each is by itself", jobs: everyone });
+  ways.push({ name: `All voices (${everyone.length})`, title: families > 1 ? `of ${families} families` : "each with its default settings", jobs: everyone });
   const seeds = Array.from({ length: SEEDS }, (_, k) => job(`seed = ${base.seed + k}`, { seed: base.seed + k }));
-  ways.push({ name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`, title: "the same again, with other chances", jobs: seeds });
-  ways.push({ name: "Causal, overlapped vocoder", title: "the same frames: as they are spoken, and each segment vocoded by itself and cross-faded", jobs: [job("as it is")], isOverlapped: true });
+  ways.push({ name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`, title: "same settings, other random seeds", jobs: seeds });
+  ways.push({ name: "Causal, overlapped vocoder", title: "the same frames with the causal vocoder, and with each segment vocoded separately and cross-faded", jobs: [job("as it is")], isOverlapped: true });
   ways.push({ name: "As it is", title: "once, with these settings", jobs: [job("as it is")] });
   return ways.filter(({ jobs, name, isOverlapped }) => jobs.length > 1 || isOverlapped || name === "As it is");
 }

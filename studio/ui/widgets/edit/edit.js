@@ -1,4 +1,4 @@
-// The owner's page for one draft: begun from a template, saved as it is edited, looked at as a rater would, and opened.
+// The owner's page for one draft: create from a template, edit with autosave, preview, and open for raters.
 
 import { AGAIN_MS, Calls, download, token } from "../owner/calls.js";
 import { ask as askIn, button, h } from "../rate/dom.js";
@@ -9,9 +9,9 @@ import { Questions } from "./questions.js";
 import { Systems, TextList } from "./systems.js";
 
 const SAVE_MS = 600;
-const LOOK_MS = 1000; // while texts are being spoken
+const POLL_MS = 1000; // while texts are synthesized
 const draft = (name, path = "") => `drafts/${encodeURIComponent(name)}${path}`;
-const ASK = "Give the owner's token. It was printed when the studio first started; studio campaign token makes a new one.";
+const ASK = "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
 
 class Editor {
   constructor(root, base, server) {
@@ -19,7 +19,7 @@ class Editor {
     this.name = new URLSearchParams(location.search).get("campaign") ?? "";
     this.page = root.querySelector(".edit-page");
     this.status = root.querySelector(".status");
-    this.saving = Promise.resolve(); // one change after the other
+    this.saving = Promise.resolve(); // changes are sent one at a time
   }
 
   async begin() {
@@ -47,14 +47,14 @@ class Editor {
   drawNew() {
     this.tell();
     this.root.dataset.stage = "new";
-    const taken = { template: "", name: "" };
-    const name = h("input", { type: "text", id: "edit-name", maxlength: 80, required: true, autocomplete: "off", on: { input: () => (taken.name = name.value.trim()) } });
-    const kinds = this.templates.map((one) => this.template(one, () => (taken.template = one.name)));
+    const request = { template: "", name: "" };
+    const name = h("input", { type: "text", id: "edit-name", maxlength: 80, required: true, autocomplete: "off", on: { input: () => (request.name = name.value.trim()) } });
+    const kinds = this.templates.map((one) => this.template(one, () => (request.template = one.name)));
     const make = async (event) => {
       event.preventDefault();
       try {
-        if (!taken.template) return this.tell("Choose a kind of test first.", "error");
-        const state = await this.calls.post("drafts", taken);
+        if (!request.template) return this.tell("Choose a kind of test first.", "error");
+        const state = await this.calls.post("drafts", request);
         this.name = state.name;
         history.pushState(null, "", `${location.pathname}?${new URLSearchParams({ campaign: state.name })}`); // Gradio sets a base
         return await this.begin();
@@ -62,9 +62,9 @@ class Editor {
         return this.tell(error.message, "error");
       }
     };
-    const field = h("div", { class: "field" }, h("label", { for: "edit-name", text: "Name" }), name, h("small", { class: "muted", text: "For you: raters see the title, never the name." }));
-    const form = h("form", { class: "new-test", on: { submit: make } }, h("fieldset", { class: "kinds" }, h("legend", { text: "What is asked" }), ...kinds), field, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Begin" })));
-    this.page.replaceChildren(h("h1", { text: "New listening test" }), h("p", { class: "muted", text: "It begins as a draft with the settings of a template; everything but the kind can be changed." }), form);
+    const field = h("div", { class: "field" }, h("label", { for: "edit-name", text: "Name" }), name, h("small", { class: "muted", text: "Only you see the name. Raters see the title." }));
+    const form = h("form", { class: "new-test", on: { submit: make } }, h("fieldset", { class: "kinds" }, h("legend", { text: "Kind of test" }), ...kinds), field, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create draft" })));
+    this.page.replaceChildren(h("h1", { text: "New listening test" }), h("p", { class: "muted", text: "The test starts as a draft with the settings of a template. You can change everything except the kind." }), form);
   }
 
   template({ name, title, about, asks }, take) {
@@ -79,15 +79,15 @@ class Editor {
     this.tell();
     this.state = state;
     this.settings = state.settings;
-    this.seen = state.seen;
+    this.seenVersion = state.seen;
     this.root.dataset.stage = state.state;
     document.title = `${state.name} · ${document.title.split(" · ").at(-1)}`;
     const changed = () => this.changed();
-    const known = this.known();
+    const known = this.templateQuestions();
     this.texts = new TextList(this, this.settings, changed);
     this.parts = [new Questions(this.settings, state.kind, known, changed), new Systems(this, this.voices), this.texts, new Raters(this, this.settings, changed)];
     const rest = [words(this.settings, changed), new Checks(this.settings, changed).element, panel(this.settings, changed)];
-    this.saved = h("span", { class: "muted saved", role: "status", text: "All is saved" });
+    this.saved = h("span", { class: "muted saved", role: "status", text: "All changes saved" });
     this.chip = h("span", { class: "state" });
     this.aside = h("aside", { class: "owner-card ready", "aria-label": "Ready to open" });
     this.dialog = h("dialog", { class: "owner-ask" });
@@ -97,49 +97,49 @@ class Editor {
     this.update(state);
   }
 
-  /** Questions to begin with: those of the same kind's templates first, each attribute once. */
-  known() {
-    const among = [...this.templates].sort((a, b) => (b.kind === this.state.kind) - (a.kind === this.state.kind));
-    const own = ["dcr", "ccr", "mushra", "p835"]; // their questions are the recommendation's, and no other kind's
+  /** Questions of the templates, those of the same kind first, each attribute once. */
+  templateQuestions() {
+    const sorted = [...this.templates].sort((a, b) => (b.kind === this.state.kind) - (a.kind === this.state.kind));
+    const own = ["dcr", "ccr", "mushra", "p835"]; // the recommendation fixes their questions; no other kind uses them
     const fits = ({ kind }) => kind === this.state.kind || (!own.includes(kind) && !own.includes(this.state.kind));
-    const every = among.filter(fits).flatMap(({ asks }) => asks.filter(({ id }) => id));
+    const every = sorted.filter(fits).flatMap(({ asks }) => asks.filter(({ id }) => id));
     return every.filter((one, k) => every.findIndex(({ id }) => id === one.id) === k);
   }
 
-  /** What the server says of the draft now; fields are left alone, for somebody types there. */
+  /** Show the server's state of the draft, without touching fields the user may be editing. */
   update(state) {
     this.state = state;
     this.chip.textContent = this.chip.dataset.state = state.state;
     for (const part of this.parts) part.update(state);
     this.drawAside(state);
-    clearTimeout(this.looking);
-    if (state.speaking && !state.speaking.over) this.looking = setTimeout(() => this.look(), LOOK_MS);
+    clearTimeout(this.pollTimer);
+    if (state.speaking && !state.speaking.over) this.pollTimer = setTimeout(() => this.poll(), POLL_MS);
   }
 
-  async look() {
+  async poll() {
     try {
       this.update(await this.calls.get(draft(this.name)));
     } catch (error) {
       this.say(error.message, "error");
-      this.looking = setTimeout(() => this.look(), 5 * LOOK_MS);
+      this.pollTimer = setTimeout(() => this.poll(), 5 * POLL_MS);
     }
   }
 
   drawAside({ state, not_ready: unready, advice, links }) {
     const look = button("Preview", () => this.preview());
-    const keep = button("Download the settings", () => this.download());
+    const save = button("Download the settings", () => this.download());
     const toResults = h("a", { class: "button", href: `./results?campaign=${encodeURIComponent(this.name)}`, text: "Results" });
     const open = button("Open for raters", () => this.open(), { class: "primary", disabled: unready.length > 0 });
-    const toRate = h("a", { class: "button", href: `.${links.rater}`, target: "_blank", rel: "noopener", text: "The raters' link" });
-    const lacks = h("ul", { class: "lacking" }, ...unready.map((text) => h("li", { text })));
-    const told = {
-      draft: unready.length ? [h("h2", { text: "Not ready yet" }), lacks] : [h("h2", { text: "Ready to open" }), h("p", { class: "muted", text: "Once it is open nothing of it changes any more." })],
-      open: [h("h2", { text: "Open" }), h("p", { class: "muted", text: "What raters were given never changes: close it on the list of tests, and make another draft for another test." })],
-      closed: [h("h2", { text: "Closed" }), h("p", { class: "muted", text: "What raters were given never changes. It can be opened again on the list of tests." })],
+    const toRate = h("a", { class: "button", href: `.${links.rater}`, target: "_blank", rel: "noopener", text: "Rater link" });
+    const missing = h("ul", { class: "lacking" }, ...unready.map((text) => h("li", { text })));
+    const content = {
+      draft: unready.length ? [h("h2", { text: "Not ready yet" }), missing] : [h("h2", { text: "Ready to open" }), h("p", { class: "muted", text: "Once it is open, it can no longer be changed." })],
+      open: [h("h2", { text: "Open" }), h("p", { class: "muted", text: "An open test cannot be changed. Close it in the list of tests, and create a new draft for another test." })],
+      closed: [h("h2", { text: "Closed" }), h("p", { class: "muted", text: "A closed test cannot be changed. You can reopen it in the list of tests." })],
     };
-    const actions = state === "draft" ? [open, look, keep] : [look, keep, ...(state === "open" ? [toRate] : []), toResults];
+    const actions = state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
     const notes = advice.map((text) => h("p", { class: "advice", text: `Note: ${text}` }));
-    this.aside.replaceChildren(...told[state], ...notes, h("div", { class: "actions" }, ...actions));
+    this.aside.replaceChildren(...content[state], ...notes, h("div", { class: "actions" }, ...actions));
   }
 
   // --- saving -----------------------------------------------------------------------------------
@@ -149,34 +149,34 @@ class Editor {
     this.saved.dataset.level = level;
   }
 
-  waits() {
+  showSaving() {
     this.say("Saving…");
   }
 
   changed() {
     clearTimeout(this.timer);
-    this.waits();
+    this.showSaving();
     this.timer = setTimeout(() => this.save(), SAVE_MS);
   }
 
-  /** Send the settings as they are; answers once they are on the server. */
+  /** Send the settings; resolves once the server has stored them. */
   async save() {
     clearTimeout(this.timer);
     this.timer = null;
-    const error = await this.change("/settings", () => ({ settings: this.settings, seen: this.seen }));
+    const error = await this.change("/settings", () => ({ settings: this.settings, seen: this.seenVersion }));
     this.isUnsaved = Boolean(error);
     if (error?.isTemporary) this.timer ??= setTimeout(() => this.save(), AGAIN_MS);
     return error;
   }
 
-  /** One change after the other; answers the error where it was refused. Errors that are `quiet` are the caller's. */
+  /** Queue a change; resolves to an error or null. The caller handles error codes in `quiet`. */
   change(path, body = {}, { quiet = [] } = {}) {
     const work = async () => {
       try {
         const state = await this.calls.post(draft(this.name, path), typeof body === "function" ? body() : body);
-        this.seen = state.seen;
-        if (this.texts.isTyping) this.waits(); // texts could not be saved yet
-        else this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All is saved");
+        this.seenVersion = state.seen;
+        if (this.texts.isTyping) this.showSaving(); // texts are not saved yet
+        else this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All changes saved");
         this.update(state);
         return null;
       } catch (error) {
@@ -189,8 +189,8 @@ class Editor {
     return this.saving;
   }
 
-  /** What the server works out of the draft as it is; an error as text. */
-  async asked(path, body) {
+  /** Post a query about the saved draft; an error comes as `{error}`. */
+  async query(path, body) {
     await this.settle();
     try {
       return await this.calls.post(draft(this.name, path), body);
@@ -199,40 +199,40 @@ class Editor {
     }
   }
 
-  /** Until whatever was typed is on the server. */
+  /** Wait until all input is stored on the server. */
   async settle() {
     this.texts.flush();
     if (this.timer) this.save();
     await this.saving;
   }
 
-  async upload(system, files, told) {
+  async upload(system, files, onStatus) {
     await this.settle();
     try {
       for (const [k, file] of files.entries()) {
-        told(`Sending ${k + 1} of ${files.length}: ${file.name}`);
+        onStatus(`Sending ${k + 1} of ${files.length}: ${file.name}`);
         const where = new URLSearchParams({ campaign: this.name, system, file: file.name });
         await this.calls.json("POST", `sounds?${where}`, file, { "Content-Type": "application/octet-stream" });
       }
     } catch (error) {
-      told(`Not taken: ${error.message}`);
+      onStatus(`Not accepted: ${error.message}`);
       return false;
     }
-    told("Levelling…");
-    const refused = await this.change("/sounds", {});
-    told(refused ? `Not taken: ${refused.message}` : `${count(files.length, "clip")} of ${system} taken.`);
-    return !refused;
+    onStatus("Normalizing levels…");
+    const error = await this.change("/sounds", {});
+    onStatus(error ? `Not accepted: ${error.message}` : `${count(files.length, "clip")} of ${system} added.`);
+    return !error;
   }
 
-  // --- looking and opening ----------------------------------------------------------------------
+  // --- preview and opening ----------------------------------------------------------------------
 
   async preview() {
     await this.settle();
     try {
-      const shown = await this.calls.get(draft(this.name, "/preview"));
-      const said = await (await fetch(`${this.base}/rate/words.json`)).json();
+      const preview = await this.calls.get(draft(this.name, "/preview"));
+      const texts = await (await fetch(`${this.base}/rate/words.json`)).json();
       const sound = async (item, system) => (await this.calls.call("GET", draft(this.name, `/sound?${new URLSearchParams({ item, system })}`))).arrayBuffer();
-      await new Preview(shown, said, sound).open();
+      await new Preview(preview, texts, sound).open();
     } catch (error) {
       this.say(error.message, "error");
     }
@@ -250,7 +250,7 @@ class Editor {
   async open() {
     await this.settle();
     const { units, settings, sittings } = this.state;
-    const text = `${count(units, "screen")}, ${count(settings.raters_per_stimulus, "rater")} each: ${count(sittings, "rater")} if all finish. Nothing of the test changes after that.`;
+    const text = `${count(units, "screen")}, ${count(settings.raters_per_stimulus, "rater")} each: ${count(sittings, "rater")} if all finish. The test cannot be changed after that.`;
     if (!(await this.ask(`Open ${this.name} for raters?`, text, "Open it"))) return;
     try {
       await this.calls.post(`campaigns/${encodeURIComponent(this.name)}/state`, { state: "open" });

@@ -1,10 +1,10 @@
-// Fields that are bound to a place in the settings: what is typed is there at once, and is saved a moment later.
+// Form fields bound to a setting: input updates the setting at once and schedules a save.
 
 import { h } from "../rate/dom.js";
 
-let fields = 0; // labels need ids
+let fields = 0; // for unique ids
 
-/** A label above something; `hint` stands below it. */
+/** A field with a label above and an optional hint below. */
 export function labelled(text, field, hint = "") {
   field.id ||= `edit-${++fields}`;
   const about = hint ? h("small", { id: `${field.id}-hint`, class: "muted", text: hint }) : null;
@@ -26,28 +26,28 @@ export function area(of, name, changed, attributes = {}) {
   return field;
 }
 
-/** A number; what is none is not taken. An empty field is null where it may be. */
+/** A number; invalid input is ignored. With `empty`, an empty field is null. */
 export function number(of, name, changed, { low, high, step = 1, empty = false } = {}) {
   const take = () => {
     const isEmpty = field.value === "";
     const value = Number(field.value);
-    const isGood = isEmpty ? empty : field.validity.valid && Number.isFinite(value);
-    field.setAttribute("aria-invalid", String(!isGood));
-    if (isGood) set(of, name, isEmpty ? null : value, changed);
+    const isValid = isEmpty ? empty : field.validity.valid && Number.isFinite(value);
+    field.setAttribute("aria-invalid", String(!isValid));
+    if (isValid) set(of, name, isEmpty ? null : value, changed);
   };
   const field = h("input", { type: "number", min: low, max: high, step, inputmode: step === 1 ? "numeric" : "decimal", on: { input: take } });
   field.value = of[name] ?? "";
   return field;
 }
 
-/** One of several; `options` are [value, text]. */
+/** A select; `options` are [value, text]. */
 export function choice(of, name, options, changed) {
   const field = h("select", { on: { change: () => set(of, name, field.value, changed) } }, ...options.map(([value, text]) => h("option", { value, text })));
   field.value = of[name] ?? "";
   return field;
 }
 
-/** Yes or no, with its label beside it. */
+/** A checkbox with its label. */
 export function check(of, name, text, changed) {
   const field = h("input", { type: "checkbox", on: { change: () => set(of, name, field.checked, changed) } });
   field.checked = Boolean(of[name]);
@@ -59,7 +59,7 @@ function set(of, name, value, changed) {
   changed();
 }
 
-/** A part of the page with a heading of its own. */
+/** A page section with a heading. */
 export const section = (title, about, ...rest) =>
   h("section", { class: "owner-card edit-section" }, h("h2", { text: title }), about ? h("p", { class: "muted", text: about }) : null, ...rest);
 

@@ -1,4 +1,4 @@
-// A sitting as a rater would see it, drawn by the raters' own scripts from a draft: nothing is sent, nothing is kept.
+// Preview of a rater session, drawn from a draft with the rater's scripts. Nothing is sent or stored.
 
 import { Deck } from "../rate/deck.js";
 import { button, h } from "../rate/dom.js";
@@ -9,21 +9,21 @@ import { Words } from "../rate/words.js";
 
 const SILENCE_S = 1;
 const UNSEEN = {
-  headphones: ["Headphone check", "Here raters hear tones and say which is the quietest, or where the pitch is. They are made for each rater."],
-  environment: ["Environment test", "Here raters hear four pairs of sounds in noise and say which one is better. They are made for each rater."],
-  unheard: ["Live screens", "Here raters type to two voices, which speak for them alone. The preview link of the list of tests shows that; it is kept apart and not counted."],
+  headphones: ["Headphone check", "Raters hear tones and choose the quietest, or the one with a pitch. The sounds are generated for each rater."],
+  environment: ["Environment test", "Raters hear four pairs of sounds in noise and choose the better one of each. The sounds are generated for each rater."],
+  unheard: ["Live screens", "Raters type to two voices, which speak as they type. To try this, use the preview link in the list of tests; previews are stored separately and not counted."],
 };
 
 export class Preview {
-  /** `sound(item, system)` gives a sound's bytes. */
-  constructor(shown, words, sound) {
-    Object.assign(this, { shown, sound, isPreview: true, words: new Words(words) });
-    this.words.speak(shown.language);
+  /** `sound(item, system)` returns a sound's bytes. */
+  constructor(draft, words, sound) {
+    Object.assign(this, { draft, sound, isPreview: true, words: new Words(words) });
+    this.words.speak(draft.language);
     this.context = new AudioContext({ latencyHint: "interactive" });
     this.running = null;
-    this.kept = { get: () => null, set: () => {}, drop: () => {} };
-    this.steps = shown.stages.flatMap((stage) => (stage === "trials" ? shown.trials.map((trial) => ({ stage, trial })) : [{ stage }]));
-    if (!shown.trials.length) this.steps = this.steps.map((step) => (step.stage === "comments" ? { stage: "unheard" } : step));
+    this.storage = { get: () => null, set: () => {}, drop: () => {} };
+    this.steps = draft.stages.flatMap((stage) => (stage === "trials" ? draft.trials.map((trial) => ({ stage, trial })) : [{ stage }]));
+    if (!draft.trials.length) this.steps = this.steps.map((step) => (step.stage === "comments" ? { stage: "unheard" } : step));
     this.at = 0;
     this.build();
   }
@@ -36,25 +36,25 @@ export class Preview {
     this.back = button("Back", step(-1));
     this.next = button("Next", step(1));
     const bar = h("div", { class: "preview-bar owner" }, h("b", { text: "Preview" }), this.place, this.back, this.next, button("Close", () => this.dialog.close(), { autofocus: true }));
-    const title = h("h1", { class: "rate-title", text: this.shown.title });
+    const title = h("h1", { class: "rate-title", text: this.draft.title });
     this.rate = h("div", { class: "rate", lang: this.words.language }, h("header", { class: "rate-head" }, title), this.banner, this.stage);
     this.dialog = h("dialog", { class: "edit-preview", "aria-label": "Preview" }, bar, this.rate);
     this.dialog.addEventListener("close", () => this.end());
   }
 
   open() {
-    document.body.append(this.dialog); // beside Gradio's page, whose styles for raters are not for this one
+    document.body.append(this.dialog); // outside the Gradio container, whose rater styles do not apply here
     this.dialog.showModal();
     return this.go(0);
   }
 
   end() {
-    this.shut();
+    this.closeScreen();
     this.context.close();
     this.dialog.remove();
   }
 
-  shut() {
+  closeScreen() {
     this.running?.close();
     this.running = null;
   }
@@ -62,7 +62,7 @@ export class Preview {
   async go(at) {
     if (at < 0 || at >= this.steps.length) return;
     this.at = at;
-    this.shut();
+    this.closeScreen();
     this.notify();
     const { stage, trial } = this.steps[at];
     this.place.textContent = `${at + 1} / ${this.steps.length}`;
@@ -76,20 +76,20 @@ export class Preview {
   }
 
   drawn(stage) {
-    const { shown } = this;
+    const { draft } = this;
     if (stage in UNSEEN) {
       const [title, text] = UNSEEN[stage];
       return card(title, h("p", { class: "body-text", text }));
     }
-    const about = { consent: { text: shown.consent.text, version: shown.consent.version }, screening: { questions: shown.screening }, instructions: { text: shown.instructions }, done: { text: shown.thanks } };
+    const about = { consent: { text: draft.consent.text, version: draft.consent.version }, screening: { questions: draft.screening }, instructions: { text: draft.instructions }, done: { text: draft.thanks } };
     return STAGES[stage](this, about[stage] ?? {});
   }
 
   async trial(trial) {
     const buffers = await Promise.all(trial.slots.map(({ sound }) => this.buffer(sound)));
-    const { screen } = this.shown;
-    if (trial.slots.some(({ sound }) => !sound)) this.notify("warn", "The sounds are not there yet: this is how the screen will look.");
-    const deck = new Deck(this.context, buffers, { together: isPage(screen), on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) } });
+    const { screen } = this.draft;
+    if (trial.slots.some(({ sound }) => !sound)) this.notify("warn", "The sounds do not exist yet: silence is played instead.");
+    const deck = new Deck(this.context, buffers, { together: isPage(screen), on: { mayPlay: (slot) => view.mayPlay(slot), changed: () => view.playbackChanged(), silent: () => this.notify("warn", this.words.say("silent")) } });
     const view = new (trial.asked?.length ? StepTrial : Trial)({ screen, trial }, deck, null, this.words, { keep: () => {}, say: () => {}, send: () => this.go(this.at + 1) });
     this.running = view;
     return view.element;
@@ -101,7 +101,7 @@ export class Preview {
     return new AudioBuffer({ length: SILENCE_S * rateHz, sampleRate: rateHz });
   }
 
-  // what the raters' stages ask of the page that they stand on
+  // the interface of the rater's page that stages use
 
   pass = () => this.go(this.at + 1);
   ask = async () => false;

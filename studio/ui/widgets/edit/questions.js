@@ -1,10 +1,10 @@
-// What raters are asked: questions with the words of their scales, choices of a pair, and which pairs there are.
+// Questions of a test: prompts, scale labels, pair choices, and the selection of pairs.
 
 import { button, h } from "../rate/dom.js";
 import { area, check, choice, labelled, line, number, row, section } from "./fields.js";
 
-const MOST_STEPS = 11; // longer scales are a slider, and only their ends have words
-// How many questions a kind takes, whether its scale is fixed, and whether it judges pairs.
+const MAX_STEPS = 11; // longer scales use a slider with labels only at its ends
+// Number of questions per kind, and whether its scale is fixed and it compares pairs.
 const KINDS = {
   acr: { least: 1, most: 9 },
   dcr: { least: 1, most: 9, isFixed: true },
@@ -19,7 +19,7 @@ const KINDS = {
   arena: { least: 0, most: 0, isPair: true, mayTie: true },
 };
 
-/** `known` are the questions that the templates ask, to begin with. */
+/** `known` are the questions of the templates. */
 export class Questions {
   constructor(settings, kind, known, changed) {
     Object.assign(this, { settings, known, changed, kind: KINDS[kind] ?? { least: 0, most: 9 }, name: kind });
@@ -39,14 +39,14 @@ export class Questions {
       settings.choices = ["a", "b", ...["tie", "both_bad"].filter((one) => ties[one])];
       changed();
     };
-    const may = kind.mayTie ? [row(check(ties, "tie", "Allow “no difference”", tied), check(ties, "both_bad", "Allow “both are bad”", tied))] : [];
-    const named = { baseline: settings.baseline ?? "" };
-    const base = line(named, "baseline", () => ((settings.baseline = named.baseline.trim() || null), changed()), { list: "edit-baseline", maxlength: 80 });
-    const which = choice(settings, "pairs", [["all", "All pairs of systems"], ["baseline", "Each with one system"]], () => (show(), changed()));
-    const field = labelled("That one system", base);
+    const tieChecks = kind.mayTie ? [row(check(ties, "tie", "Allow “no difference”", tied), check(ties, "both_bad", "Allow “both are bad”", tied))] : [];
+    const form = { baseline: settings.baseline ?? "" };
+    const base = line(form, "baseline", () => ((settings.baseline = form.baseline.trim() || null), changed()), { list: "edit-baseline", maxlength: 80 });
+    const which = choice(settings, "pairs", [["all", "All pairs of systems"], ["baseline", "Each system against a baseline"]], () => (show(), changed()));
+    const field = labelled("Baseline system", base);
     const show = () => (field.hidden = settings.pairs !== "baseline");
     show();
-    return [...prompt, ...may, row(labelled("Pairs", which), field), this.baseline];
+    return [...prompt, ...tieChecks, row(labelled("Pairs", which), field), this.baseline];
   }
 
   update({ systems }) {
@@ -61,7 +61,7 @@ export class Questions {
     const own = { id: "", prompt: "", low: this.kind.isSigned ? -3 : 1, high: this.kind.isSigned ? 3 : 5, labels: {} };
     const offers = this.kind.isFixed || this.kind.isSigned ? [] : free.map((one) => this.add(`Add ${one.id}`, one));
     const fixed = this.known.find(({ low, high }) => this.kind.isFixed && high > low);
-    const blank = this.add("Add a question of your own", this.kind.isFixed && fixed ? { ...own, low: fixed.low, high: fixed.high } : own);
+    const blank = this.add("Add a custom question", this.kind.isFixed && fixed ? { ...own, low: fixed.low, high: fixed.high } : own);
     this.adds.replaceChildren(...(isRoom ? [...offers, blank] : []));
   }
 
@@ -97,40 +97,40 @@ export class Questions {
       "fieldset",
       { class: "question" },
       h("legend", { text: `Question ${k + 1}` }),
-      row(labelled("Attribute", line(question, "id", changed, { maxlength: 40 }), "how tables and exports call it"), labelled("Question", area(question, "prompt", changed, { rows: 2 }))),
+      row(labelled("Attribute", line(question, "id", changed, { maxlength: 40 }), "its name in tables and exports"), labelled("Question", area(question, "prompt", changed, { rows: 2 }))),
       scale,
       words,
       settings.questions.length > kind.least ? drop : null,
     );
   }
 
-  /** Words that fit the attribute, from the templates. */
+  /** Copy the labels of a template's question. */
   preset(question, changed) {
-    const fitting = this.known.filter(({ labels, low, high }) => Object.keys(labels ?? {}).length && high - low < MOST_STEPS);
+    const fitting = this.known.filter(({ labels, low, high }) => Object.keys(labels ?? {}).length && high - low < MAX_STEPS);
     if (!fitting.length) return null;
-    const taken = { of: "" };
-    const field = choice(taken, "of", [["", "as below"], ...fitting.map(({ id }) => [id, `those for ${id}`]), ["none", "numbers alone"]], () => {
-      const { low, high, labels } = fitting.find(({ id }) => id === taken.of) ?? { ...question, labels: {} };
+    const selection = { of: "" };
+    const field = choice(selection, "of", [["", "as entered below"], ...fitting.map(({ id }) => [id, `as for ${id}`]), ["none", "numbers only"]], () => {
+      const { low, high, labels } = fitting.find(({ id }) => id === selection.of) ?? { ...question, labels: {} };
       Object.assign(question, { low, high, labels: { ...labels } });
       changed();
       this.draw();
     });
-    return labelled("Words", field);
+    return labelled("Step labels", field);
   }
 
   words(box, question) {
     const { low, high, labels } = question;
-    const steps = high - low < MOST_STEPS ? Array.from({ length: Math.max(0, high - low + 1) }, (_, k) => low + k) : [low, high];
-    const mine = (step) => {
-      const field = h("input", { type: "text", maxlength: 80, on: { input: () => this.worded(labels, step, field.value) } });
+    const steps = high - low < MAX_STEPS ? Array.from({ length: Math.max(0, high - low + 1) }, (_, k) => low + k) : [low, high];
+    const labelField = (step) => {
+      const field = h("input", { type: "text", maxlength: 80, on: { input: () => this.setLabel(labels, step, field.value) } });
       field.value = labels[step] ?? "";
       return labelled(String(step), field);
     };
-    box.replaceChildren(h("p", { class: "muted", text: "Words of the steps; an empty one shows its number alone." }), ...(this.name === "mushra" ? [] : steps.map(mine)));
-    box.hidden = this.name === "mushra"; // its bands are the recommendation's own
+    box.replaceChildren(h("p", { class: "muted", text: "Labels of the steps. A step without a label shows only its number." }), ...(this.name === "mushra" ? [] : steps.map(labelField)));
+    box.hidden = this.name === "mushra"; // the recommendation fixes its bands
   }
 
-  worded(labels, step, text) {
+  setLabel(labels, step, text) {
     if (text.trim()) labels[step] = text;
     else delete labels[step];
     this.changed();

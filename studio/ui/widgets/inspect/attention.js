@@ -1,20 +1,20 @@
-// Where the net attended while it made each frame, word by word, and how likely it found the frame.
+// Attention of each frame over the words, and log-likelihood of each frame.
 
 import { FONT } from "../timeline/ruler.js";
 import { stretches } from "./layers.js";
 
-const NAMED_PX = 11; // of a row, where words are written
-const TOLD = 3; // words that are told of a frame
+const NAMED_PX = 11; // least row height with a word label
+const MOST_WORDS = 3; // listed for a frame
 
-/** Shares of attention and likelihood, a row a frame. */
+/** Attention shares and log-likelihood, one row per frame. */
 export class Attention {
   constructor({ view, attention, word, likelihood }) {
     this.columns = view.columns;
-    this.shares = attention; // 255ths, on `word[frame]` and those after it
+    this.shares = attention; // in 1/255, for `word[frame]` and the words after it
     this.word = word;
     this.likelihood = likelihood;
     this.most = attention.reduce((most, share) => Math.max(most, share), 1);
-    this.highest = new Int32Array(word.length).fill(-2); // the last word that a frame attended to
+    this.highest = new Int32Array(word.length).fill(-2); // last word attended to by each frame
     for (let at = 0; at < attention.length; at++) {
       const frame = Math.floor(at / this.columns);
       if (attention[at] && word[frame] >= 0) this.highest[frame] = word[frame] + (at % this.columns);
@@ -26,7 +26,7 @@ export class Attention {
     this.high = this.hasLikelihood ? known.at(-1) : 0;
   }
 
-  /** Which words frames [first, last) attended to: [lowest, highest], or nothing. */
+  /** Words attended to by frames [first, last): [lowest, highest], or null. */
   words(first, last) {
     let [low, high] = [Infinity, -Infinity];
     for (let k = first; k < last; k++) {
@@ -37,18 +37,18 @@ export class Attention {
     return low <= high ? [low, high] : null;
   }
 
-  /** The words that a frame attended to most, and its likelihood, as they are told. */
-  told(frame, text) {
+  /** Descriptions of a frame: its most attended words and its log-likelihood. */
+  describe(frame, text) {
     if (!(this.word[frame] >= 0)) return [];
     const shares = [...this.shares.subarray(frame * this.columns, (frame + 1) * this.columns)].map((share, c) => [share / 255, c]);
-    const most = shares.filter(([share]) => share > 0).sort((one, other) => other[0] - one[0]).slice(0, TOLD);
+    const most = shares.filter(([share]) => share > 0).sort((one, other) => other[0] - one[0]).slice(0, MOST_WORDS);
     const named = most.map(([share, c]) => `${text(this.word[frame] + c) ?? "?"} ${share.toFixed(2)}`);
     const likely = this.likelihood[frame];
     return [named.length ? `attends to ${named.join(", ")}` : "", likely > -Infinity ? `log-likelihood ${likely.toFixed(1)}` : ""].filter(Boolean);
   }
 }
 
-/** Frames that are seen of a stretch of sound: [first, last), where the first one lies, and how wide each is. */
+/** Visible frames of a stretch of sound: range [first, last), x of the first, width of each in px. */
 function seen(scene, { start, end, x, width }, count) {
   const perSample = width / (end - start);
   const first = Math.floor(start / scene.frameSamples);
@@ -56,7 +56,7 @@ function seen(scene, { start, end, x, width }, count) {
   return { first, last, left: x + (first * scene.frameSamples - start) * perSample, wide: scene.frameSamples * perSample };
 }
 
-/** A row for each word in view, the first at the top: the darker, the more of the attention lay on it. */
+/** One row per visible word, the first at the top; darker means more attention. */
 export function drawAttention(scene, { y, height }) {
   const { paint, axis, colours, attention } = scene;
   const parts = [...stretches(scene)].map((part) => seen(scene, part, attention.word.length));
@@ -67,7 +67,7 @@ export function drawAttention(scene, { y, height }) {
   const low = Math.min(...ranges.map(([least]) => least));
   const rows = Math.max(...ranges.map(([, most]) => most)) - low + 1;
   const tall = Math.min(height / rows, 2 * NAMED_PX);
-  const began = new Map(); // where a word is first attended to
+  const began = new Map(); // first frame that attends to each word
   paint.save();
   paint.beginPath();
   paint.rect(0, y, axis.width, height);
@@ -106,7 +106,7 @@ export function drawAttention(scene, { y, height }) {
   paint.restore();
 }
 
-/** How likely the net found each frame, on a scale of what this utterance has. */
+/** Log-likelihood of each frame, scaled to this utterance's range. */
 export function drawLikelihood(scene, { y, height }) {
   const { paint, colours, attention } = scene;
   const [top, tall] = [y + 4, height - 8];

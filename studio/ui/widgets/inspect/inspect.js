@@ -1,20 +1,20 @@
-// The Inspect page: opens a trace or a recording, and looks at it with the viewer.
+// The Inspect page: opens a trace or a recording in the viewer.
 
 import { token } from "../owner/calls.js";
 import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
-const TO_RESULTS = "This sound is of a listening test, which wants the owner's token: open it from the Results page.";
-const TO_LIBRARY = "This utterance is in the library, which wants the owner's token: open it from the Library page.";
+const TO_RESULTS = "This clip belongs to a listening test and needs the owner's token: open it from the Results page.";
+const TO_LIBRARY = "This utterance is in the library and needs the owner's token: open it from the Library page.";
 
-/** Start the page; `root` is the server's address with a slash at its end. */
+/** Start the page; `root` is the server's URL with a trailing slash. */
 export function start(element, root) {
   const page = element.querySelector(".inspect");
   const status = page.querySelector(".status");
   const text = page.querySelector(".wav-text input");
   let viewer = null;
-  let asked = 0; // only the answer to the last question is shown
+  let latest = 0; // number of the newest request; older answers are dropped
 
   const tell = (message, level = "") => {
     status.textContent = message;
@@ -22,11 +22,11 @@ export function start(element, root) {
   };
 
   /**
-   * `request` fetches a part, view or prosody; `named` says how an address names it, as `{ trace }` or `{ kept }`;
-   * `file` is a recording of the caller's own, if it is one or came of one.
+   * Open an utterance. `request(part)` fetches view, prosody or attention; `named` is its name in the page's URL,
+   * `{ trace }` or `{ kept }`; `file` is the user's recording it came from, if any.
    */
   async function open(what, request, named = {}, file = null) {
-    const mine = ++asked;
+    const mine = ++latest;
     const fetched = async (part) => {
       const answer = await request(part);
       if (!answer.ok) throw new Error(await why(answer));
@@ -35,7 +35,7 @@ export function start(element, root) {
     tell(`Opening ${what} …`);
     try {
       const [parts, sending] = await Promise.all([fetched("view"), prepared]);
-      if (mine !== asked) return;
+      if (mine !== latest) return;
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
       mineViewer.offerAttention(() => fetched("attention"), lacks(parts.view, sending?.takers));
@@ -45,13 +45,13 @@ export function start(element, root) {
       annotate(mineViewer, named);
       rated(mineViewer, named);
       tell("");
-      fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
+      fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // optional
     } catch (error) {
-      if (mine === asked) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+      if (mine === latest) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
   }
 
-  /** The part of the page that sends recordings through voices, and which voices take them; nothing where that fails. */
+  /** Load the teacher-forcing form and the voices that support it; null on failure. */
   async function prepare() {
     try {
       const { Through, fetchTakers } = await import("./through.js");
@@ -59,27 +59,27 @@ export function start(element, root) {
       const on = { text: () => text.value, opened: sent, why };
       return takers && { takers, through: new Through(page, root, takers, on) };
     } catch {
-      return null; // what is open can be looked at all the same
+      return null; // the viewer works without it
     }
   }
   const prepared = prepare();
 
-  /** A recording went through a voice: its trace is opened, by an address that can be opened again. */
+  /** Open the trace of a teacher-forced recording, and put it into the page's URL. */
   function sent(token, name, file) {
     history.replaceState(null, "", `${location.pathname}?trace=${encodeURIComponent(token)}`);
     open(name, (part) => fetch(`${root}traces/${encodeURIComponent(token)}.${part}`), { trace: token }, file);
   }
 
-  /** Why the nets here cannot look at the frames of what is open; nothing where one can, or nobody knows. */
+  /** Why attention is unavailable; empty where a voice of the family exists or the families are unknown. */
   function lacks({ facts }, takers) {
     const { family } = facts.about;
     if (!family || !takers?.families || takers.families.includes(family)) return "";
-    return `Attention: no voice here of the family ${family} can be given its frames again.`;
+    return `Attention is unavailable: no voice here of the family ${family} supports teacher forcing.`;
   }
 
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
 
-  /** Its scripts come only here: a file of its own fetches nothing, and has no library. */
+  /** Imported on demand: a stand-alone file has no library and fetches nothing. */
   async function annotate(mineViewer, { trace = "", kept: name = "" }) {
     if (!hasLibrary()) return;
     const { offer: offerAnnotation } = await import("./annotate/owners.js");
@@ -94,7 +94,7 @@ export function start(element, root) {
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
 
-  /** What raters said of a sound of a listening test; its scripts come only here, as those of annotation do. */
+  /** Show the ratings of a listening test's clip; imported on demand. */
   async function rated(mineViewer, { rated: request }) {
     const place = page.querySelector(".ratings");
     place.hidden = true;
@@ -102,24 +102,24 @@ export function start(element, root) {
     try {
       const [{ showRatings }, answer] = await Promise.all([import("./ratings/ratings.js"), request("ratings")]);
       if (!answer.ok) throw new Error(await why(answer));
-      const found = await answer.json();
-      if (mineViewer === viewer) showRatings(place, found);
+      const ratings = await answer.json();
+      if (mineViewer === viewer) showRatings(place, ratings);
     } catch (error) {
       if (mineViewer === viewer) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
   }
 
-  /** A part of a listening test's sound, for its owner. */
+  /** Fetch a part of a listening test's clip with the owner's token. */
   async function ofTest({ test, script, system }, part) {
     if (!token()) throw new Error(TO_RESULTS);
-    const asked = `mos/owner/campaigns/${encodeURIComponent(test)}/sound/${part}?${new URLSearchParams({ script, system })}`;
-    const answer = await fetch(`${root}${asked}`, { headers: { Authorization: `Bearer ${token()}` } });
+    const path = `mos/owner/campaigns/${encodeURIComponent(test)}/sound/${part}?${new URLSearchParams({ script, system })}`;
+    const answer = await fetch(`${root}${path}`, { headers: { Authorization: `Bearer ${token()}` } });
     if (answer.status === 403) throw new Error(TO_RESULTS);
     return answer;
   }
 
-  /** What the library has, for whoever gave the owner's token in this tab. */
-  async function kept(name, part) {
+  /** Fetch a part of a library utterance with the owner's token. */
+  async function fromLibrary(name, part) {
     if (!token()) throw new Error(TO_LIBRARY);
     const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`, { headers: { Authorization: `Bearer ${token()}` } });
     if (answer.status === 403) throw new Error(TO_LIBRARY);
@@ -127,7 +127,7 @@ export function start(element, root) {
   }
 
   function upload(file) {
-    if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use studio inspect for it.`, "error");
+    if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use the studio inspect command instead.`, "error");
     const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
     const path = { view: "open", prosody: "prosody", attention: "attention" };
     return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }), {}, file);
@@ -146,29 +146,29 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  let early = window.earlyView; // the page's head asked for it (studio/ui/page_head.py)
-  const onShelf = (part) => {
-    const asked = part === "view" && early;
-    if (asked) early = null;
-    return asked || fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`);
+  let early = window.earlyView; // requested by the page's head (studio/ui/page_head.py)
+  const fromStore = (part) => {
+    const pending = part === "view" && early;
+    if (pending) early = null;
+    return pending || fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`);
   };
-  if (trace) open("the trace", onShelf, { trace });
-  else if (name) open("the utterance", (part) => kept(name, part), { kept: name });
+  if (trace) open("the trace", fromStore, { trace });
+  else if (name) open("the utterance", (part) => fromLibrary(name, part), { kept: name });
   const sound = Object.fromEntries(["test", "script", "system"].map((one) => [one, address.get(one)]));
   if (!trace && !name && sound.test) {
     const request = (part) => ofTest(sound, part);
-    open("the sound", request, { rated: request });
+    open("the clip", request, { rated: request });
   }
   page.dataset.ready = "";
 }
 
-/** Show what the page itself holds, in a file of its own. */
+/** Show the data embedded in a stand-alone file. */
 export function startFile(element) {
   const page = element.querySelector(".inspect");
-  const [data, measured, looked] = ["bundle", "prosody", "attention"].map((name) => document.getElementById(name));
+  const [data, measured, attention] = ["bundle", "prosody", "attention"].map((name) => document.getElementById(name));
   const viewer = new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name);
   viewer.take(parse(fromBase64(measured.textContent)));
-  if (looked?.textContent) viewer.takeAttention(parse(fromBase64(looked.textContent)));
+  if (attention?.textContent) viewer.takeAttention(parse(fromBase64(attention.textContent)));
 }
 
 async function why(answer) {

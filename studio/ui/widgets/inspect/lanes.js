@@ -1,20 +1,20 @@
-// What was typed, made and heard, and the line that joins each word through the three.
+// Lanes of text, segments and speech, and the lines that join each word across them.
 
 import { lowerBound } from "../sound/marks.js";
 import { FONT } from "../timeline/ruler.js";
 
 const BOX = 22;
-const LEAST_WORD_PX = 12; // on average, where words are written
-const MOST_ASIDE_PX = 40; // that a word is written to the right of its place, for those before it
-const LEAST_TICK_PX = 1.5; // between two keys that are both drawn
-const LEAST_BOX_PX = 0.5; // that a box adds to those before it
+const LEAST_WORD_PX = 12; // least average width at which words are drawn
+const MOST_ASIDE_PX = 40; // greatest shift of a word to the right of its position
+const LEAST_TICK_PX = 1.5; // least distance between drawn key presses
+const LEAST_BOX_PX = 0.5; // least width that a box adds to the boxes before it
 
 export const PAUSES = {
   text: "waits for text",
   credit: "waits for the listener",
   compute: "stall: the computer",
   network: "stall: the network",
-  unknown: "the player stood still",
+  unknown: "player paused, cause unknown",
 };
 
 /** The colour of a pause. */
@@ -36,8 +36,8 @@ export function drawTyped(scene, { y, height }) {
   paint.font = `600 12px ${FONT}`;
   paint.textBaseline = "middle";
   paint.textAlign = "left";
-  const words = seen(line.words, axis, "typed_ms", "typed_ms", 4000);
-  if (words.length * LEAST_WORD_PX > axis.width) return; // a few of them would look like all
+  const words = visibleEntries(line.words, axis, "typed_ms", "typed_ms", 4000);
+  if (words.length * LEAST_WORD_PX > axis.width) return; // a partial set would look complete
   const rows = new Rows([y + 21, y + 8]);
   for (const { tMs, words: typed, isChosen } of typedTogether(words, scene)) {
     const x = axis.x(tMs);
@@ -49,7 +49,7 @@ export function drawTyped(scene, { y, height }) {
   }
 }
 
-/** Written words by the moment that they were typed at: what was pasted came at one moment. */
+/** Group written words by the time they were typed; pasted words share one time. */
 function typedTogether(words, scene) {
   const groups = [];
   let before = -1;
@@ -63,20 +63,20 @@ function typedTogether(words, scene) {
   return groups;
 }
 
-/** As many of these words as there is room for; an ellipsis says that there are more. */
+/** As many words as fit, followed by an ellipsis if some are left out. */
 function fitted(paint, words, room) {
   const ends = words.map((_, k) => words.slice(0, k + 1).join(" ") + (k < words.length - 1 ? " …" : ""));
   return words.length === 1 ? words[0] : ends.findLast((text) => widthOf(paint, text) <= room);
 }
 
-/** Rows of words, each word near its place and clear of those before it. */
+/** Rows of words: each word near its position, without overlap. */
 class Rows {
-  /** `ys` are the middles of the rows, the one that is filled first before the others. */
+  /** `ys`: centres of the rows, in order of preference. */
   constructor(ys) {
     this.rows = ys.map((y) => ({ y, free: -Infinity }));
   }
 
-  /** Where a word stands whose place begins at `x`; null where no row has room near it. */
+  /** Position for a word that starts at `x`; null if no row has room near it. */
   place(x, width) {
     const nearest = this.rows.reduce((best, row) => (Math.max(x, row.free) < Math.max(x, best.free) ? row : best));
     const at = Math.max(x, nearest.free);
@@ -90,7 +90,7 @@ export function drawMade(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
   let drawn = -Infinity;
-  for (const one of seen(line.segments, axis, "made_ms", "made_whole_ms", 10000)) {
+  for (const one of visibleEntries(line.segments, axis, "made_ms", "made_whole_ms", 10000)) {
     const x = axis.x(one.made_ms);
     const width = Math.max(2, axis.x(one.made_whole_ms) - x);
     if (!one.forced && x + width < drawn + LEAST_BOX_PX) continue;
@@ -112,7 +112,7 @@ export function drawMade(scene, { y, height }) {
 export function drawHeard(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
-  const words = seen(line.words, axis, "heard_ms", "heard_whole_ms", 0);
+  const words = visibleEntries(line.words, axis, "heard_ms", "heard_whole_ms", 0);
   let drawn = -Infinity;
   for (const word of words) {
     const x = axis.x(word.heard_ms);
@@ -134,7 +134,7 @@ export function drawHeard(scene, { y, height }) {
     for (const run of line.runs) paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
   }
   drawn = -Infinity;
-  for (const pause of seen(line.pauses, axis, "start_ms", "end_ms", 0)) {
+  for (const pause of visibleEntries(line.pauses, axis, "start_ms", "end_ms", 0)) {
     const x = axis.x(pause.start_ms);
     const width = Math.max(1, axis.x(pause.end_ms) - x);
     if (x + width < drawn + LEAST_BOX_PX) continue;
@@ -144,7 +144,7 @@ export function drawHeard(scene, { y, height }) {
     inside(scene, pause.reason, x, width, top, colours.panel);
   }
   if (words.length * LEAST_WORD_PX > axis.width) return;
-  const rows = new Rows([top + BOX + 8, top - 8]); // below the boxes and above them, where words stand that are wider than theirs
+  const rows = new Rows([top + BOX + 8, top - 8]); // below and above the boxes, for words wider than their box
   for (const word of words) {
     const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
     const [left, right] = clear(word, line.pauses).map((ms) => axis.x(ms));
@@ -160,7 +160,7 @@ export function drawHeard(scene, { y, height }) {
   }
 }
 
-/** The longest stretch of a word without a pause. */
+/** The longest part of a word without a pause. */
 function clear(word, pauses) {
   let [best, at] = [[word.heard_ms, word.heard_ms], word.heard_ms];
   const within = pauses.filter((pause) => pause.start_ms < word.heard_whole_ms && pause.end_ms > word.heard_ms);
@@ -171,14 +171,14 @@ function clear(word, pauses) {
   return best;
 }
 
-/** One line of a word: from where it was known to where it was made to where it was heard. */
+/** One line per word: from known to made to heard. */
 export function drawJoins(scene, typed, made, heard) {
   const { paint, axis, colours, line } = scene;
-  const shown = seen(line.words, axis, "known_ms", "heard_ms", 0);
-  const isDense = shown.length * 3 > axis.width;
-  for (const word of shown) {
+  const visible = visibleEntries(line.words, axis, "known_ms", "heard_ms", 0);
+  const isDense = visible.length * 3 > axis.width;
+  for (const word of visible) {
     const isChosen = scene.isChosen(word);
-    if (isDense && !isChosen && word.i % Math.ceil((shown.length * 3) / axis.width)) continue;
+    if (isDense && !isChosen && word.i % Math.ceil((visible.length * 3) / axis.width)) continue;
     paint.strokeStyle = isChosen ? colours.accent : colours.muted;
     paint.globalAlpha = isChosen ? 1 : 0.45;
     paint.lineWidth = isChosen ? 2 : 1;
@@ -194,13 +194,13 @@ export function drawJoins(scene, typed, made, heard) {
   paint.lineWidth = 1;
 }
 
-/** Entries that reach into what is shown; `slackMs` is longer than any of them lasts where ends are not in order. */
-function seen(list, axis, start, end, slackMs) {
+/** Entries that overlap the visible range, widened by `slackMs` on the left. */
+function visibleEntries(list, axis, start, end, slackMs) {
   const [fromMs, toMs] = [axis.leftMs - slackMs, axis.rightMs];
   return list.filter((one) => one[start] !== null && one[end] !== null && one[end] >= fromMs && one[start] <= toMs);
 }
 
-const widths = new Map(); // by font and text: a text is measured once, not with every picture
+const widths = new Map(); // cached text widths by font and text
 const MOST_WIDTHS = 20_000;
 
 function widthOf(paint, text) {
@@ -213,7 +213,7 @@ function widthOf(paint, text) {
   return width;
 }
 
-/** Write a text where it fits whole, and say whether it did: nothing is cut to a few letters. */
+/** Draw a text if it fits whole; returns whether it did. */
 function inside(scene, text, x, width, top, colour) {
   const { paint, axis } = scene;
   const left = Math.max(x, 0);

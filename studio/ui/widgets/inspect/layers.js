@@ -1,12 +1,12 @@
-// What was heard, as a wave, as a picture, and as the net's own opinion of when a segment is over.
+// Lanes of the sound: waveform, pitch and level, spectrogram, p_eos, seams.
 
 import { budget } from "../timeline/tiles.js";
 import { FONT } from "../timeline/ruler.js";
 import { pauseColour } from "./lanes.js";
 
 /**
- * Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. Runs that share a
- * pixel are one: however long the speech and however often it paused, there are no more of them than pixels.
+ * Visible part of each run: samples [start, end) and their x and width. Runs that share a pixel are merged, so there are
+ * at most as many as pixels.
  */
 export function* stretches(scene) {
   const { axis, line, rateHz } = scene;
@@ -46,11 +46,11 @@ export function drawWave(scene, { y, height }) {
   }
 }
 
-const LEVEL_DB = 50; // below the speech's own level, what is still drawn
-const TOPS = 16; // steps of level whose loudest is known
-const MARGIN_ST = 2; // above and below what is spoken
+const LEVEL_DB = 50; // drawn range below the speech level
+const TOPS = 16; // level steps per precomputed maximum
+const MARGIN_ST = 2; // semitones above and below the speech
 
-/** Level and pitch of a sound in steps of a few milliseconds. */
+/** Level and pitch in steps of a few milliseconds. */
 export class Prosody {
   constructor({ view, level, pitch }) {
     this.step = view.step_samples;
@@ -62,7 +62,7 @@ export class Prosody {
     this.hasPitch = voiced.length > 0;
     this.lowHz = this.hasPitch ? at(0.02) * 2 ** (-MARGIN_ST / 12) : 0;
     this.highHz = this.hasPitch ? at(0.98) * 2 ** (MARGIN_ST / 12) : 0;
-    // Of the first k steps: how many have a voice, and the sum of their pitch; so that any stretch is told at once.
+    // prefix sums over steps: voiced count and pitch, for constant-time means
     this.voiced = new Int32Array(pitch.length + 1);
     this.octaves = new Float64Array(pitch.length + 1);
     for (let k = 0; k < pitch.length; k++) {
@@ -72,12 +72,12 @@ export class Prosody {
     this.tops = Float32Array.from({ length: Math.ceil(level.length / TOPS) }, (_, k) => Math.max(...level.subarray(k * TOPS, (k + 1) * TOPS)));
   }
 
-  /** The pitch at a sample, Hz; 0 without a voice. */
+  /** Pitch at a sample in Hz; 0 where unvoiced. */
   hz(sample) {
     return this.pitch[Math.floor(sample / this.step)] ?? 0;
   }
 
-  /** The loudest level and the middle pitch among samples [from, to). */
+  /** Highest level and mean pitch of samples [from, to). */
   among(from, to) {
     const first = Math.min(this.level.length, Math.floor(from / this.step));
     const last = Math.min(this.level.length, Math.max(first + 1, Math.ceil(to / this.step)));
@@ -92,7 +92,7 @@ export class Prosody {
   }
 }
 
-/** Pitch as dots on a scale of semitones, level as a grey line behind it. */
+/** Pitch as dots on a semitone scale, level as a grey line behind it. */
 export function drawPitch(scene, { y, height }) {
   const { paint, axis, colours, prosody } = scene;
   const [top, tall] = [y + 6, height - 12];
@@ -133,7 +133,7 @@ export function drawPitch(scene, { y, height }) {
   }
 }
 
-/** Draw a picture under the axis; false where some of it comes later. */
+/** Draw the spectrogram or the frames; false while tiles are missing. */
 export function drawPicture(scene, { y, height }) {
   const { paint, colours, picture } = scene;
   paint.fillStyle = colours.faint;
@@ -167,7 +167,7 @@ export function drawEos(scene, { y, height }) {
     const step = Math.max(1, Math.floor(0.7 / wide));
     for (let k = first; k < last; k += step) {
       let p = 0;
-      for (let n = k; n < Math.min(last, k + step); n++) if (pEos[n] > p) p = pEos[n]; // NaN is never above
+      for (let n = k; n < Math.min(last, k + step); n++) if (pEos[n] > p) p = pEos[n]; // false for NaN
       const left = Math.max(x, x + (k * frameSamples - start) * perSample);
       paint.fillStyle = p >= scene.eosAt ? colours.accent : colours.muted;
       paint.fillRect(left, at(p), Math.max(1, wide * step - (wide > 4 ? 1 : 0)), top + tall - at(p));
@@ -175,7 +175,7 @@ export function drawEos(scene, { y, height }) {
   }
 }
 
-/** Seams and ends over the wave and the picture; where they coincide they are one line. */
+/** Seams and forced ends over waveform and spectrogram; coinciding ones are one line. */
 export function drawSeams(scene, top, bottom) {
   const { paint, axis, colours, line } = scene;
   const dense = line.segments.length / Math.max(1, axis.width) > 0.25;
@@ -199,7 +199,7 @@ export function drawSeams(scene, top, bottom) {
   for (const pause of line.pauses) {
     if (pause.end_ms < axis.leftMs || pause.start_ms > axis.rightMs) continue;
     const [x, right] = [axis.x(pause.start_ms), axis.x(pause.end_ms)];
-    if (Math.max(x + 1, right) < drawn + 1) continue; // where a pixel is shaded already, one more would only darken it
+    if (Math.max(x + 1, right) < drawn + 1) continue; // the pixel is shaded already
     drawn = Math.max(x + 1, right);
     paint.fillStyle = pauseColour(pause.reason, colours);
     paint.fillRect(x, top, drawn - x, bottom - top);

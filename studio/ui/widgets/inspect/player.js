@@ -1,8 +1,8 @@
-// Plays the utterance as it was heard: its sound with the pauses put back, so that the file's time is the trace's clock.
+// Plays the utterance with its pauses, so that playback time equals the trace's clock.
 
 const HEADER_BYTES = 44;
 
-/** A WAV of all runs, with silence between them. */
+/** A WAV blob of all runs with silence between them. */
 export function wavAsHeard(pcm, runs, rateHz) {
   const first = runs[0]?.t_ms ?? 0;
   const last = runs.at(-1);
@@ -29,7 +29,7 @@ export function wavAsHeard(pcm, runs, rateHz) {
 }
 
 export class Player {
-  /** `moved(ms)` is called while it plays and when it is placed; `changed()` when it starts or stops. */
+  /** `moved(ms)` is called on every position change; `changed()` on start and stop. */
   constructor(pcm, runs, rateHz, moved, changed) {
     this.firstMs = runs[0]?.t_ms ?? 0;
     const last = runs.at(-1);
@@ -58,14 +58,14 @@ export class Player {
     return this.audio.playbackRate;
   }
 
-  /** Put the playhead somewhere; where no sound is heard it waits for the next one. */
+  /** Move the playhead to `ms`; outside the sound, playback starts at its nearest end. */
   place(ms) {
     this.atMs = ms;
     this.audio.currentTime = Math.max(0, Math.min(this.lastMs, ms) - this.firstMs) / 1000;
     this.moved(ms);
   }
 
-  /** Play from where the playhead is, or a stretch of it. */
+  /** Play from the playhead, or from `startMs` to `endMs`. */
   async play(startMs = null, endMs = Infinity) {
     if (startMs !== null) this.place(startMs);
     else if (this.audio.ended || this.atMs >= this.lastMs - 1) this.place(this.loop?.[0] ?? this.firstMs);
@@ -74,7 +74,7 @@ export class Player {
       await this.audio.play();
       requestAnimationFrame(this.tick);
     } catch (error) {
-      if (error.name !== "AbortError") throw error; // paused before it began
+      if (error.name !== "AbortError") throw error; // paused before playback began
     }
   }
 

@@ -1,4 +1,4 @@
-// The picture: lanes and layers over one axis, drawn anew whenever something in it changes.
+// The timeline canvas: lanes on one time axis, redrawn on every change.
 
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
@@ -9,13 +9,13 @@ import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from ".
 import { framesPicture, heardPicture, Peaks } from "../timeline/tiles.js";
 
 const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56, attention: 110, likelihood: 44 };
-const NAMES = { typed: "typed", made: "made", heard: "heard", wave: "sound", pitch: "", picture: "", eos: "p_eos", attention: "attention to words", likelihood: "log-likelihood" };
-const NARROW_PX = 560; // where names stand above their lanes, not over what is drawn there
+const NAMES = { typed: "text", made: "segments", heard: "speech", wave: "sound", pitch: "", picture: "", eos: "p_eos", attention: "attention to words", likelihood: "log-likelihood" };
+const NARROW_PX = 560; // below this width, names stand above their lanes
 const NAME_PX = 18;
 const COLOURS = ["paper", "panel", "ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "stall", "warn", "good"];
 
 export class Scene {
-  /** `lanes`: which are drawn, of those that there are. */
+  /** `lanes`: names of the lanes to draw, where they exist. */
   constructor(canvas, { view, pcm, frames, p_eos: pEos }, lanes = Object.keys(HEIGHTS)) {
     this.canvas = canvas;
     this.lanes = lanes;
@@ -26,7 +26,7 @@ export class Scene {
     this.eosAt = view.eos_at;
     this.pcm = pcm;
     this.pEos = pEos;
-    // where an action stream begins the words, it is what the frames tell, not a segment's end
+    // families with an action stream report word starts here instead of p_eos
     this.pName = this.line.words.some(({ source }) => source === "action") ? "action stream" : "p_eos";
     this.peaks = new Peaks(pcm);
     this.loudest = Math.max(1, ...this.peaks.levels.at(-1).high, ...[...this.peaks.levels.at(-1).low].map((low) => -low));
@@ -36,14 +36,14 @@ export class Scene {
     this.byIndex = new Map(this.line.words.map((word) => [word.i, word]));
     this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
-    this.prosody = this.attention = null; // come later
+    this.prosody = this.attention = null; // loaded later
     this.isNarrow = false;
-    this.marked = []; // lanes of annotation, under the sound
-    this.chosen = null; // a word's number
+    this.marked = []; // annotation lanes, under the sound
+    this.chosen = null; // index of the selected word
     this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
     this.drawn = 0;
-    this.isWhole = false; // nothing of the last picture is still to come
+    this.isWhole = false; // whether all tiles were drawn
     this.places = this.lay();
     this.recolour();
   }
@@ -52,7 +52,7 @@ export class Scene {
     return this.pictures[this.shown];
   }
 
-  /** Which lanes there are, from top to bottom. */
+  /** Positions of the visible lanes, from top to bottom. */
   lay() {
     const isClocked = this.line.heard_by !== "recording";
     const isThere = { typed: isClocked, made: isClocked, eos: this.pEos.some((p) => p > 0), pitch: Boolean(this.prosody), attention: Boolean(this.attention), likelihood: Boolean(this.attention?.hasLikelihood) };
@@ -73,14 +73,14 @@ export class Scene {
     return places;
   }
 
-  /** Level and pitch, once they are measured: one lane more. */
+  /** Add the lane of level and pitch. */
   take(parts) {
     this.prosody = new Prosody(parts);
     this.places = this.lay();
     this.resize();
   }
 
-  /** Lanes of annotation, from top to bottom; each has an `id`, a `title`, a `height` and draws itself. */
+  /** Set the annotation lanes, top to bottom; each has `id`, `title`, `height` and `draw()`. */
   laneMarks(lanes) {
     const before = this.height;
     this.marked = lanes;
@@ -106,7 +106,7 @@ export class Scene {
   recolour() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-    for (const [name, share] of [["good-even", 16], ["good-odd", 26]]) { // as rgb(): a mix would be parsed for every word
+    for (const [name, share] of [["good-even", 16], ["good-odd", 26]]) { // stored as rgb(): color-mix() would be parsed for every word
       this.paint.fillStyle = `color-mix(in srgb, ${this.colours.good} ${share}%, ${this.colours.panel})`;
       this.colours[name] = this.paint.fillStyle;
     }
@@ -134,14 +134,14 @@ export class Scene {
     this.draw();
   }
 
-  /** Draw with the next frame of the browser. */
+  /** Schedule a redraw in the next animation frame. */
   ask() {
-    this.asked ??= requestAnimationFrame(() => this.draw());
+    this.frameRequest ??= requestAnimationFrame(() => this.draw());
   }
 
   draw() {
-    cancelAnimationFrame(this.asked);
-    this.asked = undefined;
+    cancelAnimationFrame(this.frameRequest);
+    this.frameRequest = undefined;
     if (!this.canvas.width) return;
     const { paint, places, colours, axis } = this;
     paint.setTransform(this.scale, 0, 0, this.scale, 0, 0);
@@ -169,7 +169,7 @@ export class Scene {
     this.after?.();
   }
 
-  /** The selection, from top to bottom. */
+  /** Shade the selection over the full height. */
   shade() {
     if (!this.selection) return;
     const [left, right] = this.selection.map((ms) => this.axis.x(ms));
@@ -177,13 +177,13 @@ export class Scene {
     this.paint.fillRect(left, this.places.ruler.height, right - left, this.height);
   }
 
-  /** What each lane is, at its left edge over what is drawn there. */
+  /** Draw lane names at the left edge. */
   names() {
     const { paint, colours } = this;
     paint.font = `600 11px ${FONT}`;
     paint.textAlign = "left";
     paint.textBaseline = "middle";
-    const picture = this.shown === "frames" ? "frames of the voice" : "spectrogram";
+    const picture = this.shown === "frames" ? "acoustic frames" : "spectrogram";
     const names = { ...NAMES, picture, eos: this.pName, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
     for (const [name, { y, height, lane }] of Object.entries(this.places)) {
       if (lane) names[name] = lane.title;
@@ -200,7 +200,7 @@ export class Scene {
     }
   }
 
-  /** The sample that is heard at a time; null in a pause. */
+  /** The sample played at a time; null in a pause. */
   sampleAt(ms) {
     const run = this.line.runs.findLast((one) => one.t_ms <= ms);
     if (!run) return null;
@@ -208,7 +208,7 @@ export class Scene {
     return sample < run.end ? sample : null;
   }
 
-  /** The word of a place in the picture, by the lane that it lies in. */
+  /** The word at a point of the canvas, by lane. */
   wordAt(ms, y) {
     const of = (first, last) => this.line.words.findLast((word) => word[first] !== null && word[first] <= ms && ms < word[last]);
     const within = (place) => place && y >= place.y && y < place.y + place.height;

@@ -1,4 +1,4 @@
-// The same facts as tables: for who reads rather than looks, and to sort seams by what changes there.
+// Tables of the timeline's data (accessible alternative to the canvas); seams can be sorted.
 
 import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
@@ -18,15 +18,15 @@ const make = (tag, text = "", attributes = {}) => {
   return element;
 };
 
-/** Who spoke, how, and how long. */
+/** Summary line: voice, options, seed, duration. */
 export function about(view) {
   const { about: who, audio_s: audioS, forced, rtf } = view.facts;
   const { words, segments } = view.timeline;
   const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
-  const heard = { player: "heard as the player reported", listener: "heard by one who never pauses", recording: "a recording: no keys, no making" };
+  const heard = { player: "heard as the player reported", listener: "as heard by a listener who never pauses", recording: "a recording: no key presses, no synthesis" };
   return [
     who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
-    who.placed_by ? `words placed by ${who.placed_by}` : "",
+    who.placed_by ? `word times from ${who.placed_by}` : "",
     ...options,
     who.seed === undefined ? "" : `seed ${who.seed}`,
     `${audioS.toFixed(2)} s of sound`,
@@ -53,7 +53,7 @@ export function fillLags(list, view) {
     ...rows.map(([name, what]) => fact(`${whole(view.facts.lags[name].p50)} ms`, `${what}, median; p95 ${whole(view.facts.lags[name].p95)}`)),
     ...[...pauses].map(([reason, [count, ms]]) => fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${count} ${count === 1 ? "time" : "times"}`)),
   );
-  if (!list.children.length) list.append(fact("–", "a recording has no clock but its own"));
+  if (!list.children.length) list.append(fact("–", "a recording has no timing data"));
 }
 
 export function fillLegend(list, view, colours) {
@@ -67,7 +67,7 @@ export function fillLegend(list, view, colours) {
   }));
 }
 
-/** Seams, sorted by a column on request; `go(seam)` is called for the row that is chosen. */
+/** Fill the table of seams, sortable by column; `go(seam)` is called for the selected row. */
 export function fillSeams(details, view, go) {
   const { seams } = view.facts;
   details.hidden = !seams.length;
@@ -101,7 +101,7 @@ export function fillSeams(details, view, go) {
   whenOpened(details, () => fill("level_db"));
 }
 
-/** Fill a table once somebody opens it: thousands of rows would hold up the picture. */
+/** Fill a table when it is first opened: thousands of rows would delay the first drawing. */
 function whenOpened(details, fill) {
   details.querySelector("table").replaceChildren();
   details.ontoggle = () => {
@@ -119,7 +119,7 @@ export function fillWords(details, view, go) {
   const times = ["typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms"];
   whenOpened(details, () => {
     const head = make("tr");
-    for (const title of ["word", "first key", "known", "made", "heard", "heard whole", "by"]) head.append(make("th", title, { scope: "col" }));
+    for (const title of ["word", "first key", "known", "made", "heard", "heard until", "source"]) head.append(make("th", title, { scope: "col" }));
     const rows = words.map((word) => {
       const row = make("tr");
       const cell = make("th", "", { scope: "row" });

@@ -1,10 +1,10 @@
-// A recording of the caller's own is sent through a voice, whose net is given its frames; what comes back is a trace.
+// Teacher forcing form: sends a recording through a voice and opens the resulting trace.
 
 import { drawn } from "../options/drawn.js";
 
 const MAX_TEXTGRID_MB = 16;
 
-/** What the server says of voices that take recordings; nothing where it cannot be reached. */
+/** Voices that support teacher forcing; null if the server cannot be reached. */
 export async function fetchTakers(root) {
   try {
     const answer = await fetch(`${root}inspect/voices`);
@@ -15,15 +15,15 @@ export async function fetchTakers(root) {
 }
 
 export class Through {
-  /** `on` has text() (what the recording says), opened(token, name, file), why(answer). */
+  /** `on`: text() returns the transcript; opened(token, name, file); why(answer) returns an error message. */
   constructor(page, root, takers, on) {
     Object.assign(this, { root, on, takers });
     this.section = page.querySelector(".through");
     const find = (selector) => this.section.querySelector(selector);
-    [this.voice, this.placing, this.grid, this.send, this.stop, this.said] = [".voice", ".placing", ".grid input", ".send", ".stop", ".said"].map(find);
+    [this.voice, this.placing, this.grid, this.send, this.stop, this.status] = [".voice", ".placing", ".grid input", ".send", ".stop", ".said"].map(find);
     this.voice.replaceChildren(...takers.voices.flatMap(({ name, speakers }) => speakers.map((speaker) => new Option(`${name}: ${speaker}`, `${name}:${speaker}`))));
     if (!takers.aligner) this.placing.querySelector('[value="aligner"]').remove();
-    [this.its, this.list] = [find(".its"), find(".its .options")];
+    [this.settings, this.list] = [find(".its"), find(".its .options")];
     this.voice.addEventListener("change", () => this.draw());
     this.draw();
     this.placing.addEventListener("change", () => this.chosen());
@@ -35,23 +35,23 @@ export class Through {
     this.chosen();
   }
 
-  /** A recording is open that may be sent; none where something else is. */
+  /** Offer the form for `file`; hide it where `file` is null. */
   offer(file) {
-    if (file && file === this.file) return; // what it became is open now, and it may be sent again
+    if (file && file === this.file) return; // its trace is open now; it can be sent again
     this.going?.abort();
     this.file = file;
     this.section.hidden = !file || !this.voice.options.length;
     this.tell("");
   }
 
-  /** The settings of the voice that is chosen: where another one of the same voice speaks they stay. */
+  /** Draw the options of the selected voice; a change of speaker keeps their values. */
   draw() {
     const card = this.takers.voices.find(({ name }) => this.voice.value.startsWith(`${name}:`));
     if (card === this.card) return;
     this.card = card;
     this.options = {};
     this.list.replaceChildren(...(card?.options ?? []).map((option) => drawn(option, (value) => (this.options[option.name] = value), "through")));
-    this.its.hidden = !this.list.childElementCount;
+    this.settings.hidden = !this.list.childElementCount;
   }
 
   chosen() {
@@ -59,8 +59,8 @@ export class Through {
   }
 
   tell(message, level = "") {
-    this.said.textContent = message;
-    this.said.dataset.level = level;
+    this.status.textContent = message;
+    this.status.dataset.level = level;
   }
 
   async start() {
@@ -68,7 +68,7 @@ export class Through {
     const [byGrid, grid] = [this.placing.value === "textgrid", this.grid.files[0]];
     if (byGrid && !grid) return this.tell("Choose the TextGrid first.", "error");
     if (byGrid && grid.size > MAX_TEXTGRID_MB * 1e6) return this.tell(`${grid.name} is larger than ${MAX_TEXTGRID_MB} MB.`, "error");
-    if (!byGrid && !this.on.text().trim()) return this.tell("Write what the recording says into the field above.", "error");
+    if (!byGrid && !this.on.text().trim()) return this.tell("Write what the recording says into the text field above.", "error");
     const [file, going, voice] = [this.file, new AbortController(), this.voice.value];
     this.going = going;
     this.busy(true);

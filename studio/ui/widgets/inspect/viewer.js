@@ -1,4 +1,4 @@
-// One utterance in front of somebody: the picture, the player, the pointer, the keys and the tables.
+// Viewer of one utterance: canvas, player, pointer and keyboard input, tables.
 
 import { clock } from "../timeline/axis.js";
 import { PAUSES } from "./lanes.js";
@@ -8,7 +8,7 @@ import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
 
-const AROUND_MS = 100; // on each side of a seam that is listened to
+const AROUND_MS = 100; // played on each side of a seam
 const ZOOM = 1.6;
 
 export class Viewer {
@@ -16,7 +16,7 @@ export class Viewer {
     this.page = page;
     this.view = parts.view;
     this.name = name;
-    this.hands = null; // of annotation, on lanes of its own
+    this.hands = null; // input handler of annotation lanes
     this.gone = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
@@ -71,7 +71,7 @@ export class Viewer {
     this.player.close();
   }
 
-  /** Level and pitch, which come after the picture; `lacks` says what pitch would need. */
+  /** Add level and pitch, which are loaded later; `lacks` names what pitch needs. */
   take(parts) {
     if (this.gone.signal.aborted) return;
     this.scene.take(parts);
@@ -79,11 +79,11 @@ export class Viewer {
   }
 
   /**
-   * `request` has the net look at its frames again; it is asked for, but where the trace knows already. `lacks` says
-   * why no net can.
+   * Offer attention. `request()` fetches it (teacher forcing over the trace's frames); it is fetched at once where the
+   * trace stores it. `lacks` says why it is unavailable.
    */
   offerAttention(request, lacks = "") {
-    this.askAttention = request;
+    this.fetchAttention = request;
     const { frames } = this.scene.pictures;
     this.find('[data-do="attention"]').hidden = !frames || this.view.has_attention || Boolean(lacks);
     if (this.view.has_attention) this.attend();
@@ -91,29 +91,29 @@ export class Viewer {
   }
 
   async attend() {
-    const [button, told] = [this.find('[data-do="attention"]'), this.find(".looked")];
+    const [button, status] = [this.find('[data-do="attention"]'), this.find(".looked")];
     button.disabled = true;
-    told.textContent = "The net looks at its frames again …";
+    status.textContent = "Computing attention …";
     try {
-      const parts = await this.askAttention();
+      const parts = await this.fetchAttention();
       if (!this.gone.signal.aborted) this.takeAttention(parts);
     } catch (error) {
       if (this.gone.signal.aborted) return;
       button.disabled = false;
-      told.textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
+      status.textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
     }
   }
 
-  /** Where the net attended while it made each frame, and how likely it found it. */
+  /** Show attention and log-likelihood of each frame. */
   takeAttention(parts) {
     this.scene.takeAttention(parts);
     this.find('[data-do="attention"]').hidden = true;
     const { what, difference } = parts.view;
     const isSame = difference === null || difference < 1e-3;
-    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` What was fed is not known exactly: ${this.scene.pName} comes out different by up to ${difference.toFixed(3)}.`}`;
+    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` The exact model input is unknown: ${this.scene.pName} differs from the trace by up to ${difference.toFixed(3)}.`}`;
   }
 
-  // ------------------------------------------------------------ what it does
+  // ------------------------------------------------------------ commands
 
   act(name) {
     const { scene, player } = this;
@@ -162,7 +162,7 @@ export class Viewer {
     return undefined;
   }
 
-  /** Put the playhead somewhere, and show it. */
+  /** Move the playhead, and scroll to it. */
   jump(ms) {
     const { axis } = this.scene;
     this.player.place(ms);
@@ -189,7 +189,7 @@ export class Viewer {
     this.scene.selection = [word.heard_ms, word.heard_whole_ms];
     if (this.player.loop) this.player.loop = this.scene.selection;
     this.jump(word.heard_ms);
-    this.tellWord(word);
+    this.showWord(word);
     if (plays) this.player.play(word.heard_ms, this.player.loop ? Infinity : word.heard_whole_ms);
     return undefined;
   }
@@ -201,10 +201,10 @@ export class Viewer {
     if (next) this.choose(next.i);
   }
 
-  /** Go to the next segment that `fits`, after the playhead, and around again. */
+  /** Go to the next segment after the playhead that `fits`; wraps around. */
   next(fits, plays) {
-    const found = this.scene.line.segments.filter((one, k, all) => one.heard_ms !== null && fits(one, k, all));
-    const one = found.find((each) => each.heard_ms - (plays ? AROUND_MS : 0) > this.player.atMs + AROUND_MS + 1) ?? found[0];
+    const candidates = this.scene.line.segments.filter((one, k, all) => one.heard_ms !== null && fits(one, k, all));
+    const one = candidates.find((each) => each.heard_ms - (plays ? AROUND_MS : 0) > this.player.atMs + AROUND_MS + 1) ?? candidates[0];
     if (!one) return;
     if (plays) this.toSeam(one.start);
     else this.jump(one.heard_ms);
@@ -231,7 +231,7 @@ export class Viewer {
     });
   }
 
-  // ------------------------------------------------------------ what is seen
+  // ------------------------------------------------------------ display
 
   changed() {
     const { player, scene } = this;
@@ -239,7 +239,7 @@ export class Viewer {
     this.find('[data-do="play"]').textContent = player.isPlaying ? "Pause" : "Play";
     this.find('[data-do="loop"]').setAttribute("aria-pressed", Boolean(player.loop));
     this.find('[data-do="half"]').setAttribute("aria-pressed", player.speed !== 1);
-    this.find('[data-do="picture"]').textContent = scene.shown === "frames" ? "Spectrogram" : "Frames of the voice";
+    this.find('[data-do="picture"]').textContent = scene.shown === "frames" ? "Spectrogram" : "Acoustic frames";
   }
 
   moved(ms) {
@@ -251,12 +251,12 @@ export class Viewer {
     this.placed();
   }
 
-  /** The playhead, and which part of the whole is shown. */
+  /** Update the playhead and the overview bar. */
   placed() {
     placePlayhead(this.scene.axis, this.scene.atMs, this.find(".head"), this.find(".whole i"));
   }
 
-  /** What is known of a place in the picture. */
+  /** Show details of a point on the canvas. */
   hover(ms, y) {
     const { scene } = this;
     const sample = scene.sampleAt(ms);
@@ -269,7 +269,7 @@ export class Viewer {
         const frame = Math.floor(sample / scene.frameSamples);
         const p = scene.pEos[frame];
         parts.push(`frame ${frame}${p > 0 || p === 0 ? `, ${scene.pName} ${p.toFixed(3)}` : ""}`);
-        if (scene.attention) parts.push(...scene.attention.told(frame, (i) => scene.word(i)?.text));
+        if (scene.attention) parts.push(...scene.attention.describe(frame, (i) => scene.word(i)?.text));
       }
       const hz = scene.prosody?.hz(sample);
       if (hz) parts.push(`${Math.round(hz)} Hz`);
@@ -280,17 +280,17 @@ export class Viewer {
     this.find(".readout").textContent = parts.join(" · ") + (word && !marked ? ` · ${this.story(word)}` : "");
   }
 
-  tellWord(word) {
+  showWord(word) {
     this.find(".readout").textContent = this.story(word);
   }
 
   story(word) {
     const segment = this.scene.line.segments.find((one) => one.index === word.segment);
     const saw = (segment?.seen ?? []).filter((i) => i !== word.i).map((i) => this.scene.word(i)?.text);
-    const told = [`“${word.text}”`];
-    if (word.known_ms !== null && word.heard_ms !== null) told.push(`known ${clock(word.known_ms)}, heard ${clock(word.heard_ms)}: ${Math.round(word.heard_ms - word.known_ms)} ms`);
-    if (saw.length) told.push(`with ${saw.join(" ")}`);
-    if (segment?.forced) told.push("forced to end");
-    return told.join(", ");
+    const parts = [`“${word.text}”`];
+    if (word.known_ms !== null && word.heard_ms !== null) parts.push(`known ${clock(word.known_ms)}, heard ${clock(word.heard_ms)}: ${Math.round(word.heard_ms - word.known_ms)} ms`);
+    if (saw.length) parts.push(`with ${saw.join(" ")}`);
+    if (segment?.forced) parts.push("forced to end");
+    return parts.join(", ");
   }
 }

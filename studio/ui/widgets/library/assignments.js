@@ -1,35 +1,35 @@
-// Assignments: who is asked to annotate what, with which layers; each person's link, and how far they are.
+// Annotation assignments: utterances, layers and annotators, with each annotator's link and progress.
 
 import { button, copy, h } from "../rate/dom.js";
 import { counted } from "./words.js";
 
-const MOST_UTTERANCES = 1000;
-const FIRST = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
-const among = (text) => [...new Set(text.split(/[,\n]/).map((one) => one.trim()).filter(Boolean))];
+const MAX_UTTERANCES = 1000;
+const DEFAULT_LAYER = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
+const splitList = (text) => [...new Set(text.split(/[,\n]/).map((one) => one.trim()).filter(Boolean))];
 
 export class Assignments {
-  /** `calls` are the owner's; `chosen()` names the utterances that a new one is about; `sure(question, text, yes)` asks. */
-  constructor(calls, chosen, sure) {
-    Object.assign(this, { calls, chosen, sure });
-    this.summary = h("summary", { text: "Annotation: who marks what" });
+  /** `chosen()` returns the utterances of a new assignment; `confirm(question, text, yes)` asks the user. */
+  constructor(calls, chosen, confirm) {
+    Object.assign(this, { calls, chosen, confirm });
+    this.summary = h("summary", { text: "Annotation assignments" });
     this.list = h("ul", { class: "assignments-list", "aria-label": "Assignments" });
-    this.said = h("p", { class: "owner-notice", role: "status", hidden: true });
+    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.more = button("New assignment", () => this.begin());
-    this.form = h("form", { class: "note", "aria-label": "New assignment", hidden: true, on: { submit: (event) => this.make(event) } });
-    const about = h("p", { class: "muted", text: "Each annotator has a link of their own, which opens these utterances and nothing else, and needs no token." });
-    this.element = h("details", { class: "owner-card assignments", on: { toggle: () => this.element.open && this.load() } }, this.summary, about, this.said, this.list, h("div", { class: "actions" }, this.more), this.form);
+    this.form = h("form", { class: "note", "aria-label": "New assignment", hidden: true, on: { submit: (event) => this.create(event) } });
+    const about = h("p", { class: "muted", text: "Each annotator gets a personal link, which opens only these utterances and needs no token." });
+    this.element = h("details", { class: "owner-card assignments", on: { toggle: () => this.element.open && this.load() } }, this.summary, about, this.notice, this.list, h("div", { class: "actions" }, this.more), this.form);
   }
 
   tell(text = "", level = "error") {
-    this.said.textContent = text;
-    this.said.dataset.level = level;
-    this.said.hidden = !text;
+    this.notice.textContent = text;
+    this.notice.dataset.level = level;
+    this.notice.hidden = !text;
   }
 
   async load() {
     try {
-      const found = await this.calls.get("assignments");
-      this.list.replaceChildren(...found.map((one) => this.row(one)));
+      const assignments = await this.calls.get("assignments");
+      this.list.replaceChildren(...assignments.map((one) => this.row(one)));
     } catch (error) {
       this.tell(error.message);
     }
@@ -42,17 +42,17 @@ export class Assignments {
     return h("li", {}, details);
   }
 
-  /** Links and progress of one, asked for when it is opened: that reads every document. */
+  /** Load links and progress when the assignment is opened; the server reads every document for that. */
   async fill(one, place) {
     try {
       const { people, task } = await this.calls.get(`assignment/${one.id}`);
-      const head = ["annotator", "link", "done", "begun", "marks"].map((text) => h("th", { scope: "col", text }));
+      const head = ["annotator", "link", "done", "started", "marks"].map((text) => h("th", { scope: "col", text }));
       const rows = people.map((person) => {
         const link = new URL(`./${person.link}`, location.href).href;
         const code = h("code", { class: "sr-only", text: link });
-        const copied = h("button", { type: "button", "aria-label": `Copy the link of ${person.annotator}`, on: { click: (event) => copy(link, event.currentTarget, "Copied") } }, h("span", { text: "Copy link" }));
+        const copyLink = h("button", { type: "button", "aria-label": `Copy the link of ${person.annotator}`, on: { click: (event) => copy(link, event.currentTarget, "Copied") } }, h("span", { text: "Copy link" }));
         const cells = [`${person.done} of ${one.utterances}`, person.begun, person.marks].map((text) => h("td", { text }));
-        return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copied, code), ...cells);
+        return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copyLink, code), ...cells);
       });
       const end = button("End it", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
       const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
@@ -63,7 +63,7 @@ export class Assignments {
   }
 
   async end(one) {
-    if (!(await this.sure(`End “${one.title}”?`, "Its links stop working. What was annotated stays.", "End it"))) return;
+    if (!(await this.confirm(`End “${one.title}”?`, "Its links stop working. The annotations stay.", "End it"))) return;
     try {
       await this.calls.post("assignments/remove", { id: one.id });
       this.tell();
@@ -81,24 +81,24 @@ export class Assignments {
     this.task = h("textarea", { id: "assignment-task", rows: 2, maxlength: 4000 });
     this.people = line("people", { maxlength: 3000, required: true });
     this.layers = h("div", { class: "assignment-layers" });
-    this.addLayer(FIRST);
+    this.addLayer(DEFAULT_LAYER);
     const { names, text } = this.chosen();
     this.form.replaceChildren(
       h("p", { class: "muted about", text }),
       field("title", "Title", this.title),
-      field("task", "What they are asked to do", this.task),
-      field("people", "Annotators, with commas between them", this.people),
+      field("task", "Instructions", this.task),
+      field("people", "Annotators, separated by commas", this.people),
       this.layers,
-      h("div", { class: "actions" }, button("Another layer", () => this.addLayer({ name: "", kind: "regions", labels: "" }).focus())),
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Make it", disabled: !names.length }), button("Cancel", () => this.leave())),
+      h("div", { class: "actions" }, button("Add another layer", () => this.addLayer({ name: "", kind: "regions", labels: "" }).focus())),
+      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create", disabled: !names.length }), button("Cancel", () => this.leave())),
     );
     this.form.hidden = false;
     this.more.hidden = true;
     this.title.focus();
   }
 
-  /** What is chosen has changed while the form is open. */
-  again() {
+  /** Update an open form after the selection has changed. */
+  selectionChanged() {
     if (this.form.hidden) return;
     const { names, text } = this.chosen();
     this.form.querySelector(".about").textContent = text;
@@ -110,7 +110,7 @@ export class Assignments {
     const input = (what, value, maxlength) => Object.assign(h("input", { type: "text", id: `assignment-${what}-${number}`, name: what, maxlength, autocomplete: "off" }), { value });
     const kinds = h("select", { id: `assignment-kind-${number}`, name: "kind" }, new Option("regions", "regions"), new Option("points", "points"));
     kinds.value = kind;
-    const fields = [["Layer", input("name", name, 80)], ["Of", kinds], ["Labels, with commas between them", input("labels", labels, 4000)]];
+    const fields = [["Layer", input("name", name, 80)], ["Kind", kinds], ["Labels, separated by commas", input("labels", labels, 4000)]];
     this.layers.append(h("div", { class: "layer-row" }, ...fields.map(([text, one]) => h("div", { class: "field" }, h("label", { for: one.id, text }), one))));
     return fields[0][1];
   }
@@ -121,17 +121,17 @@ export class Assignments {
     this.more.focus();
   }
 
-  async make(event) {
+  async create(event) {
     event.preventDefault();
     const rows = [...this.layers.children].map((row) => Object.fromEntries(["name", "kind", "labels"].map((name) => [name, row.querySelector(`[name=${name}]`).value.trim()])));
-    const layers = rows.filter(({ name }) => name).map(({ name, kind, labels }) => ({ name, kind, labels: among(labels) }));
-    const utterances = this.chosen().names.slice(0, MOST_UTTERANCES);
+    const layers = rows.filter(({ name }) => name).map(({ name, kind, labels }) => ({ name, kind, labels: splitList(labels) }));
+    const utterances = this.chosen().names.slice(0, MAX_UTTERANCES);
     try {
-      const made = await this.calls.post("assignments", { title: this.title.value.trim(), task: this.task.value.trim(), layers, utterances, annotators: among(this.people.value) });
+      const created = await this.calls.post("assignments", { title: this.title.value.trim(), task: this.task.value.trim(), layers, utterances, annotators: splitList(this.people.value) });
       this.leave();
-      this.tell("Made: each annotator's link stands below.", "info");
+      this.tell("Created. Each annotator's link is listed below.", "info");
       await this.load();
-      const first = [...this.list.querySelectorAll("details")].find((one) => one.querySelector("summary").textContent.startsWith(made.title));
+      const first = [...this.list.querySelectorAll("details")].find((one) => one.querySelector("summary").textContent.startsWith(created.title));
       if (first) first.open = true;
     } catch (error) {
       this.tell(error.message);

@@ -1,12 +1,12 @@
-// One kept utterance: what it is, what can be done with it, and its title and tags to edit.
+// One library entry: its facts and actions, and a form for title and tags.
 
 import { button, h } from "../rate/dom.js";
 import { counted, length, moment, tagsOf } from "./words.js";
 
-let entries = 0; // labels need ids
+let entries = 0; // for unique ids
 
 export class EntryView {
-  /** `page` does what the buttons ask. */
+  /** `page` handles the actions. */
   constructor(entry, page) {
     this.page = page;
     this.id = `library-entry-${++entries}`;
@@ -17,20 +17,20 @@ export class EntryView {
   show(entry) {
     const hadFocus = this.element.contains(document.activeElement);
     this.entry = entry;
-    this.called = entry.title || entry.text || "a recording without text";
-    const say = { "aria-describedby": this.id };
-    this.editing = button("Edit", () => this.edit(), say);
-    const tick = h("input", { type: "checkbox", id: `${this.id}-tick`, checked: this.page.isTicked(entry), on: { change: () => this.page.tick(entry, tick.checked) }, ...say });
+    this.label = entry.title || entry.text || "a recording without text";
+    const described = { "aria-describedby": this.id };
+    this.editing = button("Edit", () => this.edit(), described);
+    const tick = h("input", { type: "checkbox", id: `${this.id}-tick`, checked: this.page.isTicked(entry), on: { change: () => this.page.tick(entry, tick.checked) }, ...described });
     const ticked = h("label", { class: "tick", for: tick.id }, tick, "Choose");
-    const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...say });
-    const actions = [open, button("Download", () => this.page.fetch(this), say), this.editing, button("Delete", () => this.page.remove(this, shortened(this.called)), say), ticked];
-    const tags = entry.tags.map((tag) => button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Find the tag ${tag}` }));
-    this.head = h("h2", { id: this.id, tabindex: -1, class: entry.title ? "" : "text", text: this.called });
+    const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...described });
+    const actions = [open, button("Download", () => this.page.fetch(this), described), this.editing, button("Delete", () => this.page.remove(this, shortened(this.label)), described), ticked];
+    const tags = entry.tags.map((tag) => button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Filter by tag ${tag}` }));
+    this.head = h("h2", { id: this.id, tabindex: -1, class: entry.title ? "" : "text", text: this.label });
     this.element.replaceChildren(
       this.head,
       ...(entry.title && entry.text ? [h("p", { class: "text", text: entry.text })] : []),
       h("p", { class: "muted", text: facts(entry) }),
-      ...(entry.annotated.length ? [this.annotated(entry)] : []),
+      ...(entry.annotated.length ? [this.annotators(entry)] : []),
       ...(tags.length ? [h("div", { class: "tags" }, ...tags)] : []),
       h("div", { class: "actions" }, ...actions),
     );
@@ -41,8 +41,8 @@ export class EntryView {
     this.head.focus();
   }
 
-  /** Who annotated it; each name opens what they marked. */
-  annotated({ name, annotated }) {
+  /** Links to the documents of its annotators. */
+  annotators({ name, annotated }) {
     const links = annotated.flatMap(({ annotator, marks, is_done: isDone, problem }, k) => {
       const about = ` (${counted(marks, "mark")}${isDone ? ", done" : ""})`;
       const one = problem ? [problem] : [h("a", { href: `./inspect?${new URLSearchParams({ kept: name, annotator })}`, text: annotator }), about];
@@ -58,18 +58,18 @@ export class EntryView {
       return [input, h("div", { class: "field" }, h("label", { for: input.id, text }), input)];
     };
     const [title, titleField] = field("title", "Title", this.entry.title, { maxlength: 200 });
-    const [tags, tagsField] = field("tags", "Tags, with commas between them", this.entry.tags.join(", "), { maxlength: 2000 });
-    const said = h("p", { class: "owner-notice", data: { level: "error" }, role: "alert", hidden: true });
+    const [tags, tagsField] = field("tags", "Tags, separated by commas", this.entry.tags.join(", "), { maxlength: 2000 });
+    const notice = h("p", { class: "owner-notice", data: { level: "error" }, role: "alert", hidden: true });
     const save = async (event) => {
       event.preventDefault();
-      const refused = await this.page.note(this, title.value.trim(), tagsOf(tags.value));
-      said.hidden = !refused;
-      said.textContent = refused?.message ?? "";
+      const error = await this.page.note(this, title.value.trim(), tagsOf(tags.value));
+      notice.hidden = !error;
+      notice.textContent = error?.message ?? "";
     };
     const leave = () => this.show(this.entry);
     const actions = h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Save" }), button("Cancel", leave));
     const keys = { submit: save, keydown: (event) => event.key === "Escape" && leave() };
-    const form = h("form", { class: "note", "aria-label": `Title and tags of ${shortened(this.called)}`, on: keys }, titleField, tagsField, said, actions);
+    const form = h("form", { class: "note", "aria-label": `Title and tags of ${shortened(this.label)}`, on: keys }, titleField, tagsField, notice, actions);
     this.element.replaceChildren(...this.element.querySelectorAll(":scope > h2, :scope > p"), form);
     title.focus();
   }

@@ -1,90 +1,90 @@
-// What is looked for: words, a voice, a tag, days. The address says it too, so that a search can be opened by a link.
+// The search form: words, voice, tag and days. The page address holds the search, so it can be linked.
 
 import { button, h } from "../rate/dom.js";
 import { counted } from "./words.js";
 
 const TYPING_MS = 250;
 const FIELDS = ["text", "voice", "tag", "since", "until"];
-const MOST_TAGS = 24; // others are behind a button
+const MAX_TAGS = 24; // a button shows the rest
 
 export class Search {
-  /** `find` is called when what is looked for has changed. */
+  /** `find(true)` is called when the search has changed. */
   constructor(find) {
-    this.found = () => find(true);
-    const asked = new URLSearchParams(location.search);
-    this.wanted = Object.fromEntries(FIELDS.map((name) => [name, asked.get(name) ?? ""]));
-    this.keep = asked.get("keep"); // the token of a trace that is to be kept
+    this.search = () => find(true);
+    const params = new URLSearchParams(location.search);
+    this.values = Object.fromEntries(FIELDS.map((name) => [name, params.get(name) ?? ""]));
+    this.keep = params.get("keep"); // token of a trace to add
     this.tags = h("div", { class: "tags", role: "group", "aria-label": "Tags" });
     this.text = this.field("text", "input", { type: "search", maxlength: 200, autocomplete: "off", placeholder: "words in text or title" });
     this.voice = this.field("voice", "select");
     const days = [this.field("since", "input", { type: "date" }), this.field("until", "input", { type: "date" })];
     const row = [["Words", this.text, "words"], ["Voice", this.voice], ["From (UTC)", days[0]], ["Until (UTC)", days[1]]];
     const fields = row.map(([text, field, part]) => h("div", { class: `field ${part ?? ""}` }, h("label", { for: field.id, text }), field));
-    this.element = h("form", { class: "owner-card search", role: "search", "aria-label": "The library", on: { submit: (event) => this.sent(event) } }, h("div", { class: "search-row" }, ...fields), this.tags);
+    this.element = h("form", { class: "owner-card search", role: "search", "aria-label": "The library", on: { submit: (event) => this.submit(event) } }, h("div", { class: "search-row" }, ...fields), this.tags);
     this.choices([], []);
   }
 
   field(name, tag, attributes = {}) {
     const take = () => {
-      this.wanted[name] = field.value.trim();
+      this.values[name] = field.value.trim();
       this.changed(name === "text" ? TYPING_MS : 0);
     };
     const field = h(tag, { id: `library-${name}`, name, ...attributes, on: { [tag === "select" ? "change" : "input"]: take } });
-    field.value = this.wanted[name];
+    field.value = this.values[name];
     return field;
   }
 
   get isEmpty() {
-    return FIELDS.every((name) => !this.wanted[name]);
+    return FIELDS.every((name) => !this.values[name]);
   }
 
-  sent(event) {
+  submit(event) {
     event.preventDefault();
     this.changed(0);
   }
 
   changed(afterMs) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(this.found, afterMs);
+    this.timer = setTimeout(this.search, afterMs);
   }
 
   clear() {
-    for (const name of FIELDS) this.wanted[name] = "";
+    for (const name of FIELDS) this.values[name] = "";
     for (const field of this.element.elements) if (field.name) field.value = "";
     this.changed(0);
     this.text.focus();
   }
 
-  /** As the server and the address have it. */
+  /** Query parameters for the server and the address. */
   query(more = {}) {
-    return new URLSearchParams(Object.entries({ ...this.wanted, ...more }).filter(([, value]) => value !== ""));
+    return new URLSearchParams(Object.entries({ ...this.values, ...more }).filter(([, value]) => value !== ""));
   }
 
-  /** Write it into the address. */
-  place() {
+  /** Write the search to the page address. */
+  updateAddress() {
     const address = new URL(location.href);
     address.search = this.query(this.keep ? { keep: this.keep } : {});
     history.replaceState(history.state, "", address);
   }
 
-  /** What was to be kept is. */
-  forget() {
+  /** Remove the added trace from the address. */
+  clearKeep() {
     this.keep = null;
-    this.place();
+    this.updateAddress();
   }
 
-  /** Which tags and voices there are. */
+  /** Update the tags and voices on offer. */
   choices(tags, voices) {
-    const { voice, tag } = this.wanted;
-    const among = voice && !voices.includes(voice) ? [voice, ...voices] : voices;
-    this.voice.replaceChildren(new Option("Any", ""), ...among.map((one) => new Option(one, one)));
+    const { voice, tag } = this.values;
+    const options = voice && !voices.includes(voice) ? [voice, ...voices] : voices;
+    this.voice.replaceChildren(new Option("Any", ""), ...options.map((one) => new Option(one, one)));
     this.voice.value = voice;
     const known = tag && !tags.some(([one]) => one === tag) ? [[tag, 0], ...tags] : tags;
-    const few = new Set([...known].sort((a, b) => b[1] - a[1]).slice(0, MOST_TAGS).map(([one]) => one));
-    const shown = this.hasAllTags ? known : known.filter(([one]) => few.has(one) || one === tag);
+    const frequent = new Set([...known].sort((a, b) => b[1] - a[1]).slice(0, MAX_TAGS).map(([one]) => one));
+    const visible = this.hasAllTags ? known : known.filter(([one]) => frequent.has(one) || one === tag);
     const focused = document.activeElement?.dataset?.tag;
-    this.tags.replaceChildren(...shown.map((one) => this.chip(...one)));
-    if (shown.length < known.length) this.tags.append(button(`All ${counted(known.length, "tag")}`, () => this.all(tags, voices), { class: "quiet" }));
+    this.tags.replaceChildren(...visible.map((one) => this.chip(...one)));
+    if (visible.length < known.length) this.tags.append(button(`All ${counted(known.length, "tag")}`, () => this.all(tags, voices), { class: "quiet" }));
     this.tags.hidden = !known.length;
     if (focused) [...this.tags.children].find(({ dataset }) => dataset.tag === focused)?.focus();
   }
@@ -96,13 +96,13 @@ export class Search {
   }
 
   chip(tag, count) {
-    const press = () => this.choose(this.wanted.tag === tag ? "" : tag);
-    return h("button", { type: "button", class: "tag", "aria-pressed": String(this.wanted.tag === tag), data: { tag }, on: { click: press } }, h("span", { text: tag }), h("small", { class: "muted", text: count }));
+    const press = () => this.choose(this.values.tag === tag ? "" : tag);
+    return h("button", { type: "button", class: "tag", "aria-pressed": String(this.values.tag === tag), data: { tag }, on: { click: press } }, h("span", { text: tag }), h("small", { class: "muted", text: count }));
   }
 
-  /** Look for a tag; without one for any. */
+  /** Set the tag filter; empty for any. */
   choose(tag) {
-    this.wanted.tag = tag;
+    this.values.tag = tag;
     this.changed(0);
   }
 }

@@ -1,4 +1,4 @@
-// How figures and days are written.
+// Number, duration and date formats.
 
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 
@@ -12,8 +12,8 @@ export function length(ms) {
   return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")} min`;
 }
 
-/** Seconds since 1970 as people read them; days are UTC, as the search has them. */
+/** Unix seconds as a date in UTC, like the days of the search. */
 export const moment = (s) => `${DAY.format(new Date(s * 1000))} UTC`;
 
-/** What somebody typed between commas. */
+/** Distinct tags of a comma-separated text. */
 export const tagsOf = (text) => [...new Set(text.split(",").map((tag) => tag.trim().replace(/\s+/g, " ")).filter(Boolean))];

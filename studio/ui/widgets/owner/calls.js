@@ -1,28 +1,28 @@
-// Calls of the routes that want the owner's token, which lies in this tab alone.
+// HTTP client of the routes that need the owner's token, which this tab's session storage holds.
 
-const KEPT = "studio-owner";
-const PATIENCE_MS = 300000; // sounds are levelled before an answer comes
+const STORAGE_KEY = "studio-owner";
+const TIMEOUT_MS = 300000; // level normalization of uploads takes time
 
-export const token = () => sessionStorage.getItem(KEPT) ?? "";
+export const token = () => sessionStorage.getItem(STORAGE_KEY) ?? "";
 
-export const AGAIN_MS = 5000; // until a call that failed for a moment is sent again
+export const AGAIN_MS = 5000; // delay before a temporary failure is retried
 const TEMPORARY = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
 
-/** The server refused a call; or it cannot be reached (status 0). */
+/** An error response, or no connection (status 0). */
 export class Refused extends Error {
   constructor(status, { code = "", message = "the server cannot be reached; try again" } = {}) {
     super(message.charAt(0).toUpperCase() + message.slice(1));
     Object.assign(this, { status, code });
   }
 
-  /** Whether the same call may be answered a moment later. */
+  /** Whether a retry may succeed. */
   get isTemporary() {
     return TEMPORARY.has(this.status);
   }
 }
 
 export class Calls {
-  /** `root` is the server's address and `below` where its routes are; both end with a slash. */
+  /** `root` is the server's URL, `below` the route prefix; both end with a slash. */
   constructor(root, below) {
     Object.assign(this, { root, below });
   }
@@ -36,15 +36,15 @@ export class Calls {
 
   async call(method, path, body, headers = {}) {
     const address = new URL(`${this.below}${path}`, this.root);
-    const wanted = { method, body, cache: "no-store", headers: { ...headers, Authorization: `Bearer ${token()}` }, signal: AbortSignal.timeout(PATIENCE_MS) };
-    const answer = await fetch(address, wanted).catch(() => null);
+    const request = { method, body, cache: "no-store", headers: { ...headers, Authorization: `Bearer ${token()}` }, signal: AbortSignal.timeout(TIMEOUT_MS) };
+    const answer = await fetch(address, request).catch(() => null);
     if (!answer) throw new Refused(0);
     if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({ message: `status ${answer.status}` })));
     return answer;
   }
 }
 
-/** Hand a file that came with an answer to the browser's downloads. */
+/** Save a response body as a download. */
 export async function download(answer, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());

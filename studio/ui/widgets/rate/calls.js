@@ -1,21 +1,21 @@
-// Calls of the /mos routes: whatever may pass (no network, a server that starts again, too many calls) is tried again.
+// HTTP client of the /mos routes. Network errors, 429 and 5xx are retried until they succeed.
 
 const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15000;
-const PATIENCE_MS = 20000;
-const SOUND_PATIENCE_MS = 90000;
+const MAX_WAIT_MS = 15000;
+const TIMEOUT_MS = 20000;
+const SOUND_TIMEOUT_MS = 90000;
 
-/** The server understood, and said no. */
+/** A 4xx response other than 429. */
 export class Refused extends Error {
-  constructor(status, said) {
-    super(said.message ?? `status ${status}`);
+  constructor(status, body) {
+    super(body.message ?? `status ${status}`);
     this.status = status;
-    this.code = said.code ?? "";
+    this.code = body.code ?? "";
   }
 }
 
 export class Calls {
-  /** `on` has `waiting(isWaiting)`, told while a call is tried again, and `stranger()`, asked for a new token. */
+  /** `on` has `waiting(isWaiting)`, called before a retry and after a success, and `unauthorized()`, which renews the token. */
   constructor(server, on) {
     this.server = server; // ends with a slash
     this.on = on;
@@ -30,56 +30,55 @@ export class Calls {
   withdraw = () => this.json("POST", "withdraw", {});
 
   json(method, path, body) {
-    return this.call(method, path, body, PATIENCE_MS, (answer) => answer.json());
+    return this.call(method, path, body, TIMEOUT_MS, (answer) => answer.json());
   }
 
   /** The bytes of a sound. */
   sound(path) {
-    return this.call("GET", path, undefined, SOUND_PATIENCE_MS, (answer) => answer.arrayBuffer());
+    return this.call("GET", path, undefined, SOUND_TIMEOUT_MS, (answer) => answer.arrayBuffer());
   }
 
-  async call(method, path, body, patienceMs, read) {
-    const isRaters = this.token !== null && !/^(greet|join)/.test(path);
-    let mayAsk = isRaters;
-    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(LONGEST_WAIT_MS, 2 * waitMs)) {
+  async call(method, path, body, timeoutMs, read) {
+    const needsToken = this.token !== null && !/^(greet|join)/.test(path);
+    let mayRenew = needsToken;
+    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(MAX_WAIT_MS, 2 * waitMs)) {
       let answer = null;
       try {
-        answer = await fetch(new URL(path, this.server), this.request(method, body, isRaters, patienceMs));
+        answer = await fetch(new URL(path, this.server), this.request(method, body, needsToken, timeoutMs));
         if (answer.ok) {
-          const got = await read(answer);
+          const result = await read(answer);
           this.on.waiting(false);
-          return got;
+          return result;
         }
       } catch (error) {
-        if (error instanceof SyntaxError) throw error; // an answer that is no JSON will not become any
-        answer = null; // no network, or none for too long
+        if (error instanceof SyntaxError) throw error; // invalid JSON: a retry would not help
+        answer = null; // network error or timeout
       }
       if (answer && answer.status !== 429 && answer.status < 500) {
-        if (!mayAsk || ![401, 403].includes(answer.status)) throw await refusal(answer);
-        mayAsk = false;
-        await this.on.stranger();
+        if (!mayRenew || ![401, 403].includes(answer.status)) throw await refusal(answer);
+        mayRenew = false;
+        await this.on.unauthorized();
         continue;
       }
       this.on.waiting(true);
-      const told = Number(answer?.headers.get("Retry-After"));
-      await pause(told > 0 ? Math.min(LONGEST_WAIT_MS, 1000 * told) : waitMs);
+      const retryAfterS = Number(answer?.headers.get("Retry-After"));
+      await pause(retryAfterS > 0 ? Math.min(MAX_WAIT_MS, 1000 * retryAfterS) : waitMs);
     }
   }
 
-  request(method, body, isRaters, patienceMs) {
-    const headers = isRaters ? { Authorization: `Bearer ${this.token}` } : {};
+  request(method, body, needsToken, timeoutMs) {
+    const headers = needsToken ? { Authorization: `Bearer ${this.token}` } : {};
     if (body !== undefined) headers["Content-Type"] = "application/json";
-    const signal = AbortSignal.timeout(patienceMs);
+    const signal = AbortSignal.timeout(timeoutMs);
     return { method, headers, signal, cache: "no-store", body: body === undefined ? undefined : JSON.stringify(body) };
   }
 }
 
 async function refusal(answer) {
-  const said = await answer.json().catch(() => ({}));
-  return new Refused(answer.status, said);
+  return new Refused(answer.status, await answer.json().catch(() => ({})));
 }
 
-/** What a campaign keeps about the browser: nothing that names a person. */
+/** What a campaign stores about the browser; nothing that identifies a person. */
 export function device() {
   return {
     agent: navigator.userAgent.slice(0, 300),
@@ -90,7 +89,7 @@ export function device() {
   };
 }
 
-/** Wait; shorter when the network comes back. */
+/** Wait, or until the network is back. */
 function pause(ms) {
   return new Promise((done) => {
     const go = () => {

@@ -1,16 +1,16 @@
-// What is heard before the test: the headphone check (six sounds of three intervals: which was it?) and the environment
-// test (four pairs: which is better?).
+// Checks before the test: the headphone check (six sounds, a choice among three intervals each) and the environment test
+// (four pairs, a preference each).
 
 import { Deck } from "./deck.js";
 import { button, h } from "./dom.js";
-import { keepFromClicking } from "./keys.js";
+import { preventSpaceClick } from "./keys.js";
 import { Player } from "./player.js";
 
 const KINDS = {
   headphones: {
     sounds: (n) => [n],
     answers: () => [1, 2, 3].map((k) => ({ label: String(k), key: String(k) })),
-    question: (shown) => `${shown.check}_question`,
+    question: (state) => `${state.check}_question`,
     count: "sound_of",
     help: "keys_check",
   },
@@ -24,19 +24,19 @@ const KINDS = {
 };
 
 export class Check {
-  /** `stage` is headphones or environment; `shown` what /mos/next said of it. */
-  constructor(rater, stage, shown) {
-    Object.assign(this, { rater, stage, words: rater.words, steps: shown.sounds, kind: KINDS[stage] });
-    this.given = [];
+  /** `stage` is headphones or environment; `state` the response of /mos/next. */
+  constructor(rater, stage, state) {
+    Object.assign(this, { rater, stage, words: rater.words, steps: state.sounds, kind: KINDS[stage] });
+    this.responses = [];
     const { words } = this;
     this.count = h("p", { class: "count" });
     this.place = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.say("loading_sounds") }));
     this.answers = this.kind.answers(words);
     this.inputs = this.answers.map(({ key }, k) => h("input", { type: "radio", name: "rate-check", "aria-keyshortcuts": key, on: { change: () => this.choose(k) } }));
     const options = this.inputs.map((input, k) => h("label", {}, input, h("span", {}, h("b", { text: this.answers[k].label }))));
-    this.question = h("fieldset", { class: "marks steps" }, h("legend", { text: words.say(this.kind.question(shown)) }), h("div", { class: "options" }, ...options));
+    this.question = h("fieldset", { class: "marks steps" }, h("legend", { text: words.say(this.kind.question(state)) }), h("div", { class: "options" }, ...options));
     this.go = button(words.say("go_on"), () => this.next(), { class: "primary", disabled: true });
-    const fail = () => this.fail("the rater pressed: it does not work here");
+    const fail = () => this.fail("the rater skipped the check: it does not work");
     this.element = h(
       "div",
       { class: "card text check" },
@@ -51,12 +51,12 @@ export class Check {
     );
     this.press = (event) => this.key(event);
     document.addEventListener("keydown", this.press);
-    document.addEventListener("keyup", keepFromClicking);
+    document.addEventListener("keyup", preventSpaceClick);
     this.load();
   }
 
   async load() {
-    const n = this.given.length;
+    const n = this.responses.length;
     this.count.textContent = this.words.say(this.kind.count, { n: n + 1, of: this.steps });
     this.chosen = null;
     for (const input of this.inputs) input.checked = false;
@@ -65,7 +65,7 @@ export class Check {
       const { calls, context } = this.rater;
       const buffers = await Promise.all(this.kind.sounds(n).map(async (k) => context.decodeAudioData(await calls.sound(`${this.stage}/${k}`))));
       if (this.isClosed) return;
-      const on = { changed: () => this.moved(), silent: () => this.rater.notify("warn", this.words.say("silent")) };
+      const on = { changed: () => this.playbackChanged(), silent: () => this.rater.notify("warn", this.words.say("silent")) };
       this.deck = new Deck(context, buffers, { on });
     } catch (error) {
       if (!this.isClosed) this.fail(`sound ${n + 1} could not be played: ${error.message}`);
@@ -84,7 +84,7 @@ export class Check {
     if (this.deck.isPlaying) requestAnimationFrame(() => this.draw());
   }
 
-  moved() {
+  playbackChanged() {
     this.draw();
     this.update();
   }
@@ -116,7 +116,7 @@ export class Check {
     event.preventDefault();
   }
 
-  /** Space stops what plays; else it plays the sound that has the focus, unless that was heard and another was not. */
+  /** Space stops playback; else it plays the focused sound, or the first unheard one if that was heard. */
   space(target) {
     const focused = this.players.findIndex(({ press }) => press === target);
     const first = this.unheard >= 0 ? this.unheard : Math.max(0, focused);
@@ -131,18 +131,18 @@ export class Check {
     if (this.go.disabled) return;
     this.deck.close();
     this.deck = null;
-    this.given.push(this.chosen);
-    if (this.given.length < this.steps) {
+    this.responses.push(this.chosen);
+    if (this.responses.length < this.steps) {
       this.place.replaceChildren(h("p", { class: "spin", text: this.words.say("loading_sounds") }));
       this.load();
       return;
     }
-    this.rater.tried = this.stage; // when the check is shown once more, it was not passed
+    this.rater.tried = this.stage; // if the check is shown again, it failed
     this.go.disabled = true;
-    this.rater.pass(this.stage, { answers: this.given });
+    this.rater.pass(this.stage, { answers: this.responses });
   }
 
-  /** A check that could not be heard excludes nobody: the server is told why. */
+  /** Report a check that could not be played; it excludes no rater. */
   fail(error) {
     this.rater.pass(this.stage, { error: error.slice(0, 500) });
   }
@@ -151,6 +151,6 @@ export class Check {
     this.isClosed = true;
     this.deck?.close();
     document.removeEventListener("keydown", this.press);
-    document.removeEventListener("keyup", keepFromClicking);
+    document.removeEventListener("keyup", preventSpaceClick);
   }
 }

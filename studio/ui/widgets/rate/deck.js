@@ -1,18 +1,18 @@
-// The sounds of one screen: played from decoded buffers, one heard at a time, and counted by what was really played.
-// Kept together, all of them run from the same sample and only their gains change, so that switching loses no time.
+// The sounds of one screen: plays decoded buffers, one audible at a time, and records the intervals played.
+// With `together`, all sources run in sync and switching only changes their gains.
 
 import { Spans } from "./spans.js";
 
 const FADE_S = 0.005;
-const LEAD_S = 0.01; // every source is started for the same moment, which must not have passed yet
+const LEAD_S = 0.01; // common start time of all sources, in the future
 const TICK_MS = 50;
 const WAKE_MS = 3000;
 const SHORTEST_REGION_S = 0.2;
-const WHOLE_S = 0.02; // so near its end a sound counts as heard out
+const WHOLE_S = 0.02; // tolerance at the end of a sound
 
 export class Deck {
-  /** `buffers`: AudioBuffers by slot; `kept`: [{plays, spans}] of before a reload; `on` has `changed()`, `silent()` and perhaps `may(slot)`. */
-  constructor(context, buffers, { together = false, loop = false, kept = [], on }) {
+  /** `buffers`: AudioBuffers by slot; `playback`: [{plays, spans}] from before a reload; `on` has `changed()`, `silent()` and optionally `mayPlay(slot)`. */
+  constructor(context, buffers, { together = false, loop = false, playback = [], on }) {
     this.context = context;
     this.together = together;
     this.loop = loop;
@@ -21,17 +21,17 @@ export class Deck {
     this.slots = buffers.map((buffer, slot) => ({
       buffer: together ? padded(context, buffer, longest) : buffer,
       seconds: buffer.duration,
-      at: 0, // where it stands while it is still
-      plays: kept[slot]?.plays ?? 0,
-      spans: new Spans(kept[slot]?.spans),
+      at: 0, // position in seconds while paused
+      plays: playback[slot]?.plays ?? 0,
+      spans: new Spans(playback[slot]?.spans),
     }));
     this.active = -1;
     this.isPlaying = false;
     this.running = [];
-    this.region = null; // {from, to} in seconds that is played again and again, where all sounds run together
+    this.region = null; // {from, to} in seconds that is looped; only with `together`
   }
 
-  /** Play a stretch again and again; null for the whole sounds. */
+  /** Loop a region; null ends the loop. */
   repeat(from, to) {
     const longest = Math.max(...this.slots.map((one) => one.seconds));
     const isRegion = this.together && from !== null && Math.min(to, longest) - Math.max(0, from) >= SHORTEST_REGION_S;
@@ -41,7 +41,7 @@ export class Deck {
     return isRegion;
   }
 
-  /** Go on at another place, which is no further play. */
+  /** Continue at another position without counting a play. */
   jump(from) {
     const slot = this.active;
     this.stop();
@@ -63,7 +63,7 @@ export class Deck {
     return Math.round(1000 * (s >= seconds - WHOLE_S ? seconds : s));
   }
 
-  /** Whether a slot was heard to this share of its length. */
+  /** Whether this share of a slot was played. */
   isHeard(slot, share) {
     return this.heardMs(slot) >= Math.floor(1000 * share * (this.slots[slot].seconds - WHOLE_S));
   }
@@ -73,10 +73,10 @@ export class Deck {
   }
 
   async play(slot, from = null) {
-    if (this.on.may?.(slot) === false) return undefined; // another comes first
-    const asked = (this.asked = (this.asked ?? 0) + 1);
+    if (this.on.mayPlay?.(slot) === false) return undefined;
+    const request = (this.request = (this.request ?? 0) + 1);
     if (!(await this.wake())) return this.on.silent();
-    if (asked !== this.asked || this.isClosed) return undefined; // something else was pressed meanwhile
+    if (request !== this.request || this.isClosed) return undefined; // superseded
     if (this.isPlaying && this.together && from === null && this.position(slot) < this.slots[slot].seconds) {
       return this.switch(slot);
     }
@@ -117,21 +117,21 @@ export class Deck {
   }
 
   pause() {
-    this.asked = (this.asked ?? 0) + 1;
+    this.request = (this.request ?? 0) + 1;
     if (!this.isPlaying) return;
     this.stop();
     this.on.changed();
   }
 
-  /** Go to a place in a slot; what was leapt over was not heard. */
+  /** Move the playhead; skipped audio does not count as played. */
   seek(slot, atS) {
     if (this.isPlaying && (slot === this.active || this.together)) return void this.play(this.active, atS);
     for (const one of this.together ? this.slots : [this.slots[slot]]) one.at = Math.min(atS, one.seconds);
     this.on.changed();
   }
 
-  /** A sound is to be heard anew: it stands at its start, and nothing of it counts as heard; its plays go on. */
-  again(slot) {
+  /** Rewind a sound and clear its intervals; its play count stays. */
+  rewind(slot) {
     this.pause();
     Object.assign(this.slots[slot], { at: 0, spans: new Spans() });
     this.on.changed();
@@ -151,7 +151,7 @@ export class Deck {
     this.running = [];
   }
 
-  /** Count what was played since the last time. */
+  /** Add the interval played since the last call. */
   mark() {
     const atS = this.position(this.active);
     const { spans, seconds } = this.slots[this.active];
@@ -176,13 +176,13 @@ export class Deck {
   async wake() {
     const { context } = this;
     if (context.state === "running") return true;
-    const late = new Promise((done) => setTimeout(done, WAKE_MS));
-    await Promise.race([context.resume().catch(() => {}), late]);
+    const timeout = new Promise((done) => setTimeout(done, WAKE_MS));
+    await Promise.race([context.resume().catch(() => {}), timeout]);
     return context.state === "running";
   }
 
-  /** What has to outlive a reload. */
-  get kept() {
+  /** Playback state for the draft. */
+  get playback() {
     return this.slots.map(({ plays, spans }) => ({ plays, spans: spans.list }));
   }
 
@@ -198,7 +198,7 @@ function fade(context, gain, to) {
   gain.gain.setValueAtTime(gain.gain.value, now).linearRampToValueAtTime(to, now + FADE_S);
 }
 
-/** The same sound with silence after it, so that all end together. */
+/** The buffer with silence appended up to `length` samples. */
 function padded(context, buffer, length) {
   if (buffer.length === length) return buffer;
   const longer = new AudioBuffer({ length, numberOfChannels: buffer.numberOfChannels, sampleRate: buffer.sampleRate });
@@ -206,9 +206,9 @@ function padded(context, buffer, length) {
   return longer;
 }
 
-const NOISE_RMS = 0.07; // the level that clips are brought to, about -23 dBFS
+const NOISE_RMS = 0.07; // the level of normalized clips, about -23 dBFS
 
-/** Noise with the long-term spectrum and the syllables of speech: two seconds of it, to be looped. */
+/** Two seconds of noise with the long-term spectrum and syllable rate of speech, for looping. */
 export function speechNoise(context) {
   const rateHz = context.sampleRate;
   const buffer = new AudioBuffer({ length: 2 * rateHz, numberOfChannels: 1, sampleRate: rateHz });
@@ -216,7 +216,7 @@ export function speechNoise(context) {
   let low = 0;
   let sum = 0;
   for (let t = 0; t < out.length; t++) {
-    low += (2 * Math.PI * 500 / rateHz) * (2 * Math.random() - 1 - low); // above 500 Hz it falls by 6 dB an octave
+    low += (2 * Math.PI * 500 / rateHz) * (2 * Math.random() - 1 - low); // -6 dB per octave above 500 Hz
     out[t] = low * (1 - 0.8 * Math.cos((2 * Math.PI * 4 * t) / rateHz)); // four syllables a second
     sum += out[t] ** 2;
   }

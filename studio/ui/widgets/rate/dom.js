@@ -1,6 +1,6 @@
-// Small helpers for what is drawn. Text is always set as text: nothing from the server becomes markup.
+// DOM helpers. Text is set as text content: server data never becomes markup.
 
-/** An element; `attributes` may hold `class`, `text`, `on` (listeners by event), `data`, and anything else by its name. */
+/** An element; `attributes` may hold `class`, `text`, `on` (listeners by event), `data`, and HTML attributes. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,7 +14,6 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A button that does something when it is pressed. */
 export const button = (text, press, attributes = {}) =>
   h("button", { type: "button", ...attributes, on: { click: press } }, h("span", { text }));
 
@@ -31,30 +30,30 @@ export function icon(path) {
   return svg;
 }
 
-/** Copy a text, and say so on the button that was pressed. */
-export async function copy(text, pressed, said) {
+/** Copy a text; `pressed` then shows `label`. */
+export async function copy(text, pressed, label) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without https there is no clipboard: the text is selected, so that the person can copy it.
+    // No clipboard without HTTPS: select the text and try the old command.
     const code = pressed.parentElement.querySelector("code");
     getSelection().selectAllChildren(code);
     if (!document.execCommand("copy")) return;
   }
-  pressed.firstElementChild.textContent = said;
+  pressed.firstElementChild.textContent = label;
 }
 
-/** A question in a dialog; resolves to whether it was answered with yes. */
+/** Ask in a dialog; resolves to true for yes. */
 export function ask(dialog, question, text, no, yes) {
-  return new Promise((answered) => {
+  return new Promise((resolve) => {
     const close = (isYes) => {
       dialog.close();
-      answered(isYes);
+      resolve(isYes);
     };
     const stay = button(no, () => close(false), { class: "primary", autofocus: true });
     const actions = h("div", { class: "actions" }, stay, button(yes, () => close(true)));
     dialog.replaceChildren(h("h2", { text: question }), h("p", { text }), actions);
-    dialog.oncancel = () => answered(false);
+    dialog.oncancel = () => resolve(false);
     dialog.showModal();
   });
 }

@@ -2,12 +2,12 @@
 
 import { CHOICE_KEYS } from "./marks.js";
 
-const TYPING_MS = 900; // digits that follow each other so closely are one number
-const MOST_DIGITS = 4;
+const TYPING_MS = 900; // digits typed within this time form one number
+const MAX_DIGITS = 4;
 const STEPS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
 
-/** Some browsers press a focused button when space is let go, whatever became of the key's going down. */
-export function keepFromClicking(event) {
+/** Some browsers click a focused button on keyup of space even if keydown was cancelled. */
+export function preventSpaceClick(event) {
   if (event.key === " " && event.target.closest?.(".play")) event.preventDefault();
 }
 
@@ -18,12 +18,12 @@ export class TrialKeys {
     this.digits = "";
     this.press = (event) => this.pressed(event);
     document.addEventListener("keydown", this.press);
-    document.addEventListener("keyup", keepFromClicking);
+    document.addEventListener("keyup", preventSpaceClick);
   }
 
   close() {
     document.removeEventListener("keydown", this.press);
-    document.removeEventListener("keyup", keepFromClicking);
+    document.removeEventListener("keyup", preventSpaceClick);
   }
 
   pressed(event) {
@@ -36,7 +36,7 @@ export class TrialKeys {
     if (this.take(event.key, target, event.repeat)) event.preventDefault();
   }
 
-  /** Whether the key was ours. */
+  /** Handle a key; returns whether it was used. */
   take(key, target, isRepeat) {
     const { trial } = this;
     if (key === "Enter") {
@@ -63,7 +63,7 @@ export class TrialKeys {
     return true;
   }
 
-  /** A bracket is an end of the region that is played again and again: where the sounds are now. */
+  /** A bracket sets an end of the loop region to the playhead. */
   edge(key) {
     const { deck } = this.trial;
     if (deck.active < 0) return false;
@@ -73,15 +73,15 @@ export class TrialKeys {
     return true;
   }
 
-  /** The sound that the focus is on or beside; else the one heard last, else the first. */
+  /** The focused sound, else the one played last, else the first. */
   soundOf(target) {
     const near = target.closest(".row, .sound")?.querySelector(".play");
-    const found = this.trial.players.findIndex((p) => p.press === near);
-    if (found >= 0) return found;
+    const index = this.trial.players.findIndex((p) => p.press === near);
+    if (index >= 0) return index;
     return this.trial.deck.active >= 0 ? this.trial.deck.active : this.trial.order[0];
   }
 
-  /** Arrows go from sound to sound; from a lone sound to the questions; inside an answer they are the browser's. */
+  /** Arrows move between sounds, or from a single sound to the questions; in an input the browser handles them. */
   move(target, step, key) {
     const { trial } = this;
     if (target.matches("input")) return false;
@@ -96,11 +96,11 @@ export class TrialKeys {
     return true;
   }
 
-  /** On a scale with two sides the sign comes before the digit. */
+  /** The sign before a digit, on a signed scale. */
   side(key) {
-    const hasSides = this.trial.marks.some((m) => m.low < 0);
-    this.isBelow = hasSides && key === "-";
-    return hasSides;
+    const isSigned = this.trial.marks.some((m) => m.low < 0);
+    this.isNegative = isSigned && key === "-";
+    return isSigned;
   }
 
   digit(key, target) {
@@ -110,38 +110,38 @@ export class TrialKeys {
     const mark = trial.marks[place];
     if (!mark) return false;
     if (mark.low < 0) {
-      const isGiven = mark.set((this.isBelow ? -1 : 1) * Number(key));
-      this.isBelow = false;
-      if (isGiven) this.goOn(place);
-      return isGiven;
+      const isSet = mark.set((this.isNegative ? -1 : 1) * Number(key));
+      this.isNegative = false;
+      if (isSet) this.nextQuestion(place);
+      return isSet;
     }
     const isMore = performance.now() - (this.digitMs ?? 0) < TYPING_MS && this.digitAt === place;
     const typed = (isMore ? this.digits : "") + key;
     this.digitMs = performance.now();
     this.digitAt = place;
-    if (Number(typed) > mark.high && mark.high >= 10) { // 120 is no 0, and no 12 either
-      this.digits = typed.slice(0, MOST_DIGITS);
+    if (Number(typed) > mark.high && mark.high >= 10) { // 120 means neither 0 nor 12
+      this.digits = typed.slice(0, MAX_DIGITS);
       mark.refuse?.();
       return true;
     }
     this.digits = Number(typed) > mark.high ? key : String(Number(typed));
-    if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage) this.goOn(place);
+    if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage) this.nextQuestion(place);
     return true;
   }
 
-  /** The question that a number answers: the one with the focus, or beside it, else the first that is open. */
+  /** The question that a number answers: the focused one, else the current one. */
   markOf(target) {
     const { marks, isPage } = this.trial;
     const within = marks.findIndex((m) => m.element.contains(target));
     if (within >= 0) return within;
-    if (isPage) return marks.findIndex((m) => m.slot === this.trial.trial.slots[this.soundOf(target)].slot); // a reference has none
+    if (isPage) return marks.findIndex((m) => m.slot === this.trial.trial.slots[this.soundOf(target)].slot); // -1 for a reference
     return this.trial.step ?? Math.min(this.at, marks.length - 1);
   }
 
-  /** After a number the next question is the one that is asked. */
-  goOn(place) {
+  /** Move to the next question after a number. */
+  nextQuestion(place) {
     const { marks, element, step } = this.trial;
-    if (step !== undefined) return; // the sound comes first
+    if (step !== undefined) return; // the sound must be replayed first
     this.at = (place + 1) % marks.length;
     for (const [k, mark] of marks.entries()) mark.element.classList.toggle("asked", marks.length > 1 && k === this.at);
     const within = document.activeElement?.closest?.(".marks");
@@ -156,8 +156,8 @@ export class TrialKeys {
       return choice ? trial.marks[0].set(choice) : false;
     }
     if (!trial.isPage) return false;
-    const named = trial.names.indexOf(key.toUpperCase());
-    const slot = named < 0 && key === "r" ? trial.trial.slots.findIndex((s) => s.place === "reference") : named;
+    const index = trial.names.indexOf(key.toUpperCase());
+    const slot = index < 0 && key === "r" ? trial.trial.slots.findIndex((s) => s.place === "reference") : index;
     if (slot < 0) return false;
     if (trial.deck.active !== slot || !trial.deck.isPlaying) trial.deck.play(slot);
     trial.players[slot].press.focus({ preventScroll: false });

@@ -1,5 +1,5 @@
-// A live screen: the rater types to voice A and hears it meanwhile; voice B hears the same keys; then come the choice and,
-// where the test asks questions, the scores of each voice.
+// A live screen: voice A speaks while the rater types; voice B gets the same keystrokes. Then follow the choice and, if the
+// test asks questions, the scores of each voice.
 
 import { Editor } from "../wire/editor.js";
 import { Player } from "../sound/player.js";
@@ -7,16 +7,16 @@ import { button, h } from "./dom.js";
 import { CHOICE_KEYS, chosen, scored } from "./marks.js";
 
 const BUSY_MS = 1000;
-const MOST_CHARS = 2000;
-const MOST_PLAYS = 3; // of the second voice by itself, before the rater is asked what to do
+const MAX_CHARS = 2000;
+const MAX_AUTO_PLAYS = 3; // automatic plays of voice B; then the rater decides
 const NAMES = "AB";
 
-/** The Worker with the socket, and the player; one for a whole sitting. */
-export class LiveLine {
+/** The Worker with the socket, and the player; one per rater session. */
+export class LiveConnection {
   constructor(base, server, token) {
     const url = new URL("live", server);
     url.protocol = url.protocol.replace("http", "ws");
-    this.on = null; // the screen that listens
+    this.on = null; // the current screen
     this.worker = new Worker(`${base}/rate/live.worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.on?.[data.type]?.(data);
     this.player = new Player(base, {
@@ -37,14 +37,14 @@ export class LiveLine {
 }
 
 export class LiveTrial {
-  /** `shown` is what /mos/next said; `draft` what this screen had before a reload; `on` has `keep(draft)`, `send(answer)`, `say(text)`. */
-  constructor(shown, line, draft, words, on) {
-    Object.assign(this, { screen: shown.screen, trial: shown.trial, line, words, on });
+  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `keep(draft)`, `send(answer)`, `say(text)`. */
+  constructor(state, connection, draft, words, on) {
+    Object.assign(this, { screen: state.screen, trial: state.trial, connection, words, on });
     this.heardMs = draft?.heardMs ?? [0, 0];
     this.late = 0;
-    this.ahead = null; // how many wait before us for a voice
-    this.hasEarly = false; // something was typed before the voice was there
-    this.speaking = -1; // the slot that speaks, or is asked to
+    this.ahead = null; // raters ahead in the queue
+    this.hasEarlyText = false; // text was typed before the voice was ready
+    this.speaking = -1; // the slot that speaks or is starting
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
     this.plays = draft?.plays ?? [0, 0];
@@ -56,17 +56,17 @@ export class LiveTrial {
       if (draft.mark) this.mark.set(draft.mark);
       for (const [k, value] of (draft.scores ?? []).entries()) if (value !== null) this.scores[k]?.set(value);
     }
-    this.isQuiet = false;
+    this.isRestoring = false;
     this.press = (event) => this.pressed(event);
     document.addEventListener("keydown", this.press);
-    line.on = this;
+    connection.on = this;
     this.update();
   }
 
   build() {
     const { trial, words } = this;
-    this.isQuiet = true;
-    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MOST_CHARS, readonly: true, placeholder: slot ? "" : words.say("live_before", { button: words.say("live_begin") }), spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
+    this.isRestoring = true;
+    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MAX_CHARS, readonly: true, placeholder: slot ? "" : words.say("live_before", { button: words.say("live_begin") }), spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
     this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
@@ -74,7 +74,7 @@ export class LiveTrial {
     this.scores = [0, 1].flatMap((slot) =>
       this.screen.questions.map((question) => {
         const prompt = `${words.say("live_voice", { name: NAMES[slot] })}: ${question.prompt}`;
-        const mark = scored({ ...question, prompt }, null, false, words, (given) => this.marked(given));
+        const mark = scored({ ...question, prompt }, null, false, words, (score) => this.marked(score));
         return Object.assign(mark, { slot, question: question.id });
       }),
     );
@@ -98,41 +98,41 @@ export class LiveTrial {
     return h("section", { class: "voice", data: { slot } }, h("div", { class: "voice-head" }, name, this.states[slot]), this.fields[slot], actions);
   }
 
-  // --- what the rater does ----------------------------------------------------------------------
+  // --- input ------------------------------------------------------------------------------------
 
   get isTyping() {
     return this.phase === "open" && this.speaking === 0;
   }
 
-  /** Asked for a voice that is not there yet, and not in the queue: what is typed now is kept for it. */
-  get isEarly() {
-    return this.phase === "asked" && this.speaking === 0 && this.ahead === null;
+  /** Before the voice is ready, and not in the queue: typed text is sent once it is. */
+  get acceptsEarlyText() {
+    return this.phase === "starting" && this.speaking === 0 && this.ahead === null;
   }
 
   edited(m) {
-    if (this.isTyping) this.line.post({ type: "edit", ...m });
-    else this.hasEarly = true;
+    if (this.isTyping) this.connection.post({ type: "edit", ...m });
+    else this.hasEarlyText = true;
   }
 
   begin(slot) {
     if (this.speaking >= 0 || this.isLocked || (slot && !this.heardMs[0])) return;
-    this.line.player.wake(this.screen.rate_hz, true);
+    this.connection.player.wake(this.screen.rate_hz, true);
     this.speaking = slot;
-    this.phase = "asked";
+    this.phase = "starting";
     this.heardMs[slot] = 0;
-    if (!slot) this.heardMs[1] = 0; // what the other voice heard was another text
+    if (!slot) this.heardMs[1] = 0; // voice B got the previous text
     this.fields[1].value = "";
-    if (!slot && !this.hasEarly) this.editor.forget();
-    this.line.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
+    if (!slot && !this.hasEarlyText) this.editor.forget();
+    this.connection.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
     this.update();
-    if (!slot) this.fields[0].focus(); // within the press: else a telephone opens no keyboard
+    if (!slot) this.fields[0].focus(); // inside the click handler: mobile browsers open no keyboard otherwise
   }
 
   finish() {
     if (!this.isTyping) return;
     if (!this.fields[0].value.trim()) return void this.remind(this.words.say("live_nothing"));
     this.phase = "ending";
-    this.line.post({ type: "end" });
+    this.connection.post({ type: "end" });
     this.update();
   }
 
@@ -142,7 +142,7 @@ export class LiveTrial {
     if (!this.element.isConnected || document.querySelector("dialog[open]") || target.closest("textarea:not([readonly]), button, a, summary")) return;
     if (event.key === "Enter") this.send();
     else if (this.mark.element.disabled) {
-      if (event.key.length === 1 && event.key !== " ") this.remind(); // typed too early, or a choice before both were heard
+      if (event.key.length === 1 && event.key !== " ") this.remind(); // typed too early, or a choice before both voices were heard
       return;
     } else {
       const choice = Object.keys(CHOICE_KEYS).find((name) => CHOICE_KEYS[name] === event.key.toLowerCase());
@@ -152,12 +152,12 @@ export class LiveTrial {
   }
 
   marked(mark) {
-    if (this.isQuiet) return;
+    if (this.isRestoring) return;
     this.update();
-    this.on.say(mark.said);
+    this.on.say(mark.announcement);
   }
 
-  // --- what the line says -----------------------------------------------------------------------
+  // --- messages of the Worker -------------------------------------------------------------------
 
   state(m) {
     if (m.isOpen && this.notice === "lost") this.note("");
@@ -169,11 +169,11 @@ export class LiveTrial {
     this.note("");
     this.update();
     if (!slot) this.fields[0].focus();
-    if (this.hasEarly) this.editor.resend();
-    this.hasEarly = false;
+    if (this.hasEarlyText) this.editor.resend();
+    this.hasEarlyText = false;
   }
 
-  /** Every voice is busy: the server says when it is our turn. */
+  /** All voices are busy: the rater is in the queue. */
   queued({ ahead }) {
     this.notice = "queued";
     this.ahead = ahead;
@@ -191,7 +191,7 @@ export class LiveTrial {
 
   finished({ slot, ms }) {
     this.heardMs[slot] = ms;
-    this.plays = slot ? [this.plays[0], this.plays[1] + 1] : [1, 0]; // what came to nothing was no play
+    this.plays = slot ? [this.plays[0], this.plays[1] + 1] : [1, 0]; // discarded takes do not count as plays
     this.speaking = -1;
     this.phase = "";
     this.update();
@@ -203,8 +203,8 @@ export class LiveTrial {
     this.speaking = -1;
     this.ahead = null;
     this.phase = "";
-    const isAgain = why === "again" && ++this.late < MOST_PLAYS;
-    this.hasEarly = this.hasEarly && why === "busy";
+    const isAgain = why === "again" && ++this.late < MAX_AUTO_PLAYS;
+    this.hasEarlyText = this.hasEarlyText && why === "busy";
     this.note(why === "again" && !isAgain ? "late" : why, message);
     this.update();
     if (this.isClosed) return;
@@ -212,7 +212,7 @@ export class LiveTrial {
     if (isAgain) this.begin(slot);
   }
 
-  /** The server has seen enough plays come to nothing. */
+  /** The server allows skipping after several discarded takes. */
   skippable() {
     this.skipper.hidden = false;
   }
@@ -221,13 +221,13 @@ export class LiveTrial {
     this.note("failed", message);
   }
 
-  /** Say what went wrong, beside the button that sends. */
+  /** Show an error beside the send button. */
   note(why, message = "") {
     this.notice = why;
     if (why) this.remind(why === "failed" ? message || this.words.say("live_failed") : this.words.say(`live_${why}`));
   }
 
-  // --- what is shown ----------------------------------------------------------------------------
+  // --- drawing ----------------------------------------------------------------------------------
 
   get left() {
     const { words } = this;
@@ -243,20 +243,20 @@ export class LiveTrial {
     const isFree = this.speaking < 0 && !this.isLocked;
     for (const slot of [0, 1]) {
       const speaks = this.speaking === slot;
-      const state = speaks ? (this.phase === "asked" ? "live_wait" : "live_speaks") : this.heardMs[slot] ? "heard" : "";
-      const said = state === "live_wait" && this.ahead !== null ? words.say("live_place", { n: this.ahead + 1 }) : state && words.say(state);
-      if (this.states[slot].textContent !== said) this.states[slot].textContent = said;
+      const state = speaks ? (this.phase === "starting" ? "live_wait" : "live_speaks") : this.heardMs[slot] ? "heard" : "";
+      const text = state === "live_wait" && this.ahead !== null ? words.say("live_place", { n: this.ahead + 1 }) : state && words.say(state);
+      if (this.states[slot].textContent !== text) this.states[slot].textContent = text;
       this.states[slot].dataset.state = state;
       const label = slot ? (this.heardMs[1] ? "live_repeat" : "live_hear") : this.heardMs[0] ? "live_anew" : "live_begin";
       this.starts[slot].firstElementChild.textContent = words.say(label);
       this.starts[slot].disabled = !isFree || (slot === 1 && !this.heardMs[0]);
       this.starts[slot].classList.toggle("primary", !this.heardMs[slot] && (slot === 0 || this.heardMs[0] > 0));
     }
-    this.starts[0].hidden = this.speaking === 0 && this.phase !== "asked";
+    this.starts[0].hidden = this.speaking === 0 && this.phase !== "starting";
     this.finisher.hidden = !this.starts[0].hidden;
     this.finisher.disabled = !this.isTyping;
-    this.fields[0].readOnly = !this.isTyping && !this.isEarly;
-    const isHeard = this.speaking < 0 && this.heardMs.every(Boolean); // a choice is of two voices
+    this.fields[0].readOnly = !this.isTyping && !this.acceptsEarlyText;
+    const isHeard = this.speaking < 0 && this.heardMs.every(Boolean); // a choice compares both voices
     this.mark.element.disabled = !isHeard;
     for (const score of this.scores) score.element.disabled = this.speaking === score.slot || !this.heardMs[score.slot];
     const { left } = this;
@@ -264,7 +264,7 @@ export class LiveTrial {
     this.sender.setAttribute("aria-disabled", String(Boolean(left) || Boolean(this.isLocked)));
     this.skipper.disabled = !isFree;
     this.element.classList.toggle("ready", !left);
-    if (!this.isQuiet) this.keep();
+    if (!this.isRestoring) this.keep();
   }
 
   remind(text = this.left) {
@@ -299,7 +299,7 @@ export class LiveTrial {
     });
   }
 
-  /** Kept as missing, with the reason that the server knows; somebody else gets the screen. */
+  /** Record the answer as missing; another rater gets the screen. */
   skip() {
     if (this.isLocked) return;
     this.lock(true);
@@ -321,7 +321,7 @@ export class LiveTrial {
     this.isClosed = true;
     clearTimeout(this.timer);
     document.removeEventListener("keydown", this.press);
-    this.line.post({ type: "stop" });
-    this.line.on = null;
+    this.connection.post({ type: "stop" });
+    this.connection.on = null;
   }
 }

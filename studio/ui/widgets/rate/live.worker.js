@@ -1,37 +1,37 @@
-// The Worker of a live screen: it owns the rater's socket and feeds the player, so that a busy page never starves the sound.
+// The Worker of a live screen: owns the rater's socket and feeds the player, independently of the page's main thread.
 
 import { Feed } from "../sound/feed.js";
 import { Socket } from "../wire/socket.js";
 import { parsePacket } from "../wire/packet.js";
 
-const SILENT = -1; // no mark: nobody asks here when the first sound left the player
+const NO_MARK = -1; // the time of the first sound is not measured here
 
-class Line {
+class Session {
   constructor(url, token, post) {
-    Object.assign(this, { token, post, next: 1, take: null, isIn: false, wanted: null });
+    Object.assign(this, { token, post, next: 1, take: null, isEntered: false, pending: null });
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
   }
 
-  // --- what the socket says ---------------------------------------------------------------------
+  // --- socket callbacks -------------------------------------------------------------------------
 
   state(state) {
     if (state === "open") this.socket.send({ type: "enter", token: this.token });
     if (state !== "lost") return;
-    this.isIn = false;
+    this.isEntered = false;
     this.post({ type: "state", isOpen: false });
-    if (this.wanted) this.post({ type: "dropped", slot: this.wanted.slot, why: "lost" });
-    this.wanted = null;
+    if (this.pending) this.post({ type: "dropped", slot: this.pending.slot, why: "lost" });
+    this.pending = null;
     this.drop("lost");
   }
 
   isBusy() {
-    return this.take !== null || this.wanted !== null;
+    return this.take !== null || this.pending !== null;
   }
 
   packet(buffer) {
     const p = parsePacket(buffer);
-    if (p && p.utterance === this.take?.id) this.feed.packet(p, SILENT);
+    if (p && p.utterance === this.take?.id) this.feed.packet(p, NO_MARK);
   }
 
   text(m) {
@@ -39,15 +39,15 @@ class Line {
     if (m.type === "error" && m.utterance === undefined && !this.take) return this.post({ type: "refused", message: m.message });
     const { take } = this;
     if (!take || (m.utterance !== undefined && m.utterance !== take.id)) return undefined;
-    return HEARD[m.type]?.(this, m, take);
+    return HANDLERS[m.type]?.(this, m, take);
   }
 
   entered() {
-    this.isIn = true;
+    this.isEntered = true;
     this.post({ type: "state", isOpen: true });
-    const { wanted } = this;
-    this.wanted = null;
-    if (wanted) this.begin(wanted);
+    const { pending } = this;
+    this.pending = null;
+    if (pending) this.begin(pending);
   }
 
   settle() {
@@ -57,7 +57,7 @@ class Line {
     this.post({ type: "finished", slot: take.slot, ms: (1000 * take.keptSamples) / take.rateHz });
   }
 
-  /** The take comes to nothing; `why` is lost, again, busy or failed. */
+  /** Discard the take; `why` is lost, again, busy or failed. */
   drop(why, more = {}) {
     const { take } = this;
     if (!take) return;
@@ -66,7 +66,7 @@ class Line {
     this.post({ type: "dropped", slot: take.slot, why, ...more });
   }
 
-  // --- what the player says ---------------------------------------------------------------------
+  // --- player callbacks -------------------------------------------------------------------------
 
   report(m) {
     const { take } = this;
@@ -82,7 +82,7 @@ class Line {
   }
 
   fault(m) {
-    this.post({ type: "refused", message: `The player got samples from ${m.first} on, but needed ${m.expected}.` });
+    this.post({ type: "refused", message: `The player received samples from ${m.first} on; it expected ${m.expected}.` });
   }
 
   begun() {}
@@ -90,12 +90,12 @@ class Line {
   audible() {}
   stopped() {}
 
-  // --- what the rater does ----------------------------------------------------------------------
+  // --- commands of the page ---------------------------------------------------------------------
 
   begin({ trial, slot, rateHz }) {
-    if (this.socket.isAsleep) this.isIn = false;
-    if (!this.isIn) {
-      this.wanted = { trial, slot, rateHz }; // begun as soon as the socket has let the rater in
+    if (this.socket.isAsleep) this.isEntered = false;
+    if (!this.isEntered) {
+      this.pending = { trial, slot, rateHz }; // sent after `entered`
       return this.socket.wake();
     }
     this.take = { id: this.next++, slot, rateHz, keptSamples: 0, isOpen: false, isOut: false };
@@ -108,7 +108,7 @@ class Line {
   }
 
   stop() {
-    this.wanted = null;
+    this.pending = null;
     if (!this.take) return;
     this.say({ type: "cancel" });
     this.take = null;
@@ -116,36 +116,36 @@ class Line {
   }
 }
 
-const HEARD = {
-  opened(line, m, take) {
+const HANDLERS = {
+  opened(session, m, take) {
     take.isOpen = true;
-    line.post({ type: "opened", slot: take.slot });
+    session.post({ type: "opened", slot: take.slot });
   },
-  queued: (line, m, take) => line.post({ type: "queued", slot: take.slot, ahead: m.ahead }),
-  typed: (line, m) => line.post(m),
-  ended: (line) => line.feed.final(),
-  kept(line, m, take) {
+  queued: (session, m, take) => session.post({ type: "queued", slot: take.slot, ahead: m.ahead }),
+  typed: (session, m) => session.post(m),
+  ended: (session) => session.feed.final(),
+  kept(session, m, take) {
     take.keptSamples = m.samples;
-    line.settle();
+    session.settle();
   },
-  may_skip: (line) => line.post({ type: "skippable" }),
-  again: (line) => line.drop("again"),
-  dropped: (line) => line.drop("failed", { message: "" }),
-  error(line, m, take) {
-    if (take.isOpen && m.code !== "mute") return line.post({ type: "refused", message: m.message });
-    return line.drop(m.code === "busy" ? "busy" : "failed", { message: m.message, retryMs: m.retry_ms });
+  may_skip: (session) => session.post({ type: "skippable" }),
+  again: (session) => session.drop("again"),
+  dropped: (session) => session.drop("failed", { message: "" }),
+  error(session, m, take) {
+    if (take.isOpen && m.code !== "mute") return session.post({ type: "refused", message: m.message });
+    return session.drop(m.code === "busy" ? "busy" : "failed", { message: m.message, retryMs: m.retry_ms });
   },
 };
 
-let line = null;
+let session = null;
 
 const COMMANDS = {
-  start: (m) => (line = new Line(m.url, m.token, (message) => self.postMessage(message))),
-  port: (m) => line.feed.connect(m.port, m.rateHz),
-  begin: (m) => line.begin(m),
-  edit: ({ at, remove, insert }) => line.say({ type: "edit", at, remove, insert }),
-  end: () => line.say({ type: "end" }),
-  stop: () => line.stop(),
+  start: (m) => (session = new Session(m.url, m.token, (message) => self.postMessage(message))),
+  port: (m) => session.feed.connect(m.port, m.rateHz),
+  begin: (m) => session.begin(m),
+  edit: ({ at, remove, insert }) => session.say({ type: "edit", at, remove, insert }),
+  end: () => session.say({ type: "end" }),
+  stop: () => session.stop(),
 };
 
 self.onmessage = ({ data }) => COMMANDS[data.type](data);

@@ -1,11 +1,11 @@
-// What a rater answers with: a scale of labelled steps, a slider with a number, or a choice. Each has `element`, `value`
-// (null until it is given), `set(value)` and `focus()`.
+// Answer inputs: a scale of labelled steps, a slider with a number, or a choice. Each has `element`, `value` (null until
+// it is set), `set(value)` and `focus()`.
 
 import { h } from "./dom.js";
 
-const MOST_STEPS = 11; // longer scales are a slider
+const MAX_STEPS = 11; // longer scales use a slider
 
-let groups = 0; // radio groups need names of their own
+let groups = 0; // for unique radio group names
 
 /** A fieldset of radio buttons; `options` are {value, label, sub, key}. */
 class Radios {
@@ -36,13 +36,13 @@ class Radios {
     (this.inputs.get(this.value) ?? this.inputs.values().next().value).focus({ preventScroll: true });
   }
 
-  /** What was chosen, in words. */
-  get said() {
+  /** The chosen label, for screen readers. */
+  get announcement() {
     return this.inputs.get(this.value)?.parentElement.textContent ?? "";
   }
 }
 
-/** A slider from `low` to `high` with a number beside it; nothing is given until one of them is touched. */
+/** A slider from `low` to `high` with a number field; unset until one of them is touched. */
 class Slider {
   constructor(legend, { low, high, labels, bands }, changed) {
     this.value = null;
@@ -52,17 +52,17 @@ class Slider {
     const take = () => this.set(Number(this.range.value));
     this.range = h("input", { type: "range", min: low, max: high, step: 1, value: middle, "aria-label": legend, on: { input: take, pointerup: take } });
     this.number = h("input", { type: "number", min: low, max: high, step: 1, inputmode: "numeric", "aria-label": legend, on: { input: () => this.typed() } });
-    const under = bands ?? [low, high].map((v) => [v, labels[v]].filter(Boolean).join(" ")); // bands share the rail evenly
+    const under = bands ?? [low, high].map((v) => [v, labels[v]].filter(Boolean).join(" ")); // bands have equal widths
     const ends = h("div", { class: bands ? "ends bands" : "ends", "aria-hidden": "true" }, ...under.map((text) => h("span", { text })));
     this.element = h("div", { class: "slide", data: { set: "0" } }, h("div", { class: "rail" }, this.range, ends), this.number);
   }
 
   typed() {
     const value = Number(this.number.value);
-    const isGood = this.number.value !== "" && Number.isInteger(value) && value >= this.low && value <= this.high;
-    this.number.setAttribute("aria-invalid", String(this.number.value !== "" && !isGood));
-    this.take(isGood ? value : null, this.number.value !== "" && !isGood);
-    if (isGood) this.range.value = value;
+    const isValid = this.number.value !== "" && Number.isInteger(value) && value >= this.low && value <= this.high;
+    this.number.setAttribute("aria-invalid", String(this.number.value !== "" && !isValid));
+    this.take(isValid ? value : null, this.number.value !== "" && !isValid);
+    if (isValid) this.range.value = value;
   }
 
   set(value) {
@@ -73,7 +73,7 @@ class Slider {
     return true;
   }
 
-  /** What was typed is not on the scale: nothing is given. */
+  /** Clear a typed number that is not on the scale. */
   refuse() {
     this.number.value = "";
     this.range.value = Math.round((this.low + this.high) / 2);
@@ -91,16 +91,16 @@ class Slider {
     this.range.focus({ preventScroll: true });
   }
 
-  get said() {
+  get announcement() {
     return this.value === null ? "" : String(this.value);
   }
 }
 
-/** The marks of one slot: a question about it. `name` is the sound's own where several are on the page. */
+/** The input of one question about one slot; `name` is the sound's name if there are several. */
 export function scored(question, name, isRow, words, changed) {
   const { low, high, labels } = question;
   const legend = name ? words.say("score_of", { name }) : question.prompt;
-  if (isRow || high - low >= MOST_STEPS) {
+  if (isRow || high - low >= MAX_STEPS) {
     const slider = new Slider(legend, question, changed);
     if (isRow) return slider;
     slider.legend = h("legend", { text: legend });
@@ -112,15 +112,15 @@ export function scored(question, name, isRow, words, changed) {
   return new Radios(legend, options, changed, "steps");
 }
 
-/** A step as it is written: with its sign where the scale has two sides. */
+/** A step as text, with its sign on a signed scale. */
 const signed = (value, isSigned) => (isSigned && value > 0 ? `+${value}` : String(value).replace("-", "\u2212"));
 
 export const CHOICE_KEYS = { a: "a", b: "b", tie: "t", both_bad: "x" };
 
 /** The choice between two sounds; `kind` is ab, similarity or abx. */
 export function chosen(kind, prompt, choices, words, changed) {
-  const shown = Object.keys(CHOICE_KEYS).filter((choice) => choices.includes(choice));
-  const order = ["a", "tie", "both_bad", "b"].filter((choice) => shown.includes(choice)); // A stands left, B right
+  const available = Object.keys(CHOICE_KEYS).filter((choice) => choices.includes(choice));
+  const order = ["a", "tie", "both_bad", "b"].filter((choice) => available.includes(choice)); // A left, B right
   const options = order.map((value) => ({
     value,
     label: words.say(`${kind}_${value}`),

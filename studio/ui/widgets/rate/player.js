@@ -1,30 +1,30 @@
-// One sound on the screen: a button, how far it is, and whether it has been heard.
+// The player of one sound: a play button, a track with the playhead, and a mark once it was heard.
 
 import { h, icon } from "./dom.js";
 
 const PLAY = "M4 2.5v11l9-5.5z";
 const DRAG_PX = 6;
-const SHORT_S = 10; // below this, tenths are shown
+const SHORT_S = 10; // shorter sounds show tenths of a second
 const PAUSE = "M4 2.5h3v11H4zM9 2.5h3v11H9z";
 
 export class Player {
-  /** `name` is how the sound is called ("A", "Reference"); `share` is how much of it must be heard. */
+  /** `name` is the label ("A", "Reference"); `share` is the fraction that must be played. */
   constructor(deck, slot, name, words, share) {
     Object.assign(this, { deck, slot, name, words, share });
     this.sign = icon(PLAY);
     this.press = h("button", { type: "button", class: "play", on: { click: () => deck.toggle(slot) } }, this.sign);
-    this.heard = h("i", { class: "heard" });
+    this.playedTrack = h("i", { class: "heard" });
     this.head = h("i", { class: "head" });
     this.region = h("i", { class: "region" });
-    this.track = h("div", { class: "track", "aria-hidden": "true", on: { pointerdown: (e) => this.grasp(e) } }, this.heard, this.region, this.head);
+    this.track = h("div", { class: "track", "aria-hidden": "true", on: { pointerdown: (e) => this.startPointer(e) } }, this.playedTrack, this.region, this.head);
     this.time = h("span", { class: "time", "aria-hidden": "true" });
     this.tick = h("span", { class: "tick", text: words.say("heard"), data: { on: "0" } });
     this.element = h("div", { class: "sound", data: { slot } }, this.press, h("b", { class: "name", text: name }), this.track, this.time, this.tick);
     this.draw();
   }
 
-  /** A press leaps to a place; where the sounds run together, a drag makes a region that is played again and again. */
-  grasp(event) {
+  /** A click seeks; with synchronous sounds a drag sets the loop region. */
+  startPointer(event) {
     const { track, deck } = this;
     const from = this.at(event);
     const beganX = event.clientX;
@@ -33,7 +33,7 @@ export class Player {
     const on = (type, listener) => track.addEventListener(type, listener, { signal: over.signal });
     const end = () => {
       over.abort();
-      this.drawn = undefined; // what was dragged over is no region: it may be too short, or given up
+      this.drawn = undefined; // redraw: the region may have been too short or cancelled
     };
     track.setPointerCapture(event.pointerId);
     on("pointermove", (e) => isDrag(e) && this.show(from, this.at(e)));
@@ -46,7 +46,7 @@ export class Player {
     });
   }
 
-  /** Where a pointer is, in seconds. */
+  /** Pointer position in seconds. */
   at(event) {
     const box = this.track.getBoundingClientRect();
     return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * this.deck.slots[this.slot].seconds;
@@ -75,11 +75,11 @@ export class Player {
       this.drawn = deck.region;
       this.show(deck.region?.from ?? 0, deck.region?.to ?? 0);
     }
-    const heard = spans.list.map(([a, b]) => `linear-gradient(var(--mark) 0 0) ${place(a, b, seconds)} / ${(100 * (b - a)) / seconds}% 100% no-repeat`);
-    const marked = heard.join(", ");
-    if (this.marked !== marked) this.heard.style.background = this.marked = marked;
-    const shown = seconds < SHORT_S ? `${atS.toFixed(1)} / ${seconds.toFixed(1)} s` : `${clock(atS)} / ${clock(seconds)}`;
-    if (this.time.textContent !== shown) this.time.textContent = shown;
+    const gradients = spans.list.map(([a, b]) => `linear-gradient(var(--mark) 0 0) ${place(a, b, seconds)} / ${(100 * (b - a)) / seconds}% 100% no-repeat`);
+    const background = gradients.join(", ");
+    if (this.background !== background) this.playedTrack.style.background = this.background = background;
+    const label = seconds < SHORT_S ? `${atS.toFixed(1)} / ${seconds.toFixed(1)} s` : `${clock(atS)} / ${clock(seconds)}`;
+    if (this.time.textContent !== label) this.time.textContent = label;
     this.tick.dataset.on = deck.isHeard(slot, this.share) ? "1" : "0";
     this.tick.hidden = this.share <= 0;
   }
@@ -87,7 +87,7 @@ export class Player {
 
 const clock = (s) => `${Math.floor(s / 60)}:${String(Math.floor(s % 60)).padStart(2, "0")}`;
 
-/** The background-position that puts a stretch at its place. */
+/** The background-position of an interval. */
 function place(from, to, seconds) {
   const rest = seconds - (to - from);
   return rest <= 0 ? "0" : `${(100 * from) / rest}%`;

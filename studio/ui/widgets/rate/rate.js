@@ -1,29 +1,29 @@
-// The rater's page: asks /mos what to show, draws it, and sends what was answered until it is acknowledged.
+// The rater's page: fetches the current stage from /mos, draws it, and resends each answer until it is acknowledged.
 
 import { Calls, device, Refused } from "./calls.js";
 import { Deck } from "./deck.js";
 import { ask, button, h } from "./dom.js";
-import { Kept } from "./kept.js";
-import { LiveLine, LiveTrial } from "./live.js";
+import { LiveConnection, LiveTrial } from "./live.js";
 import { card, codeRow, revealed, STAGES, welcome } from "./stages.js";
 import { StepTrial } from "./steps.js";
+import { RaterStorage } from "./storage.js";
 import { isPage, Trial } from "./trial.js";
 import { Words } from "./words.js";
 
 const PANEL = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
 const ENDS = ["done", "refused", "screened_out", "withdrawn", "full", "closed", "bad_link"];
-const SPOKEN = ["live", "arena"]; // kinds whose sounds are made while somebody types
-const AWAY = ["loading", "welcome", "consent", ...ENDS]; // where there is nothing yet, or nothing more, to leave
+const LIVE_KINDS = ["live", "arena"]; // speech is synthesized while the rater types
+const WITHOUT_LEAVE = ["loading", "welcome", "consent", ...ENDS]; // stages without a leave button
 
 class Rater {
   constructor(root, base, server) {
     const params = new URLSearchParams(location.search);
     Object.assign(this, { root, base, campaign: params.get("test") ?? params.get("campaign") ?? "", key: params.get("key") ?? "" });
     this.panel = Object.fromEntries(PANEL.filter((name) => params.get(name)).map((name) => [name, params.get(name)]));
-    this.kept = new Kept([this.campaign, this.key, ...Object.values(this.panel)].join("|"));
-    this.calls = new Calls(server, { waiting: (isWaiting) => this.waiting(isWaiting), stranger: () => this.join() });
-    this.context = new AudioContext({ latencyHint: "interactive" }); // it stays still until a sound is asked for
-    this.running = null; // what has to be closed when the screen changes
+    this.storage = new RaterStorage([this.campaign, this.key, ...Object.values(this.panel)].join("|"));
+    this.calls = new Calls(server, { waiting: (isWaiting) => this.waiting(isWaiting), unauthorized: () => this.join() });
+    this.context = new AudioContext({ latencyHint: "interactive" }); // suspended until the first playback
+    this.running = null; // the current screen; closed when the stage changes
     this.isBusy = false;
     addEventListener("pagehide", () => this.running?.keep?.());
     addEventListener("pageshow", (e) => e.persisted && location.reload());
@@ -33,43 +33,43 @@ class Rater {
     return this.root.querySelector(name);
   }
 
-  // --- coming in --------------------------------------------------------------------------------
+  // --- joining ----------------------------------------------------------------------------------
 
   async begin() {
     this.words = new Words(await this.calls.json("GET", `${this.base}/rate/words.json`));
-    this.speak(navigator.language); // until the campaign says its own
+    this.speak(navigator.language); // until the campaign sets its language
     const greeting = await this.calls.greet(this.campaign, this.key);
     this.isPreview = greeting.preview;
     this.isOpen = greeting.open;
     this.speak(greeting.language);
     this.title(greeting.title);
     if (this.isPreview) Object.assign(this.part(".preview"), { hidden: false, textContent: this.words.say("preview") });
-    const isKnown = this.panel.PROLIFIC_PID || this.kept.get("code");
+    const isKnown = this.panel.PROLIFIC_PID || this.storage.get("code");
     if (isKnown) return this.enter();
     if (!this.isOpen) return this.show({ stage: "closed" });
     return this.draw("welcome", welcome(this));
   }
 
-  /** Join, send what was not acknowledged before a reload, and go on where the server says. */
+  /** Join, resend an unacknowledged answer from before a reload, and show the current stage. */
   async enter(code = null) {
     const joined = await this.join(code);
-    const pending = this.kept.get("pending");
-    const taken = pending && (await this.deliver(pending));
-    return this.after(pending, taken, joined.shown);
+    const pending = this.storage.get("pending");
+    const receipt = pending && (await this.deliver(pending));
+    return this.after(pending, receipt, joined.shown);
   }
 
   async join(code = null) {
     const { campaign, key, panel } = this;
-    const mine = code ?? this.kept.get("code");
-    const got = await this.calls.join({ campaign, key, panel, device: device(), ...(mine ? { code: mine } : {}) });
-    this.calls.token = got.token;
-    if (got.code) this.kept.set("code", got.code);
-    return got;
+    const raterCode = code ?? this.storage.get("code");
+    const joined = await this.calls.join({ campaign, key, panel, device: device(), ...(raterCode ? { code: raterCode } : {}) });
+    this.calls.token = joined.token;
+    if (joined.code) this.storage.set("code", joined.code);
+    return joined;
   }
 
-  /** Shown once: with the code a rater goes on elsewhere. */
+  /** Show the code for resuming in another browser; once per rater. */
   showCode() {
-    const code = this.kept.get("code");
+    const code = this.storage.get("code");
     if (!code) return;
     const { words } = this;
     const box = this.part(".code-card");
@@ -78,23 +78,23 @@ class Rater {
     box.hidden = false;
   }
 
-  // --- what is shown ----------------------------------------------------------------------------
+  // --- drawing ----------------------------------------------------------------------------------
 
-  async show(shown) {
-    if (shown.language) this.speak(shown.language);
-    if (shown.title) this.title(shown.title);
-    Object.assign(this.part(".rate-part"), { hidden: !shown.part, textContent: shown.part ? this.words.say("part_of", shown.part) : "" });
-    if (shown.stage !== "trials") return this.draw(shown.stage, STAGES[shown.stage](this, shown));
-    return this.showTrial(shown);
+  async show(state) {
+    if (state.language) this.speak(state.language);
+    if (state.title) this.title(state.title);
+    Object.assign(this.part(".rate-part"), { hidden: !state.part, textContent: state.part ? this.words.say("part_of", state.part) : "" });
+    if (state.stage !== "trials") return this.draw(state.stage, STAGES[state.stage](this, state));
+    return this.showTrial(state);
   }
 
-  /** Put a screen in the place of the last one. What it runs was closed when the last one was left. */
+  /** Replace the current screen; the caller has closed `running`. */
   draw(stage, element) {
     const { root } = this;
     root.dataset.stage = stage;
     this.part(".rate-stage").replaceChildren(element);
     this.part(".rate-stage").setAttribute("aria-busy", "false");
-    this.part(".leave").hidden = AWAY.includes(stage);
+    this.part(".leave").hidden = WITHOUT_LEAVE.includes(stage);
     if (stage !== "trials") {
       this.part(".rate-progress").hidden = true;
       delete root.dataset.trial;
@@ -104,48 +104,47 @@ class Rater {
     element.querySelector("[tabindex='-1']")?.focus({ preventScroll: true });
   }
 
-  async showTrial(shown) {
-    const { trial } = shown;
-    const draft = this.kept.get("draft");
-    const mine = draft?.trial === trial.trial ? draft : null;
+  async showTrial(state) {
+    const { trial } = state;
+    const draft = this.storage.get("draft");
+    const current = draft?.trial === trial.trial ? draft : null;
     this.progress(trial);
     this.loading();
-    const buffers = SPOKEN.includes(shown.screen.kind) ? null : await this.sounds(trial.slots);
-    const open = () => this.openTrial(shown, buffers, mine);
-    if (!trial.break_before || mine) return open();
+    const buffers = LIVE_KINDS.includes(state.screen.kind) ? null : await this.sounds(trial.slots);
+    const open = () => this.openTrial(state, buffers, current);
+    if (!trial.break_before || current) return open();
     return this.draw("break", this.pauseCard(trial, open));
   }
 
-  openTrial(shown, buffers, draft) {
-    const { trial } = shown;
-    const view = (this.running = buffers ? this.deckTrial(shown, buffers, draft) : this.liveTrial(shown, draft));
+  openTrial(state, buffers, draft) {
+    const { trial } = state;
+    const view = (this.running = buffers ? this.deckTrial(state, buffers, draft) : this.liveTrial(state, draft));
     this.draw("trials", view.element);
     this.root.dataset.trial = trial.trial;
-    view.keep(); // a reload comes back to this screen, not to the break before it
+    view.keep(); // a reload returns to this screen, not to the break before it
     view.focus();
     const place = this.words.place(trial);
     this.say(trial.practice ? `${place}. ${this.words.say("practice")}` : place);
   }
 
-  deckTrial(shown, buffers, draft) {
+  deckTrial(state, buffers, draft) {
     const deck = new Deck(this.context, buffers, {
-      together: isPage(shown.screen),
-      kept: draft?.sounds,
-      on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
+      together: isPage(state.screen),
+      playback: draft?.sounds,
+      on: { mayPlay: (slot) => view.mayPlay(slot), changed: () => view.playbackChanged(), silent: () => this.notify("warn", this.words.say("silent")) },
     });
-    const view = new (shown.trial.asked.length ? StepTrial : Trial)(shown, deck, draft, this.words, this.told);
+    const view = new (state.trial.asked.length ? StepTrial : Trial)(state, deck, draft, this.words, this.callbacks);
     return view;
   }
 
-  liveTrial(shown, draft) {
-    this.line ??= new LiveLine(this.base, this.calls.server, this.calls.token);
-    return new LiveTrial(shown, this.line, draft, this.words, this.told);
+  liveTrial(state, draft) {
+    this.connection ??= new LiveConnection(this.base, this.calls.server, this.calls.token);
+    return new LiveTrial(state, this.connection, draft, this.words, this.callbacks);
   }
 
-  /** What a screen tells. */
-  get told() {
+  get callbacks() {
     return {
-      keep: (marks) => this.kept.set("draft", marks),
+      keep: (marks) => this.storage.set("draft", marks),
       send: (answer) => this.attempt(() => this.send(answer)),
       say: (text) => this.say(text),
     };
@@ -170,16 +169,16 @@ class Rater {
 
   progress({ position, of }) {
     const bar = this.part(".rate-progress");
-    bar.hidden = !of; // an arena has no end to come nearer to
+    bar.hidden = !of; // an arena has no last trial
     bar.setAttribute("aria-valuemax", of);
     bar.setAttribute("aria-valuenow", position);
     bar.setAttribute("aria-label", this.words.say("progress"));
     bar.firstElementChild.style.inlineSize = `${(100 * position) / of}%`;
   }
 
-  // --- what is sent -----------------------------------------------------------------------------
+  // --- sending ----------------------------------------------------------------------------------
 
-  /** Do something that may fail, one at a time, and say so when it does. */
+  /** Run one action at a time and show its error. */
   async attempt(work) {
     if (this.isBusy) return;
     this.isBusy = true;
@@ -194,78 +193,77 @@ class Rater {
     }
   }
 
-  /** A stage has been done. */
+  /** Submit a finished stage and show the next one. */
   pass(stage, data) {
     return this.attempt(async () => {
       this.notify();
-      this.shut();
-      await this.show(await this.passed(stage, data));
+      this.closeScreen();
+      await this.show(await this.submit(stage, data));
     });
   }
 
-  async passed(stage, data) {
+  async submit(stage, data) {
     try {
-      const shown = this.known(await this.calls.stage(stage, data));
-      if (shown.token && stage === "consent") this.showCode(); // only now is anything kept, and the code good for something
-      return shown;
+      const state = this.adoptToken(await this.calls.stage(stage, data));
+      if (state.token && stage === "consent") this.showCode(); // the rater is stored from here on, so the code is valid
+      return state;
     } catch (error) {
       if (error.status !== 409) throw error;
-      return this.next(); // done already: in another tab, or by a call whose answer was lost
+      return this.next(); // already done in another tab, or the response was lost
     }
   }
 
-  /** What comes next. */
   async next() {
-    return this.known(await this.calls.next());
+    return this.adoptToken(await this.calls.next());
   }
 
-  /** Who agrees, and who goes on with another part of a sitting, is known by a new token from then on. */
-  known(shown) {
-    if (!shown.token) return shown;
-    this.calls.token = shown.token;
-    this.line?.close();
-    this.line = null;
-    return shown;
+  /** Use the new token that consent and each further part of a rater session bring. */
+  adoptToken(state) {
+    if (!state.token) return state;
+    this.calls.token = state.token;
+    this.connection?.close();
+    this.connection = null;
+    return state;
   }
 
-  /** An answer stays in this browser until the server has it; only then comes the next screen. */
+  /** Store an answer until the server acknowledges it, then show the next screen. */
   async send(answer) {
     this.notify();
-    this.kept.set("pending", answer);
-    const taken = await this.deliver(answer);
-    this.shut();
-    return this.after(answer, taken);
+    this.storage.set("pending", answer);
+    const receipt = await this.deliver(answer);
+    this.closeScreen();
+    return this.after(answer, receipt);
   }
 
-  /** What comes after an answer: who it was, where the server tells it; else what is next. */
-  async after(answer, taken, next = null) {
-    if (taken?.voices) return this.draw("revealed", revealed(this, taken, answer.choices[0].outcome));
+  /** Show the two voices of an arena vote, else the next stage. */
+  async after(answer, receipt, next = null) {
+    if (receipt?.voices) return this.draw("revealed", revealed(this, receipt, answer.choices[0].outcome));
     return this.show(next ?? (await this.next()));
   }
 
-  /** What the server said of it; nothing where it was answered before. */
+  /** The server's receipt; null if the trial was already answered. */
   async deliver(answer) {
     this.isSaving = true;
-    let taken = null;
+    let receipt = null;
     try {
-      taken = await this.calls.answer(answer);
+      receipt = await this.calls.answer(answer);
       this.say(this.words.say("saved"));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      this.kept.drop("pending");
+      this.storage.drop("pending");
       if (error.status !== 409 && this.running) throw error;
-      if (error.status !== 409) return null; // the screen comes back with its marks
+      if (error.status !== 409) return null; // the screen is shown again with its marks
       this.notify("warn", this.words.say("answered_elsewhere"));
     } finally {
       this.isSaving = false;
     }
-    this.kept.drop("pending");
-    this.kept.drop("draft");
-    return taken;
+    this.storage.drop("pending");
+    this.storage.drop("draft");
+    return receipt;
   }
 
-  /** Go on from a card that was only there to be read. */
-  goOn() {
+  /** Continue from a card without input. */
+  proceed() {
     return this.attempt(async () => this.show(await this.next()));
   }
 
@@ -273,19 +271,19 @@ class Rater {
     if (!(await this.ask("leave_ask", "leave_text", "leave_yes"))) return;
     await this.attempt(async () => {
       await this.calls.withdraw();
-      this.kept.drop("pending");
-      this.kept.drop("draft");
-      this.shut();
+      this.storage.drop("pending");
+      this.storage.drop("draft");
+      this.closeScreen();
       await this.show(await this.next());
     });
   }
 
-  shut() {
+  closeScreen() {
     this.running?.close();
     this.running = null;
   }
 
-  // --- what is said -----------------------------------------------------------------------------
+  // --- messages ---------------------------------------------------------------------------------
 
   failed(error) {
     const { words } = this;
@@ -294,14 +292,14 @@ class Rater {
       this.running.lock(false);
       return this.notify("error", words.say("not_taken", { message: error.message }));
     }
-    this.shut();
+    this.closeScreen();
     if (isRefused && error.code === "not_open") return this.show({ stage: "closed" });
     if (isRefused && !this.calls.token) return this.show({ stage: "bad_link" });
     const again = button(words.say("try_again"), () => location.reload(), { class: "primary" });
     return this.draw("failed", card(words.say("failed_title"), h("p", { class: "body-text", text: words.say("failed_text", { message: error.message }) }), h("div", { class: "actions" }, again)));
   }
 
-  /** While a call is tried again; what was answered is safe meanwhile. */
+  /** Show that a call is retried; answers are in local storage meanwhile. */
   waiting(isWaiting) {
     const banner = this.part(".banner");
     if (isWaiting && this.words) this.notify("warn", this.words.say(this.isSaving ? "saving" : "no_connection"), "network");
@@ -314,12 +312,12 @@ class Rater {
     if (banner.textContent !== text) banner.textContent = text;
   }
 
-  /** For those who do not see the page. */
+  /** Announce to screen readers. */
   say(text) {
     this.part(".said").textContent = text;
   }
 
-  /** A question with two answers; whether it was answered with yes. */
+  /** Ask yes or no in a dialog. */
   ask(question, text, yes) {
     const { words } = this;
     return ask(this.part(".rate-ask"), words.say(question), words.say(text), words.say("leave_no"), words.say(yes));

@@ -1,35 +1,35 @@
-// The screens before and after the test: each draws itself from what /mos/next said.
+// The screens before and after the trials, each drawn from the response of /mos/next.
 
 import { Deck, speechNoise } from "./deck.js";
 import { button, copy, h } from "./dom.js";
 import { Check } from "./check.js";
-import { keepFromClicking } from "./keys.js";
+import { preventSpaceClick } from "./keys.js";
 import { Player } from "./player.js";
 
-const HEARD_SHARE = 0.5; // of the two seconds of the level's noise
+const HEARD_SHARE = 0.5; // of the two seconds of noise
 
-/** A card with a heading; the heading takes the focus, so that a screen reader begins there. */
+/** A card with a focusable heading, where a screen reader starts. */
 export const card = (title, ...rest) => h("div", { class: "card text" }, h("h2", { text: title, tabindex: -1 }), ...rest);
 
 const prose = (text) => h("p", { class: "body-text", text: text ?? "" });
 const actions = (...buttons) => h("div", { class: "actions" }, ...buttons);
 
-function consent(rater, shown) {
+function consent(rater, state) {
   const { words } = rater;
-  const answer = (agreed) => rater.pass("consent", { agreed, version: shown.version });
+  const answer = (agreed) => rater.pass("consent", { agreed, version: state.version });
   const refuse = async () => (await rater.ask("refuse_ask", "refuse_text", "leave_yes")) && answer(false);
   return card(
     words.say("consent_title"),
-    prose(shown.text),
+    prose(state.text),
     actions(button(words.say("agree"), () => answer(true), { class: "primary" }), button(words.say("disagree"), refuse)),
   );
 }
 
-function screening(rater, shown) {
+function screening(rater, state) {
   const { words } = rater;
   const answers = {};
   const missing = h("p", { class: "missing" });
-  const questions = shown.questions.map(({ id, prompt, options }, k) =>
+  const questions = state.questions.map(({ id, prompt, options }, k) =>
     h(
       "fieldset",
       { class: "marks list" },
@@ -39,19 +39,19 @@ function screening(rater, shown) {
     ),
   );
   const send = () => {
-    if (Object.keys(answers).length === shown.questions.length) return rater.pass("screening", { answers });
+    if (Object.keys(answers).length === state.questions.length) return rater.pass("screening", { answers });
     missing.textContent = words.say("answer_all");
     return rater.say(missing.textContent);
   };
   return card(words.say("screening_title"), ...questions, missing, actions(button(words.say("go_on"), send, { class: "primary" })));
 }
 
-function instructions(rater, shown) {
+function instructions(rater, state) {
   const go = button(rater.words.say("go_on"), () => rater.pass("instructions", {}), { class: "primary" });
-  return card(rater.words.say("instructions_title"), prose(shown.text), actions(go));
+  return card(rater.words.say("instructions_title"), prose(state.text), actions(go));
 }
 
-const check = (stage) => (rater, shown) => (rater.running = new Check(rater, stage, shown)).element;
+const check = (stage) => (rater, state) => (rater.running = new Check(rater, stage, state)).element;
 
 function level(rater) {
   const { words } = rater;
@@ -77,10 +77,10 @@ function level(rater) {
     if (!event.repeat) deck.toggle(0);
   };
   document.addEventListener("keydown", press);
-  document.addEventListener("keyup", keepFromClicking);
+  document.addEventListener("keyup", preventSpaceClick);
   const close = () => {
     document.removeEventListener("keydown", press);
-    document.removeEventListener("keyup", keepFromClicking);
+    document.removeEventListener("keyup", preventSpaceClick);
     deck.close();
   };
   rater.running = { close };
@@ -90,8 +90,8 @@ function level(rater) {
 function comments(rater) {
   const { words } = rater;
   const field = h("textarea", { id: "rate-comment", rows: 4, maxlength: 4000 });
-  field.value = rater.kept.get("comment") ?? "";
-  field.addEventListener("input", () => rater.kept.set("comment", field.value));
+  field.value = rater.storage.get("comment") ?? "";
+  field.addEventListener("input", () => rater.storage.set("comment", field.value));
   const send = () => rater.pass("comments", { comment: field.value });
   return card(
     words.say("comments_title"),
@@ -101,66 +101,66 @@ function comments(rater) {
   );
 }
 
-function done(rater, shown) {
+function done(rater, state) {
   const { words } = rater;
-  rater.kept.drop("comment");
-  return card(words.say("done_title"), prose(shown.text), ...wayOut(rater, shown, words.say("completion")), ...ownCode(rater));
+  rater.storage.drop("comment");
+  return card(words.say("done_title"), prose(state.text), ...panelExit(rater, state, words.say("completion")), ...raterCode(rater));
 }
 
-/** Why there is no battle now, and when there is one. */
-function rest(rater, shown) {
+/** No battle is available now: why, and until when. */
+function rest(rater, state) {
   const { words } = rater;
-  const why = shown.why === "pairs" ? words.say("rest_pairs") : words.say("rest_day", { n: Math.max(1, Math.ceil((shown.wait_s ?? 0) / 3600)) });
-  return card(words.say("rest_title"), prose(why), actions(ladder(rater)), ...ownCode(rater));
+  const why = state.why === "pairs" ? words.say("rest_pairs") : words.say("rest_day", { n: Math.max(1, Math.ceil((state.wait_s ?? 0) / 3600)) });
+  return card(words.say("rest_title"), prose(why), actions(ladder(rater)), ...raterCode(rater));
 }
 
-/** After a vote of an arena: who the two voices were. */
+/** After an arena vote: the names of the two voices. */
 export function revealed(rater, { voices, titles }, outcome) {
   const { words } = rater;
-  const named = voices.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: titles?.[k] ?? system, title: system })));
+  const names = voices.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: titles?.[k] ?? system, title: system })));
   const chose = words.say("arena_chose", { choice: words.say(`ab_${outcome}`) });
-  const next = button(words.say("arena_next"), () => rater.goOn(), { class: "primary" });
-  return card(words.say("arena_told"), h("p", { class: "hint", text: chose }), h("dl", { class: "voices" }, ...named), actions(next, ladder(rater)), ...ownCode(rater));
+  const next = button(words.say("arena_next"), () => rater.proceed(), { class: "primary" });
+  return card(words.say("arena_told"), h("p", { class: "hint", text: chose }), h("dl", { class: "voices" }, ...names), actions(next, ladder(rater)), ...raterCode(rater));
 }
 
 const ladder = (rater) => h("a", { class: "button", href: new URL("../arena", rater.calls.server).href, text: rater.words.say("arena_ladder") });
 
-/** With it a rater goes on elsewhere, or has everything deleted. */
-function ownCode(rater) {
-  const code = rater.kept.get("code");
+/** The code for resuming in another browser and for erasure. */
+function raterCode(rater) {
+  const code = rater.storage.get("code");
   return code ? [h("p", { class: "hint", text: rater.words.say("own_code", { code }) })] : [];
 }
 
-/** What the panel that sent the rater wants back: a code, or that they go there. */
-function wayOut(rater, shown, label) {
+/** The completion code or redirect of the panel. */
+function panelExit(rater, state, label) {
   const { words } = rater;
-  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
-  const rest = [];
-  if (shown.code) rest.push(codeRow(rater, label, shown.code));
-  if (redirect && rater.isPreview) rest.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
+  const redirect = /^https?:\/\//i.test(state.redirect ?? "") ? state.redirect : null;
+  const rows = [];
+  if (state.code) rows.push(codeRow(rater, label, state.code));
+  if (redirect && rater.isPreview) rows.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
   else if (redirect) {
-    rest.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
+    rows.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
     location.replace(redirect);
   }
-  return rest;
+  return rows;
 }
 
-/** A code to keep, with a button that copies it. */
+/** A code with a copy button. */
 export function codeRow(rater, label, code) {
   const press = button(rater.words.say("copy"), () => copy(code, press, rater.words.say("copied")));
   return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
 }
 
-const said = (name) => (rater, shown = {}) =>
-  card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)), ...wayOut(rater, shown, rater.words.say("panel_code")));
+const messageCard = (name) => (rater, state = {}) =>
+  card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)), ...panelExit(rater, state, rater.words.say("panel_code")));
 
-/** Nothing is kept, here neither: the link begins anew. */
-function refused(rater, shown) {
-  rater.kept.drop("code");
-  return said("refused")(rater, shown);
+/** Delete the code here too: the link then starts a new rater. */
+function refused(rater, state) {
+  rater.storage.drop("code");
+  return messageCard("refused")(rater, state);
 }
 
-/** What is drawn at each stage; trials are drawn by the rater itself. */
+/** Drawing functions by stage; rate.js draws trials. */
 export const STAGES = {
   consent,
   screening,
@@ -172,14 +172,14 @@ export const STAGES = {
   rest,
   done,
   refused,
-  screened_out: said("screened_out"),
-  withdrawn: said("withdrawn"),
-  full: said("full"),
-  closed: said("closed"),
-  bad_link: said("bad_link"),
+  screened_out: messageCard("screened_out"),
+  withdrawn: messageCard("withdrawn"),
+  full: messageCard("full"),
+  closed: messageCard("closed"),
+  bad_link: messageCard("bad_link"),
 };
 
-/** Before anybody joined: begin, or go on with a code from another browser. */
+/** Before joining: begin, or resume with a code from another browser. */
 export function welcome(rater) {
   const { words } = rater;
   const go = (code) =>

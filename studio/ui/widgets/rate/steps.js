@@ -1,4 +1,4 @@
-// A screen whose questions are asked one after another, the sound heard anew for each (ITU-T P.835).
+// A screen with one question at a time; the sound is replayed for each (ITU-T P.835).
 
 import { h } from "./dom.js";
 import { Trial } from "./trial.js";
@@ -13,7 +13,7 @@ export class StepTrial extends Trial {
 
   restore(draft) {
     this.step = draft?.step ?? 0;
-    this.beforeMs = draft?.beforeMs ?? 0; // heard for the questions that are answered
+    this.beforeMs = draft?.beforeMs ?? 0; // playback for the questions answered so far
     super.restore(draft);
   }
 
@@ -21,7 +21,7 @@ export class StepTrial extends Trial {
     return this.step === this.marks.length - 1;
   }
 
-  get more() {
+  get extraDraft() {
     return { step: this.step, beforeMs: this.beforeMs };
   }
 
@@ -50,7 +50,7 @@ export class StepTrial extends Trial {
     if (this.isLast || this.left || this.isLocked) return super.send();
     this.beforeMs = this.heardMs(0);
     this.step += 1;
-    this.deck.again(0);
+    this.deck.rewind(0);
     this.keep();
     this.players[0].press.focus({ preventScroll: true });
     return this.on.say(`${this.place.textContent}. ${this.marks[this.step].legend.textContent}`);

@@ -1,38 +1,38 @@
-// One screen: sounds to hear, something to answer, and a button that sends when both have been done.
+// One screen: sounds, questions, and a send button that is enabled once both are complete.
 
 import { button, h } from "./dom.js";
 import { TrialKeys } from "./keys.js";
 import { chosen, scored } from "./marks.js";
 import { Player } from "./player.js";
 
-/** Whether all sounds are on one page, each with a slider, and switching between them loses no time. */
+/** Whether all sounds are on one page, each with a slider, with seamless switching. */
 export const isPage = ({ kind }) => kind === "scale" || kind === "mushra";
 
 export class Trial {
-  /** `shown` is what /mos/next said; `draft` what this screen had before a reload; `on` has `keep(draft)`, `send(answer)`. */
-  constructor(shown, deck, draft, words, on) {
-    Object.assign(this, { screen: shown.screen, trial: shown.trial, deck, words, on });
+  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `keep(draft)`, `send(answer)`. */
+  constructor(state, deck, draft, words, on) {
+    Object.assign(this, { screen: state.screen, trial: state.trial, deck, words, on });
     this.isPair = ["ab", "similarity", "abx"].includes(this.screen.kind);
     this.isPage = isPage(this.screen);
-    this.isInOrder = ["ccr", "dcr"].includes(this.screen.kind); // the first is heard out before the second may be
+    this.isInOrder = ["ccr", "dcr"].includes(this.screen.kind); // the second sound unlocks after the first
     const { questions, kind } = this.screen;
-    const asked = this.trial.asked.length ? this.trial.asked.map((id) => questions.find((q) => q.id === id)) : questions;
-    this.questions = asked.map((q) => worded(q, kind, words));
+    const selected = this.trial.asked.length ? this.trial.asked.map((id) => questions.find((q) => q.id === id)) : questions;
+    this.questions = selected.map((q) => withLabels(q, kind, words));
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
     this.isLocked = false;
-    this.isQuiet = true; // nothing is kept or announced while the draft is put back
-    this.name();
+    this.isRestoring = true; // no saves or announcements while the draft is restored
+    this.nameSounds();
     this.element = this.build();
     this.restore(draft);
-    this.isQuiet = false;
+    this.isRestoring = false;
     this.keys = new TrialKeys(this);
     this.update();
     this.frame = requestAnimationFrame(() => this.draw());
   }
 
-  /** How the sounds are called: a lone one has no letter, and a reference says that it is one. */
-  name() {
+  /** Names of the sounds: letters, unless there is only one; references are labelled. */
+  nameSounds() {
     const { slots } = this.trial;
     const judged = slots.filter((s) => s.place !== "reference");
     this.names = slots.map((s) =>
@@ -44,7 +44,7 @@ export class Trial {
     const { screen, trial, words } = this;
     const share = screen.must_listen;
     this.players = trial.slots.map((_, k) => new Player(this.deck, k, this.names[k], words, share));
-    // A reference is heard first, wherever its slot is; X stands last.
+    // A reference comes first, whatever its slot; X comes last.
     const isFirst = (k) => trial.slots[k].place === "reference" && screen.kind !== "abx";
     this.order = [...this.players.keys()].sort((a, b) => isFirst(b) - isFirst(a));
     this.marks = this.makeMarks();
@@ -70,7 +70,7 @@ export class Trial {
     const changed = (mark) => this.marked(mark);
     if (this.isPair) return [chosen(screen.kind, screen.prompt, screen.choices, words, changed)];
     const heard = trial.slots.filter((s) => s.place !== "reference");
-    const judged = screen.kind === "ccr" ? heard.slice(1) : heard; // the second, against the first
+    const judged = screen.kind === "ccr" ? heard.slice(1) : heard; // only the second sound is scored
     return judged.flatMap(({ slot }) =>
       this.questions.map((question) => {
         const mark = scored(question, judged.length > 1 ? this.names[slot] : null, this.isPage, words, changed);
@@ -101,31 +101,30 @@ export class Trial {
   }
 
   marked(mark) {
-    if (this.isQuiet) return;
+    if (this.isRestoring) return;
     this.refused = mark.isRefused ? this.words.say("score_range", mark) : "";
     this.keep();
     this.update();
     if (this.refused) return this.remind();
-    this.on.say(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.said}`);
+    this.on.say(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.announcement}`);
   }
 
-  /** Sounds moved on, started or stopped. */
-  heard() {
+  playbackChanged() {
     this.update();
-    if (!this.deck.isPlaying || performance.now() - (this.keptMs ?? 0) > 1000) this.keep();
+    if (!this.deck.isPlaying || performance.now() - (this.savedMs ?? 0) > 1000) this.keep();
   }
 
   keep() {
-    this.keptMs = performance.now();
-    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.kept, spentMs: this.responseMs, ...this.more });
+    this.savedMs = performance.now();
+    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.playback, spentMs: this.responseMs, ...this.extraDraft });
   }
 
-  /** What else of a screen has to outlive a reload. */
-  get more() {
+  /** Further draft fields of a subclass. */
+  get extraDraft() {
     return {};
   }
 
-  /** How much of a sound was heard for the answer. */
+  /** Milliseconds of a sound that were played. */
   heardMs(k) {
     return this.deck.heardMs(k);
   }
@@ -138,14 +137,14 @@ export class Trial {
     return this.order.filter((k) => !this.deck.isHeard(k, this.screen.must_listen));
   }
 
-  /** Whether a sound may be played now; the page says what comes first. */
-  may(k) {
+  /** Whether a sound may be played now; else shows what comes first. */
+  mayPlay(k) {
     if (!this.isInOrder || this.order.slice(0, this.order.indexOf(k)).every((j) => this.deck.isHeard(j, this.screen.must_listen))) return true;
     this.remind();
     return false;
   }
 
-  /** What is still to be done, in words; empty when the answer may go. */
+  /** What is still missing, as a message; empty if the answer can be sent. */
   get left() {
     const { words, unheard } = this;
     if (this.refused) return this.refused;
@@ -166,7 +165,7 @@ export class Trial {
     if (this.script) this.script.hidden = !this.mayRead;
   }
 
-  /** Where the text comes after listening: once every sound was heard, however much of it has to be. */
+  /** With `text_after` the text is shown only after every sound was played. */
   get mayRead() {
     return !this.screen.text_after || this.order.every((k) => this.deck.isHeard(k, this.screen.must_listen || 1));
   }
@@ -218,8 +217,8 @@ export class Trial {
   }
 }
 
-/** A question with the words that its kind of test has for it in the rater's language, where the campaign says none. */
-function worded(question, kind, words) {
+/** A question with default texts of its kind in the rater's language, where the campaign sets none. */
+function withLabels(question, kind, words) {
   const name = kind === "p835" ? `p835_${question.id}` : kind;
   const values = { ccr: [-3, -2, -1, 0, 1, 2, 3], dcr: [1, 2, 3, 4, 5], p835: [1, 2, 3, 4, 5] }[kind] ?? [];
   const labels = Object.fromEntries(values.filter((v) => v >= question.low && v <= question.high).map((v) => [v, words.say(`${name}_${v}`)]));

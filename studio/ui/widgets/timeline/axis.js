@@ -1,20 +1,20 @@
-// The axis: milliseconds of the trace's clock against CSS pixels.
+// Time axis: maps milliseconds of the trace's clock to CSS pixels.
 
 const BEFORE_PX = 58;
 const AFTER_PX = 12;
-const LEAST_MS = 20; // that a whole width shows at the deepest zoom
+const LEAST_MS = 20; // visible span at the deepest zoom
 const STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 120000, 300000, 600000];
 const TICK_PX = 84;
 
 export class Axis {
-  /** Everything lies in [firstMs, lastMs]; `width` in CSS pixels. */
+  /** Content spans [firstMs, lastMs]; `width` in CSS pixels. */
   constructor(firstMs, lastMs, width) {
     Object.assign(this, { firstMs, lastMs });
     this.resize(width);
     this.fit();
   }
 
-  /** Before the first and after the last thing there is room: for the lanes' names, and to see that it is the end. */
+  /** Add margins before and after the content: space for lane names, and a visible end. */
   resize(width) {
     this.width = width;
     const perPx = (this.lastMs - this.firstMs + 1) / Math.max(40, width - BEFORE_PX - AFTER_PX);
@@ -43,7 +43,7 @@ export class Axis {
     this.rightMs = this.endMs;
   }
 
-  /** Show [leftMs, rightMs], as far as there is something. */
+  /** Show [leftMs, rightMs], clamped to the content. */
   show(leftMs, rightMs) {
     const whole = this.endMs - this.startMs;
     const span = Math.min(whole, Math.max(Math.min(LEAST_MS, whole), rightMs - leftMs));
@@ -52,21 +52,21 @@ export class Axis {
     this.rightMs = left + span;
   }
 
-  /** Zoom by a factor (above 1: closer) around what is at `x`. */
+  /** Zoom by a factor (above 1: in) around `x`. */
   zoom(factor, x) {
     const at = this.ms(x);
     const span = this.spanMs / factor;
     const whole = this.endMs - this.startMs;
-    const kept = Math.min(whole, Math.max(LEAST_MS, span));
-    const left = at - (x / this.width) * kept;
-    this.show(left, left + kept);
+    const newSpan = Math.min(whole, Math.max(LEAST_MS, span));
+    const left = at - (x / this.width) * newSpan;
+    this.show(left, left + newSpan);
   }
 
   pan(ms) {
     this.show(this.leftMs + ms, this.rightMs + ms);
   }
 
-  /** Times to write on the ruler, with how many digits after the point. */
+  /** Times of the ruler's ticks, and their number of decimals. */
   ticks() {
     const step = STEPS_MS.find((ms) => ms * this.pxPerMs >= TICK_PX) ?? STEPS_MS.at(-1);
     const digits = step >= 1000 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : 3;
@@ -76,7 +76,7 @@ export class Axis {
   }
 }
 
-/** Seconds as people read them: 12.3, or 1:05 past a minute. */
+/** Format seconds: 12.3, or 1:05 from one minute on. */
 export function clock(ms, digits = 3) {
   const sign = ms < 0 ? "−" : "";
   const s = Math.abs(ms) / 1000;

@@ -1,8 +1,8 @@
-// What the server packs for one utterance (studio/inspection/bundle.py): a header in JSON, then arrays of numbers.
+// Bundle format of one utterance (studio/inspection/bundle.py): a JSON header, then typed arrays.
 
 const KINDS = { i16: Int16Array, i32: Int32Array, u8: Uint8Array, f32: Float32Array };
 
-/** The parts of a bundle: `view` is the header, the arrays lie beside it by name. */
+/** Parse a bundle into `view` (the header) and the arrays by name. */
 export function parse(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const view = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -11,7 +11,7 @@ export function parse(buffer) {
   return parts;
 }
 
-/** The bytes of a text in base64. */
+/** Decode base64 to an ArrayBuffer. */
 export function fromBase64(text) {
   const binary = atob(text.trim());
   const bytes = new Uint8Array(binary.length);

@@ -1,6 +1,6 @@
-// Where the sound is now, and which part of the whole is shown.
+// Playhead and overview bar.
 
-/** Puts the line `head` at a place of an axis, and its bar's mark `shown` over what the axis shows. */
+/** Move the line `head` to `atMs`, and the overview mark `shown` to the visible range. */
 export function placePlayhead(axis, atMs, head, shown) {
   const x = axis.x(atMs);
   head.hidden = !(x >= 0 && x <= axis.width);

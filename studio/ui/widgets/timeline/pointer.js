@@ -1,13 +1,13 @@
-// The pointer on the picture: a drag selects, a touch moves, a pinch or Ctrl and the wheel zoom, a click places.
+// Pointer input on the canvas: drag selects, touch drag scrolls, pinch or Ctrl+wheel zooms, click moves the playhead.
 
 const CLICK_PX = 4;
 const WHEEL = 0.0022;
 
-/** Listen for a viewer. */
+/** Attach the listeners of a viewer. */
 export function pointed(viewer, signal) {
   const { scene } = viewer;
   const { canvas, axis } = scene;
-  const fingers = new Map(); // by pointer: its x
+  const fingers = new Map(); // x by pointer id
   let began = null;
 
   const place = (e) => {
@@ -22,9 +22,9 @@ export function pointed(viewer, signal) {
     try {
       canvas.setPointerCapture(e.pointerId);
     } catch {
-      // a pointer that a script made up cannot be captured
+      // synthetic pointers cannot be captured
     }
-    if (fingers.size > 1) viewer.hands?.up(false); // two fingers zoom
+    if (fingers.size > 1) viewer.hands?.up(false); // pinch
     else if (viewer.hands?.down(x, y)) return;
     began = fingers.size > 1 ? null : { x, y, ms: axis.ms(x), moved: false };
   }, signal);
@@ -39,7 +39,7 @@ export function pointed(viewer, signal) {
       fingers.set(e.pointerId, x);
       scene.ask();
     } else if (viewer.hands?.move(x, y)) {
-      // a mark is made or moved
+      // a mark is being added or moved
     } else if (began && Math.abs(x - began.x) > CLICK_PX) {
       began.moved = true;
       if (e.pointerType === "touch") {

@@ -1,4 +1,4 @@
-// The ruler: times over a picture, and a line down from each.
+// Ruler: tick labels and vertical grid lines.
 
 import { clock } from "./axis.js";
 

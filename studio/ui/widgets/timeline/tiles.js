@@ -1,17 +1,17 @@
-// Pictures of sound in tiles, made when they are first seen: of what was heard (STFT), or of the voice's own frames.
+// Spectrograms in lazily rendered tiles: STFT of the sound, or the voice's acoustic frames. Peaks of the waveform.
 
 import { ROWS, Spectrum } from "../sound/spectrum.js";
 import { diverging, palette } from "../sound/colours.js";
 
 const COLUMNS = 256;
-const KEPT = 160;
-const BUDGET_MS = 7; // for making tiles of one picture; what is missing comes with the next
+const MOST_TILES = 160;
+const BUDGET_MS = 7; // rendering time of tiles per frame; missing tiles follow in later frames
 
-/** One kind of picture: `columnSamples` samples a column, `rows` high, `fill(column, bytes)` low rows first; `map` colours it. */
+/** A tiled image: `columnSamples` per column, `rows` high; `fill(column, bytes)` writes low rows first; `map` is the palette. */
 class Tiled {
   constructor({ columnSamples, offset, columns, rows, fill, map = palette }) {
     Object.assign(this, { columnSamples, offset, columns, rows, fill, map });
-    this.tiles = new Map(); // by "level/number", the longest unused first
+    this.tiles = new Map(); // LRU by "level/number"
     this.colours = null;
   }
 
@@ -20,10 +20,10 @@ class Tiled {
     this.tiles.clear();
   }
 
-  /** Draw samples [start, end) into x..x+width; false where a tile is still missing. */
+  /** Draw samples [start, end) into x..x+width; false if a tile is missing. */
   draw(paint, start, end, x, width, y, height, budget) {
     const perSample = width / (end - start);
-    let level = 1; // every so many columns
+    let level = 1; // column stride
     while (level * this.columnSamples * perSample < 0.75) level *= 2;
     const step = level * this.columnSamples;
     const first = Math.max(0, Math.floor((start - this.offset) / step));
@@ -51,22 +51,22 @@ class Tiled {
 
   tile(level, number, budget) {
     const name = `${level}/${number}`;
-    const found = this.tiles.get(name);
-    if (found) {
+    const cached = this.tiles.get(name);
+    if (cached) {
       this.tiles.delete(name);
-      this.tiles.set(name, found);
-      return found;
+      this.tiles.set(name, cached);
+      return cached;
     }
     if (budget.leftMs <= 0) return null;
     const began = performance.now();
-    const made = this.make(level, number);
+    const tile = this.make(level, number);
     budget.leftMs -= performance.now() - began;
-    this.tiles.set(name, made);
-    if (this.tiles.size > KEPT) this.tiles.delete(this.tiles.keys().next().value);
-    return made;
+    this.tiles.set(name, tile);
+    if (this.tiles.size > MOST_TILES) this.tiles.delete(this.tiles.keys().next().value);
+    return tile;
   }
 
-  /** The finest tile there is that holds what a missing one would: its columns [from, from + count) do. */
+  /** The finest cached tile that covers a missing one, by its columns [from, from + count). */
   coarser(level, number) {
     for (let times = 2; times <= COLUMNS; times *= 2) {
       const coarse = this.tiles.get(`${level * times}/${Math.floor(number / times)}`);
@@ -95,7 +95,7 @@ class Tiled {
   }
 }
 
-/** The spectrogram of what was heard. */
+/** Spectrogram (STFT) of the sound. */
 export function heardPicture(pcm, rateHz) {
   const spectrum = new Spectrum(rateHz);
   const { hop, window } = spectrum;
@@ -111,7 +111,7 @@ export function heardPicture(pcm, rateHz) {
   return new Tiled({ columnSamples: hop, offset: (hop - window) / 2, columns, rows: ROWS, fill });
 }
 
-/** The frames of a voice as its net saw them: `levels` levels, `channels` a frame, the lowest first. */
+/** Acoustic frames: `channels` per frame, lowest first, with `levels` levels. */
 export function framesPicture(frames, channels, levels, frameSamples) {
   const scale = 255 / Math.max(1, levels - 1);
   const fill = (column, bytes) => {
@@ -121,19 +121,19 @@ export function framesPicture(frames, channels, levels, frameSamples) {
   return new Tiled({ columnSamples: frameSamples, offset: 0, columns, rows: channels, fill });
 }
 
-/** A difference of two spectrograms, bytes [columns, rows]: 128 is none, 0 where there is nothing to compare. */
+/** Difference of two spectrograms, bytes [columns, rows]: 128 is no difference, 0 is no data. */
 export function differencePicture(bytes, rows, columnMs) {
   const fill = (column, out) => out.set(bytes.subarray(column * rows, (column + 1) * rows));
   return new Tiled({ columnSamples: columnMs, offset: 0, columns: Math.floor(bytes.length / rows), rows, fill, map: diverging });
 }
 
 /**
- * What may be spent on new tiles in one picture. Painting is not counted: where that alone takes longer on a slow machine,
- * each picture still has a tile more than the one before, and comes to be whole.
+ * Time budget for new tiles in one frame. Painting is not counted, so that even on a slow machine each frame renders at
+ * least one further tile.
  */
 export const budget = () => ({ leftMs: BUDGET_MS });
 
-/** Least and greatest sample of blocks, in levels of four: any stretch is drawn from a few thousand numbers. */
+/** Minimum and maximum of sample blocks in a pyramid of factor 4, for fast drawing of any range. */
 export class Peaks {
   constructor(pcm) {
     this.pcm = pcm;
@@ -163,7 +163,7 @@ export class Peaks {
     }
   }
 
-  /** Least and greatest of samples [start, end). */
+  /** Minimum and maximum of samples [start, end). */
   of(start, end) {
     const level = this.levels.findLast(({ size }) => size <= end - start);
     let [least, most] = [32767, -32768];

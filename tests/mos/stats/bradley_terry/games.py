@@ -1,4 +1,4 @@
-"""Votes with worked values (shared with nobody else's tests), and votes by hand."""
+"""Votes with worked values, and votes written by hand."""
 
 import re
 

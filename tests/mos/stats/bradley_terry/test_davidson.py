@@ -5,10 +5,10 @@ import pytest
 from mos.stats.bradley_terry.games import FOUR
 from scipy.optimize import minimize
 
-from studio.mos.stats.bradley_terry import davidson
 from studio.mos.stats.bradley_terry.fit import centred, fit
+from studio.mos.stats.bradley_terry.strength import information
 from studio.mos.stats.columns import votes_from_rows
-from studio.mos.stats.planning.population import Voters, draw_votes
+from studio.mos.stats.planning.population import VotePopulation, draw_votes
 
 
 @pytest.mark.parametrize(("ties", "halved"), [(0.0, 120), (0.3, 83), (0.6, 47), (0.8, 23)])
@@ -24,7 +24,7 @@ def test_ties_do_not_draw_systems_together(ties, halved):
 
 
 def test_an_optimiser_finds_no_more():
-    votes = draw_votes(Voters(systems=(-200, 0, 50, 150), ties=0.3), np.random.default_rng(0), 10, 60, 10)
+    votes = draw_votes(VotePopulation(systems=(-200, 0, 50, 150), ties=0.3), np.random.default_rng(0), 10, 60, 10)
     fitted = fit(votes, "davidson")
 
     def unlikely(at):
@@ -37,7 +37,7 @@ def test_an_optimiser_finds_no_more():
     best = minimize(unlikely, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
     assert fitted.log_p == pytest.approx(centred(best.x[:4]), abs=1e-4)
     assert np.log(fitted.tie) == pytest.approx(best.x[4], abs=1e-4)
-    curved = davidson.information(fitted.log_p, fitted.tie, (fitted.wins + fitted.wins.T))
+    curved = information(fitted.log_p, fitted.tie, (fitted.wins + fitted.wins.T))
     step = 1e-4
     for k in range(5):
         bump = np.eye(5)[k] * step

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import Ratings, Scale, ratings_from_rows
-from studio.mos.stats.ordinal.likelihood import Likelihood
+from studio.mos.stats.columns import Ratings, ScoreScale, ratings_from_rows
+from studio.mos.stats.ordinal.likelihood import OrdinalLikelihood
 from studio.mos.stats.ordinal.model import MOST_LEVELS, TERMS, ordinal_model
 
-FIVE = Scale(1, 5)
+FIVE = ScoreScale(1, 5)
 # Bitterness of wine (Randall 1989), printed with R's ordinal: 9 judges, two bottles of each of four treatments.
 WINE = "233444551213235423325544323232532343333332322454112223232223333412323244"
 TREATMENTS = ["cold", "cold", "cold, contact", "cold, contact", "warm", "warm", "warm, contact", "warm, contact"]
@@ -86,7 +86,7 @@ def test_the_gradient_is_that_of_the_likelihood():
     ratings, rng = worked(), np.random.default_rng(3)
     level = np.unique(ratings.score, return_inverse=True)[1]
     taste = np.unique(ratings.rater * 3 + ratings.system, return_inverse=True)[1]
-    likelihood = Likelihood(level, [ratings.rater, ratings.item, taste])
+    likelihood = OrdinalLikelihood(level, [ratings.rater, ratings.item, taste])
     at = [np.array([-1.5, 0.2, 1.9]), rng.normal(0, 0.5, len(ratings)), np.array([-0.2, 0.1, -0.5])]
     _, by = likelihood.at(*at)
     for part, slope in enumerate((by.thresholds, by.eta, by.log_sd)):
@@ -150,7 +150,7 @@ def test_a_system_of_nothing_but_the_best_score_has_a_bound_on_the_scale():
 def test_only_the_order_of_the_levels_matters():
     """The step from 4 to 5 may be as long as one likes: locations stay, while means move."""
     ratings = worked()
-    longer = replace(ratings, score=np.where(ratings.score == 4, 9.0, ratings.score), scale=Scale(1, 9))
+    longer = replace(ratings, score=np.where(ratings.score == 4, 9.0, ratings.score), scale=ScoreScale(1, 9))
     one, other = ordinal_model(ratings), ordinal_model(longer)
     for name, location in one.locations.items():
         assert other.locations[name].mean == pytest.approx(location.mean, abs=1e-6)
@@ -173,9 +173,9 @@ def test_what_is_random_widens_the_mean_and_degrees_of_freedom_are_those_of_mean
     ("rows", "why"),
     [
         ([], "no ratings"),
-        ([("r", "i", "s", 3.0), ("r", "j", "s", 4.0)], "raters and scripts are 1 and 2"),
-        ([("r", "i", "s", 3.0), ("q", "i", "s", 4.0)], "raters and scripts are 2 and 1"),
-        ([(r, i, "s", 5.0) for r in "qr" for i in "ij"], "all scores are alike"),
+        ([("r", "i", "s", 3.0), ("r", "j", "s", 4.0)], "there are 1 raters and 2 scripts"),
+        ([("r", "i", "s", 3.0), ("q", "i", "s", 4.0)], "there are 2 raters and 1 scripts"),
+        ([(r, i, "s", 5.0) for r in "qr" for i in "ij"], "all scores are equal"),
         ([(r, f"i{k}", "s", float(k)) for r in "qr" for k in range(MOST_LEVELS + 1)], "12 levels"),
         ([(f"r{k}", f"i{k % 2}", "s", float(k % 2)) for k in range(4100)], "4102 effects"),
     ],

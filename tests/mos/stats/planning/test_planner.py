@@ -5,18 +5,18 @@ import pytest
 
 from studio.core.errors import BadOption
 from studio.mos.stats.planning.planner import (
-    SURE,
+    ASSURANCE,
+    default_population,
     elo_half_widths,
-    evened,
     half_widths,
+    monotone_widths,
     raters_for_elo,
     raters_for_means,
-    usual,
 )
-from studio.mos.stats.planning.population import Listeners, Voters
+from studio.mos.stats.planning.population import RatingPopulation, VotePopulation
 
-WHO = Listeners(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
-FOUR = Listeners(systems=(3.0,) * 4, low=None)
+WHO = RatingPopulation(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
+FOUR = RatingPopulation(systems=(3.0,) * 4, low=None)
 
 
 def test_the_fewest_raters_that_do():
@@ -33,7 +33,7 @@ def test_it_is_no_median_and_of_all_systems():
     """Half of the tests miss the median, and of four systems some one misses it in most tests."""
     plan = raters_for_means(0.3, FOUR, items=30, runs=100)
     met = (half_widths(FOUR, plan.raters, 30, 1.0, 100, 0) <= 0.3).mean()
-    assert SURE <= met < 0.95
+    assert ASSURANCE <= met < 0.95
     fewer = raters_for_means(0.3, WHO, items=30, runs=100).raters
     assert fewer < plan.raters
     by_median = next(r for r in range(2, 99) if np.median(half_widths(WHO, r, 30, 1.0, 60, 0)) <= 0.3)
@@ -47,16 +47,16 @@ def test_no_more_raters_ever_give_a_wider_interval(seed):
     plan = raters_for_means(0.3, WHO, items=8, runs=2, seed=seed, show=shown.__setitem__)
     widths = [width for _, width in plan.curve]
     assert widths == sorted(widths, reverse=True)
-    assert widths == evened([shown[raters] for raters, _ in plan.curve])
+    assert widths == monotone_widths([shown[raters] for raters, _ in plan.curve])
     assert plan.raters == min(raters for raters, width in shown.items() if width <= 0.3)
     assert plan.half_width == dict(plan.curve)[plan.raters] <= 0.3
 
 
 def test_evening_out_pools_what_rises_and_nothing_else():
-    assert evened([5.0, 4.0, 4.0, 1.0]) == [5.0, 4.0, 4.0, 1.0]
-    assert evened([5.0, 2.0, 4.0, 3.0, 1.0, 2.0]) == [5.0, 3.0, 3.0, 3.0, 1.5, 1.5]
-    assert evened([1.0, 2.0, 3.0]) == [2.0, 2.0, 2.0]
-    assert evened([np.inf, 2.0, 3.0]) == [np.inf, 2.5, 2.5] and evened([]) == []
+    assert monotone_widths([5.0, 4.0, 4.0, 1.0]) == [5.0, 4.0, 4.0, 1.0]
+    assert monotone_widths([5.0, 2.0, 4.0, 3.0, 1.0, 2.0]) == [5.0, 3.0, 3.0, 3.0, 1.5, 1.5]
+    assert monotone_widths([1.0, 2.0, 3.0]) == [2.0, 2.0, 2.0]
+    assert monotone_widths([np.inf, 2.0, 3.0]) == [np.inf, 2.5, 2.5] and monotone_widths([]) == []
 
 
 def test_theory_agrees():
@@ -68,7 +68,7 @@ def test_theory_agrees():
 
 
 def test_the_fewest_raters_for_elo():
-    who = Voters(systems=(-100, 0, 100))
+    who = VotePopulation(systems=(-100, 0, 100))
     plan = raters_for_elo(60, who, pairs=12, runs=20)
     curve = dict(plan.curve)
     assert plan.half_width <= 60 < curve[plan.raters - 1]
@@ -85,7 +85,7 @@ def test_the_fewest_raters_for_elo():
     ("test", "width", "named"), [("mos", 0.3, 4), ("mushra", 7, 4), ("cmos", 0.4, 6), ("preference", 0.1, 6)]
 )
 def test_every_test_has_usual_variances(test, width, named):
-    who = usual(test, 4)
+    who = default_population(test, 4)
     assert len(who.systems) == named
     assert 8 < raters_for_means(width, who, items=20, runs=20).raters < 60
 
@@ -100,7 +100,7 @@ def test_what_no_number_of_raters_reaches():
         {"half_width": 1, "runs": 0},
     ):
         with pytest.raises(BadOption):
-            raters_for_means(who=WHO, **bad)
+            raters_for_means(population=WHO, **bad)
     for test, systems in (("cmos", 1), ("elo", 5)):
         with pytest.raises(BadOption):
-            usual(test, systems)
+            default_population(test, systems)

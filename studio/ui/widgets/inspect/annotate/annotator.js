@@ -1,4 +1,4 @@
-// Annotation of one utterance: the document, its lanes in the picture, hands and keys on them, the panel beside it.
+// Annotation of one utterance: document, lanes on the canvas, pointer and keyboard input, panel.
 
 import { Document, freshId } from "./document.js";
 import { Hands } from "./hands.js";
@@ -7,13 +7,13 @@ import { Panel } from "./panel.js";
 import { msAt, sampleNear, snapped } from "./places.js";
 import { Saver } from "./saver.js";
 
-const SNAP_KEPT = "studio-annotation-snap";
-const AROUND_MS = 60; // that is played on each side of a point
+const SNAP_KEY = "studio-annotation-snap";
+const AROUND_MS = 60; // played on each side of a point
 
 export class Annotator {
   /**
-   * `source` has `load()`, `send(edit)`, `canLayer` (layers may be made and changed) and, for an owner, `others()` and
-   * `other(name)`; `place` is the element that the panel goes into.
+   * `source` has `load()`, `send(edit)`, `canLayer` (layers may be added and edited) and, for an owner, `others()` and
+   * `other(name)`; `place` is the panel's parent element.
    */
   static async open(viewer, source, place) {
     const data = await source.load();
@@ -22,14 +22,14 @@ export class Annotator {
 
   constructor(viewer, source, place, data) {
     Object.assign(this, { viewer, source, scene: viewer.scene });
-    this.snap = localStorage.getItem(SNAP_KEPT) ?? "off";
-    this.others = new Map(); // by annotator: their lanes
-    this.lanes = new Map(); // by layer
-    this.chosen = null; // a mark's id, of the active layer
-    this.label = ""; // what new marks get
-    this.pending = null; // where a region that is made by keys begins
+    this.snap = localStorage.getItem(SNAP_KEY) ?? "off";
+    this.others = new Map(); // lanes by annotator
+    this.lanes = new Map(); // lanes by layer id
+    this.chosen = null; // id of the selected mark in the active layer
+    this.label = ""; // label of new marks
+    this.pending = null; // start of a region being added by keyboard
     this.document = new Document(data, (touched, changes) => this.changed(touched, changes));
-    const tell = (...said) => this.saver.conflicts.length || this.panel.tell(...said); // a question stays
+    const tell = (...status) => this.saver.conflicts.length || this.panel.tell(...status); // keep an open question
     this.saver = new Saver(this.document, (edit) => source.send(edit), tell, (error) => this.merge(error), `studio-unsaved ${source.key}`);
     this.active = [...this.document.layers.keys()][0] ?? null;
     this.panel = new Panel(this, place);
@@ -57,7 +57,7 @@ export class Annotator {
     return this.layer?.marks.get(this.chosen) ?? null;
   }
 
-  // ------------------------------------------------------------ what changed
+  // ------------------------------------------------------------ changes
 
   changed(touched, changes) {
     if (changes) this.saver.add(changes);
@@ -67,7 +67,7 @@ export class Annotator {
     this.after?.();
   }
 
-  /** Lanes of all layers, mine before others'; only those of `touched` are put in rows anew. */
+  /** Update the lanes, own ones first; only layers in `touched` are laid out again. */
   lay(touched = null) {
     const { document, scene } = this;
     const mine = [...document.layers.values()].map((layer) => {
@@ -87,17 +87,17 @@ export class Annotator {
     this.panel?.show();
   }
 
-  /** Another window has changed what was changed here: load that, do what still can be done, and offer the rest. */
+  /** Conflict with another window: reload, apply what still fits, and ask about the rest. */
   merge(error) {
     return this.load((unsaved) => this.restore(unsaved, error.message), error.message);
   }
 
-  /** Forget what is not saved, and show what is. */
+  /** Drop unsaved changes and reload. */
   discard() {
     return this.load(() => this.panel.tell("saved"));
   }
 
-  /** Load what is saved, then call `after` with what was not; where that fails, everything stays as it is. */
+  /** Reload, then call `after` with the unsaved changes; nothing changes on failure. */
   async load(after, why = "") {
     try {
       const data = await this.source.load();
@@ -110,7 +110,7 @@ export class Annotator {
     }
   }
 
-  /** Do unsaved changes once more; those on what others have changed are offered to the user. */
+  /** Reapply unsaved changes; ask the user about conflicting ones. */
   restore(unsaved, why = "It was changed in another window.") {
     const { document: whole, saver } = this;
     const { fitting, conflicting } = whole.divide(unsaved);
@@ -118,7 +118,7 @@ export class Annotator {
     saver.conflicts = conflicting;
     saver.store();
     if (!conflicting.length) return;
-    const count = conflicting.length === 1 ? "One change of yours is" : `${conflicting.length} changes of yours are`;
+    const count = conflicting.length === 1 ? "One of your changes is" : `${conflicting.length} of your changes are`;
     const decide = (isMine) => () => {
       saver.conflicts = [];
       const possible = conflicting.filter(({ op, layer }) => op === "put_layer" || whole.layers.has(layer));
@@ -126,18 +126,18 @@ export class Annotator {
       saver.store();
       this.panel.tell(saver.isSaved ? "saved" : "saving");
     };
-    this.panel.tell("refused", `${why} ${count} left out. What you see now is what is saved.`, [["Use mine", decide(true)], ["Keep what is saved", decide(false)]]);
+    this.panel.tell("refused", `${why} ${count} not applied. You see the saved version now.`, [["Use mine", decide(true)], ["Keep the saved version", decide(false)]]);
   }
 
-  /** Begin anew with what the server has. */
+  /** Replace the document with the server's. */
   loaded(data) {
     this.document.take(data);
     this.changed(null, null);
   }
 
-  /** Marks that one of two annotators has alone are drawn dashed, mine and those of the others beside it. */
+  /** Draw marks that only one annotator of each pair has as dashed. */
   alone(pairs) {
-    this.single = new Map(); // by annotator: ids, and with how many others
+    this.single = new Map(); // mark ids by annotator
     for (const { one, other, only_one: onlyOne, only_other: onlyOther } of pairs) {
       for (const [who, ids] of [[one, onlyOne], [other, onlyOther]]) {
         const before = this.single.get(who);
@@ -147,7 +147,7 @@ export class Annotator {
     this.lay(new Set());
   }
 
-  // ------------------------------------------------------------ what is chosen
+  // ------------------------------------------------------------ selection
 
   activate(id) {
     if (this.active === id) return;
@@ -165,7 +165,7 @@ export class Annotator {
     this.panel.say(this.layer ? `Layer ${this.layer.name}` : "");
   }
 
-  /** Choose a mark of the active layer; `shows` brings it into the picture. */
+  /** Select a mark of the active layer; `shows` scrolls to it. */
   choose(id, shows = false) {
     this.chosen = id;
     const { mark, scene, viewer } = this;
@@ -201,23 +201,23 @@ export class Annotator {
     viewer.player.play(msAt(scene, mark.start) - wide, msAt(scene, mark.end, true) + wide);
   }
 
-  // ------------------------------------------------------------ what an annotator does
+  // ------------------------------------------------------------ commands
 
   setSnap(how) {
     this.snap = how;
-    localStorage.setItem(SNAP_KEPT, how);
+    localStorage.setItem(SNAP_KEY, how);
     this.panel.show();
   }
 
-  /** An edge as it snaps. */
+  /** Snap an edge. */
   edge(sample) {
     return snapped(this.scene, sample, this.snap);
   }
 
-  /** A new mark of the active layer, in samples; nothing where it would have no length. */
+  /** Add a mark to the active layer, in samples; an empty region is ignored. */
   add(start, end) {
     const { layer } = this;
-    if (!layer) return this.panel.say("Make a layer first.");
+    if (!layer) return this.panel.say("Add a layer first.");
     const [from, to] = [this.edge(Math.min(start, end)), this.edge(Math.max(start, end))];
     const isPoint = layer.kind === "points";
     if (!isPoint && from === to) return undefined;
@@ -227,7 +227,7 @@ export class Annotator {
     return this.panel.say(`Marked ${this.panel.story(mark)}`);
   }
 
-  /** The chosen mark, or another one of the active layer, with something else in it. */
+  /** Change fields of a mark in the active layer, by default the selected one. */
   change(what, id = this.chosen) {
     const mark = this.layer?.marks.get(id);
     if (!mark) return;
@@ -239,7 +239,7 @@ export class Annotator {
     if (id === this.chosen) this.choose(id);
   }
 
-  /** Move an edge of the chosen mark by a step: a frame where edges snap to frames, else 10 ms, or 1. */
+  /** Move an edge of the selected mark by one frame if edges snap to frames, else by 10 ms or 1 ms (`isFine`). */
   nudge(edge, by, isFine) {
     const { mark, scene } = this;
     if (!mark) return;
@@ -250,29 +250,29 @@ export class Annotator {
 
   remove() {
     if (!this.mark) return;
-    const told = this.panel.story(this.mark);
+    const description = this.panel.story(this.mark);
     this.document.dropMark(this.active, this.chosen);
-    this.panel.say(`Removed ${told}`);
+    this.panel.say(`Removed ${description}`);
   }
 
-  /** The label of a number key: of the chosen mark, else of those to come. */
+  /** Set the label of the selected mark and of new marks. */
   give(label) {
     this.label = label;
     if (this.mark) this.change({ label });
     this.panel.show();
   }
 
-  /** A mark without a hand on the picture: of the selection, else at the playhead; a region takes two. */
+  /** Add a mark by keyboard: the selection, else at the playhead; a region needs two calls. */
   markHere() {
     const { scene, viewer, layer } = this;
-    if (!layer) return this.panel.say("Make a layer first.");
+    if (!layer) return this.panel.say("Add a layer first.");
     const here = sampleNear(scene, viewer.player.atMs);
     if (layer.kind === "points") return this.add(here, here);
     if (scene.selection && !this.mark) return this.add(...scene.selection.map((ms) => sampleNear(scene, ms)));
     if (this.pending === null) {
       this.choose(null);
       this.pending = here;
-      return this.panel.say("It begins here. Press M again where it ends.");
+      return this.panel.say("Region start set. Press M again at its end.");
     }
     const start = this.pending;
     this.pending = null;
@@ -284,10 +284,10 @@ export class Annotator {
   }
 
   redo() {
-    this.panel.say(this.document.redo() ? "Done again" : "Nothing to do again");
+    this.panel.say(this.document.redo() ? "Redone" : "Nothing to redo");
   }
 
-  /** Somebody else's layers beside one's own, or not any more. */
+  /** Show or hide another annotator's layers. */
   async showOther(name, isShown) {
     if (!isShown) this.others.delete(name);
     else {

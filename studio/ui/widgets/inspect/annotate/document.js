@@ -1,8 +1,8 @@
-// What one annotator says of one sound: layers of marks, in samples, with undo and redo.
+// One annotator's annotation of one clip: layers of marks in samples, with undo and redo.
 
-const BYTES = 8; // of a new id
+const BYTES = 8; // of random data in an id
 
-/** A name that nothing else has. */
+/** A random unique id. */
 export function freshId() {
   return [...crypto.getRandomValues(new Uint8Array(BYTES))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -14,13 +14,13 @@ export class Document {
     this.take(data);
   }
 
-  /** Begin anew with what the server has. */
+  /** Replace the content with the server's `data`. */
   take(data) {
     this.annotator = data.annotator;
     this.samples = data.samples;
     this.isDone = data.is_done;
     this.layers = new Map();
-    this.versions = new Map(); // what the server has told of: layers by id, marks by layer/id
+    this.versions = new Map(); // versions on the server: layers by id, marks by layer/id
     this.past = [];
     this.future = [];
     for (const { id, name, kind, labels, version, marks } of data.layers) {
@@ -37,12 +37,12 @@ export class Document {
     return [...this.layers.values()].reduce((sum, layer) => sum + layer.marks.size, 0);
   }
 
-  /** Marks of a layer, from first to last. */
+  /** Marks of a layer in time order. */
   sorted(layer) {
     return [...layer.marks.values()].sort((one, other) => one.start - other.start || one.end - other.end || (one.id < other.id ? -1 : 1));
   }
 
-  // ------------------------------------------------------------ what an annotator does
+  // ------------------------------------------------------------ edits
 
   putMark(layerId, mark) {
     this.act([putMark(layerId, mark)]);
@@ -87,7 +87,7 @@ export class Document {
     return true;
   }
 
-  /** What takes a change back; in reverse order, since the whole list is turned around. */
+  /** Changes that undo `change`, in reverse order, since `act` reverses the whole list. */
   inverse(change) {
     const layer = this.layers.get(change.layer);
     if (change.op === "done") return [{ op: "done", is_done: this.isDone }];
@@ -120,7 +120,7 @@ export class Document {
 
   // ------------------------------------------------------------ versions
 
-  /** A change as the server takes it: with the version that was seen. */
+  /** A change as sent to the server, with the version it is based on. */
   seen(change) {
     const { op, layer, mark } = change;
     if (op === "done") return change;
@@ -131,14 +131,14 @@ export class Document {
   }
 
   /**
-   * Unsaved changes, with the versions that they have seen, divided by what the document holds now: those that can be
-   * done, and those on what somebody else has changed meanwhile. What is as they want it already is in neither.
+   * Divide unsaved changes (with their base versions) into those that still apply and those that conflict with newer
+   * versions. Changes that the document contains already are dropped.
    */
   divide(unsaved) {
     const fitting = [];
     const conflicting = [];
     const layers = new Set(this.layers.keys());
-    const touched = new Set(); // by changes that come before
+    const touched = new Set(); // by earlier changes
     const stuck = new Set();
     for (const change of unsaved) {
       const { op, layer, mark } = change;
@@ -158,17 +158,17 @@ export class Document {
     return { fitting, conflicting };
   }
 
-  /** Whether the document is as a change would make it. */
-  holds({ op, layer: id, mark, was, ...wanted }) {
+  /** Whether the document already contains a change. */
+  holds({ op, layer: id, mark, was, ...fields }) {
     const layer = this.layers.get(id);
-    if (op === "done") return this.isDone === wanted.is_done;
+    if (op === "done") return this.isDone === fields.is_done;
     if (op === "drop_layer") return !layer;
     if (op === "drop_mark") return !layer?.marks.has(mark);
-    const found = op === "put_layer" ? layer : layer?.marks.get(mark);
-    return !!found && Object.keys(wanted).every((name) => JSON.stringify(found[name]) === JSON.stringify(wanted[name]));
+    const current = op === "put_layer" ? layer : layer?.marks.get(mark);
+    return !!current && Object.keys(fields).every((name) => JSON.stringify(current[name]) === JSON.stringify(fields[name]));
   }
 
-  /** The server has done changes: that is their version now. */
+  /** Record the version of changes that the server has saved. */
   acknowledged(changes, revision) {
     for (const { op, layer, mark } of changes) {
       if (op === "put_layer") this.versions.set(layer, revision);

@@ -1,4 +1,4 @@
-// Hands and keys on the lanes: a drag makes a region, a click a point; edges and marks are dragged.
+// Pointer and keyboard input on annotation lanes: a drag adds a region, a click a point; edges and marks can be dragged.
 
 import { msAt, SNAPS, sampleNear } from "./places.js";
 
@@ -12,20 +12,20 @@ export class Hands {
     this.began = null;
   }
 
-  /** The lane at a height of the picture, and how far down it; mine alone, where it is to be changed. */
+  /** The lane at `y` as {lane, down: offset in it}, or null; `isMine`: own lanes only. */
   lane(y, isMine = true) {
     const place = Object.values(this.scene.places).find((one) => one.lane && y >= one.y && y < one.y + one.height);
     return place && !(isMine && place.lane.who) ? { lane: place.lane, down: y - place.y } : null;
   }
 
-  /** The mark at a place, in words; anybody's. */
+  /** Description of the mark at a point, of any annotator. */
   story(x, y) {
-    const found = this.lane(y, false);
-    const mark = found?.lane.at(this.scene, x, found.down, EDGE_PX);
+    const hit = this.lane(y, false);
+    const mark = hit?.lane.at(this.scene, x, hit.down, EDGE_PX);
     return mark ? this.annotator.panel.story(mark) : "";
   }
 
-  /** Which part of the mark a hand is on: start, end or whole. */
+  /** Part of the mark under the pointer: start, end or whole. */
   part(lane, mark, x) {
     const { axis } = this.scene;
     const [left, right] = [axis.x(msAt(this.scene, mark.start)), axis.x(msAt(this.scene, mark.end, true))];
@@ -36,16 +36,16 @@ export class Hands {
     return toLeft <= toRight ? "start" : "end";
   }
 
-  // Each answers whether the hand is on a lane, so that nothing else is done.
+  // Each returns whether the event was on a lane and is handled.
 
   down(x, y) {
     const { annotator, scene } = this;
-    const found = this.lane(y);
-    if (!found) return false;
-    annotator.activate(found.lane.id);
-    const mark = found.lane.at(scene, x, found.down, EDGE_PX);
+    const hit = this.lane(y);
+    if (!hit) return false;
+    annotator.activate(hit.lane.id);
+    const mark = hit.lane.at(scene, x, hit.down, EDGE_PX);
     const sample = sampleNear(scene, scene.axis.ms(x));
-    this.began = { x, sample, lane: found.lane, mark, part: mark && this.part(found.lane, mark, x), moved: false };
+    this.began = { x, sample, lane: hit.lane, mark, part: mark && this.part(hit.lane, mark, x), moved: false };
     if (mark) annotator.choose(mark.id);
     return true;
   }
@@ -58,7 +58,7 @@ export class Hands {
     }
     if (!began.moved && Math.abs(x - began.x) <= MOVED_PX) return true;
     began.moved = true;
-    began.lane.ghost = this.made(sampleNear(scene, scene.axis.ms(x)));
+    began.lane.ghost = this.draft(sampleNear(scene, scene.axis.ms(x)));
     scene.ask();
     this.annotator.viewer.hover(scene.axis.ms(x), y);
     return true;
@@ -86,14 +86,14 @@ export class Hands {
   }
 
   double(x, y) {
-    const found = this.lane(y);
-    if (!found) return false;
+    const hit = this.lane(y);
+    if (!hit) return false;
     if (this.annotator.mark) this.annotator.playMark();
     return true;
   }
 
-  /** What the drag makes, with its edges snapped. */
-  made(sample) {
+  /** The mark that the drag produces, with snapped edges. */
+  draft(sample) {
     const { began, annotator } = this;
     const { mark, part } = began;
     const isPoint = began.lane.layer.kind === "points";
@@ -112,15 +112,15 @@ export class Hands {
     return start === end ? mark : { ...mark, start, end };
   }
 
-  /** What the pointer looks like over a mark. */
+  /** Cursor shape over a mark. */
   point(x, y) {
-    const found = this.lane(y);
-    const mark = found?.lane.at(this.scene, x, found.down, EDGE_PX);
-    const cursor = !mark ? "" : this.part(found.lane, mark, x) === "whole" ? "grab" : "ew-resize";
+    const hit = this.lane(y);
+    const mark = hit?.lane.at(this.scene, x, hit.down, EDGE_PX);
+    const cursor = !mark ? "" : this.part(hit.lane, mark, x) === "whole" ? "grab" : "ew-resize";
     if (this.scene.canvas.style.cursor !== cursor) this.scene.canvas.style.cursor = cursor;
   }
 
-  /** A key on the picture; answers whether it was one of ours. */
+  /** Handle a key on the canvas; returns whether it was handled. */
   pressed(e) {
     const { annotator } = this;
     const key = e.key.length === 1 ? e.key.toLowerCase() : e.key;

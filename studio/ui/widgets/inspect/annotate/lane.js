@@ -1,36 +1,36 @@
-// One layer in the picture: its marks in rows, coloured and numbered by their labels.
+// Lane of one annotation layer: marks in rows, coloured and numbered by label.
 
 import { FONT } from "../../timeline/ruler.js";
 import { msAt, rowsOf } from "./places.js";
 
 const ROW = 22;
 const GAP = 5; // above and below the rows
-const MOST_ROWS = 12; // others lie over the last
-const LEAST_PX = 0.75; // between two marks that are both drawn
-// Okabe and Ito's colours, told apart by colour-blind eyes; the number says it too.
+const MOST_ROWS = 12; // further rows overlap the last
+const LEAST_PX = 0.75; // least distance between drawn marks
+// Okabe-Ito palette (colour-blind safe); labels also carry numbers.
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b5a800", "#8c6bb1", "#7f7f7f"];
 
-/** The colour of a label: by its place in the layer's set. */
+/** Colour of a label by its index in the layer's label set. */
 export function colourOf(layer, label) {
   const place = layer.labels.indexOf(label);
   return place < 0 ? "#7f7f7f" : COLOURS[place % COLOURS.length];
 }
 
-/** A label with its number key, where it has one. */
+/** A label with its number key, if any. */
 export function numbered(layer, label) {
   const place = layer.labels.indexOf(label);
   return place >= 0 && place < 9 ? `${place + 1} ${label}` : label;
 }
 
 export class Lane {
-  /** `who` is the annotator where it is somebody else's, which cannot be changed here. */
+  /** `who`: annotator of a read-only lane; empty for own lanes. */
   constructor(layer, marks, who = "") {
     this.id = who ? `other:${who}:${layer.id}` : layer.id;
     this.who = who;
     this.chosen = null;
-    this.ghost = null; // a mark that is being made or moved
+    this.ghost = null; // preview of a mark being added or moved
     this.isActive = false;
-    this.alone = null; // ids of marks that nobody else has
+    this.alone = null; // ids of marks without a match in other annotators' layers
     this.take(layer, marks);
   }
 
@@ -72,7 +72,7 @@ export class Lane {
     this.drawMark(scene, this.ghost, axis.x(msAt(scene, this.ghost.start)), axis.x(msAt(scene, this.ghost.end, true)), top);
   }
 
-  /** `until` is where the next point stands: a label that would reach it is not written. */
+  /** `until`: x of the next point; a label that would reach it is not drawn. */
   drawMark(scene, mark, left, right, top, until = scene.axis.width) {
     const { paint, axis, colours } = scene;
     const colour = colourOf(this.layer, mark.label);
@@ -116,7 +116,7 @@ export class Lane {
     paint.fillText(text, from + 5, top + (ROW - 3) / 2 + 0.5);
   }
 
-  /** The mark at a place of the lane, `within` so many pixels; of several the one of that row, then the shortest. */
+  /** The mark within `within` px of a point; of several the one in that row, then the shortest. */
   at(scene, x, y, within) {
     const row = Math.max(0, Math.floor((y - GAP) / ROW));
     const near = [];
@@ -132,7 +132,7 @@ export class Lane {
   }
 }
 
-/** The first mark of a row that reaches into what is shown; within a row starts and ends are in order. */
+/** Index of the first visible mark of a row; starts and ends are sorted within a row. */
 function firstSeen(scene, row, within = 0) {
   let [low, high] = [0, row.length];
   while (low < high) {

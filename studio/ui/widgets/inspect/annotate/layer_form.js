@@ -1,4 +1,4 @@
-// Making a layer, and giving one another name or label set; only where the annotator may.
+// Form to add a layer, or to edit its name and label set; for annotators with permission.
 
 import { button, h } from "../../rate/dom.js";
 import { freshId } from "./document.js";
@@ -9,22 +9,22 @@ const MOST_LABELS = 64;
 export class LayerForm {
   constructor(annotator) {
     this.annotator = annotator;
-    this.layer = null; // that is edited
+    this.layer = null; // the edited layer
     const field = (name, text, input) => h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
     this.name = h("input", { type: "text", id: "annotation-layer", maxlength: 80, autocomplete: "off", required: true });
     this.kind = h("select", { id: "annotation-kind" }, new Option("regions", "regions"), new Option("points", "points"));
     this.labels = h("input", { type: "text", id: "annotation-set", maxlength: 4000, autocomplete: "off" });
     this.heading = h("h3");
-    this.remove = button("Remove it", () => this.gone());
-    const actions = h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Keep the layer" }), button("Cancel", () => this.close()), this.remove);
+    this.remove = button("Remove the layer", () => this.delete());
+    const actions = h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Save layer" }), button("Cancel", () => this.close()), this.remove);
     this.wrong = h("p", { class: "wrong", role: "alert" });
-    this.form = h("form", { hidden: true, on: { submit: (event) => this.keep(event), keydown: (event) => event.key === "Escape" && this.close() } }, this.heading,
-      field("layer", "Name", this.name), field("kind", "Of", this.kind), field("set", "Labels, with commas between them", this.labels), this.wrong, actions);
+    this.form = h("form", { hidden: true, on: { submit: (event) => this.save(event), keydown: (event) => event.key === "Escape" && this.close() } }, this.heading,
+      field("layer", "Name", this.name), field("kind", "Type", this.kind), field("set", "Labels, separated by commas", this.labels), this.wrong, actions);
     this.more = button("Add a layer", () => this.open(null), { data: { key: "add layer" }, hidden: !annotator.source.canLayer });
     this.element = h("div", { class: "layer-form" }, this.form);
   }
 
-  /** Where there is no layer the form is open: one begins with it. */
+  /** Open the form if there is no layer yet. */
   fill() {
     const isEmpty = !this.annotator.document.layers.size;
     if (isEmpty && this.form.hidden && this.annotator.source.canLayer) this.open(null, FIRST, false);
@@ -32,7 +32,7 @@ export class LayerForm {
 
   open(layer, { name, labels } = layer ?? { name: "", labels: [] }, takesFocus = true) {
     this.layer = layer;
-    this.heading.textContent = layer ? `The layer ${layer.name}` : "A new layer";
+    this.heading.textContent = layer ? `Layer ${layer.name}` : "New layer";
     this.name.value = name;
     this.kind.value = layer?.kind ?? "regions";
     this.kind.disabled = Boolean(layer);
@@ -50,14 +50,14 @@ export class LayerForm {
     this.more.focus();
   }
 
-  keep(event) {
+  save(event) {
     event.preventDefault();
     const { document: whole } = this.annotator;
     const name = this.name.value.trim();
     const labels = [...new Set(this.labels.value.split(",").map((label) => label.trim()).filter(Boolean))];
-    const isTaken = [...whole.layers.values()].some((one) => one.name === name && one.id !== this.layer?.id);
-    if (!name || isTaken) return this.tell(name ? `There is a layer ${name} already.` : "It needs a name.");
-    if (labels.length > MOST_LABELS || labels.some((label) => label.length > 200)) return this.tell(`At most ${MOST_LABELS} labels of 200 characters.`);
+    const isDuplicate = [...whole.layers.values()].some((one) => one.name === name && one.id !== this.layer?.id);
+    if (!name || isDuplicate) return this.tell(name ? `A layer named ${name} exists already.` : "Enter a name.");
+    if (labels.length > MOST_LABELS || labels.some((label) => label.length > 200)) return this.tell(`At most ${MOST_LABELS} labels of up to 200 characters each.`);
     const layer = { id: this.layer?.id ?? freshId(), name, kind: this.kind.value, labels };
     whole.putLayer(layer);
     this.close();
@@ -66,8 +66,8 @@ export class LayerForm {
     return this.annotator.scene.canvas.focus();
   }
 
-  gone() {
-    this.annotator.document.dropLayer(this.layer.id); // undo brings it back, with its marks
+  delete() {
+    this.annotator.document.dropLayer(this.layer.id); // undo restores it with its marks
     this.close();
   }
 

@@ -1,4 +1,4 @@
-// The panel beside the lanes: whether all is saved, layers and their labels, the chosen mark, and the marks as a list.
+// Annotation panel: save state, layers and labels, selected mark, list of marks.
 
 import { button, h } from "../../rate/dom.js";
 import { Exchange } from "./exchange.js";
@@ -6,16 +6,16 @@ import { LayerForm } from "./layer_form.js";
 import { numbered, colourOf } from "./lane.js";
 import { SNAPS } from "./places.js";
 
-const PAGE = 100; // marks in the list at once
+const PAGE = 100; // marks per list page
 const STATES = { saved: "All saved", saving: "Saving …", waiting: "Not saved yet", refused: "Not saved" };
-const KEYS = [["M", "mark"], ["1–9", "label"], [", .", "mark before, after"], ["↑ ↓", "layer"], ["Q W", "start"], ["O P", "end (Shift: 1 ms)"], ["Enter", "write a label"], ["Del", "remove"], ["Ctrl+Z", "undo"], ["X", "snap"]];
+const KEYS = [["M", "mark"], ["1–9", "label"], [", .", "previous, next mark"], ["↑ ↓", "layer"], ["Q W", "start"], ["O P", "end (Shift: 1 ms)"], ["Enter", "edit the label"], ["Del", "remove"], ["Ctrl+Z", "undo"], ["X", "snap"]];
 
 export class Panel {
   constructor(annotator, place) {
     Object.assign(this, { annotator, place, page: 0 });
     this.state = h("p", { class: "state", role: "status" });
     this.answers = h("div", { class: "actions unsaved", hidden: true });
-    this.said = h("p", { class: "sr-only", "aria-live": "polite" });
+    this.announcer = h("p", { class: "sr-only", "aria-live": "polite" });
     this.undo = button("Undo", () => annotator.undo(), { data: { key: "undo" } });
     this.redo = button("Redo", () => annotator.redo(), { data: { key: "redo" } });
     this.snap = h("select", { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } }, ...SNAPS.map((name) => new Option(name, name, false, name === annotator.snap)));
@@ -26,7 +26,7 @@ export class Panel {
     this.caption = h("caption");
     this.rows = h("tbody");
     this.pages = h("div", { class: "actions pages" });
-    this.others = h("fieldset", { class: "others", hidden: true }, h("legend", { text: "Beside it, to look at" }));
+    this.others = h("fieldset", { class: "others", hidden: true }, h("legend", { text: "Show other annotators" }));
     const head = ["start (s)", "end (s)", "label", "note"].map((text) => h("th", { scope: "col", text }));
     const table = h("table", {}, this.caption, h("thead", {}, h("tr", {}, ...head)), this.rows);
     const tools = h("div", { class: "actions" }, button("Mark", () => annotator.markHere()), this.undo, this.redo, h("label", { class: "snap", for: "annotation-snap", text: "Snap to" }), this.snap);
@@ -35,30 +35,30 @@ export class Panel {
     const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
     place.replaceChildren(
       h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state, this.answers),
-      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.said,
+      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.announcer,
     );
     this.fillOthers();
   }
 
   close() {
-    cancelAnimationFrame(this.asked);
+    cancelAnimationFrame(this.frameRequest);
     this.place.replaceChildren();
   }
 
-  /** `choices` are what the user can do where the server refused, as [text, function]. */
+  /** `choices`: actions offered after a refusal, as [text, function]. */
   tell(state, why = "", choices = [["Try again", () => this.annotator.saver.again()], ["Discard my changes", () => this.annotator.discard()]]) {
     this.state.dataset.state = state;
-    this.state.textContent = why ? `${STATES[state]}: ${why}${state === "waiting" ? " It is tried again." : ""}` : STATES[state];
+    this.state.textContent = why ? `${STATES[state]}: ${why}${state === "waiting" ? " Retrying." : ""}` : STATES[state];
     this.answers.hidden = state !== "refused";
     this.answers.replaceChildren(...choices.map(([text, act]) => button(text, act)));
   }
 
-  /** For who cannot see the picture. */
+  /** Announce to screen readers. */
   say(text) {
-    this.said.textContent = text;
+    this.announcer.textContent = text;
   }
 
-  /** A mark in words. */
+  /** Description of a mark. */
   story(mark) {
     const at = (sample) => this.seconds(sample);
     const where = mark.end > mark.start ? `${at(mark.start)} to ${at(mark.end)} s` : `${at(mark.start)} s`;
@@ -69,15 +69,15 @@ export class Panel {
     return (sample / this.annotator.scene.rateHz).toFixed(4);
   }
 
-  /** Write a label of one's own into the chosen mark. */
+  /** Focus the label field of the selected mark. */
   type() {
     this.label.focus();
     this.label.select();
   }
 
   show() {
-    this.asked ??= requestAnimationFrame(() => {
-      this.asked = undefined;
+    this.frameRequest ??= requestAnimationFrame(() => {
+      this.frameRequest = undefined;
       this.fill();
     });
   }
@@ -115,7 +115,7 @@ export class Panel {
     return chip;
   }
 
-  // ------------------------------------------------------------ the chosen mark
+  // ------------------------------------------------------------ selected mark
 
   markForm() {
     const field = (name, text, attributes, take) => {
@@ -131,12 +131,12 @@ export class Panel {
     };
     this.choices = h("datalist", { id: "annotation-labels" });
     const time = { type: "number", step: "0.001", min: 0 };
-    return h("fieldset", { class: "mark" }, h("legend", { text: "The chosen mark" }), this.choices,
+    return h("fieldset", { class: "mark" }, h("legend", { text: "Selected mark" }), this.choices,
       field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) => annotator.change({ label: input.value.trim() })),
       field("note", "Note", { type: "text", maxlength: 2000 }, (input) => annotator.change({ note: input.value.trim() })),
       field("start", "Start (s)", time, span("start")),
       field("end", "End (s)", time, span("end")),
-      h("div", { class: "actions" }, button("Play it", () => annotator.playMark()), button("Remove", () => annotator.remove(), { data: { key: "remove" } })));
+      h("div", { class: "actions" }, button("Play", () => annotator.playMark()), button("Remove", () => annotator.remove(), { data: { key: "remove" } })));
   }
 
   keyed(event, input) {
@@ -160,7 +160,7 @@ export class Panel {
     this.end.disabled = layer?.kind === "points";
   }
 
-  // ------------------------------------------------------------ the list
+  // ------------------------------------------------------------ list
 
   fillList(layer) {
     const marks = layer ? this.annotator.document.sorted(layer) : [];
@@ -169,9 +169,9 @@ export class Panel {
     if (at >= 0 && this.shownFor !== this.annotator.chosen) this.page = Math.floor(at / PAGE);
     this.shownFor = this.annotator.chosen;
     this.page = Math.min(this.page, last);
-    const shown = marks.slice(this.page * PAGE, (this.page + 1) * PAGE);
-    this.caption.textContent = layer ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "nothing marked yet; drag on its lane, or press M"}` : "There is no layer yet";
-    this.rows.replaceChildren(...shown.map((mark) => this.row(mark)));
+    const visible = marks.slice(this.page * PAGE, (this.page + 1) * PAGE);
+    this.caption.textContent = layer ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "no marks yet; drag on its lane, or press M"}` : "No layers yet";
+    this.rows.replaceChildren(...visible.map((mark) => this.row(mark)));
     const turn = (by) => () => {
       this.page += by;
       this.fill();
@@ -188,7 +188,7 @@ export class Panel {
     return h("tr", { class: isChosen ? "chosen" : "" }, h("th", { scope: "row" }, go), h("td", { text: end }), h("td", { text: mark.label }), h("td", { text: mark.note }));
   }
 
-  // ------------------------------------------------------------ others
+  // ------------------------------------------------------------ other annotators
 
   async fillOthers() {
     const { source, document: whole } = this.annotator;

@@ -1,9 +1,9 @@
-// Where marks lie: samples against the trace's clock, overlaps in rows, and edges that snap.
+// Positions of marks: samples to trace time and back, rows for overlaps, snapping.
 
-const ZERO_MS = 10; // how far the nearest zero crossing may be
+const ZERO_MS = 10; // search range for a zero crossing
 export const SNAPS = ["off", "zero crossing", "frame"];
 
-/** When a sample is heard; an end (exclusive) belongs to the sound before it, not to what follows a pause. */
+/** Playback time of a sample in ms; an exclusive end belongs to the run before it, not to the run after a pause. */
 export function msAt(scene, sample, isEnd = false) {
   const { runs } = scene.line;
   const run = runs.findLast((one) => (isEnd ? one.start < sample : one.start <= sample)) ?? runs[0];
@@ -11,7 +11,7 @@ export function msAt(scene, sample, isEnd = false) {
   return run.t_ms + ((Math.min(sample, run.end) - run.start) * 1000) / scene.rateHz;
 }
 
-/** The sample nearest to a time, in a pause the last one before it. */
+/** The sample nearest to a time; in a pause the last one before it. */
 export function sampleNear(scene, ms) {
   const { runs } = scene.line;
   const run = runs.findLast((one) => one.t_ms <= ms) ?? runs[0];
@@ -20,7 +20,7 @@ export function sampleNear(scene, ms) {
   return Math.max(run.start, Math.min(run.end, sample));
 }
 
-/** An edge where it snaps to; `how` is one of SNAPS. */
+/** Snap an edge; `how` is one of SNAPS. */
 export function snapped(scene, sample, how) {
   if (how === "frame" && scene.frameSamples) {
     return Math.min(scene.pcm.length, Math.round(sample / scene.frameSamples) * scene.frameSamples);
@@ -28,7 +28,7 @@ export function snapped(scene, sample, how) {
   return how === "zero crossing" ? zeroNear(scene.pcm, sample, Math.round((ZERO_MS * scene.rateHz) / 1000)) : sample;
 }
 
-/** The nearest sample whose sign is not that of the one before it; the sample itself where there is none near. */
+/** The nearest zero crossing within `most` samples, else `sample`. */
 export function zeroNear(pcm, sample, most) {
   const crosses = (at) => at > 0 && at < pcm.length && pcm[at - 1] < 0 !== pcm[at] < 0;
   for (let by = 0; by <= most; by++) {
@@ -38,7 +38,7 @@ export function zeroNear(pcm, sample, most) {
   return sample;
 }
 
-/** Marks in as few rows as there are overlaps: within a row, none begins before the one before it has ended. */
+/** Distribute sorted marks over as few rows as possible, without overlaps within a row. */
 export function rowsOf(marks) {
   const rows = [];
   for (const mark of marks) {

@@ -1,39 +1,39 @@
-// Autosave: changes go to the server in the order in which they were made, one edit at a time, until it has them. They
-// also lie in the browser's storage until then, so that a reload or a crash of the page loses none.
+// Autosave: sends changes to the server in order, one edit at a time, with retries. Unsaved changes are also stored in
+// the browser, so that a reload or a crash of the page loses none.
 
 import { freshId } from "./document.js";
 
 const MOST_CHANGES = 200;
-const MOST_CHARS = 12000; // of one edit in JSON: the server takes 64 KiB, and a character may be four bytes
-const WAIT_MS = 250; // for more of the same
+const MOST_CHARS = 12000; // per edit in JSON: the server accepts 64 KiB, and a character may take four bytes
+const WAIT_MS = 250; // to batch changes
 const AGAIN_MS = [1000, 2000, 5000, 10000];
-const MISSING = 404; // the utterance may come back: a folder is restored, a library rebuilt
+const MISSING = 404; // retried: the library may be restored or rebuilt
 const CHANGED = 409;
 const MOST_STORED_CHARS = 1_000_000;
 
 export class Saver {
   /**
-   * `send(edit)` answers `{ revision }` or throws what has a `status` and a `message`; `tell(state, why)` hears saving,
-   * saved, waiting (it is tried again) or refused (the user tries again, or discards); `changed(error)` is called where
-   * another window has changed the same; `lost(error)` where what was left cannot be saved; `key` names the storage.
+   * `send(edit)` returns `{ revision }` or throws an error with `status` and `message`; `tell(state, why)` gets saving,
+   * saved, waiting (retrying) or refused (the user retries or discards); `changed(error)` reports a conflict with another
+   * window; `lost(error)` a failure after closing; `key` is the localStorage key.
    */
   constructor(document, send, tell, changed, key) {
     Object.assign(this, { document, send, tell, changed, key });
     this.waiting = [];
-    this.edit = null; // under way
+    this.edit = null; // in flight
     this.tries = 0;
-    this.conflicts = []; // changes on what another window has changed: the user decides
-    this.isRefused = false; // by the server: nothing is sent until `again`
+    this.conflicts = []; // changes that conflict with another window; the user decides
+    this.isRefused = false; // by the server; nothing is sent until `again`
     this.isClosed = false;
     this.lost = () => {};
   }
 
-  /** All changes that the server has not acknowledged, with the versions that they have seen. */
+  /** All unacknowledged changes with their base versions. */
   get unsaved() {
     return [...(this.edit?.changes ?? []), ...this.waiting.map((change) => this.document.seen(change)), ...this.conflicts];
   }
 
-  /** Keep what is not acknowledged in the browser, or remove it from there. */
+  /** Update the unsaved changes in localStorage. */
   store() {
     try {
       const { unsaved } = this;
@@ -41,11 +41,11 @@ export class Saver {
       if (!unsaved.length) localStorage.removeItem(this.key);
       else if (text.length <= MOST_STORED_CHARS) localStorage.setItem(this.key, text);
     } catch {
-      // no storage, or it is full: the page holds the changes all the same
+      // storage is missing or full; the page still holds the changes
     }
   }
 
-  /** What an earlier page could not save. */
+  /** Unsaved changes of an earlier page. */
   stored() {
     try {
       return JSON.parse(localStorage.getItem(this.key)) ?? [];
@@ -68,7 +68,7 @@ export class Saver {
     if (!this.edit) this.later(WAIT_MS);
   }
 
-  /** Send what was refused once more. */
+  /** Retry after a refusal. */
   again() {
     this.isRefused = false;
     this.tries = 0;
@@ -76,13 +76,13 @@ export class Saver {
     this.later(0);
   }
 
-  /** Leave: what waits is sent at once, and nothing after it is told. */
+  /** Close: send pending changes at once, and report no further states. */
   close() {
     this.isClosed = true;
     if (!this.isSaved) this.later(0);
   }
 
-  /** Forget what waits: the document was loaded anew. */
+  /** Drop pending changes after a reload of the document. */
   drop() {
     clearTimeout(this.timer);
     Object.assign(this, { waiting: [], edit: null, tries: 0, conflicts: [], isRefused: false });
@@ -124,11 +124,11 @@ export class Saver {
       return this.later(ms);
     }
     this.isRefused = true;
-    if (this.isClosed) return undefined; // it stays in the storage
+    if (this.isClosed) return undefined; // remains in localStorage
     return error.status === CHANGED ? this.changed(error) : this.tell("refused", error.message);
   }
 
-  /** The next edit: as much as one takes, and nothing twice, since its version is known only afterwards. */
+  /** The next edit, up to the size limits; each object at most once, since its new version is not known yet. */
   next() {
     const changes = [];
     const touched = new Set();

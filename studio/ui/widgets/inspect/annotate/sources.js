@@ -1,8 +1,8 @@
-// Where an annotator's document is: by the owner's token, or by the link that somebody was given.
+// Sources of annotation documents: with the owner's token, or with an annotator's link.
 
 import { Calls, download, Refused } from "../../owner/calls.js";
 
-/** The owner's: any annotator's document on a kept utterance, and those of the others to look at. */
+/** Owner access: any annotator's document on a library utterance, plus the others' read-only. */
 export function ownersSource(root, name, annotator) {
   const calls = new Calls(root, "library/");
   const by = (who) => calls.get(`annotations/by/${encodeURIComponent(name)}?${new URLSearchParams({ annotator: who })}`);
@@ -14,8 +14,8 @@ export function ownersSource(root, name, annotator) {
     others: async () => (await calls.get(`annotations/of/${encodeURIComponent(name)}`)).map((one) => one.annotator),
     other: by,
     give: async (format, ending) => {
-      const wanted = new URLSearchParams({ annotator, format });
-      return download(await calls.call("GET", `annotations/file/${encodeURIComponent(name)}?${wanted}`), `annotation-${name}${ending}`);
+      const query = new URLSearchParams({ annotator, format });
+      return download(await calls.call("GET", `annotations/file/${encodeURIComponent(name)}?${query}`), `annotation-${name}${ending}`);
     },
     take: (file, format) => {
       const about = { "X-Studio-Name": name, "X-Studio-Annotator": encodeURIComponent(annotator), "X-Studio-Format": format };
@@ -26,7 +26,7 @@ export function ownersSource(root, name, annotator) {
   };
 }
 
-/** Calls of the bearer of a link. */
+/** API calls authorised by an annotator's link. */
 export class LinkCalls {
   constructor(root, token) {
     Object.assign(this, { root, token });
@@ -34,8 +34,8 @@ export class LinkCalls {
 
   async call(path, body) {
     const headers = { Authorization: `Bearer ${this.token}`, ...(body ? { "Content-Type": "application/json" } : {}) };
-    const wanted = { method: body ? "POST" : "GET", headers, cache: "no-store", body: body && JSON.stringify(body) };
-    const answer = await fetch(new URL(`annotation/${path}`, this.root), wanted).catch(() => null);
+    const init = { method: body ? "POST" : "GET", headers, cache: "no-store", body: body && JSON.stringify(body) };
+    const answer = await fetch(new URL(`annotation/${path}`, this.root), init).catch(() => null);
     if (!answer) throw new Refused(0);
     if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({ message: `status ${answer.status}` })));
     return answer;
@@ -43,7 +43,7 @@ export class LinkCalls {
 
   json = async (path, body) => (await this.call(path, body)).json();
 
-  /** One's own document on an utterance of the assignment. */
+  /** The annotator's own document on an utterance of the assignment. */
   source = (number) => ({
     canLayer: false,
     key: `${this.root} ${number} ${this.token.slice(-16)}`,

@@ -1,0 +1,141 @@
+"""Parameters of the listening-test and annotation benchmarks of ``studio bench``."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from studio.bench.options import Seed
+from studio.core.errors import BadOption
+
+Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; an unknown name lists them.")]
+Tests = tuple[Literal["mos", "mushra", "cmos", "preference", "elo"], ...]
+COVERAGE_TESTS = ("preference", "elo", "mos")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MosLoadSetting:
+    """Raters over HTTP, all at once: the duration of each call; fails when an answer is lost or duplicated.
+
+    Attributes:
+        timeout_s: the run fails after this time.
+    """
+
+    raters: Annotated[int, typer.Option(min=1, help="Raters who start within a second.")] = 300
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each rater.")] = 12
+    think_s: Annotated[
+        tuple[float, float], typer.Option("--think", help="Range of seconds between hearing and answering.")
+    ] = (2.0, 8.0)
+    bare: Annotated[bool, typer.Option("--bare", help="Only the routes, without engine and page.")] = False
+    seed: Seed = 0
+    items: int = 40
+    systems: int = 4
+    clip_s: float = 4.0
+    timeout_s: float = 900.0
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MosKillSetting:
+    """kill -9 while raters answer; fails when an acknowledged answer is lost, or acknowledged before a sync.
+
+    Attributes:
+        life_s: range of seconds from a server's first acknowledgement to its end.
+    """
+
+    kills: Annotated[int, typer.Option(min=0, help="Kills at random moments; 0 for none.")] = 200
+    raters: Annotated[int, typer.Option(min=1, help="Concurrent raters.")] = 24
+    traced_s: Annotated[float, typer.Option("--traced", min=0.0, help="Seconds under strace; 0 for none.")] = 10.0
+    plant: Plant = ""
+    seed: Seed = 0
+    think_s: tuple[float, float] = (0.1, 0.6)
+    life_s: tuple[float, float] = (0.0, 0.8)
+    quiet: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a fault is planted, so that the figures are not saved."""
+        return bool(self.plant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationKillSetting:
+    """kill -9 while annotators work; fails when an acknowledged edit is lost, or a repeated one is applied twice.
+
+    Attributes:
+        life_s: range of seconds from a server's first acknowledgement to its end.
+        think_s: the longest time between two edits of one annotator.
+    """
+
+    kills: Annotated[int, typer.Option(min=1, help="Kills at random moments.")] = 50
+    annotators: Annotated[int, typer.Option(min=1, max=32, help="Concurrent annotators, a document each.")] = 2
+    plant: Plant = ""
+    seed: Seed = 0
+    life_s: tuple[float, float] = (0.0, 0.6)
+    think_s: float = 0.03
+    quiet: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a fault is planted, so that the figures are not saved."""
+        return bool(self.plant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageSetting:
+    """Coverage of the intervals of listening tests: few raters, few scripts, scores near the ceiling.
+
+    Attributes:
+        everybody: simulated raters whose mean is the true value.
+    """
+
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 400
+    tests: Annotated[
+        tuple[str, ...], typer.Option("--test", help="preference, elo, mos; all by default. Repeatable.")
+    ] = COVERAGE_TESTS
+    seed: Seed = 0
+    everybody: int = 40_000
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := {*self.tests} - {*COVERAGE_TESTS, "ordinal"}:
+            raise BadOption(f"unknown test {min(unknown)!r}", f"choose {', '.join(COVERAGE_TESTS)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdinalSetting(CoverageSetting):
+    """Coverage of the ordinal model's expected scores: few raters, few scripts, high scores."""
+
+    tests: tuple[str, ...] = ("ordinal",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksSetting:
+    """How often a test with five interim looks stops for a difference that does not exist.
+
+    Attributes:
+        cells: of ``studio.bench.mos.looks``; empty for all.
+    """
+
+    runs: Annotated[int, typer.Option(min=1, help="Tests of two equal systems, of each kind.")] = 2000
+    seed: Seed = 0
+    cells: tuple[Any, ...] = ()
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSetting:
+    """Whether the planned number of raters suffices in another population with the same variances.
+
+    Attributes:
+        pilot, small: raters and scripts of the large and of a small pilot.
+    """
+
+    runs: Annotated[int, typer.Option(min=1, help="Tests with the planned number of raters.")] = 400
+    small_pilots: Annotated[int, typer.Option(min=0, help="Pilots of the size that labs have; 0 for none.")] = 40
+    seed: Seed = 0
+    tests: Tests = ("mos", "mushra", "cmos", "preference", "elo")
+    pilot: tuple[int, int] = (400, 120)
+    small: tuple[int, int] = (10, 12)
+    plan_runs: int = 200
+    quiet: bool = False

@@ -1,0 +1,41 @@
+"""Options that several commands share, as annotated types.
+
+A benchmark declares its parameters once, in a dataclass: each field annotated with a ``typer.Option`` is an option of
+its command (``studio.commands.measurements``), every other field is for callers in Python.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+VoiceName = Annotated[str, typer.Option(help="Voice, as name[:speaker]; the first voice by default.")]
+Vocoder = Annotated[str, typer.Option(help="Vocoder, by default the voice's own; `studio voices info` lists them.")]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="CPU threads; more than one helps large nets only.")]
+Texts = Annotated[Path, typer.Option(help="Text file, one text a line.")]
+Count = Annotated[int, typer.Option(min=1, help="Number of texts, from the first.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Speakers = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--speaker", help="Speaker of the voice; by default the one named with the voice, or all. Repeatable."
+    ),
+]
+Compared = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--setting",
+        help="Options of the family, as name=value,name=value. Repeatable where settings are compared; "
+        "by default the family's own list.",
+    ),
+]
+Recogniser = Annotated[
+    str,
+    typer.Option(
+        help="whisper (base), whisper:NAME from the hub, whisper:FOLDER, or pocketsphinx.",
+        envvar="STUDIO_RECOGNISER",
+    ),
+]
+Cache = Annotated[Path | None, typer.Option(help="Folder that caches speech and answers; a stopped run resumes.")]

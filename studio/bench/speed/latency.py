@@ -1,0 +1,139 @@
+"""First audio and real-time factor, warm and cold: the ladder t0a to t5, and t4 on a loopback socket.
+
+t3 is part of t4, since a server does not know when its kernel sends. t6 is measured by ``studio bench page``.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
+from studio.bench.speed.settings import LatencySetting
+from studio.core.ports import SpeakRequest
+from studio.core.traces.trace import Trace, collect_trace
+from studio.measure.latency import STEPS, LatencyLadder, ladder, percentiles, summary
+from studio.measure.report import print_table, setting_name
+from studio.measure.signal.loudness import active_level_db
+
+_FIRST = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
+
+
+def bench_latency(setting: LatencySetting) -> dict[str, Any]:
+    """Percentiles keyed by the ladder, such as ``{"t2_t0_ms": {"p50": ..., "p95": ...}, ..., "rtf": ...}``.
+
+    Nothing is cached. Speakers alternate.
+    """
+    texts = read_texts(setting.texts, setting.count)
+    with evaluation_run(setting) as at:
+        for text in texts[: setting.warm]:
+            _speak(at, setting, at.speakers[0], text)
+        bar = at.progress.add_task("speaking", total=len(texts))
+        spoken: list[tuple[str, Trace]] = []
+        for place, text in enumerate(texts):
+            speaker = at.speakers[place % len(at.speakers)]
+            spoken.append((speaker, _speak(at, setting, speaker, text)))
+            time.sleep(setting.pause_ms / 1000.0)
+            at.progress.advance(bar)
+        levels_db = {one: _level_db([trace for speaker, trace in spoken if speaker == one]) for one in at.speakers}
+        figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
+        out = (
+            at.about()
+            | {"texts": setting.texts.name, "n": len(texts), "setting": options_text(at.one_setting)}
+            | figures
+        )
+        if setting.typed:
+            out["typed"] = _typed(at, setting, texts)
+        if setting.cold:
+            out["cold"] = _cold(at, setting, texts)
+        if setting.served:
+            windows = [_window(trace) for _, trace in spoken]
+            out["t4_t0_ms"] = _served(at, setting, [*zip(texts, windows, strict=True)])
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _typed(at: EvaluationRun, setting: LatencySetting, texts: list[str]) -> dict[str, Any]:
+    """First audio when words arrive one by one."""
+    bar = at.progress.add_task("word by word", total=min(setting.typed, len(texts)))
+    ladders: list[LatencyLadder] = []
+    for place, text in enumerate(texts[: setting.typed]):
+        speaker = at.speakers[place % len(at.speakers)]
+        ladders.append(ladder(_speak(at, setting, speaker, text, setting.gap_ms)))
+        at.progress.advance(bar)
+    figures = summary(ladders)
+    return {"n": len(ladders), "gap_ms": setting.gap_ms} | {name: figures[name] for name in _FIRST}
+
+
+def _cold(at: EvaluationRun, setting: LatencySetting, texts: list[str]) -> dict[str, Any]:
+    """The first utterance of a new engine, and the time to open it."""
+    bar = at.progress.add_task("cold", total=setting.cold)
+    ladders, opened_ms = [], []
+    for place in range(setting.cold):
+        at.close()
+        began_s = time.perf_counter()
+        at.reopen()
+        opened_ms.append(1000.0 * (time.perf_counter() - began_s))
+        ladders.append(ladder(_speak(at, setting, at.speakers[0], texts[place % len(texts)])))
+        at.progress.advance(bar)
+    figures = summary(ladders)
+    return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _FIRST}
+
+
+def _window(trace: Trace) -> int:
+    """Written words that the first segment saw."""
+    seen, words = trace.segments()[0].seen, trace.words()
+    return 1 + (words[max(seen)] if seen else words[-1]).written
+
+
+def _served(at: EvaluationRun, setting: LatencySetting, texts: list[tuple[str, int]]) -> dict[str, float]:
+    from studio.bench.page.served import first_packets_ms
+
+    at.close()  # two engines would compete for cores
+    count = min(setting.served, len(texts))
+    bar = at.progress.add_task("through the socket", total=count + 1)
+    options = at.one_setting
+
+    def done() -> None:
+        at.progress.advance(bar)
+
+    return percentiles(first_packets_ms(setting.voices, at.card.name, texts[:count], options, setting.device, done))
+
+
+def _speak(at: EvaluationRun, setting: LatencySetting, speaker: str, text: str, gap_ms: float = 0.0) -> Trace:
+    request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting)
+    utterance = at.engine.open(request)
+    for word in text.split():
+        utterance.push_text(word + " ")
+        if gap_ms:
+            time.sleep(gap_ms / 1000.0)
+    utterance.end()
+    return collect_trace(utterance.provenance, utterance.events())
+
+
+def _level_db(traces: list[Trace]) -> float:
+    """Median active speech level of the voice's utterances."""
+    levels = sorted(active_level_db(one.pcm, one.rate_hz) for one in traces)
+    return levels[len(levels) // 2] if levels else float("-inf")
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    named = [(f"{step} - {start}", out[f"{step}_{start}_ms"]) for step, start in STEPS]
+    named.append(("chunk gap", out["chunk_gap_ms"]))
+    if "t4_t0_ms" in out:
+        named.append(("t4 - t0, on a socket of this machine", out["t4_t0_ms"]))
+    if typed := out.get("typed"):
+        apart = f"{typed['gap_ms']:.0f} ms apart"
+        named += [(f"words {apart}: {name[:2]} - {name[3:5]}", typed[name]) for name in _FIRST]
+    if cold := out.get("cold"):
+        named.append(("cold: open the engine", cold["open_ms"]))
+        named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _FIRST]
+    rows = [[name, *(_rounded(found.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, found in named]
+    rows.append(["rtf (compute / audio)", out["rtf"], None, None, ""])
+    title = f"First audio of {out['voice']}, warm, {out['n']} texts{setting_name(out)}"
+    print_table(title, ("", "p50", "IQR", "p95", ""), rows)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

@@ -1,0 +1,82 @@
+"""``studio app``: the server and its pages."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.bench.options import Device, Threads, Vocoder, Voices
+from studio.commands.common import Data, Database, tell_token
+from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
+
+
+def app(
+    host: Annotated[
+        str, typer.Option(help="Address to bind; 0.0.0.0 serves other machines, with the key that is printed.")
+    ] = "",
+    port: Annotated[int | None, typer.Option(help="0 for any free port.")] = None,
+    no_key: Annotated[bool, typer.Option("--open", help="Require no key, even if other machines can connect.")] = False,
+    settings: Annotated[Path | None, typer.Option(help="TOML file with a table [serve].")] = None,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    vocoder: Vocoder = "",
+    places: Annotated[int, typer.Option(min=1, max=64, help="Concurrent utterances.")] = 4,
+    queue: Annotated[
+        int | None,
+        typer.Option(min=0, max=1000, help="Utterances that may wait for a slot; 16 by default, or the setting."),
+    ] = None,
+    threads: Threads = 1,
+    demo: Annotated[
+        bool, typer.Option("--demo/--no-demo", help="Add the demo listening test.", envvar="STUDIO_DEMO")
+    ] = True,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Serve the studio: type in a browser, and hear speech while you type."""
+    import threading
+    from dataclasses import replace
+
+    from studio.commands.welcome import welcome
+    from studio.engine.admission import EngineLimits
+    from studio.engine.engine import open_engine
+    from studio.mos.service import open_listening_tests
+    from studio.mos.stimuli.demo import add_demo_quietly
+    from studio.serve.app import create_app
+    from studio.serve.server import bind_port, run
+    from studio.serve.settings import load_settings
+    from studio.text.normalise import best
+    from studio.ui.app import mount
+
+    chosen = load_settings(settings, os.environ)
+    chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
+    limits = EngineLimits(
+        queue=chosen.max_queue if queue is None else queue,
+        queue_timeout_ms=chosen.queue_timeout_ms,
+        idle_ms=chosen.idle_utterance_ms,
+        idle_wanted_ms=chosen.idle_wanted_ms,
+        slow_run_ms=chosen.slow_run_ms,
+        stuck_run_ms=chosen.stuck_run_ms,
+    )
+    bound = bind_port(chosen)
+    access = welcome(replace(chosen, port=bound.getsockname()[1]), is_open=no_key)
+    chosen = access.settings
+
+    def on_start() -> None:
+        typer.echo(f"Streaming-TTS Studio: {'  '.join(access.links)}", err=True)
+        typer.echo(f"Listening tests, library and clips are stored in {data.resolve()} (--data)", err=True)
+        if access.words:
+            typer.secho(access.words, err=True, fg="yellow")
+
+    with (
+        closing(
+            open_engine(voices, best(), device, slots=places, threads=threads, vocoder=vocoder, limits=limits)
+        ) as engine,
+        closing(open_listening_tests(database, data)) as listening,
+    ):
+        tell_token(listening)
+        mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening)
+        if demo and DEMO.is_dir():  # in the background, without delaying the page
+            threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
+        run(mounted, chosen, bound, on_start, on_stopped=listening.close)

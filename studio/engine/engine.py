@@ -1,0 +1,395 @@
+"""The engine of one process: loaded voices, concurrency slots, and one thread that opens requests and runs steps."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from studio.core import events as ev
+from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.checks import escape_unprintable
+from studio.core.errors import BadOption, BadVoice, Busy, Stuck, StudioError
+from studio.core.load import EngineLoad
+from studio.core.options import default_options, merge_options
+from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
+from studio.core.time import Clock, MonotonicClock
+from studio.core.traces.provenance import loaded_git_sha, provenance
+from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
+from studio.core.traces.trace import Trace
+from studio.engine.admission import Admission, EngineLimits, engine_closing
+from studio.engine.families.base import family_info
+from studio.engine.monitoring import LoadMeter, Watchdog
+from studio.engine.nets.cpu.threads import THREADS
+from studio.engine.request.client import check_temperature
+from studio.engine.request.request import EngineRequest
+from studio.engine.scheduler import Scheduler
+from studio.engine.teacher_forcing import attention_of_trace, trace_of_recording
+from studio.engine.vocoders.overlapped import FADES
+from studio.engine.vocoders.resynthesis import revocode_by_segment
+from studio.engine.voices import Voice, load_voice, pick_device
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_SLOTS = 4
+MAX_THREADS = 256
+DEFAULT_LIMITS = EngineLimits()
+_HUNG_GRACE_S = 1.0  # grace period for a hung step
+_TIMEOUT_MARGIN_S = 0.001  # an early wake-up would cost another wait
+
+
+@dataclass(frozen=True)
+class _PendingOpen:
+    """An ``open`` call that waits for the engine's thread."""
+
+    voice: Voice
+    speaker: str
+    request: SpeakRequest
+    temperature: float
+    result: "Future[EngineRequest]" = field(default_factory=Future)
+
+
+class LocalEngine:
+    """An engine in this process; see ``studio.core.ports.Engine``.
+
+    KV slots are assigned, reset and freed on the engine's own thread, so no caller waits for another one's.
+    """
+
+    def __init__(
+        self,
+        voices: dict[str, tuple[Card, Path]],
+        device: torch.device,
+        slots: int,
+        normalise: Normaliser,
+        clock: Clock,
+        threads: int = 1,
+        load: Callable[[Card, Path, torch.device, int], Voice] = load_voice,
+        limits: EngineLimits = DEFAULT_LIMITS,
+    ) -> None:
+        THREADS.begin()
+        self._threads, self._load_voice = threads, load
+        loaded_git_sha()  # runs git: before the first request
+        self._cards = {name: card for name, (card, _) in voices.items()}
+        self._folders = {name: folder for name, (_, folder) in voices.items()}
+        self._device, self._normalise, self._clock = device, normalise, clock
+        self._loaded: dict[str, Voice | BadVoice] = {}
+        self._loading = threading.Lock()
+        self._meter = LoadMeter()
+        self._watchdog = Watchdog(clock, limits.stuck_run_ms, self._fail_all)
+        self._scheduler = Scheduler(clock, self._meter, limits.slow_run_ms, self._watchdog)
+        self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
+        self._pending: deque[_PendingOpen] = deque()
+        self._recomputing = threading.Lock()  # one teacher-forced pass at a time
+        self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
+        self._wakeup = threading.Event()  # set when something arrived since the last step began
+        self._draining = self._closed = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    def cards(self) -> Sequence[Card]:
+        """Cards of the available voices, the default first."""
+        return list(self._cards.values())
+
+    def voice(self, name: str) -> Voice:
+        """Load a voice, once. Raises BadVoice; a failed load is not retried."""
+        if name not in self._loaded:  # without the lock: a loaded voice does not wait for another that is loading
+            with self._loading:
+                if name not in self._loaded:
+                    self._loaded[name] = self._load(name)
+        loaded = self._loaded[name]
+        if isinstance(loaded, BadVoice):
+            raise BadVoice(loaded.what, loaded.do)  # a new one: the traceback of a reraised error grows each time
+        return loaded
+
+    def _load(self, name: str) -> Voice | BadVoice:
+        try:
+            return self._load_voice(self._cards[name], self._folders[name], self._device, self._admission.slots)
+        except BadVoice as error:
+            return error
+
+    def is_loaded(self, voice: str) -> bool:
+        """Whether a voice was loaded, or failed to load."""
+        return voice in self._loaded
+
+    def load_first(self) -> None:
+        """Load the first voice that can be loaded; drop and log those before it.
+
+        Raises:
+            BadVoice: none can be loaded.
+        """
+        damaged: dict[str, BadVoice] = {}
+        for name in self._cards:
+            try:
+                self.voice(name)
+                break
+            except BadVoice as error:
+                damaged[name] = error
+        else:
+            raise next(iter(damaged.values()))
+        for name, error in damaged.items():
+            del self._cards[name]
+            _log.warning("left out: %s", escape_unprintable(str(error)))
+
+    def open(self, request: SpeakRequest) -> EngineRequest:
+        """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
+        card, speaker = parse_voice(request.voice, self._cards)
+        temperature = card.temperature if request.temperature is None else request.temperature
+        check_temperature(temperature)
+        if not 0 <= request.seed <= MAX_SEED:
+            raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
+        options = merge_options(card.options, request.options, default_options(card.options))
+        pending = _PendingOpen(self.voice(card.name), speaker, replace(request, options=options), temperature)
+        with self._lock:
+            if self._draining:
+                raise engine_closing()
+            if self._watchdog.hung_run:
+                raise _stuck(self._watchdog.hung_run)
+            self._pending.append(pending)
+        self._wakeup.set()
+        try:
+            return pending.result.result(timeout=self._limits.open_ms / 1000.0)
+        except TimeoutError:
+            if not pending.result.cancel():  # the engine is setting the result right now
+                return pending.result.result()
+            raise _stuck("what the engine computes for others") from None
+
+    def teacher_forcing_cards(self) -> Sequence[Card]:
+        """Cards of the voices that support teacher forcing, the default first."""
+        return [card for card in self._cards.values() if family_info(card.family).supports_teacher_forcing]
+
+    def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
+        """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
+        with self._one_recomputation():
+            return attention_of_trace(self._voice_of(trace), trace, should_continue)
+
+    def teacher_force(
+        self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
+    ) -> Trace:
+        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
+        card, speaker = parse_voice(recording.voice, self._cards)
+        meta = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
+        with self._one_recomputation():
+            return trace_of_recording(self.voice(card.name), speaker, recording, self._normalise, meta, should_continue)
+
+    def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
+        """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
+        with self._one_recomputation():
+            voice = self._voice_of(trace)
+            fade = FADES[family_info(voice.card.family).fade]
+            return revocode_by_segment(voice.card, voice.vocoder, fade, trace, should_continue)
+
+    @contextmanager
+    def _one_recomputation(self) -> Generator[None]:
+        """Run one recomputation at a time, on the caller's thread; KV slots are not touched. Raises Busy."""
+        if not self._recomputing.acquire(blocking=False):
+            raise Busy("another recording or utterance is being recomputed", "try again in a moment")
+        try:
+            yield
+        finally:
+            self._recomputing.release()
+
+    def _voice_of(self, trace: Trace) -> Voice:
+        name = str(trace.meta.get("voice", ""))
+        if name not in self._cards:
+            raise BadVoice(f"the voice {name!r} of this trace is not here", f"there are {', '.join(self._cards)}")
+        return self.voice(name)
+
+    def free_slots(self) -> int:
+        """How many more utterances can begin now."""
+        with self._lock:
+            return max(0, self._admission.free - len(self._pending))
+
+    def stuck(self) -> str:
+        """The module run that hangs; empty where none does."""
+        return self._watchdog.hung_run
+
+    def load(self) -> EngineLoad:
+        """Current load, and counters since the engine began."""
+        load = self._meter.load(self._admission)
+        on_gpu = torch.cuda.memory_allocated(self._device) if self._device.type == "cuda" else 0
+        return replace(load, queue=self._limits.queue, device_bytes=on_gpu)
+
+    def drain(self) -> None:
+        """Refuse new utterances; running ones speak what is committed, and end."""
+        with self._lock:
+            self._draining = True
+        self._wakeup.set()
+
+    def close(self) -> None:
+        """End every utterance and the thread."""
+        with self._lock:
+            was_closed, self._draining, self._closed = self._closed, True, True
+        self._wakeup.set()
+        while self._thread.is_alive() and not self._watchdog.hung_run:  # a run may hang during the join
+            self._thread.join(_HUNG_GRACE_S)
+        self._thread.join(_HUNG_GRACE_S)
+        self._watchdog.close()
+        if not was_closed:
+            THREADS.end()
+
+    # ------------------------------------------------------------ the engine's thread
+
+    def _run(self) -> None:
+        torch.set_num_threads(self._threads)  # per thread: torch's default would use every core for some products
+        while True:
+            self._wakeup.clear()  # before anything is read, so that later arrivals set it again
+            self._open_pending()
+            self._drop_finished()
+            with self._lock:
+                draining, closed = self._draining, self._closed
+            if closed:
+                break
+            if draining:
+                self._admission.drain()
+            self._admission.admit()
+            self._admission.end_idle()
+            if not self.step():
+                timeout_ms = self._admission.next_timeout_ms()
+                self._wakeup.wait(None if timeout_ms is None else timeout_ms / 1000.0 + _TIMEOUT_MARGIN_S)
+        self._open_pending()  # refuses them now
+        self._admission.close()
+        self._drop_finished()
+
+    def step(self) -> bool:
+        """One engine step for all running requests; returns whether anything was done.
+
+        An error that belongs to no single request ends the running ones, never the engine.
+        """
+        running = self._admission.running()
+        try:
+            return self._scheduler.step(running)
+        except Exception as error:  # noqa: BLE001 - the engine must go on for later requests
+            _log.exception("an engine step failed")
+            for request in running:
+                request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
+            return True
+
+    def _drop_finished(self) -> None:
+        for request in self._admission.pop_finished():
+            self._meter.on_end(request)
+
+    def _open_pending(self) -> None:
+        """Answer every pending ``open``: the request has a slot, or a place in the queue."""
+        while True:
+            with self._lock:
+                if not self._pending:
+                    return
+                pending, draining = self._pending[0], self._draining
+                if not pending.result.set_running_or_notify_cancel():  # the caller timed out
+                    self._pending.popleft()
+                    continue
+            try:
+                if draining:
+                    raise engine_closing()
+                self._admission.check_room(is_guest=pending.request.is_guest, client=pending.request.client)
+                request = self._new_request(pending)
+                self._admission.enqueue(request)
+            except Exception as error:  # noqa: BLE001 - the caller gets the error, and the engine goes on
+                with self._lock:
+                    self._pending.popleft()
+                pending.result.set_exception(error)
+                continue
+            with self._lock:
+                self._pending.popleft()
+            self._admission.admit()
+            pending.result.set_result(request)
+
+    def _new_request(self, pending: _PendingOpen) -> EngineRequest:
+        voice, request, card = pending.voice, pending.request, pending.voice.card
+        speaker = card.speakers.index(pending.speaker)
+        row = voice.row(speaker, request.options, pending.temperature, request.seed)
+        ready = ev.Ready(
+            utterance=0,
+            voice=card.name,
+            speaker=pending.speaker,
+            family=card.family,
+            rate_hz=card.sample_rate_hz,
+            frame_samples=card.frame_samples,
+            seed=request.seed,
+            options=dict(request.options),
+        )
+        meta = provenance(card, device=voice.device.type, threads=self._threads, temperature=pending.temperature)
+        wake, credit = self._wakeup.set, request.credit_samples
+        new = EngineRequest(voice, row, ready, self._normalise, self._clock, wake, credit, meta)
+        new.is_guest, new.client = request.is_guest, request.client
+        return new
+
+    def _begin(self, request: EngineRequest) -> None:
+        """Assign KV slots to an admitted request."""
+        try:
+            request.assign_slots()
+            request.begin()
+            self._meter.on_begin(request)
+        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+            _log.exception("an utterance could not begin")
+            request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
+
+    def _fail_all(self, hung_run: str) -> None:
+        """End everything while the engine's thread hangs in a run; called by the watchdog's thread."""
+        error = _stuck(hung_run)
+        with self._lock:
+            pending_opens, self._pending = self._pending, deque()
+        for pending in pending_opens:
+            if pending.result.set_running_or_notify_cancel():
+                pending.result.set_exception(error)
+        self._admission.fail_all(error)
+
+
+def _stuck(what: str) -> Stuck:
+    return Stuck(f"{what} does not come back", "the server's owner restarts it; its log says since when")
+
+
+def open_engine(
+    voices: Path,
+    normalise: Normaliser,
+    device: str = "auto",
+    voice_names: Sequence[str] | None = None,
+    slots: int = DEFAULT_SLOTS,
+    threads: int = 1,
+    clock: Clock | None = None,
+    vocoder: str = "",
+    limits: EngineLimits = DEFAULT_LIMITS,
+) -> LocalEngine:
+    """An engine over a folder of voices. The first loadable voice is loaded at once, the others on first use.
+
+    Args:
+        device: auto, cpu or cuda.
+        voice_names: which voices, in this order, the first of which must load; None for all that can speak.
+        slots: concurrent utterances.
+        threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share,
+            and threads that wait for each other stall whenever another process wants a core.
+        vocoder: use this vocoder for the voices that have it; empty for each card's default.
+
+    Raises:
+        BadVoice, BadOption, NeedsPackage.
+    """
+    if not 1 <= threads <= MAX_THREADS:
+        raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
+    found = read_cards(voices)
+    if voice_names:
+        cards = {name: card for name, (card, _) in found.items()}
+        chosen = [parse_voice(name, cards)[0].name for name in voice_names]
+        found = {name: found[name] for name in chosen}
+    if vocoder:
+        first = next(iter(found.values()))[0]
+        if vocoder not in first.vocoders:
+            raise BadVoice(f"voice {first.name!r} has no vocoder {vocoder!r}", f"it has {', '.join(first.vocoders)}")
+        for name, (card, folder) in found.items():
+            if vocoder in card.vocoders:
+                found[name] = (replace(card, vocoder=vocoder), folder)
+    clock = clock or MonotonicClock()
+    engine = LocalEngine(found, pick_device(device), slots, normalise, clock, threads, limits=limits)
+    try:
+        if voice_names:
+            engine.voice(next(iter(found)))
+        else:
+            engine.load_first()
+    except StudioError:
+        engine.close()
+        raise
+    return engine

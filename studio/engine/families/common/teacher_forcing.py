@@ -1,0 +1,241 @@
+"""Teacher forcing for families: run a net on given frames, segment by segment.
+
+The family's own row plans the inputs, as in synthesis, so segmentation and context follow the same policy.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from torch import Tensor
+
+from studio.core.errors import BadFile
+from studio.core.events import Eos, Event, Segment
+from studio.engine.families.base import ModuleInput, Row, RowOutput
+from studio.engine.families.common.rows import FrameOutput, sigmoid
+
+NO_LIMIT = 1 << 30  # frames, for rows without a limit
+MAX_SEGMENT_FRAMES = 2000  # of a segment: its attention matrices of frames by frames take half a gigabyte
+
+
+@dataclass(frozen=True)
+class TracedSegment:
+    """A segment of a recorded trace.
+
+    Attributes:
+        words, seen: spoken words, and those that the net saw.
+        first, stop: its first frame, and the one after its last.
+        spoke: the frame after its last word, so that a pause follows; None if unknown.
+        options: in force when it was planned.
+        flushed: whether a flush, not the text's end, shortened its window.
+    """
+
+    words: range
+    seen: range
+    first: int
+    stop: int
+    spoke: int | None
+    options: Mapping[str, Any]
+    flushed: bool
+
+
+@dataclass(frozen=True)
+class TeacherForcingInput:
+    """Frames and the words spoken in them.
+
+    Attributes:
+        words: spoken words.
+        frames: [F, ...] of the voice's acoustic tokenizer.
+        spoken: the segments of a trace; empty if the whole text is there from the start.
+        word_starts, word_ends: first frame of each word, and the frame after its last; empty if the net decides.
+        lead: frames before speech, in which no segment ends.
+        seed: for nets that sample besides their frames.
+    """
+
+    words: Sequence[str]
+    frames: np.ndarray = field(repr=False)
+    speaker: int
+    options: Mapping[str, Any]
+    spoken: Sequence[TracedSegment] = ()
+    word_starts: Sequence[int] = ()
+    word_ends: Sequence[int] = ()
+    lead: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TeacherForcedSegment:
+    """A net's outputs for one segment of n frames.
+
+    Attributes:
+        first: index of its first frame.
+        word: the spoken word of column 0 of ``by_layer``.
+        by_layer: float32 [L, n, K], see ``studio.core.traces.teacher_forcing.TeacherForcingResult``.
+        p_eos, log_likelihood: float32 [n].
+        forced: whether a limit or the given word times ended it, not the net.
+        events: segment, words and end as the row reports them, without frames.
+    """
+
+    index: int
+    first: int
+    word: int
+    by_layer: np.ndarray
+    p_eos: np.ndarray
+    log_likelihood: np.ndarray
+    forced: bool
+    events: Sequence[Event]
+
+
+@runtime_checkable
+class TeacherForcedFamily(Protocol):
+    """A family that supports teacher forcing.
+
+    Attributes:
+        attends_to: description of the columns of its attention.
+    """
+
+    attends_to: str
+
+    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        """Yields segments until the frames or the words end. Raises BadFile, BadOption."""
+        ...
+
+
+class TextSchedule:
+    """Commits the text to a row as the recorded utterance received it."""
+
+    def __init__(self, row: Row, given: TeacherForcingInput) -> None:
+        self._row, self._given = row, given
+        self._committed = self._segment = 0
+        if not given.spoken:
+            row.commit(given.words)
+            row.end()
+
+    def next_input(self) -> ModuleInput | None:
+        """The input of the row's next segment; None after the last."""
+        given, row = self._given, self._row
+        if not given.spoken:
+            return row.next_input()
+        if self._segment == len(given.spoken):
+            return None
+        one = given.spoken[self._segment]
+        row.set_options(one.options, None)
+        row.commit(given.words[self._committed : one.seen.stop])
+        self._committed = max(self._committed, one.seen.stop)
+        next_input = row.next_input()
+        if next_input is None:
+            if one.flushed:
+                row.flush()
+            else:
+                row.end()
+            next_input = row.next_input()
+        if next_input is None:
+            raise segment_mismatch(self._segment)
+        return next_input
+
+    def stop(self, first: int, words: range, least: int = 1) -> int | None:
+        """The frame after the last of a segment that speaks these words; None if the net decides.
+
+        Args:
+            least: minimum number of frames.
+        """
+        given, total = self._given, len(self._given.frames)
+        if given.spoken:
+            return min(total, max(first + least, given.spoken[self._segment].stop))
+        if words.stop == len(given.words):
+            return total
+        if not given.word_ends:
+            return None
+        return min(total, max(first + least, given.word_ends[words.stop - 1]))
+
+    def check_segment(self, events: Sequence[Event]) -> None:
+        """Check a started segment against the trace. Raises BadFile if they differ."""
+        if self._given.spoken:
+            one = self._given.spoken[self._segment]
+            started = next(event for event in events if isinstance(event, Segment))
+            if (started.words, started.seen) != ([*one.words], [*one.seen]):
+                raise segment_mismatch(self._segment)
+        self._segment += 1
+
+
+def segment_mismatch(segment: int) -> BadFile:
+    """A segment of the trace differs from the one that the family's policy plans."""
+    return BadFile(
+        f"segment {segment} of the trace saw other words than its options and its text allow",
+        "it was changed in a way that the trace does not tell",
+    )
+
+
+class TeacherForcingRun(ABC):
+    """One pass over given frames; the row plans the inputs.
+
+    Args:
+        row: without slots and without a limit of a segment's frames, because a given pause may be long.
+    """
+
+    def __init__(self, row: Row, given: TeacherForcingInput) -> None:
+        self._given, self._schedule = given, TextSchedule(row, given)
+
+    def segments(self) -> Iterator[TeacherForcedSegment]:
+        """See ``TeacherForcedFamily.force``."""
+        first, index = 0, 0
+        while first < len(self._given.frames) and (next_input := self._schedule.next_input()) is not None:
+            one, started = self._segment(index, first, next_input.inputs)
+            self._schedule.check_segment(started)
+            yield one
+            first, index = first + len(one.p_eos), index + 1
+
+    @abstractmethod
+    def _segment(self, index: int, first: int, fed: Any) -> tuple[TeacherForcedSegment, Sequence[Event]]:
+        """Run the segment that begins at frame ``first`` with an input; also returns the row's events."""
+
+    def _frames(self, first: int, stop: int | None, longest: int, most: int | None = MAX_SEGMENT_FRAMES) -> np.ndarray:
+        """The frames [n, ...] that a segment may take: up to ``stop``, or ``longest`` if the net decides.
+
+        Raises BadFile if there are more than ``most``, for nets whose frames attend to frames.
+        """
+        frames = self._given.frames[first : first + longest if stop is None else stop]
+        if most is not None and len(frames) > most:
+            raise BadFile(
+                f"the words that begin with frame {first} would have {len(frames):,} frames, and {most:,} is the most",
+                "give the text of all that is said, and cut long pauses out",
+            )
+        return frames
+
+    def _end(self, ended: np.ndarray, first: int) -> int:
+        """Number of frames of a segment that the net ends; ``ended`` bool [n]: whether it is over after each frame."""
+        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
+        return int(may[0]) + 1 if len(may) else len(ended)
+
+
+def replay_frames(row: Row, frames: np.ndarray) -> list[Event]:
+    """Give a row that expects ``FrameOutput`` the n frames of its planned segment; returns the events around them."""
+
+    def step(frame: np.ndarray, p_eos: float) -> RowOutput:
+        row.next_input()
+        return row.on_output(FrameOutput(frame[None], p_eos, True))
+
+    before = step(frames[0], 0.0).before
+    for frame in frames[1:]:
+        step(frame, 0.0)
+    return [*before, *step(frames[0], 1.0).after]
+
+
+def eos_probabilities(logits: Tensor) -> np.ndarray:
+    """p_eos of the logits [n], float32 [n], rounded as in synthesis."""
+    return np.array([sigmoid(one) for one in logits.float().cpu().numpy()], np.float32)
+
+
+def with_predicted_eos(events: Sequence[Event], p: float, *, forced: bool) -> list[Event]:
+    """A row's events with the net's own probability of the end."""
+    return [replace(one, p=p, forced=forced) if isinstance(one, Eos) else one for one in events]
+
+
+def sum_by_word(shares: np.ndarray, words: np.ndarray, columns: range) -> np.ndarray:
+    """Attention to tokens [L, n, T] summed by the word of each token, int [T]: float32 [L, n, K] for ``columns``."""
+    by_layer = np.zeros((*shares.shape[:2], len(columns)), np.float32)
+    for k, word in enumerate(columns):
+        by_layer[..., k] = shares[..., words == word].sum(-1)
+    return by_layer

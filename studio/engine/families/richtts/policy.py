@@ -1,0 +1,202 @@
+"""RichTTS's policy (paper 000, sections III.B, IV.A and IV.B): read a whole text, then speak it.
+
+A sequence is [w_bos, w_1 .. w_t, w_eos, s_bos, s_1 .. s_t, s_eos]. To stream, the text is cut into pieces of n words,
+each an independent sequence.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from studio.core.cards import OptionSpec
+from studio.core.errors import BadOption
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
+from studio.core.text.clauses import ClauseRule
+from studio.core.time import TimeBase
+from studio.engine.families.base import ModuleInput, RowOutput
+from studio.engine.families.common.rows import ClauseRow, FrameOutput
+from studio.engine.families.common.word_events import estimate_word_events
+from studio.engine.families.speakstream.policy import BOS as W_BOS
+from studio.engine.families.speakstream.policy import LARGEST_WINDOW, W_EOS, spell
+from studio.engine.families.speakstream.policy import SYMBOLS as _SPEAKSTREAM_SYMBOLS
+
+WHOLE, NGRAM = "whole", "ngram"
+MODES = (WHOLE, NGRAM)
+S_BOS = _SPEAKSTREAM_SYMBOLS
+SYMBOLS = S_BOS + 1
+LARGEST_NGRAM = LARGEST_WINDOW  # Table I: hops of 1 to 6 words
+MOST_WHOLE_WORDS = 60  # below the limit of committed words ahead of speech
+MOST_LETTERS = 512  # of a piece, for the capacity of a slot
+
+
+@dataclass(frozen=True)
+class RichTtsOptions:
+    """How text is cut into pieces.
+
+    Attributes:
+        mode: ``whole`` (the column "∞" of Table I) or ``ngram``, pieces of ``n`` words.
+        n: words of a piece, 1 to 6; the last one may have fewer.
+    """
+
+    mode: str = WHOLE
+    n: int = 4
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise BadOption(f"mode cannot be {self.mode!r:.100}", f"it is {' or '.join(MODES)}")
+        if type(self.n) is not int or not 1 <= self.n <= LARGEST_NGRAM:  # bool is an int
+            raise BadOption(f"n cannot be {self.n!r:.100}", f"it is a whole number from 1 to {LARGEST_NGRAM}")
+
+    @property
+    def pieces(self) -> ClauseRule:
+        """The cutting rule."""
+        return ClauseRule(MOST_WHOLE_WORDS if self.mode == WHOLE else self.n, MOST_LETTERS, marks="")
+
+    @property
+    def look_ahead_words(self) -> int:
+        """Words that the first word of a piece waits for."""
+        return self.pieces.most_words - 1
+
+
+def option_specs(default: RichTtsOptions) -> tuple[OptionSpec, ...]:
+    """The family's options with these defaults."""
+    return (
+        OptionSpec(
+            "mode",
+            "choice",
+            default.mode,
+            "Text read",
+            "whole: the entire text before the first sound; ngram: independent pieces of n words",
+            choices=MODES,
+        ),
+        OptionSpec(
+            "n", "int", default.n, "Words of a piece", "in mode ngram: words read and spoken at once", low=1, high=6
+        ),
+    )
+
+
+def symbols(words: Sequence[str]) -> list[int]:
+    """Symbols of a piece before its first frame: w_bos, characters, w_eos, s_bos (section III.B)."""
+    return [W_BOS, *(symbol for word in words for symbol in spell(word)), W_EOS, S_BOS]
+
+
+@dataclass(frozen=True)
+class RichTtsInput:
+    """Input of a piece, before its first frame.
+
+    Attributes:
+        symbols: from w_bos to s_bos.
+        silence: uint8 [S, 80], the silence prompt that follows (section IV.D).
+        frame: index of the frame to sample.
+    """
+
+    symbols: Sequence[int]
+    silence: np.ndarray = field(repr=False)
+    speaker: int
+    temperature: float
+    seed: int
+    frame: int
+
+
+@dataclass
+class _Piece:
+    """Progress of the current piece."""
+
+    index: int
+    words: range
+    first_frame: int
+    limit_frames: int
+    frames: int = 0
+
+
+class RichTtsRow(ClauseRow[RichTtsOptions, _Piece]):
+    """One request of RichTTS, one frame a step; see ``studio.engine.families.base.RevisableRow``.
+
+    Args:
+        silence: uint8 [S, 80], the prompt of every piece; not part of the output.
+        longest_word_frames: a piece is cut at this many frames per word.
+    """
+
+    def __init__(
+        self,
+        slots: tuple[int, ...],
+        time_base: TimeBase,
+        silence: np.ndarray,
+        longest_word_frames: int,
+        *,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> None:
+        super().__init__(slots, time_base, RichTtsOptions, options, temperature, seed)
+        self._silence, self._longest, self._speaker = silence, longest_word_frames, speaker
+        self._last: np.ndarray | None = None  # the last frame, whose p_eos comes with the next output
+
+    @property
+    def planned(self) -> range:
+        """Words of the planned piece."""
+        assert self._next is not None, "no piece is planned"
+        return self._next.words
+
+    def next_input(self) -> ModuleInput | None:
+        """The prefill of a complete piece, or the next frame of the current one."""
+        if self._pending is None:
+            if self._clause is not None:
+                self._pending = ModuleInput("decode", None)
+            elif (words := self._next_clause(self._options.pieces)) is not None:
+                self._pending = ModuleInput("prefill", self._piece(words))
+        return self._pending
+
+    def on_output(self, outputs: FrameOutput) -> RowOutput:
+        """Take a piece's first frame, next frame or end. Raises NotFinite."""
+        pending = self._pop_pending()
+        outputs.check()
+        if isinstance(pending.inputs, RichTtsInput):
+            return self._start_piece(outputs)
+        return self._continue_piece(outputs)
+
+    def on_cancel(self) -> list[Event]:
+        """The last frame, whose p_eos remains unknown."""
+        if self._clause is None or self._last is None:
+            return []
+        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+
+    def _piece(self, words: range) -> RichTtsInput:
+        self._next = _Piece(self._clauses, words, self._frames, self._longest * len(words))
+        sampling = (self._speaker, self._temperature, self._seed, self._frames)
+        return RichTtsInput(symbols(self._texts_of(words)), self._silence, *sampling)
+
+    def _start_piece(self, output: FrameOutput) -> RowOutput:
+        self._clause, self._next = self._next, None
+        piece = self._clause
+        assert piece is not None, "no piece is planned"
+        self._spoken, self._clauses = piece.words.stop, piece.index + 1
+        words, sample = [*piece.words], self._time_base.samples(self._frames)
+        before: list[Event] = [
+            Segment(index=piece.index, words=words, seen=words, sample=sample, frame=self._frames),
+            WordStart(i=words[0], sample=sample, source="eos"),
+        ]
+        return RowOutput(self._add_frame(piece, output), before)
+
+    def _continue_piece(self, output: FrameOutput) -> RowOutput:
+        piece, p = self._clause, output.p_eos
+        assert piece is not None and self._last is not None, "no piece is being spoken"
+        frames = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        forced = p < EOS_AT and piece.frames >= piece.limit_frames
+        if p < EOS_AT and not forced:
+            return RowOutput(self._add_frame(piece, output), [frames])
+        self._clause = None
+        texts = self._texts_of(piece.words)
+        ends = estimate_word_events(self._time_base, piece.words, texts, piece.first_frame, piece.frames)
+        ended = Eos(segment=piece.index, frame=self._frames, p=p, forced=forced)
+        return RowOutput(output.levels[:0], [frames], [*ends, ended], is_clause_end=True)
+
+    def _add_frame(self, piece: _Piece, output: FrameOutput) -> np.ndarray:
+        self._last = output.levels
+        self._frames += 1
+        piece.frames += 1
+        return output.levels

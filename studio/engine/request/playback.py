@@ -1,0 +1,187 @@
+"""What the listener's player has played of an utterance, and why it pauses."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from studio.core import events as ev
+from studio.core.text.words import SpokenWord
+
+_MAX_UNPLAYED_WORDS = 4096  # without a playback report: half an hour
+# Speaking rate before the first segment has ended, with the weight of this many characters.
+_CHARACTER_S, _CHARACTERS = 0.05, 20
+
+
+@dataclass(frozen=True)
+class PlayedExtent:
+    """How far something was played: whole words, the last word begun (None for none), characters as sent."""
+
+    words: int
+    partial_word: int | None
+    chars: int
+
+
+class PlaybackTracker:
+    """Follows words from commitment to playback.
+
+    Attributes:
+        sample: the playback position.
+    """
+
+    def __init__(self, rate_hz: int) -> None:
+        self.sample = 0
+        self._word_chars: dict[int, int] = {}  # of committed words
+        self._segment: ev.Segment | None = None  # open, and its words are reported at its end
+        self._spoken_chars, self._spoken_samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
+        self._extent = PlayedExtent(0, None, 0)
+        self._unplayed: deque[SpokenWord] = deque()
+        self._starts: deque[tuple[int, int]] = deque()  # (sample, word)
+        self._ends: deque[tuple[int, int]] = deque()
+
+    def committed(self, words: Iterable[SpokenWord]) -> None:
+        """Add committed words."""
+        for one in words:
+            self._unplayed.append(one)
+            self._word_chars[one.i] = len(one.word) + 1
+            if len(self._word_chars) > _MAX_UNPLAYED_WORDS:
+                del self._word_chars[next(iter(self._word_chars))]
+
+    def on_event(self, event: ev.Event) -> None:
+        """Record starts and ends of words."""
+        if isinstance(event, ev.Segment):
+            self._segment = event
+        elif isinstance(event, ev.WordStart):
+            self._starts.append((event.sample, event.i))
+            if event.source != "eos":  # this family reports words as they come
+                self._segment = None
+        elif isinstance(event, ev.WordEnd):
+            self._ends.append((event.sample, event.i))
+            if self._segment is not None and event.source == "eos":
+                self._spoken_chars += sum(self._chars_of(self._segment))
+                self._spoken_samples += event.sample - self._segment.sample
+                self._segment = None
+            if len(self._ends) > _MAX_UNPLAYED_WORDS:
+                self._advance(self._ends[0][0])
+
+    def played(self, sample: int) -> None:
+        """Everything before a sample was played."""
+        if sample > self.sample:
+            self.sample = sample
+            self._advance(sample)
+
+    def retract(self, words: int, from_sample: int) -> None:
+        """Drop words from an index on, and sound from a sample on."""
+        self._unplayed = deque(one for one in self._unplayed if one.i < words)
+        self._word_chars = {i: chars for i, chars in self._word_chars.items() if i < words}
+        if self._segment is not None and self._segment.sample >= from_sample:
+            self._segment = None
+        self._starts = deque(one for one in self._starts if one[0] < from_sample)
+        self._ends = deque(one for one in self._ends if one[0] <= from_sample)
+
+    def played_until(self, sample: int) -> PlayedExtent:
+        """What was played when everything before a sample and before the last report was."""
+        self._advance(max(sample, self.sample))
+        return self._extent
+
+    def estimate_open_segment(self, samples: int) -> list[ev.Event]:
+        """Word boundaries inside the open segment, which is broken off, in proportion to the words' characters.
+
+        The segment's length is estimated from the speaking rate so far, or is what was made of it, if that is more.
+
+        Args:
+            samples: made.
+        """
+        segment, events = self._segment, list[ev.Event]()
+        if segment is None or not segment.words:
+            return events
+        chars = self._chars_of(segment)
+        char_samples = max(self._spoken_samples / self._spoken_chars, (samples - segment.sample) / sum(chars))
+        for i, before in zip(segment.words[1:], accumulate(chars), strict=False):
+            at = segment.sample + round(before * char_samples)
+            if at >= samples:
+                break
+            events.append(ev.WordEnd(i=i - 1, sample=at, source="estimate"))
+            events.append(ev.WordStart(i=i, sample=at, source="estimate"))
+        return events
+
+    def _chars_of(self, segment: ev.Segment) -> list[int]:
+        return [self._word_chars.get(i, 1) for i in segment.words]
+
+    def _advance(self, sample: int) -> None:
+        words, partial_word, chars = self._extent.words, self._extent.partial_word, self._extent.chars
+        while self._starts and self._starts[0][0] < sample:
+            partial_word = self._starts.popleft()[1]
+        while self._ends and self._ends[0][0] <= sample:
+            words = self._ends.popleft()[1] + 1
+        # A token of several words ("$3.50") was played when all of them were, and everything before it.
+        first_left = min((one.char_start for one in self._unplayed if one.i >= words), default=None)
+        for one in [*self._unplayed]:
+            if one.i < words and (first_left is None or one.char_end <= first_left):
+                chars = max(chars, one.char_end)
+                self._unplayed.remove(one)
+        self._extent = PlayedExtent(words, partial_word, chars)
+
+
+class WaitTracker:
+    """Attributes pauses of the output: to missing text, missing credit, or compute.
+
+    A frame may take as long to make as it lasts: after text or credit came, only the excess counts as compute.
+    """
+
+    def __init__(self, rate_hz: int, frame_ms: float) -> None:
+        self._rate_hz, self._frame_ms = rate_hz, frame_ms
+        self.held_by: ev.WaitReason | None = None
+        self._resumed_ms: float | None = None
+        self._dry_at_ms: float | None = None  # when an ideal player runs out of sound
+
+    @property
+    def awaits_text(self) -> bool:
+        """Whether the row is held by missing text, and none has come since."""
+        return self.held_by == "text" and self._resumed_ms is None
+
+    def hold(self, reason: ev.WaitReason) -> None:
+        """The row cannot run. Credit takes precedence over text: without it, new text is not spoken either."""
+        self.held_by = "credit" if reason == "credit" else self.held_by or reason
+        self._resumed_ms = None
+
+    def resume(self, since_ms: float) -> None:
+        """The row can run since then; only the first call after ``hold`` counts."""
+        if self._resumed_ms is None:
+            self._resumed_ms = since_ms
+
+    def on_samples(self, samples: int, at_sample: int, now_ms: float) -> list[ev.Wait]:
+        """Sound was made; returns the waits that it ended."""
+        waits: list[ev.Wait] = []
+        if self._dry_at_ms is None:
+            self._dry_at_ms = now_ms
+        elif now_ms > self._dry_at_ms:
+            waits = self._split(self._dry_at_ms, at_sample, now_ms)
+            self._dry_at_ms = now_ms
+        self.held_by = self._resumed_ms = None
+        self._dry_at_ms += 1000.0 * samples / self._rate_hz
+        return waits
+
+    def buffered_ms(self, now_ms: float) -> float:
+        """Sound left in an ideal player; minus infinity before the first."""
+        return -math.inf if self._dry_at_ms is None else self._dry_at_ms - now_ms
+
+    def retract(self, samples: int) -> None:
+        """Samples that were made will not be played."""
+        if self._dry_at_ms is not None:
+            self._dry_at_ms -= 1000.0 * samples / self._rate_hz
+
+    def _split(self, since_ms: float, at_sample: int, now_ms: float) -> list[ev.Wait]:
+        due_ms = since_ms
+        parts: list[tuple[ev.WaitReason, float]] = []
+        if self.held_by is not None:
+            resumed_ms = now_ms if self._resumed_ms is None else self._resumed_ms
+            due_ms = max(since_ms, min(now_ms, resumed_ms + self._frame_ms))
+            parts.append((self.held_by, due_ms - since_ms))
+        parts.append(("compute", now_ms - due_ms))
+        return [
+            ev.Wait(reason=reason, sample=at_sample, duration_ms=round(duration_ms, 3))
+            for reason, duration_ms in parts
+            if duration_ms > 0
+        ]

@@ -1,0 +1,176 @@
+"""The engine step: schedule the rows, run batches of each module (paper 004, section 3), dispatch the results.
+
+It does not import torch: it moves module inputs, slots and results. A batch that fails is retried row by row, so that
+an error ends only the requests that cause it.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from studio.core.errors import StudioError
+from studio.core.time import Clock
+from studio.engine.families.base import Module, ModuleInput
+from studio.engine.monitoring import LoadMeter, Watchdog
+from studio.engine.request.request import EngineRequest
+
+if TYPE_CHECKING:
+    from studio.engine.voices import Voice
+
+MAX_SHORT_STEPS = 2  # in a row
+LOW_BUFFER_MS = 150.0  # a row with at most this much buffered sound takes part in every step
+STEP_MS = 10.0  # target duration of a step of well-buffered rows
+MIN_BUFFERED_ROWS = 4  # lower bound of such a step where no row is low: a batch is cheaper than its rows
+_ROW_COST_WEIGHT = 0.1  # of the newest step, in the moving average
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class SchedulingPolicy:
+    """Chooses the rows of the next step: early first audio for newcomers, no underruns for the others.
+
+    Paper 002 (appendix I) runs two short steps for rows without sound before each step for all. Here a short step also
+    takes the rows that would run dry meanwhile, so the others spend only their buffer. It is also used for rows that
+    have run dry, after a pause of the text or under overload. The size of a step of well-buffered rows is bounded by
+    what a newcomer should wait.
+    """
+
+    def __init__(self) -> None:
+        self._short_steps = 0
+        self._row_ms = 0.0
+
+    def on_step(self, rows: int, duration_ms: float) -> None:
+        """Update the cost of a row."""
+        if rows:
+            self._row_ms += _ROW_COST_WEIGHT * (duration_ms / rows - self._row_ms)
+
+    def choose(self, ready: Sequence[T], buffered_ms: Callable[[T], float]) -> list[T]:
+        """The rows that run now, the least buffered first.
+
+        Args:
+            buffered_ms: how long the listener's sound lasts; minus infinity before the first sound.
+        """
+        by_buffer = sorted((buffered_ms(one), at) for at, one in enumerate(ready))
+        is_short = (
+            bool(by_buffer)
+            and by_buffer[0][0] <= 0.0 < by_buffer[-1][0] - LOW_BUFFER_MS
+            and self._short_steps < MAX_SHORT_STEPS
+        )
+        self._short_steps = self._short_steps + 1 if is_short else 0
+        low = sum(ms <= LOW_BUFFER_MS for ms, _ in by_buffer)
+        affordable = int(STEP_MS / self._row_ms) if self._row_ms > 0.0 else len(by_buffer)
+        if not low:
+            affordable = max(MIN_BUFFERED_ROWS, affordable)
+        count = low if is_short else max(low, affordable)
+        return [ready[at] for _, at in by_buffer[:count]]
+
+
+class Scheduler:
+    """Runs engine steps: every chosen request gets its next frame."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        meter: LoadMeter | None = None,
+        slow_run_ms: float = math.inf,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self._clock, self._meter, self._slow_run_ms = clock, meter or LoadMeter(), slow_run_ms
+        self._watchdog = watchdog or Watchdog(clock)
+        self._policy = SchedulingPolicy()
+
+    def step(self, requests: Sequence[EngineRequest]) -> bool:
+        """One step: schedule, run, dispatch. Returns whether anything was done."""
+        ready, progressed = self._read_inputs(requests)
+        began_ms = self._clock.now_ms()
+        scheduled = self._policy.choose(ready, lambda one: one[0].buffered_ms(began_ms))
+        for voice in {id(request.voice): request.voice for request, _ in scheduled}.values():
+            batch = [(request, wanted) for request, wanted in scheduled if request.voice is voice]
+            self._run_modules(voice, batch)
+            self._run_vocoder(voice, [request for request, _ in batch])
+            for request, _ in batch:
+                _guard(request, request.on_step_end)
+        self._policy.on_step(len(scheduled), self._clock.now_ms() - began_ms)
+        return progressed or bool(scheduled)
+
+    def _read_inputs(self, requests: Sequence[EngineRequest]) -> tuple[list[tuple[EngineRequest, ModuleInput]], bool]:
+        """The requests that can run, each with its next input; and whether any read text or ended."""
+        ready, progressed = list[tuple[EngineRequest, ModuleInput]](), False
+        for request in requests:
+            progressed |= bool(_guard(request, request.read_input))
+            module_input = _guard(request, request.next_input)
+            if module_input is not None:
+                ready.append((request, module_input))
+            progressed |= request.done
+        return ready, progressed
+
+    def _run_modules(self, voice: "Voice", batch: list[tuple[EngineRequest, ModuleInput]]) -> None:
+        for name, module in voice.family.modules.items():
+            rows = [(request, wanted.inputs) for request, wanted in batch if wanted.module == name]
+            for part in _batches(rows, module.max_rows):
+                for request, outputs, ms in self._run(name, module, voice.family.slots, part):
+                    _guard(request, lambda request=request, outputs=outputs, ms=ms: request.on_output(outputs, ms))
+
+    def _run_vocoder(self, voice: "Voice", requests: list[EngineRequest]) -> None:
+        rows = [(one, one.pending_frames) for one in requests if not one.done and len(one.pending_frames)]
+        for count in sorted({len(frames) for _, frames in rows}):  # a batch holds chunks of one length
+            for part in _batches([row for row in rows if len(row[1]) == count], voice.vocode.max_rows):
+                for request, samples, ms in self._run("vocode", voice.vocode, voice.vocode.slots, part):
+                    _guard(request, lambda request=request, samples=samples, ms=ms: request.on_samples(samples, ms))
+
+    def _run(
+        self, name: str, module: Module, slots: Any, batch: list[tuple[EngineRequest, Any]]
+    ) -> Iterator[tuple[EngineRequest, Any, float]]:
+        """Run one batch; yields each row's result with its share of the time."""
+        began_ms = self._clock.now_ms()
+        try:
+            outputs = self._watched_run(name, module, slots, batch)
+        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+            if len(batch) == 1:
+                _fail(batch[0][0], error)
+                return
+            for row in batch:  # find the row that fails
+                yield from self._run(name, module, slots, [row])
+            return
+        duration_ms = self._clock.now_ms() - began_ms
+        self._record(batch[0][0].card.name, name, len(batch), duration_ms)
+        for (request, _), output in zip(batch, outputs, strict=True):
+            yield request, output, duration_ms / len(batch)
+
+    def _watched_run(self, name: str, module: Module, slots: Any, batch: list[tuple[EngineRequest, Any]]) -> list[Any]:
+        self._watchdog.start_run(f"{name} of {batch[0][0].card.name}")
+        try:
+            return module.run(slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch])
+        finally:
+            self._watchdog.end_run()
+
+    def _record(self, voice: str, module: str, rows: int, duration_ms: float) -> None:
+        is_slow = duration_ms > self._slow_run_ms
+        self._meter.on_run(voice, module, rows, duration_ms, is_slow=is_slow)
+        if is_slow:
+            _log.warning("%s of %s took %.0f ms for %d rows and delayed all", module, voice, duration_ms, rows)
+
+
+def _batches(rows: list[T], max_rows: int) -> Iterator[list[T]]:
+    return (rows[first : first + max_rows] for first in range(0, len(rows), max_rows))
+
+
+def _guard(request: EngineRequest, work: Callable[[], T]) -> T | None:
+    """Call ``work`` for a request that is not done; an error ends that request alone."""
+    if request.done:
+        return None
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+        _fail(request, error)
+        return None
+
+
+def _fail(request: EngineRequest, error: Exception) -> None:
+    if isinstance(error, StudioError):
+        request.fail(error.code, str(error))
+        return
+    _log.error("an utterance failed", exc_info=error)
+    request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")

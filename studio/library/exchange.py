@@ -1,0 +1,118 @@
+"""Import, export and compare annotations of stored utterances."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from studio.annotation.agreement import Agreement, agreement
+from studio.annotation.edits import AnnotationDocument, AnnotationEdit, import_changes
+from studio.annotation.formats.registry import FORMATS, Format
+from studio.annotation.layers import AnnotationLayer
+from studio.core.errors import BadOption
+from studio.library.entries import LibraryEntry, now_s
+from studio.library.library import Library
+
+MAX_FILE_BYTES = 16_000_000  # of an annotation
+COLLAR_MS = 20.0
+
+
+def format_of(name: str) -> Format:
+    """A format by its name. Raises BadOption."""
+    if name not in FORMATS:
+        raise BadOption(f"there is no format {name[:40]!r}", f"give one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def export_annotation(library: Library, entry: LibraryEntry, annotator: str, name: str) -> bytes:
+    """An annotator's annotation as a file. Raises BadOption, BadFile."""
+    return format_of(name).write(library.document(entry, annotator).annotation())
+
+
+def import_annotation(
+    library: Library, entry: LibraryEntry, annotator: str, name: str, data: bytes
+) -> AnnotationDocument:
+    """Add the layers of a file to an annotation; a layer whose name exists gets a number.
+
+    Raises:
+        BadFile: the file is invalid, or its times lie beyond the sound; nothing was imported.
+        BadOption: the annotation would exceed its limits.
+    """
+    before = library.document(entry, annotator)
+    found = format_of(name).read(data, before.rate_hz, before.samples)
+    if not found.layers:
+        raise BadOption("the file has no layers", "nothing was imported")
+    existing = [one.name for one in before.layers.values()]
+    edit = AnnotationEdit(f"file{secrets.token_hex(8)}", import_changes(found, _new_ids(), existing), now_s())
+    return library.annotate(entry, annotator, edit)
+
+
+def layer_by_annotator(library: Library, entry: LibraryEntry, layer: str) -> dict[str, AnnotationLayer]:
+    """The layer of this name by annotator. Raises BadFile."""
+    found: dict[str, AnnotationLayer] = {}
+    for document in library.annotations.of(entry.sha256):
+        for one in document.annotation().layers:
+            if one.name == layer:
+                found[document.annotator] = one
+    return found
+
+
+def shared_layers(library: Library, entry: LibraryEntry) -> list[str]:
+    """Names of layers that at least two annotators have, in the order of the first. Raises BadFile."""
+    counts: dict[str, int] = {}
+    for document in library.annotations.of(entry.sha256):
+        for one in document.layers.values():
+            counts[one.name] = counts.get(one.name, 0) + 1
+    return [name for name, count in counts.items() if count > 1]
+
+
+def layer_agreement(library: Library, entry: LibraryEntry, layer: str, collar_ms: float = COLLAR_MS) -> Agreement:
+    """Agreement of the annotators of a layer. Raises BadOption, BadFile."""
+    document = next(iter(library.annotations.of(entry.sha256)), None)
+    if document is None:
+        raise BadOption("this utterance has no annotation", "two annotators need a layer of the same name")
+    return agreement(layer_by_annotator(library, entry, layer), document.samples, document.rate_hz, collar_ms)
+
+
+def agreement_to_dict(found: Agreement) -> dict[str, Any]:
+    """All figures as JSON, with the ids of unmatched marks."""
+    figures = ("precision", "recall", "f1", "kappa_marks", "kappa_frames")
+    pairs = [
+        {
+            "one": pair.one,
+            "other": pair.other,
+            "matched": len(pair.matched),
+            "only_one": [mark.id for mark in pair.only_one],
+            "only_other": [mark.id for mark in pair.only_other],
+            **{name: asdict(getattr(pair, name)) for name in figures},
+        }
+        for pair in found.pairs
+    ]
+    overall = ("precision", "recall", "f1", "alpha_marks", "alpha_frames")
+    about = {"kind": found.kind, "collar_ms": found.collar_ms, "frame_ms": found.frame_ms, "pairs": pairs}
+    return about | {name: asdict(getattr(found, name)) for name in overall}
+
+
+def agreement_rows(found: Agreement) -> list[Sequence[object]]:
+    """Table rows: one for each pair, then one for all annotators."""
+    rows: list[Sequence[object]] = [
+        [
+            f"{pair.one}, {pair.other}",
+            len(pair.matched),
+            len(pair.only_one),
+            len(pair.only_other),
+            *(_shown(one.value) for one in (pair.f1, pair.kappa_marks, pair.kappa_frames)),
+        ]
+        for pair in found.pairs
+    ]
+    alphas = (found.f1, found.alpha_marks, found.alpha_frames)
+    return [*rows, ["all", "", "", "", *(_shown(one.value) for one in alphas)]]
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _new_ids() -> Iterator[str]:
+    while True:
+        yield secrets.token_hex(8)

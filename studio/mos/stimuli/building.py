@@ -1,0 +1,234 @@
+"""Builds draft campaigns from manifests: converts sounds to one rate and level, stores clips and rows."""
+
+import json
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from sqlmodel import Session, col, select
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
+from studio.mos.campaign.names import read_tags
+from studio.mos.kinds.registry import kind_of
+from studio.mos.service import ListeningTests
+from studio.mos.sessions.campaigns import add_stimuli, create_campaign, find_campaign, load_campaign
+from studio.mos.stimuli.derived import (
+    MID_HZ,
+    Excerpt,
+    anchor,
+    excerpt_length_s,
+    of_whole_scripts,
+    read_excerpt,
+    with_anchors,
+    with_excerpts,
+)
+from studio.mos.stimuli.manifest_files import read_manifest
+from studio.mos.store.clips import CampaignLevel, ClipFolder, StoredClip, store_stimuli
+from studio.mos.store.sounds import LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, SourceSound, read_sound
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+
+_ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
+
+
+def build_campaign(
+    listening: ListeningTests,
+    name: str,
+    config: CampaignConfig,
+    manifest: StimulusManifest,
+    *,
+    seed: int | None = None,
+    excerpt_s: float | None = None,
+    then: Callable[[Session], object] = lambda _: None,
+    on_sound: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Create a draft campaign from a manifest; returns warnings.
+
+    Args:
+        excerpt_s: rate the first and last ``excerpt_s`` seconds of each script as separate stimuli.
+        then: runs in the same transaction.
+        on_sound: progress callback, called three times per sound.
+
+    Raises:
+        BadFile: a sound is unusable, or required stimuli are missing; nothing was created.
+        BadOption: the name is taken, or the settings do not fit the kind.
+    """
+    manifest, excerpts = (manifest, {}) if excerpt_s is None else with_excerpts(manifest, excerpt_s)
+    manifest, cuts = with_anchors(manifest) if kind_of(config.kind).needs_anchors else (manifest, {})
+    clips, notes = _store(listening, config, manifest, manifest.files, None, on_sound, cuts, excerpts)
+    notes += same_sound_warnings({key: clip.sha for key, clip in clips.items()})
+    narrow = sorted({c.source_rate_hz for k, c in clips.items() if k in cuts and c.source_rate_hz < 2 * _ABOVE_HZ})
+    if narrow:
+        rates = ", ".join(f"{rate} Hz" for rate in narrow)
+        notes.append(f"an anchor of {MID_HZ} Hz removes hardly anything from a reference of {rates}")
+
+    def make(session: Session) -> None:
+        create_campaign(session, name, config, manifest.systems, manifest.items, clips, seed)
+        then(session)
+
+    listening.store.write_now(make)
+    return [*manifest.warnings, *notes]
+
+
+def extend_campaign(
+    listening: ListeningTests,
+    name: str,
+    source: Path,
+    *,
+    on_sound: Callable[[], None] = lambda: None,
+) -> tuple[int, list[str]]:
+    """Add the sounds of a folder or manifest to a draft; returns their number and warnings.
+
+    Existing and new content is validated as one manifest: a complete draft must stay complete, a draft with missing
+    sounds accepts any part. New sounds get the existing level, and are cut if the campaign rates excerpts.
+
+    Raises:
+        BadFile: a sound is unusable, or the result is incomplete; nothing was added.
+        BadOption: the campaign does not exist or is not a draft.
+    """
+    with listening.store.read() as session:
+        row = require_draft(session, name)
+        config = from_json(json.loads(row.config))
+        there, level = campaign_contents(session, row, listening.clips)
+    given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
+    is_whole = _is_heard(there)
+    manifest = read_manifest(source, given if excerpt_s is None else of_whole_scripts(given), is_whole)
+    cuts, excerpts = {}, {}
+    if excerpt_s is not None:
+        manifest, excerpts = with_excerpts(manifest, excerpt_s)
+    if kind_of(config.kind).needs_anchors:
+        manifest, cuts = with_anchors(manifest)
+    files = {key: file for key, file in manifest.files.items() if key not in there.files}
+    if not files:
+        raise BadFile(f"{source.name} holds no sound", "put sounds into it as SYSTEM/ITEM.wav, or list them")
+    clips, notes = _store(listening, config, manifest, files, level, on_sound, cuts, excerpts)
+    shas = {key: clip.sha for key, clip in clips.items()}
+    notes += same_sound_warnings({**{key: file.stem for key, file in there.files.items()}, **shas}, among=shas)
+
+    def add(session: Session) -> None:
+        campaign = require_draft(session, name)
+        assert campaign.id is not None, "rows from the database have ids"
+        if campaign_contents(session, campaign, listening.clips)[0] != there:
+            raise BadOption(f"{name!r} was changed elsewhere meanwhile", "import again")
+        add_stimuli(session, campaign.id, manifest.systems, manifest.items, clips)
+        if is_whole:
+            load_campaign(session, campaign)
+
+    listening.store.write_now(add)
+    return len(clips), [*manifest.warnings, *notes]
+
+
+def _is_heard(there: StimulusManifest) -> bool:
+    """Whether every system and every script has a sound."""
+    items, systems = {item for item, _ in there.files}, {system for _, system in there.files}
+    return bool(there.files) and {i.name for i in there.items} == items and {s.name for s in there.systems} == systems
+
+
+def require_draft(session: Session, name: str) -> Campaign:
+    """A draft by name. Raises BadOption if it does not exist or is not a draft."""
+    campaign = find_campaign(session, name)
+    if campaign.state != "draft":
+        raise BadOption(
+            f"{name!r} is {campaign.state}, and only drafts can be changed",
+            "add to a draft, or make another campaign: `studio campaign new --draft`",
+        )
+    return campaign
+
+
+def campaign_contents(
+    session: Session, campaign: Campaign, clips: ClipFolder
+) -> tuple[StimulusManifest, CampaignLevel | None]:
+    """A campaign's content as a manifest, and the rate and level of its sounds (None without sounds)."""
+    systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
+    items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
+    rows = session.exec(
+        select(Item.name, System.name, Stimulus, Clip.rate_hz)
+        .join(Stimulus, col(Stimulus.item_id) == col(Item.id))
+        .join(System, col(System.id) == col(Stimulus.system_id))
+        .join(Clip, col(Clip.sha) == col(Stimulus.clip_sha))
+        .where(Item.campaign_id == campaign.id)
+        .order_by(col(Stimulus.id))
+    ).all()
+    found = StimulusManifest(
+        [SystemSpec(s.name, s.role, json.loads(s.voice)) for s in systems],
+        [ItemSpec(i.name, i.text, i.role, i.expected, read_tags(i.tags)) for i in items],
+        {(item, system): clips.path(stimulus.clip_sha) for item, system, stimulus, _ in rows},
+        [],
+    )
+    if not rows:
+        return found, None
+    _, _, first, rate_hz = rows[0]
+    sources_hz = {(item, system): stimulus.source_rate_hz for item, system, stimulus, _ in rows}
+    return found, CampaignLevel(rate_hz, first.lufs_before + first.gain_db, sources_hz)
+
+
+def _without_made_anchors(there: StimulusManifest) -> StimulusManifest:
+    """The content without generated anchors, which are regenerated for new scripts too."""
+    generated = {s.name for s in there.systems if s.role == "anchor" and "low_pass_hz" in (s.voice or {})}
+    systems = [s for s in there.systems if s.name not in generated]
+    return replace(there, systems=systems, files={k: f for k, f in there.files.items() if k[1] not in generated})
+
+
+def _store(
+    listening: ListeningTests,
+    config: CampaignConfig,
+    manifest: StimulusManifest,
+    files: Mapping[tuple[str, str], Path],
+    level: CampaignLevel | None,
+    on_sound: Callable[[], None],
+    cuts: Mapping[tuple[str, str], int] | None = None,
+    excerpts: Mapping[str, Excerpt] | None = None,
+) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
+    lowest_hz = TELEPHONE_RATE_HZ if config.narrowband else LOWEST_RATE_HZ
+
+    def loader(system: str, path: Path, cutoff_hz: int | None, excerpt: Excerpt | None) -> Callable[[], SourceSound]:
+        def load() -> SourceSound:
+            on_sound()
+            try:
+                sound = (
+                    read_sound(path, lowest_rate_hz=lowest_hz)
+                    if excerpt is None
+                    else read_excerpt(path, excerpt, lowest_hz)
+                )
+            except BadFile as error:  # systems may have files of the same name
+                raise BadFile(f"{system}: {error.what}", error.do) from error
+            return sound if cutoff_hz is None else anchor(sound, cutoff_hz)
+
+        return load
+
+    loaders = {
+        key: loader(key[1], path, (cuts or {}).get(key), (excerpts or {}).get(key[0])) for key, path in files.items()
+    }
+    clips, notes = store_stimuli(loaders, listening.clips, level)
+    for key in clips.keys() & manifest.traces.keys():
+        trace = listening.clips.add_trace(manifest.traces[key].read_bytes())
+        clips[key] = replace(clips[key], trace=trace)
+    return clips, notes
+
+
+_NAMED = 10
+
+
+def same_sound_warnings(
+    shas: Mapping[tuple[str, str], str], among: Container[tuple[str, str]] | None = None
+) -> list[str]:
+    """Warnings about systems with identical samples for a script, possibly copied by mistake.
+
+    Args:
+        shas: address of every normalised clip by (item, system).
+        among: report only pairs with at least one of these keys.
+    """
+    systems: dict[tuple[str, str], list[str]] = {}
+    for (item, system), sha in shas.items():
+        systems.setdefault((item, sha), []).append(system)
+    found = sorted(
+        f"{item} by {' and '.join(names)}"
+        for (item, _), names in systems.items()
+        if len(names) > 1 and (among is None or any((item, name) in among for name in names))
+    )
+    if not found:
+        return []
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"sounds that are the same under two systems, sample for sample: {', '.join(found[:_NAMED])}{more}"]

@@ -1,0 +1,221 @@
+"""Middleware that checks Host, Origin and the key of each request.
+
+Any page in a user's browser can send requests to a loopback server. Host must be a name of this server, which prevents
+DNS rebinding; Origin, where a browser sends one, must be the page's own host or one that the settings allow.
+
+The link with the key (``/?key=...``) sets a cookie and redirects to the same address without the key, which so stays
+out of the browser's history. Programs send the key in a header. Raters' links need no key.
+"""
+
+import hmac
+import html
+import ipaddress
+import json
+import re
+import secrets
+from collections.abc import Iterable
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from studio.mos.store.access import RateLimit
+from studio.serve.middleware.headers import COOKIE_PREFIX, own_cookies
+from studio.serve.middleware.limits import network_of
+from studio.serve.settings import ENV_PREFIX, ServeSettings
+
+LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
+EVERY_ADDRESS = ("0.0.0.0", "::", "")
+HEADER = "x-studio-key"
+WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
+# What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
+RATER_PATHS = re.compile(
+    r"/rate|/annotate|/annotation/.*|/arena|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
+    re.ASCII,
+)
+_KEY_FORM = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Streaming-TTS Studio</title>
+<style>
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 32rem; margin: 18vh auto; padding: 0 1.25rem }
+h1 { font-size: 1.6rem; line-height: 1.2 }
+form, label { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center }
+input, button { font: inherit; padding: .45rem .7rem }
+input { inline-size: 13rem }
+</style>
+<h1>This studio wants its key</h1>
+<p>REASON</p>
+<form method="get" action=""><label>Key <input name="key" type="password" required autocomplete="off"></label>
+<button>Open</button></form>
+"""
+_OPEN_THE_LINK = "Open the link that it printed when it started, or give the key of that link."
+
+
+class HostOriginMiddleware:
+    """ASGI middleware that answers 403 to a foreign Host or Origin, on routes and sockets."""
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reason = _rejection(scope["headers"], self._settings) if scope["type"] in ("http", "websocket") else ""
+        if reason:
+            headers = [(b"content-type", b"text/plain; charset=utf-8")]
+            await _respond(scope, send, 403, reason, reason, headers)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _rejection(headers: list[tuple[bytes, bytes]], settings: ServeSettings) -> str:
+    """Why a request is rejected and which setting would allow it; empty when it may pass."""
+    hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
+    if len(hosts) != 1 or not host_allowed(hosts[0], settings):
+        return _rejection_text("Host", ", ".join(hosts), "allowed_hosts", "the name this server is called by")
+    for origin in (value.decode("latin-1").lower() for name, value in headers if name == b"origin"):
+        if not origin_allowed(origin, hosts[0], settings):
+            return _rejection_text("Origin", origin, "allowed_origins", "the page's origin")
+    return ""
+
+
+def _rejection_text(header: str, value: str, setting: str, what: str) -> str:
+    where = f"{setting} in [serve] of the settings file or in {ENV_PREFIX}{setting.upper()}"
+    return f"{header} {value[:200] or '(none)'!r} is not allowed here. To allow it, add {what} to {where}.\n"
+
+
+def host_allowed(host: str, settings: ServeSettings) -> bool:
+    """Whether a Host header, including its port, names this server."""
+    name = _name_of(host)
+    if not name:
+        return False
+    allowed = tuple(one.lower() for one in settings.allowed_hosts)
+    if name in (*LOOPBACK_NAMES, settings.host.lower()) or _matches(name, allowed):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    # Only names can be rebound, so a server that listens on every address accepts any address.
+    return address.is_loopback or settings.host in EVERY_ADDRESS
+
+
+def _matches(name: str, allowed: tuple[str, ...]) -> bool:
+    return any(one in ("*", name) or (one.startswith("*.") and name.endswith(one[1:])) for one in allowed)
+
+
+def _name_of(host: str) -> str:
+    """The host of ``host[:port]``, without the brackets of IPv6; empty when it is malformed."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # raises ValueError unless it is a number
+    except ValueError:
+        return ""
+    is_plain = parts.netloc == host and not parts.username and parts.path == ""
+    return (parts.hostname or "") if is_plain else ""
+
+
+def origin_allowed(origin: str, host: str, settings: ServeSettings) -> bool:
+    """Whether a page of ``origin`` may call the server under the name ``host``."""
+    allowed = tuple(one.lower().rstrip("/") for one in settings.allowed_origins)
+    if "*" in allowed or origin in allowed:
+        return True
+    scheme, _, netloc = origin.partition("://")
+    default_port = {"http": ":80", "https": ":443"}.get(scheme)
+    return default_port is not None and netloc.removesuffix(default_port) == host.removesuffix(default_port)
+
+
+def new_key() -> str:
+    """A random key."""
+    return secrets.token_urlsafe(16)
+
+
+class KeyMiddleware:
+    """ASGI middleware that requires the key, except on the paths of raters.
+
+    Args:
+        port: part of the cookie's name: a browser sends a cookie to every port of a host.
+    """
+
+    def __init__(self, app: ASGIApp, key: str, port: int) -> None:
+        self._app = app
+        self._key = key.encode()
+        self._cookie_name = f"{COOKIE_PREFIX}key-{port}"
+        # Independent of the key: it cannot be guessed where the key could be, so wrong cookies need no limit.
+        self._cookie_value = secrets.token_urlsafe(32)
+        self._wrong_keys = RateLimit(burst=WRONG_BURST, per_second=WRONG_PER_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or self._needs_no_key(scope):
+            await self._app(scope, receive, send)
+            return
+        key = _header(scope, HEADER) or dict(_query(scope)).get("key")
+        client = network_of(scope["client"][0]) if scope.get("client") else ""
+        if key is None:
+            await _reject(scope, send, 403, _OPEN_THE_LINK)
+        elif self._wrong_keys.is_over(client):
+            await _reject(scope, send, 429, "Too many wrong keys came from here; wait a minute, then try again.")
+        elif not hmac.compare_digest(key.encode("utf-8", "replace"), self._key):
+            self._wrong_keys.take(client)
+            await _reject(scope, send, 403, "This is not the key. " + _OPEN_THE_LINK)
+        elif _header(scope, HEADER) or scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._set_cookie(scope, send)
+
+    def _needs_no_key(self, scope: Scope) -> bool:
+        if RATER_PATHS.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
+            return True
+        cookie = own_cookies([_header(scope, "cookie")]).get(self._cookie_name, "")
+        return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
+
+    async def _set_cookie(self, scope: Scope, send: Send) -> None:
+        """Redirect to the same address without the key, and set the cookie."""
+        rest = urlencode([(name, value) for name, value in _query(scope) if name != "key"])
+        path = "/" + quote(scope["path"].lstrip("/"))  # never //, which would lead to another host
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie_path = scope.get("root_path") or "/"
+        cookie = f"{self._cookie_name}={self._cookie_value}; Path={cookie_path}; HttpOnly; SameSite=Lax{secure}"
+        headers = [
+            (b"location", (f"{path}?{rest}" if rest else path).encode("ascii")),
+            (b"set-cookie", cookie.encode("ascii")),
+            (b"cache-control", b"no-store"),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _header(scope: Scope, name: str) -> str:
+    encoded_name = name.encode("ascii")
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == encoded_name), "")
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+    except ValueError:  # too many fields
+        return []
+
+
+async def _reject(scope: Scope, send: Send, status: int, reason: str) -> None:
+    """Answer without the key: a form for a browser, JSON for a program."""
+    if scope["type"] == "http" and "text/html" in _header(scope, "accept"):
+        media_type, body = b"text/html; charset=utf-8", _KEY_FORM.replace("REASON", html.escape(reason))
+    else:
+        code = "no_key" if status == 403 else "too_many"
+        media_type, body = b"application/json", json.dumps({"code": code, "message": reason})
+    headers = [(b"content-type", media_type), (b"cache-control", b"no-store")]
+    if status == 429:
+        headers.append((b"retry-after", str(round(1 / WRONG_PER_S)).encode()))
+    await _respond(scope, send, status, body, reason, headers)
+
+
+async def _respond(
+    scope: Scope, send: Send, status: int, body: str, reason: str, headers: Iterable[tuple[bytes, bytes]]
+) -> None:
+    """Answer a request or deny a handshake; a server without denial responses closes the socket with ``reason``."""
+    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
+    if kind != "http.response" and kind not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008, "reason": reason[:100]})
+        return
+    await send({"type": f"{kind}.start", "status": status, "headers": [*headers]})
+    await send({"type": f"{kind}.body", "body": body.encode()})

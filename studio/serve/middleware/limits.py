@@ -1,0 +1,58 @@
+"""Network addresses as the unit of limits, and a rate limit."""
+
+import ipaddress
+import time
+from dataclasses import dataclass, field
+
+from starlette.requests import HTTPConnection
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """The client's address as limits count it."""
+    return network_of(connection.client.host if connection.client else "")
+
+
+def network_of(host: str) -> str:
+    """An IPv4 address unchanged, the /64 network of an IPv6 address, 127.0.0.1 for loopback; other text unchanged.
+
+    One client usually owns a whole /64.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return "127.0.0.1"
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass
+class TokenBucket:
+    """A rate limit of ``per_s`` events, with a burst of the same size."""
+
+    per_s: float
+    level: float = field(init=False)
+    filled_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.level, self.filled_s = self.per_s, time.monotonic()
+
+    def take(self) -> bool:
+        """Count one event; whether it is within the rate."""
+        now_s = time.monotonic()
+        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
+        self.filled_s = now_s
+        self.level -= 1.0
+        return self.level >= 0.0

@@ -1,0 +1,236 @@
+"""Run an app on uvicorn with the limits of the sockets, and shut it down gracefully."""
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection
+from types import FrameType
+from typing import Protocol
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from studio.core.errors import BadOption, Closing, StudioError
+from studio.core.ports import Engine
+from studio.mos.store.access import RateLimit
+from studio.serve.live.protocol import MAX_MESSAGE_BYTES
+from studio.serve.middleware.connections import (
+    UPGRADES_BURST,
+    UPGRADES_PER_S,
+    LimitedHttpProtocol,
+    LimitedWebSocketProtocol,
+)
+from studio.serve.settings import ServeSettings
+
+MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
+BACKLOG, ACCEPT_BATCH = 2048, 32  # new connections: queued in the kernel, and accepted in one pass of the event loop
+GRACE_S, SLACK_S = 3.0, 0.5  # for requests in progress; between the end of that and the end of the process
+MAX_SHUTDOWN_S = 4.5  # from the signal to the end of the process, whatever a request is doing
+_LAST_EVENTS_S = 0.5  # for cancelled utterances to report how far they were played
+_POLL_S = 0.02
+log = logging.getLogger("studio.serve")
+
+CLOSING = "closing"  # attribute of the app's state: functions that end endless responses
+DRAIN = "drain"  # attribute of the app's state: finishes the speech
+
+
+class DrainableSession(Protocol):
+    """What ``Drain`` needs of a socket's session."""
+
+    def idle_s(self) -> float:
+        """Seconds since an utterance was spoken; 0 while one is."""
+        ...
+
+    async def send_error(self, error: StudioError) -> None:
+        """Send the client an error about its socket."""
+        ...
+
+    async def cancel_all(self) -> None:
+        """Cancel the session's utterances."""
+        ...
+
+
+class Drain:
+    """Finish the committed text, cancel the rest, and notify every client.
+
+    Args:
+        timeout_s: limit for the committed text.
+    """
+
+    def __init__(self, engine: Engine, timeout_s: float) -> None:
+        self._engine, self._timeout_s = engine, timeout_s
+        self._sockets: list[Collection[DrainableSession]] = []
+
+    def watch(self, sockets: Collection[DrainableSession]) -> None:
+        """Also drain the sessions that this collection holds at that time."""
+        self._sockets.append(sockets)
+
+    async def run(self) -> None:
+        """Refuse new utterances, wait for the running ones, cancel what is left."""
+        self._engine.drain()
+        sessions = [session for sockets in self._sockets for session in [*sockets]]
+        closing = Closing("the server is closing", "what is committed is still spoken; connect again in a moment")
+        await asyncio.gather(*(session.send_error(closing) for session in sessions))
+        await self._wait_idle(sessions, self._timeout_s)
+        await asyncio.gather(*(session.cancel_all() for session in sessions))
+        await self._wait_idle(sessions, _LAST_EVENTS_S)
+
+    async def _wait_idle(self, sessions: list[DrainableSession], timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + timeout_s
+        while loop.time() < until_s and any(session.idle_s() == 0.0 for session in sessions):
+            await asyncio.sleep(_POLL_S)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, with an end to endless responses and a bounded shutdown.
+
+    Attributes:
+        on_ready: called when the port answers.
+        on_stopped: called after the last response, before uvicorn raises the signal again: SIGTERM ends the process
+            there, and a hung request ends it after ``MAX_SHUTDOWN_S``.
+    """
+
+    on_ready: Callable[[], None] = staticmethod(lambda: None)
+    on_stopped: Callable[[], None] = staticmethod(lambda: None)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        timer = threading.Timer(MAX_SHUTDOWN_S, _force_exit)
+        timer.daemon = True
+        timer.start()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # asyncio accepts ``backlog`` connections in one pass, so the Config has a small one
+        if self.started:
+            self.on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        began_s = time.monotonic()
+        await self._drain()
+        left_s = MAX_SHUTDOWN_S - (time.monotonic() - began_s) - SLACK_S
+        self.config.timeout_graceful_shutdown = max(1, round(min(GRACE_S, left_s)))
+        for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
+            end()
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self.on_stopped)
+
+    async def _drain(self) -> None:
+        """Finish the speech; a second signal interrupts that."""
+        drain = getattr(getattr(self.config.app, "state", None), DRAIN, None)
+        if drain is None:
+            return
+        running = asyncio.create_task(drain.run())
+        while not self.force_exit and not running.done():
+            await asyncio.wait((running,), timeout=0.1)
+        if not running.cancel() and (error := running.exception()):
+            log.error("draining failed", exc_info=error)
+
+
+def _force_exit() -> None:
+    """End the process: Python would wait for every worker thread. Acknowledged data are on disk."""
+    log.error("a request or an utterance did not end within %.1f s of the stop signal: exiting", MAX_SHUTDOWN_S)
+    logging.shutdown()
+    os._exit(1)
+
+
+def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
+    """A server, not started.
+
+    Messages are bounded before they are parsed. Nothing is compressed: deflating PCM costs latency and gains nothing.
+    There is no access log. Pings detect clients that vanished. Connections are limited, so that file descriptors are
+    left for files and for the database.
+    """
+    limit = max_connections()
+    http_limits = {
+        "max_connections": limit,
+        "max_per_address": limit // 2,
+        "proxies": [ipaddress.ip_network(proxy) for proxy in settings.proxies],
+        "upgrades": RateLimit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S),
+    }
+    frames_per_s = max(LimitedWebSocketProtocol.frames_per_s, 2 * settings.messages_per_s)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        root_path=settings.root_path,
+        log_level=settings.log_level,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
+        http=type("HttpProtocol", (LimitedHttpProtocol,), http_limits),
+        ws=type("WebSocketProtocol", (LimitedWebSocketProtocol,), {"frames_per_s": frames_per_s}),
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=10.0,
+        ws_ping_timeout=10.0,
+        timeout_graceful_shutdown=round(GRACE_S),
+        backlog=ACCEPT_BATCH,
+    )
+    return Server(config)
+
+
+def max_connections() -> int:
+    """How many connections may be open: the process's file descriptor limit, less some for its own files."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    needed = MAX_CONNECTIONS + OWN_DESCRIPTORS
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(16, min(MAX_CONNECTIONS, soft - OWN_DESCRIPTORS))
+
+
+def bind_port(settings: ServeSettings) -> socket.socket:
+    """A socket bound to the settings' address, not yet listening; port 0 binds any free one. Raises BadOption."""
+    # asyncio turns Nagle's algorithm off only where the protocol is named. Otherwise a body after its head, or audio
+    # after a word's event, waits 40 ms for a delayed acknowledgement.
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # allows the port of a server that has just ended
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        raise BadOption(
+            f"port {settings.port} of {settings.host} cannot be taken: {error.strerror or error}",
+            "is a studio running there already? --port takes another one, and 0 any that is free",
+        ) from error
+    return bound
+
+
+def run(
+    app: ASGIApp,
+    settings: ServeSettings,
+    bound: socket.socket | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+    on_stopped: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until interrupted. The process ends at most ``MAX_SHUTDOWN_S`` after the signal.
+
+    Args:
+        bound: the socket to listen on; that of the settings by default.
+        on_ready: called when the port answers.
+        on_stopped: called after the last response, before the process ends by the signal: closes the databases.
+    """
+    # Exclude everything loaded so far (models, page, modules) from garbage collection, which otherwise stops all
+    # speech for a third of a second.
+    gc.collect()
+    gc.freeze()
+    server = build_server(app, settings)
+    server.on_ready, server.on_stopped = on_ready, on_stopped
+    server.run(sockets=[bound or bind_port(settings)])

@@ -1,0 +1,206 @@
+"""The trace store: finished utterances on disk, bounded in number and size, under names that cannot be guessed."""
+
+import errno
+import itertools
+import logging
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
+from studio.core.errors import BadFile, BadOption, NotStored
+from studio.core.folders import DEFAULT_TRACES, expand_folder
+from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace_reader import read_trace_wav
+from studio.core.traces.trace_writer import TraceWriter
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+_ORPHAN_S = 86_400.0  # age at which the folder of an unfinished trace is removed
+
+log = logging.getLogger("studio.serve")
+
+
+class TraceStore:
+    """Stores at most ``max_traces`` traces and ``max_bytes`` bytes in one folder.
+
+    Evicts the oldest silent trace; without one, the oldest trace of the owner with the largest share, so that nobody
+    evicts the traces of others. The newest trace stays, and a silent one evicts no trace with sound. Age is the order
+    of arrival, which a change of the clock does not affect.
+
+    Args:
+        folder: created with access for its user alone, since traces hold what users typed.
+    """
+
+    def __init__(self, folder: Path, max_traces: int, max_bytes: int) -> None:
+        self.folder = _prepare_folder(folder)
+        self.max_traces, self.max_bytes = max_traces, max_bytes
+        self._lock = threading.Lock()
+        self._writing: set[str] = set()
+        self._owners: dict[str, str] = {}  # by token; unknown for traces of an earlier server
+        self._arrival: dict[str, int] = {}  # by token: the order of arrival
+        self._silent: dict[str, bool] = {}  # by token: whether the trace has no sound
+        self._numbers = itertools.count()
+        self._prune()
+
+    def begin(self, meta: Mapping[str, Any], owner: str = "") -> tuple[str, TraceWriter]:
+        """A new trace's token and writer; ``owner`` is the network address in whose share it counts."""
+        token = secrets.token_urlsafe(16)
+        self._writing.add(token)
+        self._owners[token] = owner
+        return token, TraceWriter(self.folder / token, meta)
+
+    def finish(self, writer: TraceWriter) -> None:
+        """Close a trace into its zip and evict others for it. Raises OSError, after which the trace is dropped."""
+        try:
+            writer.close()
+        except OSError:
+            writer.drop()
+            raise
+        finally:
+            self._writing.discard(writer.folder.name)
+        self._prune()
+
+    def put(self, trace: Trace, owner: str = "") -> str:
+        """Store a complete trace and return its token. Raises NotStored."""
+        token, writer = self.begin(trace.meta, owner)
+        try:
+            writer.write(*trace.events)
+            writer.close(trace.layers)
+        except OSError as error:
+            writer.drop()
+            raise NotStored("the trace could not be written", "the server's owner looks at its disk") from error
+        finally:
+            self._writing.discard(token)
+        self._prune()
+        return token
+
+    def drop(self, writer: TraceWriter) -> None:
+        """Discard a trace that is being written."""
+        writer.drop()
+        self._writing.discard(writer.folder.name)
+
+    def path(self, token: str) -> Path:
+        """The file of a trace. Raises BadFile where there is none, or no longer."""
+        path = self.folder / f"{token}.trace"
+        if not _TOKEN.fullmatch(token) or not path.is_file():
+            raise self._not_found()
+        return path
+
+    def read(self, token: str) -> bytes:
+        """A trace's bytes. Raises BadFile where there is none, or no longer."""
+        try:
+            return self.path(token).read_bytes()
+        except FileNotFoundError as error:  # just evicted
+            raise self._not_found() from error
+
+    def take(self, token: str) -> bytes:
+        """Remove a trace and return its bytes. Raises BadFile where there is none."""
+        content = self.read(token)
+        self.path(token).unlink()
+        return content
+
+    def wav(self, token: str, *, as_heard: bool) -> bytes:
+        """A trace's audio as a WAV file; ``as_heard`` adds the waits as silence."""
+        if not as_heard:
+            return read_trace_wav(self.path(token))
+        trace = open_trace(self.path(token))
+        return wav_bytes(trace.pcm_with_waits(), trace.rate_hz)
+
+    def _not_found(self) -> BadFile:
+        return BadFile("there is no such trace", f"at most {self.max_traces} are kept, the newest")
+
+    def _prune(self) -> None:
+        with self._lock:
+            sizes = self._sizes_oldest_first()
+            while (evicted := self._to_evict(sizes)) is not None:
+                (self.folder / f"{evicted}.trace").unlink(missing_ok=True)
+                del sizes[evicted]
+            for by_token in (self._owners, self._silent, self._arrival):
+                for token in by_token.keys() - sizes.keys() - self._writing:
+                    by_token.pop(token, None)
+            for orphan in self.folder.iterdir():
+                if not _TOKEN.fullmatch(orphan.name) or orphan.name in self._writing or not orphan.is_dir():
+                    continue
+                changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
+                if changed_s < time.time() - _ORPHAN_S:
+                    shutil.rmtree(orphan, ignore_errors=True)
+                    log.warning("removed a trace that a crash had left unfinished")
+
+    def _to_evict(self, sizes: Mapping[str, int]) -> str | None:
+        """The next token to evict; None where all may stay. ``sizes`` are bytes by token, the oldest first."""
+        is_too_large = sum(sizes.values()) > self.max_bytes
+        if len(sizes) < 2 or (len(sizes) <= self.max_traces and not is_too_large):
+            return None
+        *older, newest = sizes
+        if silent := next((token for token in older if self._silent[token]), None):
+            return silent
+        if self._silent[newest]:
+            return None
+        share: Counter[str] = Counter()
+        for token, size in sizes.items():
+            share[self._owners.get(token, "")] += size if is_too_large else 1
+        return max(older, key=lambda token: share[self._owners.get(token, "")])
+
+    def _sizes_oldest_first(self) -> dict[str, int]:
+        """Bytes by token. Traces of an earlier or another server get their place by file time when first seen."""
+        files = {path.stem: _changed_and_size(path) for path in self.folder.glob("*.trace")}
+        for token in sorted(files.keys() - self._arrival.keys(), key=lambda token: files[token][0]):
+            self._arrival[token] = next(self._numbers)
+            self._silent[token] = _is_silent(self.folder / f"{token}.trace")
+        return {token: files[token][1] for token in sorted(files, key=self._arrival.__getitem__)}
+
+
+def _prepare_folder(folder: Path) -> Path:
+    """Create the traces folder; a new temporary folder where the default one cannot be used.
+
+    Raises:
+        BadFile: a folder that is not the default cannot be used.
+        BadOption: the same, without a home folder.
+    """
+    try:
+        path = expand_folder(folder, "set traces_folder to an absolute path, or set HOME")
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    except (BadOption, OSError) as error:
+        if folder == DEFAULT_TRACES:  # in a container, traces need not outlive the server
+            path = Path(tempfile.mkdtemp(prefix="studio-traces-"))
+            log.warning("%s; traces are kept in %s", error, path)
+        elif isinstance(error, OSError):
+            what = f"the traces folder {folder} cannot be used: {error}"
+            raise BadFile(what, "set traces_folder to a folder that can be written") from error
+        else:
+            raise
+    return path
+
+
+def _is_silent(path: Path) -> bool:
+    """Whether a trace has no samples; False for a file that is not a trace."""
+    try:
+        with zipfile.ZipFile(path) as trace:
+            return trace.getinfo("audio.wav").file_size <= WAV_HEADER_BYTES
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return False
+
+
+def _changed_and_size(path: Path) -> tuple[float, int]:
+    """The modification time and the size; zeros for a file that another server has just removed."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return 0.0, 0
+    return stat.st_mtime, stat.st_size
+
+
+def download_name(token: str, suffix: str) -> str:
+    """The name under which a browser saves the file."""
+    return f"utterance-{token[:8].strip('-_')}{suffix}"

@@ -1,0 +1,149 @@
+"""Parts shared by the trainings of the families: batches of tensors, weighted losses, next-frame prediction."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from studio.engine.nets.transformer import AttentionHook
+from studio.engine.tokenizers import dmel
+from studio.train.families.guide import GuidedHead
+from studio.train.features import PHONES, Sentence
+from studio.train.fit.dataset import SpeechDataset
+from studio.train.fit.training import TrainingModule, sample_levels
+
+
+@dataclass(frozen=True)
+class TensorBatch(ABC):
+    """Base of training batches: frozen dataclasses whose fields are tensors."""
+
+    @property
+    @abstractmethod
+    def predicted(self) -> int:
+        """Number of frames to predict."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        return replace(self, **{name: value.to(device) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class NextFrameBatch(TensorBatch):
+    """Interleaved text and frames for a decoder-only net; positions ``..._at`` are flat indices into [B * T].
+
+    Attributes:
+        symbols: int64 [B, T], filler where something else stands.
+        frame_at: [M]; frame_levels: uint8 [M, 80], the frames that are fed (end frames among them).
+        target_at: [P]; target_levels: uint8 [P, 80]; target_phones: [P], what is predicted.
+        stop_at: [Q]; stop: float32 [Q].
+    """
+
+    symbols: Tensor
+    frame_at: Tensor
+    frame_levels: Tensor
+    target_at: Tensor
+    target_levels: Tensor
+    target_phones: Tensor
+    stop_at: Tensor
+    stop: Tensor
+
+    @property
+    def predicted(self) -> int:
+        """Number of frames to predict."""
+        return len(self.target_at)
+
+
+def validation_sentences(text: SpeechDataset, each: int = 24) -> Iterator[tuple[Sentence, np.ndarray]]:
+    """The first validation sentences of every speaker, each with the speaker's silence."""
+    for speaker in text.speakers:
+        for sentence in text.validation[speaker][:each]:
+            yield sentence, text.silence[speaker]
+
+
+class WeightedLossModule(TrainingModule):
+    """A training module that minimises ``frame`` plus its other losses times their weights.
+
+    Args:
+        weights: by loss; losses without a weight are logged only.
+    """
+
+    def __init__(self, net: nn.Module, weights: dict[str, float]) -> None:
+        super().__init__()
+        self.net = net
+        self._weights = weights
+
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
+        """The weighted sum."""
+        return losses["frame"] + sum(weight * losses[name] for name, weight in self._weights.items())
+
+
+class NextFrameModule(WeightedLossModule):
+    """A decoder-only net with a training-only head that names the phone of the next frame (docs/adr/0004).
+
+    The head leads a small net from spelling to sound much sooner, and is not part of the voice.
+
+    Args:
+        net: with ``decoder``, ``levels_out``, ``eos_out`` and ``config.width``.
+        phone_weight, eos_weight: of these losses.
+        guide_weight: of the guided attention head (see ``guided_head``); 0 turns it off.
+    """
+
+    identity_prefixes = ("decoder.blocks.",)
+
+    def __init__(self, net: Any, phone_weight: float = 1.0, eos_weight: float = 1.0, guide_weight: float = 0.0) -> None:
+        guide = {"guide": guide_weight} if guide_weight else {}
+        super().__init__(net, {"phone": phone_weight, "stop": eos_weight, **guide})
+        self.phone_out = nn.Linear(net.config.width, len(PHONES))
+
+    @abstractmethod
+    def hidden(self, batch: Any, watch: AttentionHook | None = None) -> Tensor:
+        """The decoder's hidden states [B * T, width]; ``watch`` as in ``Decoder``."""
+
+    def guided_head(self, batch: Any) -> GuidedHead | None:
+        """The attention head to guide, with its targets in this batch; None if the family has none."""
+        return None
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """Losses ``frame`` (nats per channel), ``stop``, ``phone`` and ``guide`` if guided; and ``phone_hits``."""
+        head = self.guided_head(batch) if "guide" in self._weights else None
+        losses = self.losses(batch, self.hidden(batch, head))
+        return losses if head is None else losses | {"guide": head.loss}
+
+    def losses(self, batch: Any, hidden: Tensor) -> dict[str, Tensor]:
+        """The losses of ``forward`` but ``guide``, from hidden states [B * T, width]."""
+        at_targets = hidden[batch.target_at]
+        levels = self.net.levels_out(at_targets).float().view(-1, dmel.LEVELS)
+        phones = self.phone_out(at_targets).float()
+        stops = self.net.eos_out(hidden[batch.stop_at]).squeeze(-1).float()
+        return {
+            "frame": F.cross_entropy(levels, batch.target_levels.flatten().long()),
+            "stop": F.binary_cross_entropy_with_logits(stops, batch.stop),
+            "phone": F.cross_entropy(phones, batch.target_phones),
+            "phone_hits": (phones.argmax(-1) == batch.target_phones).float().mean(),
+        }
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The decoder's matrices."""
+        return [p for p in self.net.decoder.parameters() if p.ndim == 2]
+
+    @torch.no_grad()
+    def own_frames(self, batch: Any, share: float, temperature: float) -> Any:
+        """The batch with a share of the fed frames sampled from the net (Bengio et al. 2015, in parallel).
+
+        Each sample sees the true past, as in the first of Duckworth et al.'s passes (2019); one pass brings most of
+        what makes a net stable on its own output and costs a third of a step (docs/adr/0006).
+        """
+        logits = self.net.levels_out(self.hidden(batch)[batch.target_at])
+        samples = sample_levels(logits.view(-1, dmel.CHANNELS, dmel.LEVELS), temperature)
+        row = torch.full((batch.symbols.numel() + 1,), -1, device=samples.device)
+        row[batch.frame_at] = torch.arange(len(batch.frame_at), device=samples.device)
+        fed = row[batch.target_at + 1]  # a frame is fed at the position after the one that predicts it
+        chosen = (fed >= 0) & (torch.rand(len(fed), device=fed.device) < share)
+        levels = batch.frame_levels.clone()
+        levels[fed[chosen]] = samples[chosen]
+        return replace(batch, frame_levels=levels)

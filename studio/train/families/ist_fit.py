@@ -1,0 +1,286 @@
+"""Train IST-LM: next-frame cross-entropy on interleaved sequences (paper 003, section 3, equation 2).
+
+A sequence is a prompt, then text and speech interleaved by the engine's own rule. Only speech has losses. A
+training-only head names the phone of the next frame, as for SpeakStream.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from studio.engine.families.common.bpe import FILE as BPE_FILE
+from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.ist.policy import FRAME, RATIOS, IstLayout, IstOptions, IstSymbols, Ratio
+from studio.engine.nets.transformer import AttentionHook
+from studio.engine.tokenizers import dmel
+from studio.train.bpe import encoded_words, phones_of_tokens
+from studio.train.families.common import NextFrameBatch, NextFrameModule
+from studio.train.families.guide import NO_TARGET, GuidedHead, token_of_frames
+from studio.train.features import Sentence
+from studio.train.fit.dataset import (
+    SpeechDataset,
+    add_level_noise,
+    bucketed_batches,
+    find_prompts,
+    frame_words,
+    join_sentences,
+    split_batches,
+)
+from studio.train.fit.training import FamilyTraining, mean_losses
+from studio.train.recipes.fits import IstFit
+from studio.train.recipes.recipe import Recipe
+
+CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
+_PROMPT_DRAWS = 20  # attempts to find a sentence of a prompt's length
+
+
+@dataclass(frozen=True)
+class IstBatch(NextFrameBatch):
+    """See ``NextFrameBatch``; positions ``..._at`` are flat indices into [B * T].
+
+    Attributes:
+        places: int64 [B, T], the index of each symbol or frame among its own kind.
+        start_at, start_ratio: int64 [N], passage starts and the ratio of each.
+        target_token: [P], the position in its row of the text token that the frame speaks; ``NO_TARGET`` where there is
+            none or it comes later.
+    """
+
+    places: Tensor
+    start_at: Tensor
+    start_ratio: Tensor
+    target_token: Tensor
+
+
+@dataclass(frozen=True)
+class IstSpeech:
+    """One passage: text tokens with the symbol that closes them, frames uint8 [F, 80], phones uint8 [F].
+
+    ``token_of_frame`` int64 [F] is the token of each frame, or ``NO_TARGET``.
+    """
+
+    tokens: list[int]
+    levels: np.ndarray
+    phones: np.ndarray
+    token_of_frame: np.ndarray
+
+
+@dataclass(frozen=True)
+class IstSequence:
+    """Passages laid out by one ratio; the phone of every frame, end frames included, and the position of its token."""
+
+    layout: IstLayout
+    phones: np.ndarray
+    token_at: np.ndarray
+    ratio: int
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+
+class IstSequencer:
+    """Turns sentences into passages of tokens.
+
+    Args:
+        dropout: share of BPE merges that are skipped where a generator is given.
+    """
+
+    def __init__(self, bpe: Bpe, dropout: float = 0.0) -> None:
+        self.bpe, self.symbols, self._dropout = bpe, IstSymbols.after(bpe.size), dropout
+        self._phones = phones_of_tokens(bpe)
+
+    def words(self, words: Sequence[str], rng: np.random.Generator | None = None) -> list[tuple[int, ...]]:
+        """Words encoded one by one, as when they are committed; with merge dropout where a generator is given."""
+        return encoded_words(self.bpe, words, self._dropout, rng)
+
+    def tokens(self, words: Sequence[str]) -> list[int]:
+        """The same in one list."""
+        return [*chain.from_iterable(self.words(words))]
+
+    def whole_sentence(self, s: Sentence, rng: np.random.Generator | None = None) -> IstSpeech:
+        """A sentence closed by the end symbol."""
+        words = self.words(s.words, rng)
+        tokens = [*chain.from_iterable(words), self.symbols.end]
+        return IstSpeech(tokens, s.levels, s.phones, self._token_of_frames(s, words))
+
+    def flushed(self, s: Sentence, rng: np.random.Generator) -> list[IstSpeech]:
+        """A sentence cut at a random word by a flush: the flush symbol closes its first part."""
+        if len(s.words) < 2:
+            return [self.whole_sentence(s, rng)]
+        word = int(rng.integers(1, len(s.words)))
+        at, words = s.word_ends[word - 1], self.words(s.words, rng)
+        before, after = ([*chain.from_iterable(part)] for part in (words[:word], words[word:]))
+        of_frame = self._token_of_frames(s, words)
+        rest = np.where(of_frame[at:] < len(before), NO_TARGET, of_frame[at:] - len(before))
+        return [
+            IstSpeech([*before, self.symbols.flush], s.levels[:at], s.phones[:at], of_frame[:at]),
+            IstSpeech([*after, self.symbols.end], s.levels[at:], s.phones[at:], rest),
+        ]
+
+    def _token_of_frames(self, s: Sentence, words: Sequence[tuple[int, ...]]) -> np.ndarray:
+        phones = [[self._phones[token] for token in word] for word in words]
+        return token_of_frames(frame_words(s), s.phones, phones)
+
+
+def lay_out(passages: Sequence[IstSpeech], ratio: str, symbols: IstSymbols) -> IstSequence:
+    """Passages one after another, each by the same ratio."""
+    layout, phones, token_at = IstLayout(), list[np.ndarray](), list[np.ndarray]()
+    for one in passages:
+        start = len(layout)
+        layout.passage(symbols, one.tokens, one.levels, Ratio.parse(ratio))
+        phones += [one.phones, np.zeros(1, np.uint8)]
+        at = start + 1 + np.flatnonzero(np.array(layout.symbols[start + 1 :]) != FRAME)
+        known = one.token_of_frame != NO_TARGET
+        token_at += [np.where(known, at[one.token_of_frame], NO_TARGET), np.full(1, NO_TARGET)]
+    return IstSequence(layout, np.concatenate(phones), np.concatenate(token_at), RATIOS.index(ratio))
+
+
+def training_batches(
+    text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, seed: int, number: int
+) -> Iterator[IstBatch]:
+    """One pass over every sentence in random order and company; the same for the same seed and number."""
+    rng = np.random.default_rng([seed, number])
+
+    def make(plans: Sequence[list[Sentence]]) -> list[IstSequence]:
+        return [_draw(plan, text, sequencer, recipe, rng) for plan in plans]
+
+    for group in bucketed_batches(text, recipe, rng, make):
+        yield collate(group, sequencer.symbols, recipe.noise_share, rng)
+
+
+def validation_batches(
+    text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, ratio: str, each: int = 24
+) -> Iterator[IstBatch]:
+    """The first validation sentences of every speaker after the voice's own prompt, without noise."""
+    first = find_prompts(text, *recipe.prompt_frames)
+    made = [
+        lay_out([sequencer.whole_sentence(first[speaker]), sequencer.whole_sentence(s)], ratio, sequencer.symbols)
+        for speaker in text.speakers
+        for s in text.validation[speaker][:each]
+    ]
+    for group in split_batches(sorted(made, key=len), recipe.batch_tokens):
+        yield collate(group, sequencer.symbols, 0.0, np.random.default_rng(0))
+
+
+def _draw(
+    group: list[Sentence], text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, rng: np.random.Generator
+) -> IstSequence:
+    """A prompt of the speaker, then the sentences as passages: some joined, some cut by a flush."""
+    speaker = group[0].speaker
+    passages = [sequencer.whole_sentence(_draw_prompt(text.training[speaker], recipe, rng), rng)]
+    parts = [[group[0]]]
+    for sentence in group[1:]:
+        if rng.random() < recipe.next_share:
+            parts.append([])
+        parts[-1].append(sentence)
+    for part in parts:
+        sentence = join_sentences(part, text.silence[speaker], rng)
+        is_cut = rng.random() < recipe.flush_share
+        passages += sequencer.flushed(sentence, rng) if is_cut else [sequencer.whole_sentence(sentence, rng)]
+    names = recipe.ratios or RATIOS
+    return lay_out(passages, names[int(rng.integers(len(names)))], sequencer.symbols)
+
+
+def _draw_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: np.random.Generator) -> Sentence:
+    """A random sentence of a prompt's length; the first sentence if none is found soon."""
+    fewest, most = recipe.prompt_frames
+    drawn = (sentences[int(rng.integers(len(sentences)))] for _ in range(_PROMPT_DRAWS))
+    return next((s for s in drawn if fewest <= len(s.levels) <= most), None) or sentences[0]
+
+
+def collate(
+    group: Sequence[IstSequence], symbols: IstSymbols, noise_share: float, rng: np.random.Generator
+) -> IstBatch:
+    """Pad sequences to the longest and gather what stands where."""
+    length = max(len(s) for s in group)
+    ids = np.full((len(group), length), symbols.filler, np.int64)
+    places = np.zeros((len(group), length), np.int64)
+    names = [k for k in IstBatch.__dataclass_fields__ if k not in ("symbols", "places")]
+    parts: dict[str, list[np.ndarray]] = {k: [] for k in names}
+    for row, s in enumerate(group):
+        at = row * length + np.arange(len(s))
+        row_ids, levels = np.array(s.layout.symbols), s.layout.stacked()
+        is_frame = row_ids == FRAME
+        ids[row, : len(s)][~is_frame] = row_ids[~is_frame]
+        places[row, : len(s)] = s.layout.places
+        starts = at[row_ids == symbols.start]
+        parts["start_at"].append(starts)
+        parts["start_ratio"].append(np.full(len(starts), s.ratio))
+        parts["frame_at"].append(at[is_frame])
+        ended = levels[:, 0] == dmel.EOS
+        parts["frame_levels"].append(np.where(ended[:, None], levels, add_level_noise(levels, noise_share, rng)))
+        frame_index = np.cumsum(is_frame) - 1  # the frame that stands at a position
+        is_end = is_frame & ended[np.maximum(frame_index, 0)]
+        predicts = np.append(is_frame & ~is_end, False)[1:]
+        targets = frame_index[1:][predicts[:-1]]
+        parts["target_at"].append(at[predicts])
+        parts["target_levels"].append(levels[targets])
+        parts["target_phones"].append(s.phones[targets].astype(np.int64))
+        token_at = s.token_at[targets]
+        parts["target_token"].append(np.where(token_at <= np.flatnonzero(predicts), token_at, NO_TARGET))
+        closes = (row_ids == symbols.end) | (row_ids == symbols.flush)
+        is_closed = np.cumsum(closes) > np.cumsum(is_end)
+        parts["stop_at"].append(at[is_closed])
+        parts["stop"].append(np.append(is_end, False)[1:][is_closed].astype(np.float32))
+    tensors = {k: torch.from_numpy(np.concatenate(v)) for k, v in parts.items()}
+    return IstBatch(symbols=torch.from_numpy(ids), places=torch.from_numpy(places), **tensors)
+
+
+class IstTrainingModule(NextFrameModule):
+    """IST-LM with its training-only phone head; one head of attention may be guided."""
+
+    speaker_buffers = ("prompt", "prompt_text")
+
+    def guided_head(self, batch: IstBatch) -> GuidedHead:
+        """Guided to the token whose phone is spoken."""
+        return GuidedHead(self.net.decoder, batch.target_at, batch.target_token)
+
+    def hidden(self, batch: IstBatch, watch: AttentionHook | None = None) -> Tensor:
+        """See ``NextFrameModule``."""
+        net = self.net
+        rows, length = batch.symbols.shape
+        places = batch.places.flatten()
+        x = net.embed_symbols(batch.symbols.flatten(), places)
+        frames = net.embed_frames(batch.frame_levels, places[batch.frame_at])
+        x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
+        x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
+        return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
+
+
+class IstTraining(FamilyTraining):
+    """Training of IST-LM by a recipe; the state folder holds its encoding, ``bpe.json``."""
+
+    voice_files = (BPE_FILE,)
+
+    def __init__(self, recipe: Recipe) -> None:
+        assert isinstance(recipe.fit, IstFit)
+        self._settings = fit = recipe.fit
+        for ratio in fit.ratios:
+            IstOptions(ratio)
+        config = IstConfig.read(fit.config)
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, IstTrainingModule(Ist(config), fit.phone_weight, fit.eos_weight, fit.guide_weight))
+
+    def prepare(self, text: SpeechDataset, state: Path) -> None:
+        """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""
+        bpe = Bpe.for_fit(state, self.module.net.config.text_tokens)
+        self._sequencer = IstSequencer(bpe, self._settings.merge_dropout)
+        for i, sentence in enumerate(find_prompts(text, *self._settings.prompt_frames).values()):
+            tokens = self._sequencer.tokens(sentence.words)
+            self.module.net.set_prompt(i, tokens, torch.from_numpy(sentence.levels))
+
+    def batches(self, text: SpeechDataset, number: int) -> Iterator[IstBatch]:
+        """See ``FamilyTraining``."""
+        return training_batches(text, self._sequencer, self._settings, self.recipe.seed, number)
+
+    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
+        """Losses on validation sentences by four ratios."""
+        return {
+            ratio: mean_losses(self.module, validation_batches(text, self._sequencer, self._settings, ratio), device)
+            for ratio in CHECKED_RATIOS
+        }

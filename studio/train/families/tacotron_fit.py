@@ -1,0 +1,188 @@
+"""Train Tacotron 2: frames, the stop token, and attention guided by the corpus' alignment.
+
+L = CE(frames) + BCE(stop) + guide. The guide rewards attention near a diagonal (Tachibana et al. 2018, equations 6 and
+7). Theirs is straight; ours follows the phones of the corpus, or is straight where a recipe says so. Their loss is
+bounded by 1 however far attention strays, so it has no gradient far from the diagonal; ours is a logarithm.
+
+Attention that continues from its own past is lost for the rest of a clause once it has lost its place. In
+``given_share`` of the steps it continues from where it should have been (docs/adr/0019), in three quarters of the time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from studio.engine.families.tacotron.model import Tacotron, TacotronConfig, lstm_step
+from studio.train.families.common import WeightedLossModule
+from studio.train.families.tacotron_batches import TacotronBatch, training_batches, validation_batches
+from studio.train.features import PHONES
+from studio.train.fit.dataset import SpeechDataset
+from studio.train.fit.training import FamilyTraining, mean_losses, sample_levels
+from studio.train.recipes.fits import TacotronFit
+from studio.train.recipes.recipe import Recipe
+
+_WORD_SYMBOLS = 8
+_MIN_NEAR = 1e-6  # lower bound before the logarithm
+
+
+def guide_loss(shares: Tensor, places: Tensor, width: float) -> Tensor:
+    """-log of the sum of w[t] exp(-(t - n)^2 / 2 g^2), for each frame [B, F].
+
+    Args:
+        shares: w, the attention, float32 [B, F, T].
+        places: n, in symbols, [B, F].
+        width: g, in symbols.
+    """
+    off = torch.arange(shares.shape[2], device=shares.device) - places.unsqueeze(2)
+    near = (shares * torch.exp(-0.5 * (off / width).square())).sum(2)
+    return -near.clamp_min(_MIN_NEAR).log()
+
+
+def target_shares(places: Tensor, symbols: int) -> Tensor:
+    """Target attention, [B, F] -> [B, F, T]: on one symbol, or on two where a place lies between them."""
+    off = torch.arange(symbols, device=places.device) - places.unsqueeze(2)
+    return (1.0 - off.abs()).clamp_min(0.0)
+
+
+def straight_places(batch: TacotronBatch) -> Tensor:
+    """Targets on a straight diagonal through each clause, in symbols, [B, F]."""
+    frames, symbols = batch.last + 1, batch.real.sum(1)
+    at = torch.arange(batch.there.shape[1], device=frames.device) + 0.5
+    return at / frames[:, None] * symbols[:, None] - 0.5
+
+
+@torch.no_grad()
+def sample_own_past(
+    net: Tacotron, memory: Tensor, fed: Tensor, shares: Tensor, chosen: Tensor, temperature: float
+) -> Tensor:
+    """``fed`` with the chosen clauses replaced by frames that the net samples autoregressively, uint8 [B, F, 80].
+
+    A net trained on true frames only drifts when it continues its own samples, and does not learn to recover (Bengio et
+    al. 2015, scheduled sampling). The attention is set to its target, so that words keep their times and the true
+    frames stay valid targets.
+
+    Args:
+        memory: [B, T, D], from ``encode``.
+        fed: uint8 [B, F, 80], the true frame before each.
+        shares: [B, F, T], target attention.
+        chosen: bool [B].
+    """
+    cell = net.attention_lstm
+    attention_gates = torch.cat((cell.weight_ih, cell.weight_hh), 1), cell.bias_ih + cell.bias_hh
+    input_weight, hidden_weight, bias, other_bias = net.decoder_lstm.all_weights[0]
+    decoder_gates = torch.cat((input_weight, hidden_weight), 1), bias + other_bias
+    memory, own = memory[chosen], fed[chosen]
+    contexts = torch.bmm(shares[chosen].to(memory.dtype), memory)
+    hidden = state = decoded = decoder_state = memory.new_zeros(len(memory), net.config.decoder_width)
+    before = torch.zeros_like(contexts[:, 0])
+    for frame in range(fed.shape[1] - 1):
+        context = contexts[:, frame]
+        gates = F.linear(torch.cat((net.look_at(own[:, frame]), before, hidden), 1), *attention_gates)
+        hidden, state = lstm_step(gates, state)
+        gates = F.linear(torch.cat((hidden, context, decoded), 1), *decoder_gates)
+        decoded, decoder_state = lstm_step(gates, decoder_state)
+        levels, _ = net.heads(net.head(decoded, context, own[:, frame]))
+        own[:, frame + 1] = sample_levels(levels, temperature)
+        before = context
+    fed = fed.clone()
+    fed[chosen] = own
+    return fed
+
+
+class TacotronTrainingModule(WeightedLossModule):
+    """Tacotron 2 with its losses and a training-only phone head (docs/adr/0004)."""
+
+    net: Tacotron
+
+    def __init__(self, config: TacotronConfig, settings: TacotronFit) -> None:
+        weights = {"stop": settings.stop_weight, "guide": settings.guide_weight, "phone": settings.phone_weight}
+        super().__init__(Tacotron(config), weights)
+        self._settings = settings
+        self.phone_out = nn.Linear(config.head_width, len(PHONES))
+
+    def forward(self, batch: TacotronBatch) -> dict[str, Tensor]:
+        """Losses ``frame`` (nats per channel), ``stop``, ``guide``, ``phone``; and three shares of frames.
+
+        ``attended``: the largest attention is on a symbol of the corpus' word. ``forward``: it stays or moves forward,
+        by at most a word's length of symbols. ``phone_hits``: the phone is named correctly.
+        """
+        seen, shares = self._run(batch)
+        levels, stops = self.net.heads(seen)
+        stops, there = stops.float(), batch.there
+        phone_logits, phones = self.phone_out(seen[there]).float(), batch.phones[there]
+        last_weight = stops.new_tensor(self._settings.last_weight)
+        is_last = torch.arange(stops.shape[1], device=stops.device) == batch.last[:, None]
+        at = shares.argmax(2)
+        steps = at.diff(dim=1)[there[:, 1:]]
+        return {
+            "frame": F.cross_entropy(levels[there].float().flatten(0, 1), batch.frames[there].flatten().long()),
+            "stop": F.binary_cross_entropy_with_logits(stops[there], is_last[there].float(), pos_weight=last_weight),
+            "guide": guide_loss(shares, self._places(batch), self._settings.guide_symbols)[there].mean(),
+            "phone": F.cross_entropy(phone_logits, phones),
+            "phone_hits": (phone_logits.argmax(1) == phones).float().mean(),
+            "attended": (batch.words.gather(1, at) == batch.spoken)[there].float().mean(),
+            "forward": ((steps >= 0) & (steps <= _WORD_SYMBOLS)).float().mean() if len(steps) else stops.new_ones(()),
+        }
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The matrices of LSTMs, pre-net and head."""
+        net = self.net
+        stacks = (net.encoder.lstm, net.prenet_in, net.prenet_out, net.attention_lstm, net.decoder_lstm)
+        return [p for stack in stacks for p in stack.parameters() if p.ndim == 2] + net.head.matrices()
+
+    @torch.no_grad()
+    def own_frames(self, batch: TacotronBatch, share: float, temperature: float) -> TacotronBatch:
+        """The batch with a share of the fed frames sampled from the net, each given the true past.
+
+        In a share of the clauses, the recipe's ``own_past_share``, all frames are sampled, each given those before it.
+        """
+        whole = torch.rand(len(batch.fed), device=batch.fed.device) < self._settings.own_past_share
+        if whole.any():
+            memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+            shares = target_shares(self._places(batch), memory.shape[1])
+            batch = replace(batch, fed=sample_own_past(self.net, memory, batch.fed, shares, whole, temperature))
+        levels, _ = self.net.heads(self._run(batch)[0])
+        samples = sample_levels(levels, temperature)
+        chosen = (torch.rand(batch.there.shape, device=samples.device) < share) & batch.there & ~whole[:, None]
+        fed = batch.fed.clone()
+        fed[:, 1:] = torch.where(chosen[:, 1:, None], samples[:, :-1], fed[:, 1:])
+        return replace(batch, fed=fed)
+
+    def _places(self, batch: TacotronBatch) -> Tensor:
+        return batch.places if self._settings.alignment == "corpus" else straight_places(batch)
+
+    def _run(self, batch: TacotronBatch) -> tuple[Tensor, Tensor]:
+        """Head inputs [B, F, H], and attention [B, F, T]."""
+        memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+        if self.training and float(torch.rand(())) < self._settings.given_share:
+            shares = target_shares(self._places(batch), memory.shape[1])
+            return self.net.decode_along(memory, batch.real, batch.fed, shares)
+        return self.net.decode(memory, batch.real, batch.fed)
+
+
+class TacotronTraining(FamilyTraining):
+    """Training of Tacotron 2 by a recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        assert isinstance(recipe.fit, TacotronFit)
+        self._settings = recipe.fit
+        config = TacotronConfig.read(recipe.fit.config)
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, TacotronTrainingModule(config, recipe.fit))
+
+    def batches(self, text: SpeechDataset, number: int) -> Iterator[TacotronBatch]:
+        """See ``FamilyTraining``."""
+        return training_batches(text, self._settings, self.recipe.seed, number)
+
+    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
+        """Losses on validation sentences, in clauses of every trained length; the pre-net's dropout stays on."""
+        self.module.eval()
+        losses = {
+            f"{words or 'all'} words": mean_losses(self.module, validation_batches(text, words, 8000), device)
+            for words in sorted(set(self._settings.clause_words))
+        }
+        self.module.train()
+        return losses

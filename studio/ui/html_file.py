@@ -1,0 +1,135 @@
+"""Self-contained HTML files of an inspection and of a comparison: audio, picture and scripts, nothing to fetch."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+
+from studio.core.errors import BadFile
+from studio.core.traces.teacher_forcing import TeacherForcingResult, stored_attention
+from studio.core.traces.trace import Trace
+from studio.inspection.bundle import pack, pack_attention, pack_prosody
+from studio.inspection.comparison import bundle as comparison_bundle
+from studio.inspection.comparison.compare import UtteranceComparison, pairs_of
+
+_WIDGETS = Path(__file__).parent / "widgets"
+_START = "inspect/inspect.js"
+_IMPORT = re.compile(r'^import (?:.* from )?"(\.[^"]+)";$', re.M)
+# The file's own scripts may run; nothing is fetched except blobs made from it.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; media-src blob:; img-src blob:"
+)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>{css}
+body {{ margin: 0; background: var(--paper); }}
+main {{ max-inline-size: 1400px; margin-inline: auto; padding: 20px; }}
+.inspect > .open {{ display: none; }}
+</style></head><body><main>{html}</main>
+{data}
+<script id="scripts" type="application/json">{scripts}</script>
+<script type="module">
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.body.classList.toggle("dark", dark.matches);
+dark.addEventListener("change", follow);
+follow();
+// Modules know each other by path: each becomes a file of the browser's own once those it needs are.
+const sources = JSON.parse(document.getElementById("scripts").textContent);
+const places = {{}};
+for (const [path, source] of sources) {{
+  const text = source.replace(/^(import (?:.* from )?)"(.+)";$/gm, (_, head, other) =>
+    `${{head}}"${{places[new URL(other, `file:///${{path}}`).pathname.slice(1)]}}";`);
+  places[path] = URL.createObjectURL(new Blob([text], {{ type: "text/javascript" }}));
+}}
+(await import(places["{start}"])).startFile(document.querySelector("main"));
+</script></body></html>
+"""
+
+
+def write_inspection(trace: Trace, path: Path, attended: TeacherForcingResult | None = None) -> None:
+    """Write the page of one utterance; its title is the file's name where it has no text.
+
+    Args:
+        attended: attention to draw; by default the attention stored in the trace.
+
+    Raises:
+        BadFile: the trace has no valid clock, or the file cannot be written.
+    """
+    attended = attended or stored_attention(trace)
+    parts = {
+        "bundle": pack(trace),
+        "prosody": pack_prosody(trace.pcm, trace.rate_hz),
+        "attention": pack_attention(attended, trace.p_eos) if attended else b"",
+    }
+    _write_page(_page(path.stem, parts, _START, "inspect/inspect.html", ["inspect/inspect.css"]), path)
+
+
+def write_comparison(comparison: UtteranceComparison, path: Path) -> None:
+    """Write the page of a comparison; its title is the file's name. Raises BadFile where it cannot be written."""
+    parts = {"bundle": comparison_bundle.pack(comparison), "words": comparison_bundle.pack_words(comparison)}
+    for stretch in (False, True) if comparison.can_stretch else (False,):
+        for one, other in pairs_of(len(comparison.utterances)):
+            part = f"difference-{other}-{one}-{str(stretch).lower()}"
+            parts[part] = comparison_bundle.pack_difference(comparison, other, one, stretch=stretch)
+    styles = ("inspect/inspect.css", "compare/compare.css")
+    _write_page(_page(path.stem, parts, "compare/file.js", "compare/compare.html", styles), path)
+
+
+def _page(name: str, parts: Mapping[str, bytes], start: str, html: str, styles: Iterable[str]) -> str:
+    """A self-contained page.
+
+    Args:
+        name: the title; also ``data-name`` of each part.
+        parts: binary data by element id.
+        start: the script whose ``startFile`` is called; like ``html`` and ``styles`` a path in ``widgets``.
+    """
+    data = "\n".join(
+        f'<script id="{escape(part)}" type="text/plain" data-name="{escape(name)}">{_text(content)}</script>'
+        for part, content in parts.items()
+    )
+    return _PAGE.format(
+        policy=_POLICY,
+        title=escape(name),
+        css="".join(map(_read, ("tokens.css", *styles))),
+        html=_read(html),
+        data=data,
+        scripts=json.dumps(_scripts(start)).replace("<", "\\u003c"),  # no script ends inside one
+        start=start,
+    )
+
+
+def _write_page(page: str, path: Path) -> None:
+    """Write a page. Raises BadFile."""
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --html") from error
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode("ascii")
+
+
+def _scripts(start: str) -> list[tuple[str, str]]:
+    """A script and its imports, in dependency order."""
+    sources: dict[str, str] = {}
+
+    def visit(path: str) -> None:
+        source = _read(path)
+        folder = Path(path).parent
+        for other in _IMPORT.findall(source):
+            needed = (_WIDGETS / folder / other).resolve().relative_to(_WIDGETS.resolve()).as_posix()
+            if needed not in sources:
+                visit(needed)
+        sources[path] = source
+
+    visit(start)
+    return list(sources.items())
+
+
+def _read(path: str) -> str:
+    return (_WIDGETS / path).read_text(encoding="utf-8")

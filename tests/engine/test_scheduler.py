@@ -1,0 +1,129 @@
+"""The scheduler on a clock of its own: what a turn costs is made up, who takes part is not."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from studio.engine.scheduler import LOW_BUFFER_MS, MAX_SHORT_STEPS, MIN_BUFFERED_ROWS, SchedulingPolicy
+
+FRAME_MS = 25.0
+ROW_MS = 2.2  # a frame of one row; eight of them take 70% of a frame's time
+PREFILL_MS = 3.0
+CREDIT_MS = 2000.0
+
+
+@dataclass
+class Speaker:
+    """One who listens from the first sound on, and lets the voice run two seconds ahead."""
+
+    came_ms: float
+    frames_left: int = 10**9
+    dry_at_ms: float = -math.inf
+    first_ms: float | None = None
+    stalls: int = 0
+
+    def buffered_ms(self, now_ms: float) -> float:
+        return self.dry_at_ms - now_ms
+
+    def spoke(self, now_ms: float) -> None:
+        if self.first_ms is None:
+            self.first_ms = now_ms
+        elif now_ms > self.dry_at_ms:
+            self.stalls += 1
+        self.dry_at_ms = max(self.dry_at_ms, now_ms) + FRAME_MS
+        self.frames_left -= 1
+
+
+@dataclass
+class Machine:
+    """Turns of rows that cost their sum, with the scheduler or without."""
+
+    schedule: SchedulingPolicy | None
+    speakers: list[Speaker] = field(default_factory=list[Speaker])
+    now_ms: float = 0.0
+
+    def turn(self) -> None:
+        speaks = [s for s in self.speakers if s.frames_left and s.buffered_ms(self.now_ms) < CREDIT_MS]
+        if self.schedule is not None:
+            speaks = self.schedule.choose(speaks, lambda one: one.buffered_ms(self.now_ms))
+        duration_ms = sum(ROW_MS + PREFILL_MS * (one.first_ms is None) for one in speaks)
+        if self.schedule is not None:
+            self.schedule.on_step(len(speaks), duration_ms)
+        self.now_ms += duration_ms or 1.0
+        for one in speaks:
+            one.spoke(self.now_ms)
+
+
+def newcomers(schedule: SchedulingPolicy | None, speakers: int) -> tuple[np.ndarray, int]:
+    """First audio of a hundred short utterances beside so many long ones, and the stalls of these."""
+    machine = Machine(schedule, [Speaker(0.0) for _ in range(speakers)])
+    draw = np.random.default_rng(3)
+    first: list[float] = []
+    while machine.now_ms < 20_000.0:
+        machine.turn()
+    for _ in range(100):
+        until_ms = machine.now_ms + draw.uniform(100.0, 200.0)
+        while machine.now_ms < until_ms:
+            machine.turn()
+        new = Speaker(until_ms, frames_left=20)
+        machine.speakers.append(new)
+        while new.first_ms is None:
+            machine.turn()
+        first.append(new.first_ms - until_ms)
+    return np.array(first), sum(one.stalls for one in machine.speakers)
+
+
+def test_a_newcomer_waits_for_one_short_turn_and_nobody_pays_for_it() -> None:
+    """Eighty per cent of the machine is taken; alone, first audio takes a prefill and a frame."""
+    idle_ms = PREFILL_MS + ROW_MS
+    plain, _ = newcomers(None, 8)
+    found, stalls = newcomers(SchedulingPolicy(), 8)
+    assert np.quantile(found, 0.95) <= 3.0 * idle_ms < np.quantile(plain, 0.95) < 6.0 * idle_ms
+    assert stalls == 0
+
+
+def test_while_all_are_ahead_a_turn_is_short_and_everybody_has_theirs() -> None:
+    schedule = SchedulingPolicy()
+    for _ in range(60):
+        schedule.on_step(8, 8 * 2.0)
+    left = [500.0 + k for k in range(16)]
+    for _ in range(8):
+        chosen = schedule.choose(range(16), lambda one: left[one])
+        assert len(chosen) == 5
+        for one in chosen:
+            left[one] += FRAME_MS
+    assert max(left) - min(left) <= 2 * FRAME_MS
+    assert len(schedule.choose(range(16), lambda one: 100.0)) == 16, "but all of them where they are needed"
+
+
+def test_who_is_well_ahead_stands_back_where_rows_are_dear_and_somebody_is_near() -> None:
+    schedule = SchedulingPolicy()
+    for _ in range(60):
+        schedule.on_step(4, 4 * 20.0)
+    assert schedule.choose([500.0, 100.0, 600.0, 700.0], lambda ms: ms) == [100.0]
+    assert len(schedule.choose([500.0 + one for one in range(8)], lambda ms: ms)) == MIN_BUFFERED_ROWS
+
+
+def test_nobody_is_starved_by_newcomers_without_end() -> None:
+    schedule = SchedulingPolicy()
+    chosen = [schedule.choose([math.inf, -math.inf], lambda ms: ms) for _ in range(9)]
+    assert [len(one) for one in chosen] == [1] * MAX_SHORT_STEPS + [2] + [1] * MAX_SHORT_STEPS + [2] + [
+        1
+    ] * MAX_SHORT_STEPS + [2]
+
+
+@pytest.mark.parametrize(
+    ("left", "chosen"),
+    [
+        ([], []),
+        ([500.0, 80.0], [80.0, 500.0]),  # nobody is in need
+        ([500.0, -math.inf], [-math.inf]),
+        ([500.0, LOW_BUFFER_MS, -math.inf], [-math.inf, LOW_BUFFER_MS]),
+        ([500.0, -3.0, 20.0], [-3.0, 20.0]),  # one that has run dry
+        ([-3.0, 20.0], [-3.0, 20.0]),  # none could wait
+    ],
+)
+def test_who_takes_part(left: list[float], chosen: list[float]) -> None:
+    assert SchedulingPolicy().choose(left, lambda ms: ms) == chosen

@@ -1,0 +1,55 @@
+"""Systems before visitors: the speaker and the settings in words, one title for each."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tones import tone_card
+
+from studio.core.cards import Card, OptionSpec
+from studio.mos.campaign.voices import parse_voice_spec, system_titles
+from studio.mos.store.tables.stimuli import System
+
+OPTIONS = (
+    OptionSpec("scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words", choices=("S1", "S2")),
+    OptionSpec("m", "int", 3, "Window m", "words seen per segment", 1, 6),
+    OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", 1, 6),
+)
+WREN = replace(tone_card(), name="wren", title="Wren: SpeakStream, two", speakers=("clara", "miles"), options=OPTIONS)
+FINCH = replace(WREN, name="finch", title="Finch: S5-TTS, two", options=(replace(OPTIONS[1], name="k"),))
+
+
+def titles(*specs: str, cards: Sequence[Card] = (WREN,)) -> list[str]:
+    rows = [System(campaign_id=1, name=s, voice=json.dumps(parse_voice_spec(s).to_dict())) for s in specs]
+    return list(system_titles(rows, cards).values())
+
+
+def test_settings_are_told_where_they_differ_from_the_voices_own() -> None:
+    assert titles("miles?m=3,n=1", "miles?m=5,n=1") == [
+        "Miles, 3 words seen per segment",
+        "Miles, 5 words seen per segment",
+    ]
+    assert titles("wren:clara?m=1,n=1", "wren:miles") == [
+        "Clara, 1 word seen per segment",
+        "Miles, 3 words seen per segment",
+    ]
+    assert titles("clara?m=3", "miles?n=1") == ["Clara", "Miles"]
+    assert titles("clara?scheme=S2", "clara") == ["Clara, scheme S2", "Clara, scheme S1"]
+    assert titles("clara?seed=4", "clara") == ["Clara, seed 4", "Clara, seed 0"]
+
+
+def test_the_voice_is_told_where_there_are_several() -> None:
+    found = titles("wren:clara?m=5", "finch:clara", cards=(WREN, FINCH))
+    assert found == ["Clara (Wren: SpeakStream), 5 words seen per segment", "Clara (Finch: S5-TTS)"]
+
+
+def test_what_is_no_voice_of_the_server_keeps_its_name() -> None:
+    rows = [System(campaign_id=1, name="heron", voice="{}")]
+    assert system_titles(rows, (WREN,)) == {"heron": "heron"}
+    assert titles("gone:clara?m=2") == ["gone:clara?m=2"]
+    assert titles("teacher:clara") == ["Clara, a teacher model"]
+    assert titles("clara?m=2", cards=()) == ["clara?m=2"]
+
+
+def test_no_two_systems_have_one_title() -> None:
+    assert titles("clara", "wren:clara") == ["Clara (clara)", "Clara (wren:clara)"]

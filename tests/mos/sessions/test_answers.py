@@ -1,0 +1,220 @@
+"""Answers: kept for good, acknowledged once, refused whole or taken whole."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mos.world import AB, ACR, CLIP_MS, RaterSession, World, reply
+from pydantic import ValidationError
+
+from studio.mos.campaign.config import Question
+from studio.mos.kinds.base import BadAnswer
+from studio.mos.sessions.answers import count_answers
+from studio.mos.sessions.stages import NotThisStage
+from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.answers import Answer, AnswerCreate, Choice, Play, PlayCreate, Score
+from studio.mos.store.tables.stimuli import Stimulus, System
+from studio.mos.store.tables.trials import Trial
+
+TWO = replace(ACR, questions=[Question("naturalness", "", 1, 5), Question("coherence", "", 1, 7)])
+
+
+@pytest.fixture
+def anna(world: World) -> RaterSession:
+    """A rater at the first screen of the small ACR campaign."""
+    world.campaign()
+    rater = world.join("anna")
+    rater.to_trials()
+    return rater
+
+
+def stored(world: World) -> tuple[int, ...]:
+    """How many rows every table of answers has."""
+    return tuple(len(world.all(table)) for table in (Answer, Score, Choice, Play))
+
+
+def test_an_answer_is_kept_as_it_was_given(world: World) -> None:
+    """Scores with their scales, plays, time and comment."""
+    world.campaign(TWO)
+    anna = world.join("anna")
+    sent = reply(anna.to_trials(), 4).model_copy(update={"comment": "a hiss \0 at the end", "response_ms": 1234.5})
+    ack = world.listening.answer(anna.rater_id, sent).result(10)
+    assert (ack.trial, ack.attempt, ack.counted, ack.repeated) == (sent.trial, 1, True, False)
+    (row,), scores, (play,) = world.all(Answer), world.all(Score), world.all(Play)
+    assert (row.trial_id, row.attempt, row.counted, row.response_ms) == (sent.trial, 1, 1, 1234.5)
+    assert row.comment == "a hiss  at the end"
+    assert {(s.question, s.slot, s.value, s.low, s.high) for s in scores} == {
+        ("naturalness", 0, 4, 1, 5),
+        ("coherence", 0, 4, 1, 7),
+    }
+    assert (play.slot, play.plays, play.heard_ms) == (0, 1, CLIP_MS)
+    assert world.all(Choice) == []
+
+
+def test_a_choice_is_of_what_was_shown(world: World) -> None:
+    """``a`` is slot 0: with the slots, the choice names a system."""
+    world.campaign(AB)
+    anna = world.join("anna")
+    anna.to_trials()
+    anna.finish("b")
+    assert Counter(c.outcome for c in world.all(Choice)) == {"b": 4} and world.all(Score) == []
+    trials = {t.id: t for t in world.all(Trial)}
+    stimuli = {s.id: s for s in world.all(Stimulus)}
+    for answer in world.all(Answer):
+        lead = stimuli[trials[answer.trial_id].lead]
+        assert lead.item_id == trials[answer.trial_id].item_id
+
+
+def test_sent_again_it_is_acknowledged_again(anna: RaterSession) -> None:
+    """However often, and though times differ: nothing more is stored."""
+    sent = reply(anna.next())
+    first = anna.world.listening.answer(anna.rater_id, sent).result(10)
+    before = stored(anna.world)
+    for again in (sent, sent.model_copy(update={"response_ms": 9.0}), sent.model_copy(update={"plays": []})):
+        ack = anna.world.listening.answer(anna.rater_id, again).result(10)
+        assert (ack.attempt, ack.counted, ack.repeated) == (1, True, True)
+    assert first.trial == sent.trial and stored(anna.world) == before
+    assert anna.next()["trial"]["position"] == 1
+
+
+def test_another_answer_is_kept_beside_it(anna: RaterSession) -> None:
+    """It does not count, does not move the rater on, and each is acknowledged as what it was."""
+    shown = anna.next()
+    anna.answer(shown, 4)
+    other = anna.answer(shown, 2)
+    assert (other.attempt, other.counted, other.repeated) == (2, False, False)
+    assert (anna.answer(shown, 2).attempt, anna.answer(shown, 2).repeated) == (2, True)
+    assert anna.answer(shown, 4).counted
+    assert anna.answer(shown, 1).attempt == 3
+    assert sorted((a.attempt, a.counted) for a in anna.world.all(Answer)) == [(1, 1), (2, 0), (3, 0)]
+    assert anna.next()["trial"]["position"] == 1
+    assert len(anna.finish()) == 3
+    assert anna.answer(shown, 5).attempt == 4, "after the end too"
+    assert anna.row().stage == "done"
+    with anna.world.store.read() as session:
+        assert count_answers(session, anna.world.campaign_id()) == {"test": 4}
+
+
+def test_two_tabs_at_once(anna: RaterSession) -> None:
+    """Of answers that arrive together exactly one counts, and the attempts are numbered."""
+    shown = anna.next()
+    acks: list[Any] = []
+    threads = [threading.Thread(target=lambda v=v: acks.append(anna.answer(shown, v))) for v in (1, 2, 3, 4, 5) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert Counter(a.repeated for a in acks) == {True: 10, False: 5}
+    assert sorted(a.attempt for a in acks if not a.repeated) == [1, 2, 3, 4, 5]
+    assert len([a for a in anna.world.all(Answer) if a.counted]) == 1
+
+
+def test_anothers_screen_is_refused(anna: RaterSession) -> None:
+    """And one that is not there; nothing is stored."""
+    bert = anna.world.join("bert")
+    bert.to_trials()
+    with pytest.raises(Forbidden):
+        bert.answer(anna.next())
+    shown = bert.next()
+    shown["trial"]["trial"] = "ab" * 12
+    with pytest.raises(Forbidden):
+        bert.answer(shown)
+    assert stored(anna.world) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_what_was_not_heard_cannot_be_judged(world: World, share: float) -> None:
+    """Every sound as far as the campaign asks, within a quarter of a second; nothing is stored otherwise."""
+    world.campaign(replace(AB, must_listen=share))
+    anna = world.join("anna")
+    shown = anna.to_trials()
+    needed_ms = max(0.0, share * CLIP_MS - 250.0)
+    if needed_ms:
+        sent = reply(shown, "tie", needed_ms)
+        for plays in ([], sent.plays[:1], [sent.plays[0], PlayCreate(slot=1, plays=1, heard_ms=needed_ms - 1)]):
+            with pytest.raises(BadAnswer, match="sound"):
+                world.listening.answer(anna.rater_id, sent.model_copy(update={"plays": plays})).result(10)
+        assert stored(world) == (0, 0, 0, 0)
+    assert anna.answer(shown, "tie", needed_ms).counted
+
+
+def test_an_answer_that_does_not_fit_leaves_no_trace(anna: RaterSession) -> None:
+    """The screen is still open, and the right answer is then the first attempt."""
+    shown = anna.next()
+    for value in (0, 6, 100):
+        with pytest.raises(BadAnswer):
+            anna.answer(shown, value)
+    assert stored(anna.world) == (0, 0, 0, 0)
+    assert anna.next()["trial"] == shown["trial"]
+    assert anna.answer(shown, 5).attempt == 1
+
+
+def test_plays_are_of_the_sounds_there_are(anna: RaterSession) -> None:
+    """One row for each sound of the screen, whatever a page sends."""
+    sent = reply(anna.next())
+    odd = [*sent.plays, PlayCreate(slot=9, plays=3, heard_ms=1.0), PlayCreate(slot=0, plays=2, heard_ms=900.0)]
+    anna.world.listening.answer(anna.rater_id, sent.model_copy(update={"plays": odd})).result(10)
+    assert [(p.slot, p.plays, p.heard_ms) for p in anna.world.all(Play)] == [(0, 2, 900.0)]
+
+
+def test_who_has_left_gives_nothing_more(anna: RaterSession) -> None:
+    """An answer of a second tab after withdrawing is refused; one that was acknowledged stays acknowledged."""
+    first = anna.next()
+    anna.answer(first)
+    second = anna.next()
+    anna.world.listening.withdraw(anna.rater_id).result(10)
+    for shown, value in ((second, 4), (first, 1)):
+        with pytest.raises(NotThisStage):
+            anna.answer(shown, value)
+    assert anna.answer(first, 4).repeated
+    assert anna.row().stage == "withdrawn" and len(anna.world.all(Answer)) == 1
+
+
+def test_the_last_answer_ends_the_trials(anna: RaterSession) -> None:
+    """Whatever is answered last."""
+    screens = list(anna.trials())
+    assert len(screens) == 4
+    assert anna.next()["stage"] == anna.row().stage == "comments"
+    assert {s["trial"]["of"] for s in screens} == {4}
+
+
+def test_answers_stand_beside_their_system(world: World) -> None:
+    """Through a whole campaign: every score is of the sound in its slot (one system gets fives, the other ones)."""
+    world.campaign(replace(ACR, raters_per_stimulus=2))
+    for n in range(4):
+        rater = world.join(f"rater {n}")
+        rater.to_trials()
+        systems = {s.id: s.name for s in world.all(System)}
+        stimuli = {s.id: systems[s.system_id] for s in world.all(Stimulus)}
+        lead = {t.id: stimuli[t.lead] for t in world.all(Trial)}
+        while (shown := rater.next())["stage"] == "trials":
+            rater.answer(shown, 5 if lead[shown["trial"]["trial"]] == "nightjar" else 1)
+    scores: dict[str, set[int]] = {}
+    answers = {a.id: a.trial_id for a in world.all(Answer)}
+    for score in world.all(Score):
+        scores.setdefault(lead[answers[score.answer_id]], set()).add(score.value)
+    assert scores == {"nightjar": {5}, "zebrafinch": {1}}
+    assert len(answers) == 16
+
+
+_numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**70), 2**70)
+
+
+@settings(max_examples=60, deadline=None)
+@given(heard=_numbers, response=_numbers, trial=st.text(max_size=80))
+def test_what_is_out_of_bounds_is_not_even_looked_at(heard: float, response: float, trial: str) -> None:
+    """No NaN, no endless number, no odd identifier gets as far as the database."""
+    day_ms = 86_400_000
+    if not 0 <= heard <= day_ms:
+        with pytest.raises(ValidationError):
+            PlayCreate(slot=0, plays=0, heard_ms=heard)
+    if not 0 <= response <= day_ms:
+        with pytest.raises(ValidationError):
+            AnswerCreate(trial="ab" * 12, response_ms=response)
+    if not (8 <= len(trial) <= 64 and set(trial) <= set("0123456789abcdef")):
+        with pytest.raises(ValidationError):
+            AnswerCreate(trial=trial)

@@ -1,0 +1,149 @@
+"""Campaigns: made whole or not at all, found by name, opened and closed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
+from sqlalchemy import update
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.campaign.config import from_json, to_json
+from studio.mos.campaign.names import check_name
+from studio.mos.campaign.templates import load_template
+from studio.mos.sessions.campaigns import add_stimuli, create_campaign, find_campaign, load_campaign, set_state
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+
+
+def test_what_was_made_is_what_runs(world: World) -> None:
+    """Systems, scripts, sounds, settings and seed come back from the database as they went in."""
+    items = [*items_of(3), *items_of(1, "training"), *items_of(2, "trap"), *items_of(1, "gold")]
+    world.campaign(items=items, state="draft", seed=2**40)
+    with world.store.read() as session:
+        run = load_campaign(session, find_campaign(session, "first"))
+        texts = {i.id: i.text for i in session.query(Item)}
+    assert run.config == ACR == from_json(to_json(ACR))
+    assert run.seed == 2**40
+    assert (len(run.units), len(run.training), len(run.traps), len(run.golds)) == (6, 2, 4, 2)
+    assert run.texts == texts
+    ids = [s for unit in (*run.units, *run.training, *run.traps, *run.golds) for s in unit.stimuli]
+    assert sorted(ids) == sorted(s.id for s in world.all(Stimulus))
+
+
+def test_a_test_that_was_not_translated_is_not_made_and_not_opened(world: World) -> None:
+    """Not a new one, nor a draft of before."""
+    ours = replace(ACR, texts=load_template("ccr").texts)
+    german = replace(ours, texts=replace(ours.texts, language="de"))
+    with pytest.raises(BadOption, match="consent in English"):
+        world.campaign(german, state="draft")
+    world.campaign(ours, state="draft")
+    said = json.dumps(to_json(german))
+    world.store.write_now(lambda s: s.connection().execute(update(Campaign).values(config=said)).rowcount)
+    with pytest.raises(BadOption, match="consent in English"):
+        world.set_state("open")
+
+
+def test_a_check_need_not_be_said_by_every_system(world: World) -> None:
+    """A trap in one voice, in a test of pairs of others."""
+    systems = [SystemSpec("one"), SystemSpec("two"), SystemSpec("announcer", "anchor")]
+    items = [*items_of(2), ItemSpec("listen", "Choose one.", "trap", "1")]
+    sounds = {(i.name, s.name): world.clip(i.name, s.name) for i in items_of(2) for s in systems[:2]}
+    sounds["listen", "announcer"] = world.clip("listen", "announcer")
+    config = replace(ACR, gates=replace(ACR.gates, traps=1))
+
+    def make(session: Session) -> int:
+        return create_campaign(session, "traps", config, systems, items, sounds)
+
+    world.store.write_now(make)
+    with world.store.read() as session:
+        run = load_campaign(session, find_campaign(session, "traps"))
+    assert len(run.units) == 4 and len(run.traps) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "systems", "items", "error"),
+    [
+        (replace(ACR, questions=[]), ("one", "two"), 2, BadOption),
+        (replace(ACR, kind="nothing"), ("one", "two"), 2, BadOption),
+        (AB, ("one",), 2, BadOption),
+        (replace(AB, pairs="baseline", baseline="three"), ("one", "two"), 2, BadOption),
+        (ACR, ("one", "two"), 0, BadFile),
+        (ACR, ("=cmd()",), 2, BadOption),
+    ],
+)
+def test_what_cannot_run_is_not_made(
+    world: World, config: object, systems: tuple[str, ...], items: int, error: type[Exception]
+) -> None:
+    """Nothing of it is left in the database."""
+    with pytest.raises(error):
+        world.campaign(config, systems=[SystemSpec(s) for s in systems], items=items_of(items))  # type: ignore[arg-type]
+    assert all(world.all(table) == [] for table in (Campaign, System, Item, Stimulus, Clip))
+
+
+def test_a_sound_twice_is_refused(world: World) -> None:
+    """One clip for each script and system."""
+    sounds = {("a", "one"): world.clip("a", "one")}
+
+    def twice(session: Session) -> None:
+        number = create_campaign(session, "c", ACR, [SystemSpec("one")], [ItemSpec("a")], sounds)
+        add_stimuli(session, number, [], [], sounds)
+
+    with pytest.raises(IntegrityError):
+        world.store.write_now(twice)
+    assert world.all(Campaign) == []
+
+
+def test_two_campaigns_share_clips_and_nothing_else(world: World) -> None:
+    """The same sound lies once in the folder and once in the table of clips."""
+    world.campaign()
+    world.campaign(name="second")
+    assert len(world.all(Clip)) == 8 and len(world.all(Stimulus)) == 16
+    with world.store.read() as session:
+        one, other = (load_campaign(session, find_campaign(session, name)) for name in ("first", "second"))
+    assert {s for u in one.units for s in u.stimuli}.isdisjoint({s for u in other.units for s in u.stimuli})
+
+
+def test_a_name_is_taken_once_and_found_again(world: World) -> None:
+    """Whoever looks for another is told which there are."""
+    world.campaign()
+    with pytest.raises(BadOption, match="exists already"):
+        world.campaign()
+    with world.store.read() as session, pytest.raises(BadOption, match="there are: first"):
+        find_campaign(session, "fist")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_no_database_holds_is_refused(world: World, seed: int) -> None:
+    """Told before anything is made."""
+    with pytest.raises(BadOption, match="seed"):
+        world.campaign(seed=seed)
+
+
+@pytest.mark.parametrize("name", ["", " a", "=1+1", "@x", "-x", "a\n", "a\0", "<b>", "a" * 81, "é", "a/b", "\ud800"])
+def test_a_name_that_could_be_something_else_is_refused(world: World, name: str) -> None:
+    """A formula, markup, a path, or what a database cannot keep."""
+    with pytest.raises(BadOption):
+        check_name(name)
+    with world.store.read() as session, pytest.raises(BadOption):
+        find_campaign(session, name)
+
+
+@pytest.mark.parametrize("name", ["a", "SpeakStream m=4, n=2 (S1)", "a" * 80, "9.5+x?", "teacher:slt"])
+def test_a_name_may_say_what_it_is(name: str) -> None:
+    """Letters, digits and the signs that options are written with."""
+    check_name(name)
+
+
+def test_open_closed_and_open_again(world: World) -> None:
+    """No other state can be asked for."""
+    world.campaign(state="draft")
+    for state in ("open", "closed", "open"):
+        world.store.write_now(lambda session, state=state: set_state(session, "first", state).id)
+        assert [c.state for c in world.all(Campaign)] == [state]
+    for state in ("draft", "ajar"):
+        with pytest.raises(BadOption):
+            world.store.write_now(lambda session, state=state: set_state(session, "first", state))
+    assert [c.state for c in world.all(Campaign)] == ["open"]

@@ -1,0 +1,191 @@
+"""Messages made to break something: each is answered, the utterance goes on, and nothing of it is left behind."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakeutterance import FakeUtterance
+from serve.mos_serving import ServedTests
+from serve.serving import Served, Serving, Talk, eventually, kinds
+from websockets.sync.client import connect
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.serve.live import protocol as wire
+from studio.serve.live.stream import UtteranceStream
+
+HUGE = "1" + "0" * 400
+HALF = "\\ud800"
+HOSTILE = [
+    f'{{"type": "options", "utterance": 1, "options": {{"{HALF}": 1}}}}',
+    f'{{"type": "options", "utterance": 1, "options": {{"m": "{HALF}"}}}}',
+    f'{{"type": "{HALF}", "utterance": 1}}',
+    f'{{"type": "text", "utterance": 1, "text": "", "{HALF}": 1}}',
+    f'{{"type": "open", "utterance": 2, "voice": "{HALF}"}}',
+    f'{{"type": "open", "utterance": 2, "options": {{"{HALF}": 1}}}}',
+    f'{{"type": "open", "utterance": 2, "temperature": {HUGE}}}',
+    f'{{"type": "open", "utterance": 2, "credit_ms": {HUGE}}}',
+    f'{{"type": "open", "utterance": 2, "seed": {HUGE}}}',
+    f'{{"type": "options", "utterance": 1, "temperature": {HUGE}}}',
+    f'{{"type": "options", "utterance": 1, "temperature": -{HUGE}}}',
+    f'{{"type": "options", "utterance": 1, "options": {{"m": {HUGE}}}}}',
+    f'{{"type": "played", "utterance": 1, "sample": 0, "buffered_ms": {HUGE}}}',
+    f'{{"type": "played", "utterance": 1, "sample": 0, "output_latency_ms": {HUGE}}}',
+    f'{{"type": "played", "utterance": 1, "sample": {HUGE}}}',
+    f'{{"type": "cancel", "utterance": 1, "played_sample": {HUGE}}}',
+]
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else 0
+
+
+def heard_to_its_end(talk: Talk, utterance: int = 1) -> list[str]:
+    talk.say("text", utterance, text="one two three ")
+    talk.say("end", utterance)
+    return kinds(talk.until("trace", utterance=utterance), utterance)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda text: text[:60].replace(HALF, "HALF"))
+def test_a_hostile_message_harms_no_utterance(serving: Serving, hostile: str) -> None:
+    server = serving()
+    with server.talk() as talk:
+        talk.open()
+        talk.ws.send(hostile)
+        assert talk.until("error")[-1]["code"] in ("bad_message", "bad_option", "bad_voice")
+        assert "ended" in heard_to_its_end(talk)
+    eventually(lambda: server.engine.free_slots() == 4, "every place")
+
+
+def test_an_error_that_quotes_half_a_character_can_be_sent(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the checks let through, an engine's own message may quote the option's name as it came."""
+
+    def quoting(self: FakeUtterance, options: dict[str, Any], temperature: float | None = None) -> None:
+        raise BadOption(f"there is no option {next(iter(options))}")
+
+    monkeypatch.setattr(FakeUtterance, "set_options", quoting)
+    monkeypatch.setattr(wire, "_is_name", lambda value: True)
+    with serving().talk() as talk:
+        talk.open()
+        talk.ws.send(f'{{"type": "options", "utterance": 1, "options": {{"{HALF}": 1}}}}')
+        assert talk.until("error")[-1]["message"].startswith("there is no option \ufffd")
+        assert "ended" in heard_to_its_end(talk)
+
+
+def own_threads() -> int:
+    """Threads but for those that the event loop keeps for everybody's work, of which there are a few at most."""
+    return sum(not one.name.startswith("asyncio_") for one in threading.enumerate())
+
+
+def break_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """The next call of a function fails as only a mistake in the server can."""
+    real, broken = getattr(owner, name), []
+
+    def fails(*args: Any, **kwargs: Any) -> Any:
+        if not broken:
+            broken.append(True)
+            raise ZeroDivisionError("planted")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fails)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (wire, "event_message"),
+        (wire, "error_message"),
+        (UtteranceStream, "packet"),
+        (UtteranceStream, "_on_event"),
+        (FakeUtterance, "push_text"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_a_mistake_in_the_server_ends_one_utterance_and_leaves_nothing(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    server = serving()
+    with server.talk() as talk:
+        assert "ended" in _spoken(server, talk, 1)
+        threads, open_files = own_threads(), descriptors()
+        break_once(monkeypatch, owner, name)
+        talk.ws.send('{"type": "open", "utterance": 2}')
+        talk.ws.send('{"type": "text", "utterance": 2, "text": "one two three "}')
+        talk.ws.send('{"type": "edit", "utterance": 2, "at": 0}')  # an error comes back
+        talk.ws.send('{"type": "end", "utterance": 2}')
+        talk.until("trace", utterance=2)
+        assert "ended" in _spoken(server, talk, 3)
+        eventually(lambda: own_threads() <= threads, "the threads")
+        eventually(lambda: descriptors() <= open_files, "the descriptors")
+
+
+def _spoken(server: Served, talk: Talk, utterance: int) -> list[str]:
+    talk.open(utterance)
+    said = heard_to_its_end(talk, utterance)
+    eventually(lambda: server.engine.free_slots() == 4, "every place")
+    return said
+
+
+def test_hostile_messages_leave_no_thread_and_no_descriptor(serving: Serving) -> None:
+    server = serving()
+    with server.talk() as talk:
+        _spoken(server, talk, 1)
+    eventually(lambda: server.engine.free_slots() == 4, "every place")
+    threads, open_files = own_threads(), descriptors()
+    for _ in range(5):
+        with server.talk() as talk:
+            talk.open()
+            for hostile in HOSTILE:
+                talk.ws.send(hostile)
+                talk.until("error")
+    eventually(lambda: server.engine.free_slots() == 4, "every place")
+    eventually(lambda: own_threads() <= threads, "the threads")
+    eventually(lambda: descriptors() <= open_files, "the descriptors")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"type": "enter", "token": %s}',
+        '{"type": "take", "trial": "0123456789", "slot": %s, "utterance": 1}',
+        '{"type": "take", "trial": "0123456789", "slot": 0, "utterance": %s}',
+        '{"type": "take", "trial": %s, "slot": 0, "utterance": 1}',
+        '{"type": "played", "utterance": 1, "sample": 0, "buffered_ms": %s}',
+        '{"type": "edit", "utterance": 1, "at": %s}',
+        '{"type": %s}',
+    ],
+)
+@pytest.mark.parametrize("value", [HUGE, f'"{HALF}"', "[" * 50 + "]" * 50])
+def test_a_raters_socket_answers_hostile_messages_too(tests_served: ServedTests, message: str, value: str) -> None:
+    token = tests_served.join().agree().headers["Authorization"].removeprefix("Bearer ")
+    with connect(tests_served.url.replace("http", "ws") + "/mos/live", proxy=None) as ws:
+        ws.send(json.dumps({"type": "enter", "token": token}))
+        assert json.loads(ws.recv(20))["type"] == "entered"
+        ws.send(message % value)
+        assert json.loads(ws.recv(20))["type"] == "error"
+        ws.send(json.dumps({"type": "enter", "token": token}))
+        assert json.loads(ws.recv(20))["type"] == "entered"
+
+
+def test_an_engine_that_cannot_tell_ends_the_utterance(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its client would wait for ever."""
+    server, poll_events = serving(), FakeUtterance.poll_events
+
+    def broken(self: FakeUtterance, limit: int | None = None) -> list[ev.Event]:
+        events = poll_events(self, limit)
+        if any(isinstance(one, ev.Audio) for one in events):
+            raise OSError("the line is dead")
+        return events
+
+    monkeypatch.setattr(FakeUtterance, "poll_events", broken)
+    with server.talk() as talk:
+        talk.open()
+        talk.say("text", text="one two three ")
+        found = talk.until("trace", utterance=1)
+        assert kinds(found, 1)[-2:] == ["failed", "trace"]
+        monkeypatch.undo()
+        talk.open(2)
+        assert "ended" in heard_to_its_end(talk, 2)
+    eventually(lambda: server.engine.free_slots() == 4, "every place")

@@ -1,0 +1,109 @@
+"""Bodies are bounded on every route, in length and in time, whether or not the route would read them."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from serve.serving import eventually
+
+from studio.serve.app import guarded_app
+from studio.serve.middleware.bodies import MAX_BODY_BYTES, BodyLimitMiddleware
+from studio.serve.server import build_server as make_server
+from studio.serve.settings import ServeSettings
+
+WITHIN_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A server with one route that reads its body and one that does not."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings = ServeSettings(port=port)
+    app = guarded_app(settings)
+    _add_routes(app)
+    app.add_middleware(BodyLimitMiddleware, timeout_s=WITHIN_S)
+    server = make_server(app, settings)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    eventually(lambda: server.started, "the server")
+    yield port
+    server.should_exit = True
+    thread.join(10.0)
+
+
+def _add_routes(app: FastAPI) -> None:
+    @app.post("/reads")
+    async def reads(request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/ignores")
+    @app.get("/ignores")
+    def ignores() -> str:
+        return "never looked"
+
+
+class Client:
+    """A client that may stop in the middle."""
+
+    def __init__(self, port: int, head: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20.0)
+        self.send(f"{head} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode())
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def answer(self) -> tuple[int, dict[str, Any]]:
+        """Status and JSON body; the server must close by itself."""
+        self._socket.settimeout(20.0)
+        received = b""
+        while part := self._socket.recv(65536):
+            received += part
+        self._socket.close()
+        head, _, body = received.partition(b"\r\n\r\n")
+        return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize("route", ["POST /reads", "POST /ignores", "GET /ignores", "POST /nothing"])
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(port: int, route: str) -> None:
+    client = Client(port, route)
+    client.send(b"Content-Length: 200000000\r\n\r\n")
+    status, said = client.answer()
+    assert (status, said["code"]) == (413, "too_long")
+
+
+@pytest.mark.parametrize("route", ["POST /reads", "POST /ignores", "POST /nothing"])
+def test_a_body_that_does_not_say_how_long_it_is_is_refused_when_it_is_too_long(port: int, route: str) -> None:
+    client = Client(port, route)
+    client.send(b"Transfer-Encoding: chunked\r\n\r\n")
+    chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+    with pytest.raises(OSError):
+        for _ in range(600):  # 20 MB, were they taken
+            client.send(chunk)
+
+
+def test_the_client_that_goes_on_sending_hears_why(port: int) -> None:
+    client = Client(port, "POST /reads")
+    client.send(b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000)
+    assert client.answer()[0] == 413
+
+
+@pytest.mark.parametrize("route", ["POST /reads", "POST /ignores"])
+def test_a_body_that_does_not_come_is_not_waited_for(port: int, route: str) -> None:
+    client, began_s = Client(port, route), time.monotonic()
+    client.send(b"Content-Length: 100\r\n\r\nabc")
+    status, said = client.answer()
+    assert (status, said["code"]) == (408, "too_slow")
+    assert WITHIN_S * 0.9 < time.monotonic() - began_s < 15.0
+
+
+def test_the_longest_body_that_is_allowed_arrives_whole(port: int) -> None:
+    client = Client(port, "POST /reads")
+    client.send(f"Content-Length: {MAX_BODY_BYTES}\r\nConnection: close\r\n\r\n".encode())
+    client.send(b"x" * MAX_BODY_BYTES)
+    assert client.answer() == (200, MAX_BODY_BYTES)

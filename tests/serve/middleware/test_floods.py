@@ -1,0 +1,314 @@
+"""Floods, standstills and half requests cost the one who sends them, and nobody else."""
+
+import os
+import resource
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serve.serving import PATIENCE_S, Served, Serving, eventually, of
+from websockets.exceptions import ConnectionClosed
+
+from studio.core.text import livetext
+from studio.serve.live.stream import BACKOFF_FACTOR
+from studio.serve.middleware import connections
+from studio.serve.middleware.connections import LimitedHttpProtocol
+from studio.serve.server import max_connections
+
+PING, PONG, CONT, TEXT = 0x89, 0x8A, 0x80, 0x81  # each the last frame of its message
+
+
+def frame(opcode: int, payload: bytes = b"") -> bytes:
+    """A frame as a client sends it, masked with zeros."""
+    assert len(payload) < 126
+    return struct.pack("BB4s", opcode, 0x80 | len(payload), bytes(4)) + payload
+
+
+class Raw:
+    """A connection whose bytes are ours to choose."""
+
+    def __init__(self, server: Served) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def upgrade(self, path: str = "/ws/speak") -> None:
+        self.send(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        assert b"101" in self.socket.recv(4096)
+
+    def ends(self) -> tuple[float, bytes]:
+        """Wait until the server closes; after how many s, and what it said before."""
+        began_s, said = time.monotonic(), b""
+        try:
+            while part := self.socket.recv(65536):
+                said += part
+        except ConnectionError:
+            pass
+        return time.monotonic() - began_s, said
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second instead of ten and of thirty."""
+    monkeypatch.setattr(connections, "HEAD_S", 0.5)
+    monkeypatch.setattr(connections, "STALL_S", 0.5)
+
+
+# --- floods --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [frame(PING), frame(PING, b"x" * 125), frame(PONG), frame(TEXT)])
+def test_a_flood_of_frames_is_closed(serving: Serving, kind: bytes) -> None:
+    server = serving()
+    raw = Raw(server)
+    raw.upgrade()
+    with suppress(OSError):
+        for _ in range(2000):
+            raw.send(kind * 200)
+    assert raw.ends()[0] < PATIENCE_S / 2
+    assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200
+
+
+def test_pings_at_a_persons_pace_are_answered(serving: Serving) -> None:
+    with serving().talk() as talk:
+        for _ in range(10):
+            assert talk.ws.ping().wait(PATIENCE_S)
+        assert talk.open()["type"] == "ready"
+
+
+def test_empty_fragments_are_not_kept(serving: Serving) -> None:
+    """They add nothing to a message's length, so its bound never ends them."""
+    server = serving()
+    raw = Raw(server)
+    raw.upgrade()
+    raw.send(struct.pack("BB4s", TEXT & 0x7F, 0x80, bytes(4)))  # not the last one
+    with suppress(OSError):
+        for _ in range(500):
+            raw.send(struct.pack("BB4s", CONT & 0x7F, 0x80, bytes(4)) * 200)
+    assert raw.ends()[0] < PATIENCE_S / 2
+
+
+@contextmanager
+def editor(served: Served, field: str) -> Iterator[Any]:
+    with served.talk(max_queue=None) as talk:
+        talk.open(source="keyboard")
+        talk.say("edit", at=0, remove=0, insert=field)
+        yield talk
+
+
+def test_an_editor_of_a_long_field_leaves_the_others_their_time(serving: Serving) -> None:
+    """Each edit of one huge word takes milliseconds; its hand rests for many times as long after each."""
+    served = serving()
+    field = "x" * (livetext.MAX_FIELD_CHARS - 10)
+    with editor(served, field + " ") as talk:
+        talk.until("text")
+        began_s, used_s = time.monotonic(), _hands_s()
+        while time.monotonic() - began_s < 2.0:
+            talk.say("edit", at=0, remove=0, insert="y")
+            talk.say("edit", at=0, remove=1, insert="")
+            time.sleep(0.01)
+        share = (_hands_s() - used_s) / (time.monotonic() - began_s)
+    assert share < 2.0 / (1.0 + BACKOFF_FACTOR), "the hand took more than its share"
+
+
+def _hands_s() -> float:
+    """CPU seconds of the threads that all hands share, the event loop's pool."""
+    return sum(_cpu_s(thread) for thread in threading.enumerate() if thread.name.startswith("asyncio_"))
+
+
+def _cpu_s(thread: threading.Thread) -> float:
+    stat = Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="ascii")
+    ticks = stat.rpartition(")")[2].split()
+    return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_an_edit_inside_a_huge_word_is_not_told_whole(serving: Serving) -> None:
+    served = serving()
+    with editor(served, "x" * 50_000 + " and some more ") as talk:
+        talk.until("word_start")  # which is being said, and stays
+        talk.say("edit", at=1, remove=0, insert="y")
+        [edited] = of(talk.until("edited"), "edited")
+    assert len(edited["text"]) == livetext.MAX_NOTED_CHARS
+
+
+def test_a_trace_without_end_is_given_up_and_the_speech_is_not(serving: Serving) -> None:
+    served = serving(max_trace_bytes=20_000)
+    with served.talk() as talk:
+        talk.open(credit_ms=60_000)
+        talk.say("text", text="several words that take a while ")
+        talk.say("end")
+        heard = talk.until("error", "trace")
+    assert of(heard, "ended") and heard[-1]["code"] == "bad_file"
+    assert list(served.settings.traces_folder.iterdir()) == []
+
+
+# --- standstills ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+def test_half_a_request_is_closed(serving: Serving, quick: None, sent: bytes) -> None:
+    raw = Raw(serving())
+    raw.send(sent)
+    after_s, said = raw.ends()
+    assert 0.3 < after_s < PATIENCE_S / 2
+    assert said.startswith(b"HTTP/1.1 408")
+
+
+def test_a_drop_at_a_time_is_not_enough(serving: Serving, quick: None) -> None:
+    raw = Raw(serving())
+    began_s = time.monotonic()
+    with suppress(OSError):
+        for k in range(1000):
+            raw.send(b"GET /health HTTP/1.1\r\n"[k : k + 1] if k < 22 else b"X")
+            time.sleep(0.02)
+    assert time.monotonic() - began_s < 15.0, "every drop bought more time"
+
+
+def test_half_a_second_request_is_closed_too(serving: Serving, quick: None) -> None:
+    raw = Raw(serving())
+    raw.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    assert b"200 OK" in raw.socket.recv(4096)
+    raw.send(b"GET /hea")
+    assert b"HTTP/1.1 408" in raw.ends()[1]
+
+
+def test_a_socket_is_no_half_request(serving: Serving, quick: None) -> None:
+    with serving().talk() as talk:
+        time.sleep(1.5)
+        assert talk.open()["type"] == "ready"
+
+
+def test_whole_requests_one_after_another_are_answered(serving: Serving, quick: None) -> None:
+    raw = Raw(serving())
+    for _ in range(4):
+        raw.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2)
+        said = b""
+        while said.count(b'"status"') < 2:
+            said += raw.socket.recv(4096)
+        time.sleep(0.3)
+
+
+def test_an_answer_that_nobody_takes_is_given_up(serving: Serving, quick: None) -> None:
+    served = serving()
+    served.app.get("/large")(lambda: "x" * 30_000_000)
+    raw = Raw(served)
+    raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    connected = served._server.server_state.connections
+    eventually(lambda: connected, "the connection")
+    eventually(lambda: not connected, "its end")
+
+
+def test_a_slow_reader_may_take_its_time(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_S", 1.0)  # in which a kernel's buffers move several times at this rate
+    served, size = serving(), 30_000_000
+    served.app.get("/large")(lambda: "x" * size)
+    raw = Raw(served)
+    raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    raw.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    got, until_s = 0, time.monotonic() + 3.0 * connections.STALL_S
+    while time.monotonic() < until_s:  # what there is to send is longer than anybody may stand still
+        got += len(raw.socket.recv(100_000))
+        time.sleep(connections.STALL_S / 40)
+    while got < size:
+        more = len(raw.socket.recv(1 << 20))
+        assert more, f"cut off after {got} bytes"
+        got += more
+
+
+# --- how many ------------------------------------------------------------------------------------
+
+
+def test_connections_are_counted(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studio.serve.server.max_connections", lambda: 3)
+    server = serving()
+    held = [Raw(server) for _ in range(3)]
+    eventually(lambda: len(server._server.server_state.connections) == 3, "the connections")
+    one_more = Raw(server)
+    assert one_more.ends()[1].startswith(b"HTTP/1.1 503")
+    held[0].socket.close()
+    eventually(lambda: len(server._server.server_state.connections) == 2, "a place")
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_no_address_takes_them_all(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "is_loopback", lambda address: False)
+    monkeypatch.setattr("studio.serve.server.max_connections", lambda: 4)
+    server = serving()
+    held = [Raw(server) for _ in range(2)]
+    eventually(lambda: len(server._server.server_state.connections) == 2, "the connections")
+    assert Raw(server).ends()[1].startswith(b"HTTP/1.1 503")
+    assert len(held) == 2 and LimitedHttpProtocol.max_per_address == 500
+
+
+def test_descriptors_are_left_for_files() -> None:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert max_connections() < allowed
+
+
+@pytest.mark.parametrize(
+    "head", ["X: " + "x" * 9000, "\r\n".join(f"X{k}: 1" for k in range(200)), "Sec-WebSocket-Protocol: " + "a," * 3000]
+)
+def test_a_handshake_of_many_words_is_refused_quietly(
+    serving: Serving, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, head: str
+) -> None:
+    raw = Raw(serving())
+    raw.send(
+        f"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{head}\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    raw.socket.settimeout(2.0)
+    try:
+        said = raw.socket.recv(4096)
+    except TimeoutError:
+        said = b"nothing"
+    assert said.startswith((b"HTTP/1.1 4", b"HTTP/1.1 101")) or said == b""
+    assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+def test_a_closed_socket_is_told_why(serving: Serving) -> None:
+    with serving().talk() as talk, pytest.raises(ConnectionClosed) as closed:
+        for _ in range(100):
+            talk.ws.pong(b"x")
+        talk.hear()
+    assert closed.value.rcvd is None or closed.value.rcvd.code == 1008
+
+
+def test_sockets_that_one_address_opens_are_limited(serving: Serving) -> None:
+    server = serving(max_sockets=1000)
+    statuses = []
+    for _ in range(connections.UPGRADES_BURST + 20):
+        raw = Raw(server)
+        raw.send(
+            b"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        statuses.append(raw.socket.recv(4096)[9:12])
+        raw.socket.close()
+    assert statuses[:50] == [b"101"] * 50 and b"503" in statuses
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_flood_of_messages_is_told_why_without_a_traceback(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serving(messages_per_s=50)
+    for _ in range(5):
+        raw = Raw(server)
+        raw.upgrade()
+        with suppress(OSError):
+            for _ in range(20):
+                raw.send(frame(TEXT, b"{}") * 200)
+        raw.ends()
+    assert "Traceback" not in caplog.text

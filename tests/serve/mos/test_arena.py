@@ -1,0 +1,97 @@
+"""A served arena: a battle by typing, nothing that tells the voices before the vote, and the public ladder."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from mos.world import World, items_of
+from serve.mos_serving import Browser, ServedTests, words_in
+from serve.typist import LIVE, VOICES, Typist, vote
+from starlette.testclient import TestClient
+
+from studio.mos.campaign.config import Arena
+from studio.mos.store.database import Store
+from studio.mos.store.tables.raters import Rater
+from studio.serve.errors import add_error_handlers
+from studio.serve.mos.routes import CACHE_S, add_arena
+
+ARENA = replace(LIVE, kind="arena", arena=Arena(min_votes=1, max_chars=60))
+SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", "option", "seed", "temperature", "trace")
+
+
+@pytest.fixture
+def ring(tests_served: ServedTests) -> Iterator[tuple[ServedTests, Browser, list[Any]]]:
+    """An open arena of two voices, and a visitor who is about to agree; every answer that their browser gets."""
+    tests_served.world.campaign(ARENA, "ring", VOICES, items_of(2))
+    got: list[Any] = []
+    tests_served.http.event_hooks["response"].append(got.append)
+    joined = tests_served.http.post("join", json=tests_served.link(name="ring"))
+    yield tests_served, Browser(tests_served.http, joined.json()["token"]), got
+    tests_served.http.event_hooks["response"].clear()
+
+
+def test_nothing_tells_the_voices_before_the_vote_and_then_all_is_told(
+    ring: tuple[ServedTests, Browser, list[Any]],
+) -> None:
+    served, visitor, got = ring
+    assert served.world.all(Rater) == [], "who came has agreed to nothing"
+    shown = visitor.to_trials()
+    trial = shown["trial"]["trial"]
+    typist = Typist(served, visitor)
+    first = typist.type(trial, "hello there good friend ")
+    sizes = {len(packet.pcm) for packet in typist.sound}
+    second, _ = typist.again(trial)
+    assert first["type"] == second["type"] == "kept" and sizes == {len(p.pcm) for p in typist.sound}
+    early = visitor.post("answer", {"trial": trial, "choices": [{"question": "preference", "outcome": "a"}]})
+    assert early.status_code == 422
+    heard = [f"{r.url} {r.headers} {r.read().decode()}" for r in got] + typist.texts
+    shown_headers = json.dumps(dict(typist.ws.response.headers.raw_items())) if typist.ws.response else ""
+    said = " ".join([*heard, shown_headers])
+    assert not words_in(said, SECRETS)
+    told = vote(visitor, trial, first, second).json()
+    spoke = {"low": "zebrafinch", "high": "nightjar"}
+    by_slot = [spoke[one.speaker] for one in (served.engine.opened[0], served.engine.opened[-1])]
+    assert told["voices"] == by_slot and told["counted"]
+    again = vote(visitor, trial, first, second).json()
+    assert again["repeated"] and again["voices"] == by_slot, "an answer that was lost on its way is told again"
+    assert visitor.next()["trial"]["trial"] != trial
+
+
+def test_a_text_is_as_long_as_the_arena_allows(ring: tuple[ServedTests, Browser, list[Any]]) -> None:
+    served, visitor, _ = ring
+    trial = visitor.to_trials()["trial"]["trial"]
+    typist = Typist(served, visitor)
+    said = typist.type(trial, "x" * 61)
+    assert said["type"] == "error" and "at most 60 characters" in said["message"]
+
+
+def test_the_ladder_is_there_while_an_arena_is_open(tmp_path: Path) -> None:
+    world, now = World(Store(f"sqlite:///{tmp_path / 'studio.sqlite'}"), tmp_path / "clips"), [0.0]
+    app = FastAPI()
+    add_error_handlers(app)
+    add_arena(app, world.listening, lambda: now[0])
+    page = TestClient(app)
+    assert page.get("/arena").status_code == 404
+    world.campaign(ARENA, "ring", VOICES, items_of(1))
+    assert page.get("/arena").status_code == 404, "what is kept serves everybody, whatever stands behind the ?"
+    assert page.get("/arena?again=1").status_code == 404
+    now[0] += CACHE_S
+    shown = page.get("/arena")
+    assert shown.status_code == 200 and shown.headers["cache-control"] == f"public, max-age={CACHE_S:.0f}"
+    assert "Take part" in shown.text and world.link("ring") in shown.text
+    assert page.head("/arena").status_code == 200
+    reads: list[int] = []
+    read = world.store.read
+    world.store.read = lambda: reads.append(1) or read()  # type: ignore[method-assign,func-returns-value]
+    for _ in range(20):
+        assert page.get("/arena").text == shown.text
+    assert not reads, "looking asks the database nothing"
+    world.store.read = read  # type: ignore[method-assign]
+    world.set_state("closed", "ring")
+    now[0] += CACHE_S
+    assert page.get("/arena").status_code == 404
+    world.listening.close()

@@ -1,0 +1,163 @@
+"""Typing to a voice that nobody names: what is heard, and what the other voice hears of the same typing."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fakeutterance import FakeUtterance
+from mos.world import items_of
+from serve.mos_serving import ServedTests, words_in
+from serve.typist import LIVE, VOICES, vote
+
+from studio.core import events as ev
+from studio.core.traces.trace import open_trace
+from studio.mos.sessions.takes import MAX_LATE_MS, MISSES_TO_SKIP, Typing
+from studio.mos.store.tables.answers import Answer, Choice
+from studio.mos.store.tables.stimuli import Stimulus
+from studio.mos.store.tables.trials import Slot, Take
+
+SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", "option", "seed", "temperature")
+
+
+def trace_of(served: ServedTests, take: Take) -> Any:
+    return open_trace(served.world.listening.clips.trace_path(take.trace))
+
+
+def test_the_other_voice_hears_the_same_keys_at_the_same_times(live: Any) -> None:
+    served, rater, typist, trial = live
+    screen = rater.next()
+    assert [slot["url"] for slot in screen["trial"]["slots"]] == ["", ""]
+    first = typist.type(trial, "he", "llo ", "good", " friend", " x", pause_s=0.17)
+    assert first["type"] == "kept" and first["samples"] == len(typist.pcm()) > 0
+    second, shown = typist.again(trial)
+    assert second["type"] == "kept"
+    assert [one["insert"] for one in shown] == ["he", "llo ", "good", " friend", " x"]
+    assert vote(rater, trial, first, second).status_code == 200
+    one, two = served.world.all(Take)
+    assert (one.slot, two.slot, one.late_ms) == (0, 1, 0.0)
+    assert one.typed == two.typed and Typing.from_json(one.typed).text() == "hello good friend x"
+    assert 0.0 <= two.late_ms <= MAX_LATE_MS
+    assert one.latency_ms is not None and two.latency_ms is not None
+    # what the voices themselves were given: the same pieces of text
+    texts = [[e for e in trace_of(served, take).events if isinstance(e, ev.TextReceived)] for take in (one, two)]
+    assert [t.text for t in texts[0]] == [t.text for t in texts[1]] != []
+    assert len(served.world.all(Choice)) == 1
+
+
+@pytest.mark.parametrize(("pause_s", "factor", "later_ms"), [(3.0, 0.1, 0.0), (0.0, 1.0, 1500.0)])
+def test_a_pause_is_the_same_for_both_voices(
+    live: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float, factor: float, later_ms: float
+) -> None:
+    """By its own clock the second voice would take one near the limit for none, or none for one; nobody could go on."""
+    served, _, typist, trial = live
+    flushed: list[FakeUtterance] = []
+    really_flush, part = FakeUtterance.flush, served.world.listening.slot_voice
+
+    def flush(utterance: FakeUtterance) -> None:
+        flushed.append(utterance)
+        really_flush(utterance)
+
+    def at_other_times(rater: int, trial: str, slot: int) -> Any:
+        found = part(rater, trial, slot)
+        if found.typing is None:
+            return found
+        strokes = [replace(one, at_ms=one.at_ms * factor) for one in found.typing.strokes]
+        return replace(found, typing=Typing(strokes, found.typing.end_ms * factor + later_ms))
+
+    monkeypatch.setattr(FakeUtterance, "flush", flush)
+    monkeypatch.setattr(served.world.listening, "slot_voice", at_other_times)
+    typist.type(trial, "hello good friend ", pause_s=pause_s)
+    _, shown = typist.once_more(trial)
+    first, second = served.engine.opened[-2:]
+    assert flushed.count(second) == flushed.count(first) >= (pause_s > 0.0)
+    assert [one["insert"] for one in shown] == ["hello good friend "], "a pause is no key"
+
+
+def test_an_edit_that_changes_nothing_is_no_pause(live: Any) -> None:
+    served, _, typist, trial = live
+    typist.take(trial, 0)
+    typist.say("edit", utterance=1, at=0, insert="hello there ")
+    typist.say("edit", utterance=1, at=12)
+    typist.say("end", utterance=1)
+    assert typist.until("kept", "error")[-1]["type"] == "kept"
+    pauses = [one for one in Typing.from_json(served.world.all(Take)[0].typed).strokes if one.is_pause]
+    assert len(pauses) <= 1 and all(one.at_ms > 600.0 for one in pauses), "of the clock alone, on a slow machine"
+
+
+def test_the_two_systems_speak_and_nothing_tells_which(live: Any) -> None:
+    served, _, typist, trial = live
+    typist.type(trial, "hello there good friend ")
+    opened = [served.engine.opened[-1]]
+    sizes = [{len(packet.pcm) for packet in typist.sound}]
+    typist.again(trial)
+    opened.append(served.engine.opened[-1])
+    sizes.append({len(packet.pcm) for packet in typist.sound})
+    by_speaker = {u.speaker: u for u in opened}
+    assert by_speaker["low"]._options["m"] == 2 and by_speaker["low"]._request.seed == 5
+    assert by_speaker["low"]._request.temperature == 0.3
+    assert (by_speaker["high"]._options["m"], by_speaker["high"]._options["n"]) == (3, 2)
+    assert sizes[0] == sizes[1] == {600}
+    said = " ".join(typist.texts)
+    assert not words_in(said, SECRETS)
+    assert {json.loads(text)["type"] for text in typist.texts} == {"entered", "opened", "ended", "kept", "typed"}
+
+
+def test_the_order_of_the_voices_is_balanced(tests_served: ServedTests) -> None:
+    tests_served.world.campaign(LIVE, "typing", VOICES, items_of(2))
+    system_of = {s.id: s.system_id for s in tests_served.world.all(Stimulus)}
+    for n in range(8):
+        sitting = tests_served.world.join(f"rater {n}", "typing")
+        sitting.to_trials()
+    firsts = Counter(system_of[slot.stimulus_id] for slot in tests_served.world.all(Slot) if slot.slot == 0)
+    assert list(firsts.values()) == [8, 8]
+
+
+def test_sound_comes_at_the_level_of_all(live: Any) -> None:
+    served, _, typist, trial = live
+    gains = {"low": -6.0206, "high": 0.0}
+    part = served.world.listening.slot_voice
+
+    def levelled(rater: int, trial: str, slot: int) -> Any:
+        found = part(rater, trial, slot)
+        return replace(found, gain_db=gains[found.voice.speaker])
+
+    served.world.listening.slot_voice = levelled
+    peaks: dict[str, int] = {}
+    typist.type(trial, "hello there ")
+    peaks[served.engine.opened[-1].speaker] = int(np.abs(typist.pcm()).max())
+    typist.again(trial)
+    peaks[served.engine.opened[-1].speaker] = int(np.abs(typist.pcm()).max())
+    assert peaks["low"] == pytest.approx(peaks["high"] / 2, rel=0.01)
+
+
+def test_keys_that_come_late_are_played_again(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, rater, typist, trial = live
+    typist.type(trial, "hello ", "there ")
+    monkeypatch.setattr("studio.serve.mos.live.MAX_LATE_MS", -1.0)
+    for n in range(1, MISSES_TO_SKIP + 1):
+        again, _ = typist.once_more(trial)
+        assert again["type"] == "again"
+        assert ('{"type": "may_skip"}' in typist.texts) == (n == MISSES_TO_SKIP), "nobody is held for ever"
+    assert [take.slot for take in served.world.all(Take)] == [0]
+    monkeypatch.undo()
+    assert typist.again(trial)[0]["type"] == "kept"
+    skipped = rater.post("answer", {"trial": trial, "skipped": True})
+    assert (skipped.status_code, skipped.json()["counted"]) == (200, True)
+    assert [a.missing for a in served.world.all(Answer)] == ["late"]
+    assert rater.next()["trial"]["trial"] != trial
+
+
+def test_only_what_the_first_voice_took_reaches_the_second(live: Any) -> None:
+    _, _, typist, trial = live
+    typist.take(trial, 0)
+    typist.say("edit", utterance=1, at=0, insert="hello good friend ")
+    typist.say("edit", utterance=1, at=4_000_000_000, remove=1, insert="nowhere ")
+    assert typist.until("error")[-1]["code"] == "bad_message"
+    typist.say("end", utterance=1)
+    typist.say("edit", utterance=1, at=18, insert="too late ")
+    heard = typist.until("kept")
+    assert [one["code"] for one in heard if one["type"] == "error"] == ["closed"]
+    assert [one["insert"] for one in typist.again(trial)[1]] == ["hello good friend "]

@@ -1,0 +1,93 @@
+"""Whose trace goes when there is no room: nobody can push out what others made."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from serve.serving import Serving, eventually
+
+from studio.core import events as ev
+from studio.serve.trace_store import TraceStore
+
+
+def finished(trace_store: TraceStore, owner: str = "", samples: int = 600) -> str:
+    """A trace of so much sound."""
+    token, writer = trace_store.begin({}, owner)
+    if samples:
+        noise = np.random.default_rng(samples).integers(-9000, 9000, samples).astype(np.int16)
+        writer.write(ev.Audio(sample=0, pcm=noise))
+    trace_store.finish(writer)
+    return token
+
+
+def there(trace_store: TraceStore) -> set[str]:
+    return {path.stem for path in trace_store.folder.glob("*.trace")}
+
+
+def test_traces_without_sound_push_out_none_that_has_it(tmp_path: Path) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    spoken = [finished(trace_store, "a") for _ in range(4)]
+    for _ in range(10):
+        newest = finished(trace_store, "b", samples=0)
+        assert there(trace_store) == {*spoken, newest}, "the newest is still there to be fetched"
+    one_more = finished(trace_store, "a")
+    assert there(trace_store) == {one_more, *spoken[1:]}
+
+
+def test_who_makes_many_pushes_out_their_own(tmp_path: Path) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=6, max_bytes=10**9)
+    mine, friend = [finished(trace_store, "me") for _ in range(2)], finished(trace_store, "friend")
+    flood = [finished(trace_store, "flood") for _ in range(40)]
+    assert there(trace_store) == {*mine, friend, *flood[-3:]}
+
+
+def test_whoever_has_it_all_makes_room_for_others(tmp_path: Path) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    flood = [finished(trace_store, "flood") for _ in range(9)]
+    assert there(trace_store) == {*flood[-4:]}
+    mine = [finished(trace_store, "me") for _ in range(2)]
+    assert there(trace_store) == {*flood[-2:], *mine}
+
+
+def test_bytes_are_shared_as_well(tmp_path: Path) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=100, max_bytes=100_000)
+    small = [finished(trace_store, "me") for _ in range(5)]
+    for _ in range(5):
+        large = finished(trace_store, "flood", samples=20_000)
+        assert there(trace_store) >= {*small, large}
+
+
+def test_a_trace_larger_than_the_shelf_stays_until_the_next(tmp_path: Path) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=100, max_bytes=1000)
+    for _ in range(3):
+        newest = finished(trace_store, samples=5_000)
+        assert there(trace_store) == {newest}
+
+
+def test_what_a_server_found_when_it_began_is_one_share(tmp_path: Path) -> None:
+    before = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    old = [finished(before, owner) for owner in "abcd"]
+    silent = finished(before, "a", samples=0)
+    assert there(before) == {*old, silent}
+    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    new = [finished(trace_store, "me")]
+    assert silent not in there(trace_store) and len(there(trace_store)) == 4, "what has no sound is known by its file"
+    new += [finished(trace_store, "me")]
+    assert len(there(trace_store) & {*old}) == 2 and there(trace_store) >= {*new}
+
+
+def test_a_socket_is_known_by_its_address(serving: Serving, monkeypatch: Any) -> None:
+    monkeypatch.setattr("studio.serve.live.socket.address_of", lambda websocket: next(addresses))
+    addresses = itertools.chain(["me"], itertools.repeat("flood"))
+    server = serving(max_traces=3)
+    urls: list[str] = []
+    for _ in range(5):
+        with server.talk() as talk:
+            talk.open(credit_ms=60_000)
+            talk.say("text", text="one ")
+            talk.say("end")
+            urls.append(talk.until("trace")[-1]["trace_url"])
+    eventually(lambda: len(list(server.settings.traces_folder.iterdir())) == 3, "three traces")
+    assert [httpx.get(f"{server.url}/{url}").status_code for url in urls] == [200, 404, 404, 200, 200]
