@@ -40,7 +40,7 @@ def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monke
     assert slt["nearer"]["share"] in (0.0, 1.0) and out["unseen"]["nearer"]["share"] == rms["nearer"]["share"]
     assert out["unseen"]["p_by_chance"] == (0.5 if rms["right"] else 1.0) and out["seen"]["n"] == 1
     json.dumps(plain(out), allow_nan=False)
-    assert "rms, never learned" in capsys.readouterr().out
+    assert "rms, unseen" in capsys.readouterr().out
     with pytest.raises(BadOption, match="each of 2 speakers says one or more"):
         eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts, "count": 1}, references=6))
     with pytest.raises(BadFile, match="2 to be spoken and 7 as references"):

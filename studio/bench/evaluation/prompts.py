@@ -195,15 +195,13 @@ def show(out: Mapping[str, Any]) -> None:
             rows.append([name, share, "", _nearer(of["nearer"]), "", "", f"{of['on_its_side']:.3f}"])
     note = (
         f"The teacher's own sentences are assigned correctly in {out['teacher_right']:.3f}; chance is "
-        f"{1 / len(out['speakers']):.3f}; {TARGET_SHARE} is to be reached of those that it learned. "
-        "Nearer: of how many pairs the sentence that should be the speaker's is nearer to them than the sentence of "
-        "another, and how likely that is by chance, which is 0.5. "
+        f"{1 / len(out['speakers']):.3f}; {TARGET_SHARE} is the target for training speakers. "
+        "Nearer: the share of pairs in which the speaker's own sentence is nearer to them than another speaker's, "
+        "with its p value against 0.5. "
         f"Pitches are medians, and the middle of all speakers is {out['middle_pitch_hz']:.0f} Hz."
     )
     if "unseen" in out:
-        note += (
-            f" By chance alone as many of those never learned are right with p = {out['unseen']['p_by_chance']:.2g}."
-        )
+        note += f" Unseen speakers against chance: p = {out['unseen']['p_by_chance']:.2g}."
     columns = (
         "speaker",
         "nearest to itself",
@@ -213,4 +211,6 @@ def show(out: Mapping[str, Any]) -> None:
         "teacher's, Hz",
         "on its side",
     )
-    print_table(f"Who is heard of {out['voice']}: {out['texts']} dealt to its speakers", columns, rows, note)
+    print_table(
+        f"Speaker identification of {out['voice']}: {out['texts']} assigned to its speakers", columns, rows, note
+    )

@@ -128,7 +128,7 @@ def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) ->
     assert [words.nth(k).locator("th").text_content() for k in range(2)] == ["good", "morning"]
     assert (
         "aligner" in words.nth(0).text_content()
-        and "placed by the TextGrid" in tab.page.locator(".about").text_content()
+        and "word times from the TextGrid" in tab.page.locator(".about").text_content()
     )
 
 

@@ -217,7 +217,8 @@ WORDS_OF_LANES = """() => {
   scene.paint.fillText = (text, x, y) => {
     for (const lane of ['typed', 'heard']) {
       const place = scene.places[lane];
-      if (text === lane || y < place.y || y >= place.y + place.height) continue;
+      const isTitle = x === 6 && text === { typed: 'text', heard: 'speech' }[lane];
+      if (isTitle || y < place.y || y >= place.y + place.height) continue;
       const width = scene.paint.measureText(text).width;
       const left = scene.paint.textAlign === 'center' ? x - width / 2 : x;
       found[lane].push([text, left, left + width, y]);

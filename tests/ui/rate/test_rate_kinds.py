@@ -243,7 +243,7 @@ def test_a_sound_is_heard_anew_for_every_scale(rate: Callable[..., RatePage], ra
         assert page.locator(".options small:visible").all_text_contents()[-1] == shown[scale]
         assert f"Question {place} of 3" in rating.text(".answers")
         rating.key(str(place + 1), "Enter")
-        assert ("once more" if place > 1 else "to its end first") in rating.text(".missing")
+        assert ("once more" if place > 1 else "to the end first") in rating.text(".missing")
         rating.key("Space")
         rating.heard(1)
         page.wait_for_function(ENDED)  # its tick comes some milliseconds before its last sample
