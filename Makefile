@@ -11,6 +11,9 @@ COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voi
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile
 SLOW := slow or browser or postgres or gpu
 
+# The unit tests of the pages need Node.js 20; npm provides it where the system has an older one.
+NODE = $(shell node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' && echo node || echo npm exec --yes --package=node@20 -- node)
+
 .DEFAULT_GOAL := help
 
 help: ## print the targets
@@ -33,6 +36,11 @@ lint: .venv/dev.stamp ## check style, types and the import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+
+lint-js: node_modules/.stamp ## check style and types of the pages' JavaScript, and run its unit tests (needs Node.js and npm)
+	node_modules/.bin/biome check --error-on-warnings
+	node_modules/.bin/tsc --noEmit
+	$(NODE) --test --test-reporter=dot tests/ui/unit/*.test.js
 
 bench: .venv/dev.stamp ## measure first audio, a step, the socket, how many typists fit, and the page
 	$(BIN)/studio bench latency --setting m=5 --save
@@ -66,7 +74,11 @@ table: .venv/dev.stamp ## measure the voice and the speed of docs/results again 
 
 
 clean: ## remove the environment
-	rm -rf .venv
+	rm -rf .venv node_modules
+
+node_modules/.stamp: package.json
+	npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	touch $@
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
@@ -83,4 +95,4 @@ clean: ## remove the environment
 	$(COMPILED)
 	touch $@ .venv/app.stamp
 
-.PHONY: help app test test-slow test-all lint bench table clean
+.PHONY: help app test test-slow test-all lint lint-js bench table clean

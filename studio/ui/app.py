@@ -16,15 +16,13 @@ from gradio.routes import App as GradioApp
 from starlette.routing import Mount
 
 from studio.core.ports import Engine
-from studio.mos.analysis.results_cache import ResultsCache
+from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
 from studio.serve.settings import ServeSettings
-from studio.ui.assets import add_assets, styles
-from studio.ui.gradio_calls import QueueCalls
+from studio.ui.assets import add_assets, add_description, styles
+from studio.ui.gradio_queue import PageSessions, QueueCalls, limit_queue
 from studio.ui.gradio_routes import OpenRoutes, open_routes
-from studio.ui.gradio_sessions import PageSessions, limit_queue
 from studio.ui.owner import Owner
-from studio.ui.page_head import add_description
 from studio.ui.page_policy import PagePolicy
 from studio.ui.pages.table import Page, PageContext, available_pages, build_page
 

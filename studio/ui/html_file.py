@@ -16,7 +16,7 @@ from studio.inspection.comparison.compare import UtteranceComparison, pairs_of
 
 _WIDGETS = Path(__file__).parent / "widgets"
 _START = "inspect/inspect.js"
-_IMPORT = re.compile(r'^import (?:.* from )?"(\.[^"]+)";$', re.M)
+_IMPORT = re.compile(r'^import (?:[^"]* from )?"(\.[^"]+)";$', re.M)
 # The file's own scripts may run; nothing is fetched except blobs made from it.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; media-src blob:; img-src blob:"
@@ -41,7 +41,7 @@ follow();
 const sources = JSON.parse(document.getElementById("scripts").textContent);
 const places = {{}};
 for (const [path, source] of sources) {{
-  const text = source.replace(/^(import (?:.* from )?)"(.+)";$/gm, (_, head, other) =>
+  const text = source.replace(/^(import (?:[^"]* from )?)"(.+)";$/gm, (_, head, other) =>
     `${{head}}"${{places[new URL(other, `file:///${{path}}`).pathname.slice(1)]}}";`);
   places[path] = URL.createObjectURL(new Blob([text], {{ type: "text/javascript" }}));
 }}

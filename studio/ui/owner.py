@@ -10,7 +10,7 @@ import gradio as gr
 from gradio.context import Context as Building
 
 from studio.core.errors import StudioError
-from studio.mos.analysis.results_cache import ResultsCache
+from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
 from studio.serve.middleware.limits import network_of
 

@@ -1,5 +1,8 @@
 """A real Chromium on the real app, which speaks tones (tests/fakes.py)."""
 
+import contextlib
+import itertools
+import os
 import secrets
 import shutil
 import socket
@@ -32,6 +35,7 @@ FLAGS = (
 )
 ANY_TIME = "--autoplay-policy=no-user-gesture-required"
 START_S = 180.0
+_PORTS = itertools.count(20_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
 
 
 class Server:
@@ -63,9 +67,12 @@ class Server:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of this worker's range, below those that the system assigns, so that no other process takes it first."""
+    for port in _PORTS:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
 
 
 @pytest.fixture(scope="session")

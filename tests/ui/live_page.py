@@ -17,14 +17,14 @@ RATE_HZ = 24_000
 _SAID = """count => {
   const root = document.querySelector('.live');
   if (Number(root.dataset.said ?? 0) < count) return false;
-  const { phase, play, player, caption, scope, isHeardOut } = root.tap.page;
-  const isOurs = play && player.clock?.heard()?.play === play.play;
+  const { phase, play, player, caption, scope, isPlayedOut } = root.tap.page;
+  const isOurs = play && player.clock?.position()?.play === play.play;
   const isDrawn = !caption.stale && !caption.isNew && !(scope.width && scope.dirty);
-  return phase !== 'idle' || !isOurs || (isHeardOut && isDrawn);
+  return phase !== 'idle' || !isOurs || (isPlayedOut && isDrawn);
 }"""
 FADE_SAMPLES = 120  # 5 ms
 
-OFFERED = "Your text is kept: press Speak the rest, or type on."  # what the page says of it
+OFFERED = "Your text is stored: press Speak the rest, or keep typing."  # what the page says of it
 
 
 class LivePage:

@@ -59,7 +59,7 @@ def predict(world: "World", name: str) -> None:
     """Ask a predictor without a net about a campaign's sounds."""
     from fakepredictor import FakePredictor, by_pitch
 
-    from studio.mos.analysis.predicted import predict_clips, unpredicted
+    from studio.mos.analysis.clips import predict_clips, unpredicted
 
     predictor = FakePredictor(by_pitch)
     with world.store.read() as session:

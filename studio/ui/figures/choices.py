@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from studio.mos.report.cells import confidence, p_value
-from studio.mos.report.choices import elo_interval, ranked
+from studio.mos.report.pairs import elo_interval, ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, inward_positions, plain, styled, whiskers
 
 _PARTS = (

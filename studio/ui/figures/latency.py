@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from studio.mos.report.charts import ScatterPoint, padded_range_ms
-from studio.mos.report.latency import bins_by_latency, elo_by_latency, latency_results, mean_by_latency
+from studio.mos.report.models import bins_by_latency, elo_by_latency, latency_results, mean_by_latency
 from studio.ui.figures.look import ACCENT, inward_positions, plain, styled, wrapped
 
 _PANEL_PX = 260

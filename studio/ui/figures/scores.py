@@ -1,4 +1,4 @@
-"""Figures of scores: means with intervals, and histograms."""
+"""Figures of scores (means with intervals, histograms), of pairs (CMOS, ABX) and of raters by stage."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from studio.mos.report.cells import rated_questions
 from studio.mos.report.charts import binned
-from studio.mos.report.tables import rated_questions
+from studio.mos.report.design import STAGE_LABELS
 from studio.ui.figures.look import ACCENT, ROW_PX, plain, styled, whiskers, wrapped
 
 _TITLE_PX, _AXIS_PX, _BARS_PX = 34, 36, 150
@@ -90,3 +91,63 @@ def _questions_with_scores(results: Mapping[str, Any]) -> list[tuple[Mapping[str
 
 def _rated_systems(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
     return [s["name"] for s in results["systems"] if s["name"] in table["histogram"]]
+
+
+def compared(results: Mapping[str, Any]) -> go.Figure | None:
+    """CMOS of every pair and question with 95% intervals, positive where the first is better; or None."""
+    questions = {q["id"]: q for q in results["questions"]}
+    tables = {name: t for name, t in results["tables"].get("comparisons", {}).items() if t["n"]}
+    rows = [
+        (f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" + (f", {plain(name, 12)}" if len(tables) > 1 else ""), p)
+        for name, table in tables.items()
+        for p in table["pairs"]
+    ]
+    if not rows:
+        return None
+    reach = 1.05 * max(questions[name]["high"] for name in tables)
+    return _pair_rows([n for n, _ in rows], [p["cmos"]["two_way"] for _, p in rows], 1.0, (-reach, reach), 0.0)
+
+
+def identified(results: Mapping[str, Any]) -> go.Figure | None:
+    """Percent correct of every pair with intervals by rater and script; chance is 50; None without answers."""
+    pairs = results["tables"].get("identity", {}).get("pairs", [])
+    if not pairs:
+        return None
+    names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" for p in pairs]
+    return _pair_rows(names, [p["share"]["two_way"] for p in pairs], 100.0, (0, 102), 50.0)
+
+
+def _pair_rows(
+    names: list[str], estimates: list[Mapping[str, Any]], scale: float, ends: tuple[float, float], middle: float
+) -> go.Figure:
+    rows = [
+        {k: None if i[of] is None else scale * i[of] for k, of in (("value", "mean"), ("low", "low"), ("high", "high"))}
+        for i in estimates
+    ]
+    points = whiskers(names, rows, 2).update(y=names)  # already escaped, and may be longer than one name
+    figure = styled(go.Figure(points), 60 + ROW_PX * len(rows))
+    figure.add_vline(x=middle, line={"color": "#76818c", "width": 1})
+    figure.update_xaxes(range=list(ends))
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def funnel(results: Mapping[str, Any]) -> go.Figure | None:
+    """Raters by stage, as bars; None without raters."""
+    rows = results["funnel"]
+    if not results["raters"]:
+        return None
+    bars = go.Bar(
+        x=[r["raters"] for r in rows],
+        y=[STAGE_LABELS[r["stage"]] for r in rows],
+        orientation="h",
+        marker={"color": ACCENT},
+        text=[str(r["raters"]) for r in rows],
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="%{y}: %{x}<extra></extra>",
+    )
+    figure = styled(go.Figure(bars), 50 + ROW_PX * len(rows), bargap=0.35, margin={"r": 40})
+    figure.update_xaxes(rangemode="tozero", tickformat="d", nticks=5)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure

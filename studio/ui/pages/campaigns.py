@@ -11,7 +11,7 @@ from studio.mos.report.cells import answer_count
 from studio.mos.sessions.campaigns import set_state
 from studio.mos.stimuli.demo import demo_link
 from studio.mos.stimuli.removal import delete_campaign
-from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 
 _EVERY_S = 10.0

@@ -3,7 +3,7 @@
 import gradio as gr
 from gradio.context import Context as Building
 
-from studio.core.load import EngineLoad, ModuleLoad, SupportsLoad, resident_bytes
+from studio.core.ports import EngineLoad, ModuleLoad, SupportsLoad, resident_bytes
 from studio.ui.owner import QUIET, plain
 
 _EVERY_S = 1.0

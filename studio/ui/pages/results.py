@@ -14,15 +14,13 @@ from studio.mos.import_export.export_answers import write_export
 from studio.mos.import_export.export_raters import write_raters
 from studio.mos.report import formats
 from studio.mos.report.cells import ReportTable, answer_count
-from studio.mos.report.model_tables import predicted_tables, second_opinion_tables
-from studio.mos.report.raters import gate_table
+from studio.mos.report.design import gate_table
+from studio.mos.report.models import predicted_tables, second_opinion_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
 from studio.mos.sessions.campaigns import find_campaign
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.latency import answers, voices
-from studio.ui.figures.pairs import compared, identified
-from studio.ui.figures.raters import funnel
-from studio.ui.figures.scores import histograms, intervals
+from studio.ui.figures.scores import compared, funnel, histograms, identified, intervals
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 
 _EVERY_S = 5.0

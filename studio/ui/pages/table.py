@@ -9,8 +9,7 @@ import gradio as gr
 from gradio.components import Navbar
 
 from studio.core.folders import TEXTS
-from studio.core.load import SupportsLoad
-from studio.core.ports import Engine
+from studio.core.ports import Engine, SupportsLoad
 from studio.ui.assets import WIDGETS, asset_path
 from studio.ui.owner import Owner, owner_script_page
 from studio.ui.pages import campaigns, engine, results

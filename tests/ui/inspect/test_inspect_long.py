@@ -9,7 +9,7 @@ from inspection.spoken import story
 from ui.conftest import Server
 from ui.inspect.test_inspect_page import Inspect
 
-from studio.bench.page.inspecting.repeated import write_repeated
+from studio.bench.page.inspect import write_repeated
 from studio.core.traces.trace import collect_trace, open_trace
 from studio.inspection.timeline import timeline
 
@@ -85,26 +85,6 @@ def test_drawing_follows_the_pixels(tab: Inspect) -> None:
     for span, found in tab.page.evaluate(DRAWN).items():
         assert found["calls"] < CALLS_PER_PX * width, f"{span} ms in view"
         assert min(found["took"]) < DRAW_MS, f"{span} ms in view"  # other tests hold up the rest of them
-
-
-def test_a_finer_picture_replaces_a_coarser_one_when_it_is_made(tab: Inspect) -> None:
-    tab.page.click('[data-do="fit"]')
-    tab.page.click('[data-do="picture"]')
-    tab.until("viewer.scene.shown === 'heard' && viewer.scene.picture.tiles.size && viewer.scene.isWhole")
-    first, then = tab.page.evaluate("""() => {
-      const { scene } = document.querySelector('.inspect').viewer;
-      const { paint, picture } = scene;
-      const draw = (leftMs) => {
-        const sizes = [];
-        paint.drawImage = (image, ...at) => { sizes.push(at.length); };
-        const isWhole = picture.draw(paint, 0, 24_000, 0, 400, 0, 100, { leftMs });
-        delete paint.drawImage;
-        return { isWhole, sizes };
-      };
-      return [draw(0), draw(Infinity)];
-    }""")
-    assert not first["isWhole"] and 8 in first["sizes"], "parts of coarse tiles where there are none of its own"
-    assert then["isWhole"] and set(then["sizes"]) == {4}, "tiles of its own"
 
 
 def test_a_machine_that_paints_slowly_comes_to_the_whole_picture(tab: Inspect) -> None:

@@ -188,7 +188,7 @@ def test_a_picture_of_it_stands_under_the_live_page(visit: Callable[..., LivePag
     live.wait_said()
     picture = live.page.locator(".timeline canvas")
     live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
-    assert "A word was heard" in live.page.locator(".timeline p").text_content()
+    assert "A word was played" in live.page.locator(".timeline p").text_content()
     assert set(live.page.evaluate("Object.keys(document.querySelector('.live').tap.page.timeline.scene.places)")) == {
         "ruler",
         "typed",

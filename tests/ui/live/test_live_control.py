@@ -137,7 +137,7 @@ def test_stop_drops_what_was_to_come_next(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
     live.press("llm")
-    live.wait_status("That comes next")
+    live.wait_status("Next in the queue")
     live.press("stop")
     live.wait_said()
     live.page.wait_for_timeout(500)
@@ -192,7 +192,7 @@ def test_the_old_way_says_the_same_later(live: LivePage) -> None:
     live.finish()
     live.wait_said(1)
     said = [event["word"] for event in live.events("committed")]
-    assert live.page.get_by_role("button", name="old way").count() == 1
+    assert live.page.get_by_role("button", name="Hear it by sentences").count() == 1
     live.press("old")
     live.wait_said(2)
     assert [event["word"] for event in live.events("committed")] == said * 2
@@ -229,14 +229,14 @@ def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
 @pytest.mark.parametrize(
     ("query", "told", "kept"),
     [
-        ("m=2&n=5", ["a hop n of 5 in a window m of 2: it cannot be longer, and is 2"], {"m": "2", "n": "2"}),
+        ("m=2&n=5", ["a hop n of 5 in a window m of 2: a hop cannot be longer, so n is 2"], {"m": "2", "n": "2"}),
         (
             "voice=nobody&m=9&seed=-1&temperature=9&speaker=everybody",
             [
-                "for voice nobody: there is no such voice here, and Tone (no model) speaks",
-                "for m 9: it is from 1 to",
-                "for seed -1: it is a whole number from 0 to",
-                "for temperature 9: it is from 0 to 1.5",
+                "for voice nobody: this server has no such voice, and uses Tone (no model)",
+                "for m 9: it must be from 1 to",
+                "for seed -1: it must be a whole number from 0 to",
+                "for temperature 9: it must be from 0 to 1.5",
                 "for speaker everybody: Tone (no model) has low, high",
             ],
             {},
@@ -321,7 +321,7 @@ def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed
     live.page.keyboard.type(typed)
     seed.press("Tab")
     said = live.page.locator("#live-seed-said")
-    assert said.text_content() == "A seed is a whole number from 0 to 9007199254740991. Seed 42 stays in force."
+    assert said.text_content() == "A seed is a whole number from 0 to 9007199254740991. The seed is still 42."
     assert said.get_attribute("role") == "status"
     assert said.is_visible()
     assert seed.get_attribute("aria-describedby") == "live-seed-said"

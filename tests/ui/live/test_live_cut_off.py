@@ -18,12 +18,12 @@ def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], star
     live.wait_said(1)
     live.wait_status("the script fails at word 2")
     server.stop()
-    live.wait_status("connection to the server is lost")
+    live.wait_status("Connection lost")
     assert live.page.locator(".chip").text_content() == "Not connected"
     live.press("clear")
     live.type("typed while it was away ")
     server = start_server("--speed", "8", port=server.port)
-    live.wait_status("Connected again")
+    live.wait_status("Reconnected")
     live.finish()
     live.wait_said(2)
     assert [event["word"] for event in live.events("committed")][-5:] == ["typed", "while", "it", "was", "away"]
@@ -35,7 +35,7 @@ def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], star
     live.wait_lit(lit + 2)
     made_ms = live.figures["audio_ms"]
     server.stop()
-    live.wait_status("connection to the server is lost")
+    live.wait_status("Connection lost")
     live.wait_said(3)
     assert len(live.rendered(play=live.turns[-1]["play"])) / 24.0 >= made_ms
 
@@ -45,7 +45,7 @@ def _loses_its_server(live: LivePage, server: Any, start_server: Callable[..., A
     """A long text is cut off; the body runs while the server is away."""
     live.wait_lit(3)  # two were heard to their end
     server.stop()
-    live.wait_status("connection to the server is lost")
+    live.wait_status("Connection lost")
     live.wait_said()
     yield
     start_server("--speed", "8", port=server.port)
@@ -70,7 +70,7 @@ def test_the_rest_of_what_a_lost_server_cut_off_is_offered(
     rest = live.page.get_by_role("button", name="Speak the rest")
     with _loses_its_server(live, server, start_server):
         assert rest.count() == 0, "not while there is nobody to speak it"
-    live.wait_status("Connected again. Press Speak the rest")
+    live.wait_status("Reconnected. Press Speak the rest")
     assert live.page.locator("#live-text").input_value() == text
     if press:
         rest.click()
@@ -94,9 +94,9 @@ def test_a_race_keeps_the_rest_of_what_was_cut_off(
     live.paste(TEXT * 4)
     with _loses_its_server(live, server, start_server):
         live.press("race")
-        live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('is lost')")
-        assert "what you type is kept" in live.page.locator(".status").text_content()
-    live.wait_status("Connected again. Press Speak the rest")
+        live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('server lost')")
+        assert "your text is stored" in live.page.locator(".status").text_content()
+    live.wait_status("Reconnected. Press Speak the rest")
     live.press("race")
     live.page.wait_for_selector('.race[data-state="running"]')
     live.wait_status(OFFERED)
@@ -117,7 +117,7 @@ def test_clear_withdraws_the_offer_of_the_rest(
     live.paste(TEXT * 4)
     with _loses_its_server(live, server, start_server):
         live.press("clear")
-    live.wait_status("Connected again.")
+    live.wait_status("Reconnected.")
     assert live.page.get_by_role("button", name="Speak the rest").count() == 0
     live.type("new text ")
     live.finish()
@@ -135,7 +135,7 @@ def test_a_typing_model_goes_on_where_it_was_cut_off(
     live.press("llm")
     with _loses_its_server(live, server, start_server):
         pass
-    live.wait_status("Connected again.")
+    live.wait_status("Reconnected.")
     live.page.get_by_role("button", name="Speak the rest").click()
     live.wait_said(2)
     heard, after = _words(live)

@@ -79,7 +79,7 @@ def test_pause_and_resume_lose_nothing(live: LivePage) -> None:
 
 def test_screen_readers_are_told_what_was_heard_where_it_is_asked_for(live: LivePage) -> None:
     assert live.page.locator(".heard").get_attribute("aria-live") is None
-    live.page.get_by_label("Tell screen readers").check()
+    live.page.get_by_label("Announce spoken words").check()
     live.paste(TEXT)
     live.finish()
     live.wait_said()

@@ -101,40 +101,6 @@ def test_a_new_size_is_never_shown_empty(live: LivePage) -> None:
     assert before > 600 and after > 600
 
 
-LABELS = """() => {
-  const { scope } = document.querySelector('.live').tap.page;
-  const { paint } = scope;
-  const found = { labels: [] };
-  const whole = scope.words.map((word) => word.text);
-  const width = scope.width;
-  scope.width = 100 + (scope.words.at(-1).end / scope.rateHz) * scope.perSecond;
-  paint.fillText = (text, x, y) => y < 30 && found.labels.push([text, x, x + paint.measureText(text).width, y]);
-  scope.browseS = 0;
-  scope.drawnAt = 0;
-  scope.dirty = true;
-  scope.draw(0, false, performance.now());
-  delete paint.fillText;
-  const middles = scope.words.map((word) => ((word.start + word.end) / 2 / scope.rateHz) * scope.perSecond);
-  scope.width = width;
-  return { whole, middles, labels: found.labels };
-}"""
-
-
-def test_every_word_has_its_label_whole_and_near_its_span(visit: Callable[..., LivePage]) -> None:
-    live = visit(viewport={"width": 390, "height": 844})
-    live.paste("a be internationalisation of words with widths ")
-    live.finish()
-    live.wait_said()
-    found = live.page.evaluate(LABELS)
-    assert [label[0] for label in found["labels"]] == found["whole"]
-    edges: dict[float, float] = {}
-    for (text, left, right, row), middle in zip(found["labels"], found["middles"], strict=True):
-        assert left >= edges.get(row, 0.0), f"{text} begins over the label before it"
-        assert abs((left + right) / 2 - middle) < 40.0, f"{text} is far from its span"
-        edges[row] = right
-    assert len(edges) == 2
-
-
 SPANS = """() => {
   const { scope } = document.querySelector('.live').tap.page;
   const { paint } = scope;
@@ -170,27 +136,6 @@ def test_an_estimate_is_drawn_otherwise_than_what_was_measured(live: LivePage, h
     assert found["words"] == 4
     assert (found["dashed"], found["key"] != "none") == ((0, False) if hop == 1 else (4, True))
     assert live.page.evaluate("window.estimates") == hop - 1
-
-
-def test_marks_that_coincide_are_drawn_once(live: LivePage) -> None:
-    live.type("one two three four ", delay_ms=60)
-    live.finish()
-    live.wait_said()
-    script = """async () => {
-      const { page } = document.querySelector('.live').tap;
-      const { marksIn } = await import(page.player.base + '/sound/marks.js');
-      const { scope } = page;
-      const twice = { sample: scope.eos[0].sample, frames: 10 };
-      scope.gaps.push({ ...twice, reason: 'text' }, { ...twice, sample: twice.sample + 3, reason: 'compute' });
-      const { eos, seams, gaps } = marksIn(scope, 0, Infinity);
-      const here = gaps.filter((gap) => Math.abs(gap.sample - twice.sample) < 600);
-      return { eos: eos.map((e) => e.sample), seams, all: scope.seams, gaps: here };
-    }"""
-    found = live.page.evaluate(script)
-    assert len(found["eos"]) == 4
-    assert set(found["seams"]) < set(found["all"]), "where a segment ends, its end says it"
-    assert all(abs(seam - end) > 600 for seam in found["seams"] for end in found["eos"])
-    assert [gap["isStall"] for gap in found["gaps"]] == [True], "a stall says more than a wait for text"
 
 
 def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> None:

@@ -47,59 +47,7 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     with live.page.expect_download() as clip:
         live.page.locator('[data-share="clip"]').click()
     assert Path(clip.value.path()).stat().st_size > 20_000
-    live.page.wait_for_function("document.querySelector('.share output').textContent.includes('The clip is saved')")
-
-
-def test_words_heard_between_two_pictures_are_lit_too(live: LivePage) -> None:
-    """A page that is drawn late: nothing is drawn from the fifth word of each lane on until the lane is over."""
-    found = live.page.evaluate("""async () => {
-      const { Record } = await import(document.querySelector('.live').tap.page.player.base + '/live/race/record.js');
-      const record = new Record("One two three four five six.", 60, ["a", "b"]);
-      const words = ["One", "two", "three", "four", "five", "six."];
-      for (const k of [0, 1]) {
-        let from = 0;
-        words.forEach((word, i) => {
-          record.event(k, { type: "committed", i, char_start: from, char_end: from + word.length });
-          record.event(k, { type: "word_start", i, sample: 1000 * i });
-          record.event(k, { type: "word_end", i, sample: 1000 * i + 900 });
-          from += word.length + 1;
-        });
-      }
-      for (const tMs of [100, 200, 300, 400]) record.light(0, 10 * tMs - 50, tMs);
-      record.second(900);
-      for (const tMs of [1000, 1100]) record.light(1, 10 * (tMs - 900) - 50, tMs);
-      record.second(1200);
-      record.end(2000);
-      return { second: record.secondMs, lit: record.lanes.map((lane) => lane.lit) };
-    }""")
-    assert found["second"] == 900
-    assert found["lit"][0] == [[100, 100], [200, 200], [300, 300], [400, 400], [900, 900], [900, 900]]
-    assert found["lit"][1] == [[1000, 1000], [1100, 1100], *[[2000, 2000]] * 4]
-
-
-def test_every_line_of_a_race_is_seen_on_a_telephone(live: LivePage) -> None:
-    """Forty words in both lanes, letters as small as they must be; the word being typed is whole, its rest faint."""
-    drawn = live.page.evaluate("""async () => {
-      const base = document.querySelector('.live').tap.page.player.base + '/live/race/';
-      const [{ Record }, { drawRace, heightFor }] = [await import(base + 'record.js'), await import(base + 'paint.js')];
-      const words = Array.from({ length: 40 }, (_, i) => `word${i}`);
-      const record = new Record(words.join(" "), 150, ["a", "b"]);
-      record.begin(Array.from(words.join(" ")).map((text, i) => ({ text, tMs: 10 * i })));
-      const paint = document.createElement("canvas").getContext("2d");
-      const height = heightFor(paint, record, 270, 14);
-      const seen = [];
-      paint.fillText = (text, x, y) => text && seen.push(text);
-      const drawnAt = (tMs) => {
-        seen.length = 0;
-        drawRace(paint, record, tMs, { x: 0, y: 0, width: 270, height }, {}, 14);
-        return [...seen];
-      };
-      return { whole: drawnAt(10000), half: drawnAt(21), height };
-    }""")
-    for i in range(40):
-        assert drawn["whole"].count(f"word{i}") == 2
-    assert drawn["height"] < 500
-    assert drawn["half"].count("wor") == 2 and drawn["half"].count("d0") == 2
+    live.page.wait_for_function("document.querySelector('.share output').textContent.includes('Clip saved')")
 
 
 def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
@@ -165,16 +113,3 @@ def test_a_key_ends_the_race_and_is_spoken(visit: Callable[..., LivePage]) -> No
     live.finish()
     live.wait_said()
     assert [event["word"] for event in live.events("committed")] == ["hello", "you"]
-
-
-def test_what_is_too_long_for_a_race_is_cut_at_a_sentence(live: LivePage) -> None:
-    script = """async (texts) => {
-      const base = document.querySelector('.live').tap.page.player.base;
-      const { raceText } = await import(base + '/live/race/race.js');
-      return texts.map(raceText);
-    }"""
-    long = "one two three. " * 20
-    short, cut, endless = live.page.evaluate(script, ["  a  b ", long, "word " * 60])
-    assert short == "a b"
-    assert cut == ("one two three. " * 13).strip()
-    assert len(endless.split()) == 40

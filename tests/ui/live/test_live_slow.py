@@ -16,7 +16,7 @@ def test_pauses_fall_between_words_and_the_page_says_why(
     live = visit(url=server.url)
     live.paste("alpha beta gamma delta epsilon zeta eta ")
     live.finish()
-    assert "between words" in live.wait_status("more slowly than it is heard")
+    assert "between words" in live.wait_status("slower than real time")
     live.wait_said()
     made, heard, resumes = live.sent(), live.rendered(), live.resumes()
     np.testing.assert_array_equal(without_fades(heard, resumes), without_fades(made, resumes))

@@ -90,7 +90,7 @@ def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> No
     writer = TraceWriter(tmp_path / "spoken", {})
     writer.write(*story())
     out = figures(
-        "from studio.bench.page.inspecting.run import InspectSetting, bench_inspect\n"
+        "from studio.bench.page.inspect import InspectSetting, bench_inspect\n"
         f"setting = InspectSetting(voices=Path(), trace=Path({str(writer.close())!r}), minutes=0.1, opened=1,"
         f" seconds=0.5, command={APP!r}, quiet=True)\n"
         "print(json.dumps(bench_inspect(setting)))"

@@ -39,16 +39,8 @@ def test_the_campaign_chooses_the_language(rate: Callable[..., RatePage]) -> Non
     assert WORDS["ja"]["agree"] in rating.text()
 
 
-def test_every_language_says_everything() -> None:
-    assert set(WORDS) == {"en", "de", "fr", "es", "ja"}
-    places = {key: sorted(re.findall(r"\{\w+\}", text)) for key, text in WORDS["en"].items()}
-    for texts in WORDS.values():
-        assert {key: sorted(re.findall(r"\{\w+\}", text)) for key, text in texts.items()} == places
-        assert all(texts.values())
-
-
 def test_every_word_that_the_page_asks_for_is_there() -> None:
     scripts = "".join(path.read_text(encoding="utf-8") for path in (WIDGETS / "rate").glob("*.js"))
-    asked = set(re.findall(r'say\((?:\w+(?:\.\w+)* \? )?"(\w+)"', scripts))
+    asked = set(re.findall(r'\.text\(\s*(?:\w+(?:\.\w+)* \? )?"(\w+)"', scripts))
     assert len(asked) > 40
     assert asked <= set(WORDS["en"])

@@ -16,10 +16,11 @@ from ui.site.test_open_routes import every_route
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.serve.settings import ServeSettings
-from studio.ui import gradio_calls, gradio_sessions
+from studio.ui import gradio_queue
 from studio.ui.app import mount
-from studio.ui.gradio_calls import QueueCalls
-from studio.ui.gradio_sessions import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING
+from studio.ui.gradio_queue import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING, QueueCalls
+
+pytestmark = pytest.mark.slow
 
 
 class Pages:
@@ -78,7 +79,7 @@ def test_a_page_that_listens_hears_its_answer(pages: Pages) -> None:
 
 def test_who_listens_where_nothing_is_to_come_is_told_so(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradio would begin an answer, wait in it and break it off with a traceback."""
-    monkeypatch.setattr(gradio_sessions, "_LEAVING_S", 0.1)
+    monkeypatch.setattr(gradio_queue, "_LEAVING_S", 0.1)
     assert pages.join("abc") == 200
     assert "process_completed" in pages.listen("abc")
     del pages.blocks._queue.pending_messages_per_session["abc"]  # as when a listener has left
@@ -101,7 +102,7 @@ def test_answers_that_nobody_fetches_are_forgotten(pages: Pages) -> None:
 
 
 def test_they_are_forgotten_also_when_nobody_calls_any_more(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_sessions, "FORGOTTEN_S", 0.2)
+    monkeypatch.setattr(gradio_queue, "FORGOTTEN_S", 0.2)
     pages.calls._sessions._clock = time.monotonic
     assert pages.join("abc") == 200
     until_s = time.monotonic() + 20.0
@@ -123,7 +124,7 @@ def test_a_page_that_asks_and_never_listens_is_refused(pages: Pages) -> None:
 
 
 def test_pages_that_listen_keep_their_place(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_sessions, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(gradio_queue, "MAX_SESSIONS", 1)
     sessions = pages.calls._sessions
 
     async def crowd() -> list[bool]:
@@ -167,7 +168,7 @@ def test_a_function_that_runs_in_the_browser_is_not_called_here(
 
 
 def test_heartbeats_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_calls, "MAX_HEARTBEATS", 2)
+    monkeypatch.setattr(gradio_queue, "MAX_HEARTBEATS", 2)
     scope = {"type": "http", "path": "/gradio_api/heartbeat/abc", "query_string": b"", "headers": [], "method": "GET"}
     said: list[int] = []
 

@@ -83,7 +83,7 @@ def test_what_was_said_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Pat
     page.wait_for_function("document.querySelector('.collect output').dataset.level === 'error'")
     assert f"says this text in '{name}' already" in form.locator("output").text_content()
     form.get_by_role("button", name="Undo").click()
-    page.wait_for_function("document.querySelector('.collect output').textContent.includes('deleted again')")
+    page.wait_for_function("document.querySelector('.collect output').textContent.includes('was deleted')")
     assert (
         name not in form.locator("select").first.inner_text()
         and not form.get_by_role("button", name="Undo").is_visible()

@@ -23,6 +23,8 @@ from studio.serve.app import create_app
 from studio.serve.settings import ServeSettings
 from studio.ui.app import mount
 
+pytestmark = pytest.mark.slow
+
 NOTHING = "there is nothing here\n"
 PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "rate", "annotate"}
 # What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.

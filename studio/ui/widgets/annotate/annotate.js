@@ -2,16 +2,20 @@
 
 import { Annotator } from "../inspect/annotate/annotator.js";
 import { LinkCalls } from "../inspect/annotate/sources.js";
-import { parse } from "../timeline/bundle.js";
 import { Viewer } from "../inspect/viewer.js";
 import { h } from "../rate/dom.js";
+import { parse } from "../timeline/bundle.js";
 
 const NO_LINK = "This page is opened by a link. Ask the organisers of the annotation for yours.";
 const MOST_TITLE = 90;
 
 class Assigned {
   constructor(root, picture, calls) {
-    Object.assign(this, { root, picture, calls, number: -1, latest: 0 });
+    this.root = root;
+    this.picture = picture;
+    this.calls = calls;
+    this.number = -1;
+    this.latest = 0;
     this.viewer = null;
     this.box = this.find(".done input");
     this.box.addEventListener("change", () => this.viewer?.annotator?.document.finish(this.box.checked));
@@ -22,7 +26,7 @@ class Assigned {
     return this.root.querySelector(selector);
   }
 
-  tell(text = "", level = "info") {
+  showMessage(text = "", level = "info") {
     const status = this.find(".status");
     status.textContent = text;
     status.dataset.level = level;
@@ -30,11 +34,11 @@ class Assigned {
   }
 
   async begin() {
-    if (!this.calls.token) return this.tell(NO_LINK);
+    if (!this.calls.token) return this.showMessage(NO_LINK);
     try {
       this.assignment = await this.calls.json("assignment");
     } catch (error) {
-      return this.tell(error.message, "error");
+      return this.showMessage(error.message, "error");
     }
     const { title, task } = this.assignment;
     document.title = title;
@@ -50,7 +54,11 @@ class Assigned {
   after() {
     const { utterances } = this.assignment;
     const order = utterances.map((_, k) => (this.number + 1 + k) % utterances.length);
-    return order.find((k) => !utterances[k].is_done && !utterances[k].is_gone) ?? order.find((k) => !utterances[k].is_gone) ?? -1;
+    return (
+      order.find((k) => !utterances[k].is_done && !utterances[k].is_gone) ??
+      order.find((k) => !utterances[k].is_gone) ??
+      -1
+    );
   }
 
   list() {
@@ -59,43 +67,72 @@ class Assigned {
     this.find(".progress").textContent = `You annotate as ${annotator}. ${done} of ${utterances.length} done.`;
     const list = this.find(".assigned-list");
     const hadFocus = list.contains(document.activeElement);
-    list.replaceChildren(...utterances.map((one, k) => {
-      const title = one.is_gone ? "no longer available" : one.title || one.text || "a recording without text";
-      const marks = one.marks ? ` · ${one.marks} ${one.marks === 1 ? "mark" : "marks"}` : "";
-      const about = one.is_gone ? "" : `${(one.duration_ms / 1000).toFixed(1)} s${marks}${one.is_done ? " · done" : ""}`;
-      const text = title.length > MOST_TITLE ? `${title.slice(0, MOST_TITLE)}…` : title;
-      const isHere = k === this.number;
-      return h("li", {}, h("button", { type: "button", disabled: one.is_gone, "aria-current": isHere ? "true" : null, class: one.is_done ? "is-done" : "", on: { click: () => this.open(k) } }, h("span", { text }), h("small", { text: about })));
-    }));
+    list.replaceChildren(
+      ...utterances.map((one, k) => {
+        const title = one.is_gone ? "no longer available" : one.title || one.text || "a recording without text";
+        const marks = one.marks ? ` · ${one.marks} ${one.marks === 1 ? "mark" : "marks"}` : "";
+        const about = one.is_gone
+          ? ""
+          : `${(one.duration_ms / 1000).toFixed(1)} s${marks}${one.is_done ? " · done" : ""}`;
+        const text = title.length > MOST_TITLE ? `${title.slice(0, MOST_TITLE)}…` : title;
+        const isHere = k === this.number;
+        return h(
+          "li",
+          {},
+          h(
+            "button",
+            {
+              type: "button",
+              disabled: one.is_gone,
+              "aria-current": isHere ? "true" : null,
+              class: one.is_done ? "is-done" : "",
+              on: { click: () => this.open(k) },
+            },
+            h("span", { text }),
+            h("small", { text: about }),
+          ),
+        );
+      }),
+    );
     if (hadFocus) list.querySelector("[aria-current]")?.focus();
     this.find(".next").disabled = utterances.length < 2;
   }
 
   async open(number) {
-    if (number < 0) return this.tell("No utterance of this assignment is available any more. Ask the organisers who gave you the link.", "error");
+    if (number < 0)
+      return this.showMessage(
+        "No utterance of this assignment is available any more. Ask the organisers who gave you the link.",
+        "error",
+      );
     const mine = ++this.latest;
-    this.tell("Opening …");
+    this.showMessage("Opening …");
     try {
       const parts = parse(await (await this.calls.call(`view/${number}`)).arrayBuffer());
       if (mine !== this.latest) return undefined;
       const before = this.viewer?.annotator?.saver;
-      if (before) before.lost = (error) => this.tell(`Marks of the previous utterance are not saved yet: ${error.message} They are stored in this browser and sent when you open it again.`, "error");
+      if (before)
+        before.lost = (error) =>
+          this.showMessage(
+            `Marks of the previous utterance are not saved yet: ${error.message} They are stored in this browser and sent when you open it again.`,
+            "error",
+          );
       this.viewer?.close();
       this.number = number;
-      const viewer = (this.viewer = new Viewer(this.picture, parts, this.assignment.utterances[number].title));
+      const viewer = new Viewer(this.picture, parts, this.assignment.utterances[number].title);
+      this.viewer = viewer;
       const place = viewer.find(".annotation");
       place.hidden = false;
       place.replaceChildren();
       const annotator = await Annotator.open(viewer, this.calls.source(number), place);
       if (mine !== this.latest || !annotator) return undefined;
       const count = () => this.count(number, annotator.document);
-      annotator.after = count;
+      annotator.onChanged = count;
       count();
-      this.tell();
+      this.showMessage();
       const measured = await this.calls.call(`prosody/${number}`).catch(() => null); // optional
       if (measured) viewer.take(parse(await measured.arrayBuffer()));
     } catch (error) {
-      if (mine === this.latest) this.tell(error.message, "error");
+      if (mine === this.latest) this.showMessage(error.message, "error");
     }
     return undefined;
   }

@@ -3,10 +3,11 @@
 import { token } from "../owner/calls.js";
 import { h } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
-import { Making, MOST } from "./making.js";
+import { MAX_UTTERANCES, SynthesisForm } from "./synthesis_form.js";
 import { Viewer } from "./viewer.js";
 
-const TO_LIBRARY = "One of these utterances is in the library and needs the owner's token: open them from the Library page.";
+const TO_LIBRARY =
+  "One of these utterances is in the library and needs the owner's token: open them from the Library page.";
 const BUSY = 503;
 const AGAIN_MS = 700;
 const TRIES = 8; // while the server is busy
@@ -21,9 +22,9 @@ class Compare {
     this.latest = 0; // number of the newest request; older answers are dropped
     const address = new URLSearchParams(location.search);
     this.named = [...address].filter(([kind]) => kind === "trace" || kind === "kept");
-    this.making = new Making(this.page, server, address, {
-      status: (text, level) => this.tell(text, level),
-      room: () => MOST - this.named.length,
+    this.synthesisForm = new SynthesisForm(this.page, server, address, {
+      status: (text, level) => this.showMessage(text, level),
+      room: () => MAX_UTTERANCES - this.named.length,
       added: (tokens, text, level) => this.addSpoken(tokens, text, level),
     });
     this.page.querySelector(".adding").addEventListener("submit", (e) => this.add(e));
@@ -31,7 +32,7 @@ class Compare {
     this.page.dataset.ready = "";
   }
 
-  tell(text = "", level = "") {
+  showMessage(text = "", level = "") {
     const status = this.page.querySelector(".status");
     status.textContent = text;
     status.dataset.level = level;
@@ -60,36 +61,42 @@ class Compare {
     const mine = ++this.latest;
     const isNow = () => mine === this.latest;
     this.list();
-    if (!this.named.length) return this.shut();
-    this.tell(this.named.length > 1 ? `Opening ${this.named.length} utterances …` : "Opening the utterance …");
+    if (!this.named.length) return this.clear();
+    this.showMessage(this.named.length > 1 ? `Opening ${this.named.length} utterances …` : "Opening the utterance …");
     try {
       const parts = await this.fetched("view");
       if (!isNow()) return;
       this.viewer?.close();
+      /** @type {Promise<any>} */
       let last = Promise.resolve();
       const difference = (one, other, stretch) => {
         // one request at a time: each loads every utterance
-        last = last.then(() => (isNow() ? this.fetched("difference", { one, other, stretch }) : null)).catch((error) => (isNow() ? this.tell(error.message, "error") : null));
+        last = last
+          .then(() => (isNow() ? this.fetched("difference", { one, other, stretch }) : null))
+          .catch((error) => (isNow() ? this.showMessage(error.message, "error") : null));
         return last;
       };
       this.viewer = new Viewer(this.page, parts, difference);
       this.list(parts.view.takes);
-      this.making.suggest(parts.view.takes[parts.view.reference]);
-      this.tell(this.named.length > 1 ? "" : "Only one utterance: synthesize the same text in other ways, or add another one.");
+      this.synthesisForm.suggest(parts.view.takes[parts.view.reference]);
+      this.showMessage(
+        this.named.length > 1 ? "" : "Only one utterance: synthesize the same text in other ways, or add another one.",
+      );
       await last;
       const measured = await this.fetched("words");
       if (isNow()) this.viewer.take(measured);
     } catch (error) {
-      if (isNow()) this.tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+      if (isNow())
+        this.showMessage(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
   }
 
-  shut() {
+  clear() {
     this.viewer?.close();
     this.viewer = null;
     this.page.querySelector(".view").hidden = true;
     this.page.dataset.state = "empty";
-    this.tell();
+    this.showMessage();
   }
 
   /** List the compared utterances with links to Inspect and remove buttons. */
@@ -98,8 +105,17 @@ class Compare {
     list.hidden = !this.named.length;
     const item = ([kind, name], k) => {
       const title = `${k + 1} ${takes[k]?.name ?? name.slice(0, 8)}`;
-      const look = h("a", { href: `./inspect?${kind}=${encodeURIComponent(name)}`, text: "Inspect", "aria-label": `Inspect ${title}` });
-      const away = h("button", { type: "button", text: "×", "aria-label": `Remove ${title}`, on: { click: () => this.change(this.named.filter((_, place) => place !== k)) } });
+      const look = h("a", {
+        href: `./inspect?${kind}=${encodeURIComponent(name)}`,
+        text: "Inspect",
+        "aria-label": `Inspect ${title}`,
+      });
+      const away = h("button", {
+        type: "button",
+        text: "×",
+        "aria-label": `Remove ${title}`,
+        on: { click: () => this.change(this.named.filter((_, place) => place !== k)) },
+      });
       return h("li", {}, h("span", { text: title }), look, away);
     };
     list.replaceChildren(...this.named.map(item));
@@ -114,7 +130,7 @@ class Compare {
 
   async addSpoken(tokens, text, level) {
     if (tokens.length) await this.change([...this.named, ...tokens.map((name) => ["trace", name])]);
-    if (text) this.tell(text, level);
+    if (text) this.showMessage(text, level);
   }
 
   add(event) {
@@ -123,8 +139,10 @@ class Compare {
     const link = field.value.trim();
     const entry = /kept=/.test(link) || /^[0-9a-f]{12}$/.test(link) ? NAME.exec(link)?.[1] : null;
     const trace = entry ? null : TOKEN.exec(link)?.[1];
-    if (!entry && !trace) return this.tell("This names no utterance: enter a link of the Inspect page.", "error");
-    if (this.named.length >= MOST) return this.tell(`At most ${MOST} utterances can be compared: remove one first.`, "error");
+    if (!entry && !trace)
+      return this.showMessage("This names no utterance: enter a link of the Inspect page.", "error");
+    if (this.named.length >= MAX_UTTERANCES)
+      return this.showMessage(`At most ${MAX_UTTERANCES} utterances can be compared: remove one first.`, "error");
     field.value = "";
     return this.change([...this.named, entry ? ["kept", entry] : ["trace", trace]]);
   }

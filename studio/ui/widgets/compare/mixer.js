@@ -9,7 +9,11 @@ export class Mixer {
    * position change, `changed()` on start, stop and switch.
    */
   constructor(takes, maps, moved, changed) {
-    Object.assign(this, { takes, maps, moved, changed });
+    this.takes = takes;
+    this.maps = maps;
+    this.moved = moved;
+    this.changed = changed;
+    this.context = null;
     this.heard = 0;
     this.atMs = 0; // on the axis
     this.loop = null; // [startMs, endMs]

@@ -13,25 +13,33 @@ export class Scatter {
     this.paint = canvas.getContext("2d", { alpha: false });
     this.points = [];
     this.row = null;
-    this.gone = new AbortController();
-    const signal = { signal: this.gone.signal };
-    canvas.addEventListener("pointermove", (e) => {
-      const row = this.near(e);
-      if (row === this.row && row === null) return;
-      hovered(row);
-      this.choose(row);
-    }, signal);
+    this.closing = new AbortController();
+    const signal = { signal: this.closing.signal };
+    canvas.addEventListener(
+      "pointermove",
+      (e) => {
+        const row = this.near(e);
+        if (row === this.row && row === null) return;
+        hovered(row);
+        this.choose(row);
+      },
+      signal,
+    );
     canvas.addEventListener("click", (e) => this.near(e) !== null && chosen(this.near(e)), signal);
   }
 
   close() {
-    this.gone.abort();
+    this.closing.abort();
   }
 
   show({ takes, rows }, one, other) {
     this.labels = [one + 1, other + 1];
     const length = (k, place) => 1000 * (takes[k].said[place][2] - takes[k].said[place][1]);
-    this.points = rows.flatMap((row, i) => (row[one] === null || row[other] === null ? [] : [{ row: i, text: takes[one].said[row[one]][0], x: length(one, row[one]), y: length(other, row[other]) }]));
+    this.points = rows.flatMap((row, i) =>
+      row[one] === null || row[other] === null
+        ? []
+        : [{ row: i, text: takes[one].said[row[one]][0], x: length(one, row[one]), y: length(other, row[other]) }],
+    );
     this.mostMs = 1.06 * Math.max(100, ...this.points.flatMap(({ x, y }) => [x, y]));
     this.resize();
   }
@@ -44,7 +52,10 @@ export class Scatter {
   near(e) {
     const box = this.canvas.getBoundingClientRect();
     const away = ({ x, y }) => Math.hypot(this.x(x) - (e.clientX - box.left), this.y(y) - (e.clientY - box.top));
-    const best = this.points.reduce((nearest, point) => (!nearest || away(point) < away(nearest) ? point : nearest), null);
+    const best = this.points.reduce(
+      (nearest, point) => (!nearest || away(point) < away(nearest) ? point : nearest),
+      null,
+    );
     return best && away(best) < NEAR_PX ? best.row : null;
   }
 
@@ -58,12 +69,18 @@ export class Scatter {
 
   resize() {
     this.scale = devicePixelRatio || 1;
-    [this.width, this.height] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
     if (!this.width || !this.points) return;
     this.canvas.width = Math.round(this.width * this.scale);
     this.canvas.height = Math.round(this.height * this.scale);
     const style = getComputedStyle(this.canvas);
-    this.colours = Object.fromEntries(["panel", "ink", "muted", "line", "accent", "good"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.colours = Object.fromEntries(
+      ["panel", "ink", "muted", "line", "accent", "good"].map((name) => [
+        name,
+        style.getPropertyValue(`--${name}`).trim(),
+      ]),
+    );
     this.draw();
   }
 
@@ -74,7 +91,7 @@ export class Scatter {
     paint.fillStyle = colours.panel;
     paint.fillRect(0, 0, this.width, this.height);
     this.grid();
-    for (const { row, x, y } of this.points) {
+    for (const { x, y } of this.points) {
       paint.fillStyle = colours.good;
       paint.globalAlpha = 0.6;
       paint.beginPath();

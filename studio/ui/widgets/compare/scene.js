@@ -12,10 +12,24 @@ const BOX = 22;
 const SOUND = 58;
 const LANE = NAME + BOX + SOUND + 10;
 const DIFFERENCE = 150;
-const COLOURS = ["paper", "panel", "ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "stall", "warn", "good"];
+const COLOURS = [
+  "paper",
+  "panel",
+  "ink",
+  "muted",
+  "line",
+  "faint",
+  "accent",
+  "accent-soft",
+  "accent-ink",
+  "stall",
+  "warn",
+  "good",
+];
 
 export class Scene {
   constructor(canvas, parts) {
+    this.onDrawn = null;
     this.canvas = canvas;
     this.paint = canvas.getContext("2d", { alpha: false });
     const { takes, rows, reference } = parts.view;
@@ -27,8 +41,23 @@ export class Scene {
       const { low, high } = peaks.levels.at(-1);
       const loudest = Math.max(1, ...high, ...low.map((value) => -value));
       const maps = { own: new TimeMap(take.own), byWord: take.by_word && new TimeMap(take.by_word) };
-      const words = take.said.map(([text, start, end, isEstimate], place) => ({ text, isEstimate, startMs: 1000 * start, endMs: 1000 * end, row: rows.findIndex((row) => row[k] === place) }));
-      return { name: take.name, rateHz: take.rate_hz, pcm, peaks, loudest, words, maps, picture: heardPicture(pcm, take.rate_hz) };
+      const words = take.said.map(([text, start, end, isEstimate], place) => ({
+        text,
+        isEstimate,
+        startMs: 1000 * start,
+        endMs: 1000 * end,
+        row: rows.findIndex((row) => row[k] === place),
+      }));
+      return {
+        name: take.name,
+        rateHz: take.rate_hz,
+        pcm,
+        peaks,
+        loudest,
+        words,
+        maps,
+        picture: heardPicture(pcm, take.rate_hz),
+      };
     });
     this.isStretched = parts.view.can_stretch;
     this.isSpectral = false;
@@ -97,14 +126,16 @@ export class Scene {
   recolour() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-    for (const { picture } of [...this.takes, ...(this.difference ? [this.difference] : [])]) picture.recolour(isDark());
+    for (const { picture } of [...this.takes, ...(this.difference ? [this.difference] : [])])
+      picture.recolour(isDark());
     this.ask();
   }
 
   resize() {
     const width = this.canvas.clientWidth;
     if (!width) return;
-    const scale = (this.scale = devicePixelRatio || 1);
+    const scale = devicePixelRatio || 1;
+    this.scale = scale;
     const { leftMs, rightMs, startMs, endMs } = this.axis;
     const isWhole = leftMs <= startMs && rightMs >= endMs;
     this.canvas.style.blockSize = `${this.height}px`;
@@ -140,7 +171,7 @@ export class Scene {
     const isSeen = this.takes.length < 2 || this.drawDifference(this.lane(this.takes.length));
     this.drawn++;
     if (!isWhole || !isSeen) this.ask();
-    this.after?.();
+    this.onDrawn?.();
   }
 
   drawTake(take, k) {
@@ -153,7 +184,9 @@ export class Scene {
     }
     this.label(`${k + 1}  ${take.name}`, y + NAME / 2 + 2, isHeard ? colours.accent : colours.muted);
     this.drawWords(take, k, y + NAME);
-    return this.isSpectral ? this.drawSpectrum(take, k, y + NAME + BOX + 4) : this.drawWave(take, k, y + NAME + BOX + 4, isHeard);
+    return this.isSpectral
+      ? this.drawSpectrum(take, k, y + NAME + BOX + 4)
+      : this.drawWave(take, k, y + NAME + BOX + 4, isHeard);
   }
 
   label(text, middle, colour) {
@@ -180,7 +213,10 @@ export class Scene {
       if (x > axis.width || x + width < 0) continue;
       const isChosen = word.row >= 0 && word.row === this.chosen;
       const isNow = k === this.heard && this.isAt(word, map);
-      const shade = word.row < 0 ? colours.faint : `color-mix(in srgb, ${colours.good} ${word.row % 2 ? 28 : 16}%, ${colours.panel})`;
+      const shade =
+        word.row < 0
+          ? colours.faint
+          : `color-mix(in srgb, ${colours.good} ${word.row % 2 ? 28 : 16}%, ${colours.panel})`;
       paint.fillStyle = isNow ? colours.good : shade;
       paint.fillRect(x, y, Math.max(1, width - (width > 4 ? 1 : 0)), BOX);
       if (word.isEstimate) {
@@ -237,10 +273,17 @@ export class Scene {
     paint.fillRect(0, y, axis.width, SOUND);
     let isWhole = true;
     for (let n = 1; n < axisMs.length; n++) {
-      if (axisMs[n] < axis.leftMs || axisMs[n - 1] > axis.rightMs || ownMs[n] <= ownMs[n - 1] || axisMs[n] <= axisMs[n - 1]) continue;
+      if (
+        axisMs[n] < axis.leftMs ||
+        axisMs[n - 1] > axis.rightMs ||
+        ownMs[n] <= ownMs[n - 1] ||
+        axisMs[n] <= axisMs[n - 1]
+      )
+        continue;
       const x = axis.x(axisMs[n - 1]);
       const width = axis.x(axisMs[n]) - x;
-      isWhole = take.picture.draw(paint, ownMs[n - 1] * perMs, ownMs[n] * perMs, x, width, y, SOUND, this.spend) && isWhole;
+      isWhole =
+        take.picture.draw(paint, ownMs[n - 1] * perMs, ownMs[n] * perMs, x, width, y, SOUND, this.spend) && isWhole;
     }
     return isWhole;
   }
@@ -252,11 +295,24 @@ export class Scene {
     paint.fillStyle = colours.faint;
     paint.fillRect(0, y + NAME, axis.width, DIFFERENCE);
     const [one, other] = this.pair ?? [0, 1];
-    this.label(`spectrum of ${other + 1} less that of ${one + 1}, at equal level${difference ? "" : " …"}`, y + NAME / 2 + 1, colours.muted);
+    this.label(
+      `spectrum of ${other + 1} less that of ${one + 1}, at equal level${difference ? "" : " …"}`,
+      y + NAME / 2 + 1,
+      colours.muted,
+    );
     if (!difference) return true;
     const [left, right] = [Math.max(0, axis.leftMs), Math.min(difference.endMs, axis.rightMs)];
     if (right <= left) return true;
-    return difference.picture.draw(paint, left, right, axis.x(left), axis.x(right) - axis.x(left), y + NAME, DIFFERENCE, this.spend);
+    return difference.picture.draw(
+      paint,
+      left,
+      right,
+      axis.x(left),
+      axis.x(right) - axis.x(left),
+      y + NAME,
+      DIFFERENCE,
+      this.spend,
+    );
   }
 
   /** Index of the utterance whose lane contains `y`; null below the lanes. */

@@ -14,7 +14,9 @@ export class Speaker {
    * spoken(token, job), refused(message, job), done(error message, if any).
    */
   constructor(url, text, jobs, on) {
-    Object.assign(this, { source: text, jobs, on });
+    this.source = text;
+    this.jobs = jobs;
+    this.on = on;
     this.number = -1;
     this.creditMs = CREDIT_MS;
     this.isOver = false;
@@ -55,7 +57,7 @@ export class Speaker {
     const least = this.creditMs === null ? 0 : AHEAD_S * this.job.rateHz;
     if (received - this.reported < least) return;
     this.reported = received;
-    this.say({ type: "played", sample: received, buffered_ms: 0, underruns: 0 });
+    this.send({ type: "played", sample: received, buffered_ms: 0, underruns: 0 });
   }
 
   // --- jobs -------------------------------------------------------------------------------------
@@ -72,7 +74,7 @@ export class Speaker {
     this.reported = 0;
     this.why = "";
     this.on.progress(this.number, "");
-    this.say({ type: "open", source: "stream", credit_ms: this.creditMs, voice, seed, temperature, options });
+    this.send({ type: "open", source: "stream", credit_ms: this.creditMs, voice, seed, temperature, options });
   }
 
   /** The utterance is open: send the whole text at once. */
@@ -80,8 +82,8 @@ export class Speaker {
     this.on.progress(this.number, waits);
     if (this.hasBegun) return;
     this.hasBegun = true;
-    this.say({ type: "text", text: this.source });
-    this.say({ type: "end" });
+    this.send({ type: "text", text: this.source });
+    this.send({ type: "end" });
   }
 
   error(m) {
@@ -121,7 +123,7 @@ export class Speaker {
     this.on.done(message);
   }
 
-  say(message) {
+  send(message) {
     this.socket.send({ ...message, utterance: this.number });
   }
 }

@@ -2,7 +2,7 @@
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
-import { placePlayhead } from "../timeline/playhead.js";
+import { placePlayhead } from "../timeline/ruler.js";
 import { common, fillPair, fillUtterances, fillWords } from "./figures.js";
 import { Mixer } from "./mixer.js";
 import { Scatter } from "./scatter.js";
@@ -17,13 +17,22 @@ export class Viewer {
     this.view = parts.view;
     this.difference = difference;
     this.measured = null; // pitch and level of words, loaded later
-    this.gone = new AbortController();
+    this.closing = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
     this.scene = new Scene(this.find(".scene"), parts);
-    this.player = new Mixer(this.scene.takes, () => this.scene.maps, (ms) => this.moved(ms), () => this.changed());
-    this.scene.after = () => this.placed();
-    this.scatter = new Scatter(this.find(".scatter canvas"), (i) => this.choose(i, true), (row) => this.hoverRow(row));
+    this.player = new Mixer(
+      this.scene.takes,
+      () => this.scene.maps,
+      (ms) => this.moved(ms),
+      () => this.changed(),
+    );
+    this.scene.onDrawn = () => this.placed();
+    this.scatter = new Scatter(
+      this.find(".scatter canvas"),
+      (i) => this.choose(i, true),
+      (row) => this.hoverRow(row),
+    );
     this.find(".head").style.maskImage = this.scene.maskOfNames;
     this.fill();
     this.listen();
@@ -53,7 +62,9 @@ export class Viewer {
     this.find(".view h1").textContent = view.takes[view.reference].text || view.takes[0].name;
     this.find(".about").textContent = common(view.takes);
     const notes = [
-      ...others.map(({ name, share }) => `“${name}” says another text: ${Math.round(100 * share)}% of its words are the same.`),
+      ...others.map(
+        ({ name, share }) => `“${name}” says another text: ${Math.round(100 * share)}% of its words are the same.`,
+      ),
       ...untimed.map(({ name }) => `The word times of “${name}” are unknown.`),
     ];
     if (notes.length) notes.push("The utterances are shown in their own time and cannot be stretched to align words.");
@@ -81,22 +92,30 @@ export class Viewer {
   }
 
   listen() {
-    const signal = { signal: this.gone.signal };
+    const signal = { signal: this.closing.signal };
     for (const button of this.page.querySelectorAll("[data-do]")) {
       button.addEventListener("click", () => this.act(button.dataset.do), signal);
     }
     for (const which of ["one", "other"]) {
-      this.find(`[data-pair="${which}"]`).addEventListener("change", () => {
-        const [one, other] = ["one", "other"].map((name) => Number(this.find(`[data-pair="${name}"]`).value));
-        this.pair(one, other);
-      }, signal);
+      this.find(`[data-pair="${which}"]`).addEventListener(
+        "change",
+        () => {
+          const [one, other] = ["one", "other"].map((name) => Number(this.find(`[data-pair="${name}"]`).value));
+          this.pair(one, other);
+        },
+        signal,
+      );
     }
     pointed(this, signal);
     const { canvas } = this.scene;
-    canvas.addEventListener("click", (e) => {
-      const take = this.scene.takeAt(e.clientY - canvas.getBoundingClientRect().top);
-      if (take !== null && !this.scene.selection) this.hear(take);
-    }, signal);
+    canvas.addEventListener(
+      "click",
+      (e) => {
+        const take = this.scene.takeAt(e.clientY - canvas.getBoundingClientRect().top);
+        if (take !== null && !this.scene.selection) this.hear(take);
+      },
+      signal,
+    );
     this.find(".view").addEventListener("keydown", (e) => this.pressed(e), signal);
     this.size = new ResizeObserver(() => {
       this.scene.resize();
@@ -111,7 +130,7 @@ export class Viewer {
   }
 
   close() {
-    this.gone.abort();
+    this.closing.abort();
     this.size.disconnect();
     this.theme.disconnect();
     this.scatter.close();
@@ -120,7 +139,7 @@ export class Viewer {
 
   /** Add pitch and level of words, which are loaded later; `lacks` names what pitch needs. */
   take({ view }) {
-    if (this.gone.signal.aborted) return;
+    if (this.closing.signal.aborted) return;
     this.measured = view;
     this.find(".lacks").textContent = view.lacks;
     fillWords(this.find("details.words"), this.view, view.rows, (i) => this.choose(i, true));
@@ -161,7 +180,14 @@ export class Viewer {
       "[": () => this.step(-1),
       "]": () => this.step(1),
       Escape: () => this.select(null),
-      ...(isPicture ? { ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), Home: () => this.jump(0), End: () => this.jump(scene.endMs) } : {}),
+      ...(isPicture
+        ? {
+            ArrowLeft: () => move(-0.15),
+            ArrowRight: () => move(0.15),
+            Home: () => this.jump(0),
+            End: () => this.jump(scene.endMs),
+          }
+        : {}),
     };
     const isNumber = /^[1-9]$/.test(e.key);
     const act = isNumber ? () => this.hear(Number(e.key) - 1) : keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
@@ -202,10 +228,11 @@ export class Viewer {
     scene.difference = null;
     scene.ask();
     if (!this.isPair) return;
-    const request = (this.request = JSON.stringify([scene.pair, scene.isStretched]));
+    const request = JSON.stringify([scene.pair, scene.isStretched]);
+    this.request = request;
     const [one, other] = scene.pair;
     const difference = await this.difference(other, one, scene.isStretched);
-    if (difference && request === this.request && !this.gone.signal.aborted) {
+    if (difference && request === this.request && !this.closing.signal.aborted) {
       scene.take(difference);
       this.meanDb = difference.view.mean_db;
       this.showPair();
@@ -237,7 +264,7 @@ export class Viewer {
   }
 
   loop(isOn) {
-    this.player.loop = isOn ? this.scene.selection ?? [0, this.scene.endMs] : null;
+    this.player.loop = isOn ? (this.scene.selection ?? [0, this.scene.endMs]) : null;
   }
 
   /** Select a word by its row: of the played utterance, else of the reference. */
@@ -283,7 +310,10 @@ export class Viewer {
     scene.atMs = ms;
     this.nowAt = scene.wordAt(ms, Infinity)?.word ?? null;
     if (this.nowAt !== before) scene.ask();
-    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) scene.axis.pan(0.9 * scene.axis.spanMs), scene.ask();
+    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) {
+      scene.axis.pan(0.9 * scene.axis.spanMs);
+      scene.ask();
+    }
     this.placed();
   }
 
@@ -296,7 +326,10 @@ export class Viewer {
     const hit = scene.wordAt(ms, y);
     const take = scene.takeAt(y) ?? scene.heard;
     const own = scene.maps[take].own(ms);
-    const at = own >= 0 && 1000 * scene.takes[take].pcm.length >= own * scene.takes[take].rateHz ? `${take + 1}: ${clock(own)} s` : `${clock(ms)} s`;
+    const at =
+      own >= 0 && 1000 * scene.takes[take].pcm.length >= own * scene.takes[take].rateHz
+        ? `${take + 1}: ${clock(own)} s`
+        : `${clock(ms)} s`;
     const word = hit && (hit.i === null ? `“${hit.word.text}”, not in the reference` : this.story(hit.i));
     this.find(".readout").textContent = [at, word].filter(Boolean).join(" · ");
     this.scatter.choose(hit?.i ?? scene.chosen);
@@ -310,7 +343,9 @@ export class Viewer {
   story(i) {
     const { rows, takes, reference } = this.scene;
     const of = (k) => (rows[i][k] === null ? null : takes[k].words[rows[i][k]]);
-    const lengths = takes.map((_, k) => (of(k) ? `${k + 1}: ${Math.round(of(k).endMs - of(k).startMs)} ms` : `${k + 1}: –`));
+    const lengths = takes.map((_, k) =>
+      of(k) ? `${k + 1}: ${Math.round(of(k).endMs - of(k).startMs)} ms` : `${k + 1}: –`,
+    );
     return `“${of(reference).text}” ${lengths.join(", ")}`;
   }
 }

@@ -11,19 +11,25 @@ import { Systems, TextList } from "./systems.js";
 const SAVE_MS = 600;
 const POLL_MS = 1000; // while texts are synthesized
 const draft = (name, path = "") => `drafts/${encodeURIComponent(name)}${path}`;
-const ASK = "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
+const ASK =
+  "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
 
 class Editor {
   constructor(root, base, server) {
-    Object.assign(this, { root, base, server, calls: new Calls(server, "mos/owner/") });
+    this.root = root;
+    this.base = base;
+    this.server = server;
+    this.calls = new Calls(server, "mos/owner/");
     this.name = new URLSearchParams(location.search).get("campaign") ?? "";
     this.page = root.querySelector(".edit-page");
     this.status = root.querySelector(".status");
+    this.templates = this.voices = null; // fetched once
+    /** @type {Promise<any>} */
     this.saving = Promise.resolve(); // changes are sent one at a time
   }
 
   async begin() {
-    if (!token()) return this.tell(ASK);
+    if (!token()) return this.showMessage(ASK);
     try {
       this.templates ??= (await this.calls.get("templates")).templates;
       if (!this.name) return this.drawNew();
@@ -31,12 +37,12 @@ class Editor {
       this.draw(await this.calls.get(draft(this.name)));
     } catch (error) {
       this.page.replaceChildren();
-      this.tell(error.message, "error");
+      this.showMessage(error.message, "error");
     }
     return undefined;
   }
 
-  tell(text = "", level = "info") {
+  showMessage(text = "", level = "info") {
     this.status.textContent = text;
     this.status.dataset.level = level;
     this.status.hidden = !text;
@@ -45,38 +51,81 @@ class Editor {
   // --- a new test -------------------------------------------------------------------------------
 
   drawNew() {
-    this.tell();
+    this.showMessage();
     this.root.dataset.stage = "new";
     const request = { template: "", name: "" };
-    const name = h("input", { type: "text", id: "edit-name", maxlength: 80, required: true, autocomplete: "off", on: { input: () => (request.name = name.value.trim()) } });
+    const name = h("input", {
+      type: "text",
+      id: "edit-name",
+      maxlength: 80,
+      required: true,
+      autocomplete: "off",
+      on: { input: () => (request.name = name.value.trim()) },
+    });
     const kinds = this.templates.map((one) => this.template(one, () => (request.template = one.name)));
     const make = async (event) => {
       event.preventDefault();
       try {
-        if (!request.template) return this.tell("Choose a kind of test first.", "error");
+        if (!request.template) return this.showMessage("Choose a kind of test first.", "error");
         const state = await this.calls.post("drafts", request);
         this.name = state.name;
         history.pushState(null, "", `${location.pathname}?${new URLSearchParams({ campaign: state.name })}`); // Gradio sets a base
         return await this.begin();
       } catch (error) {
-        return this.tell(error.message, "error");
+        return this.showMessage(error.message, "error");
       }
     };
-    const field = h("div", { class: "field" }, h("label", { for: "edit-name", text: "Name" }), name, h("small", { class: "muted", text: "Only you see the name. Raters see the title." }));
-    const form = h("form", { class: "new-test", on: { submit: make } }, h("fieldset", { class: "kinds" }, h("legend", { text: "Kind of test" }), ...kinds), field, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create draft" })));
-    this.page.replaceChildren(h("h1", { text: "New listening test" }), h("p", { class: "muted", text: "The test starts as a draft with the settings of a template. You can change everything except the kind." }), form);
+    const field = h(
+      "div",
+      { class: "field" },
+      h("label", { for: "edit-name", text: "Name" }),
+      name,
+      h("small", { class: "muted", text: "Only you see the name. Raters see the title." }),
+    );
+    const form = h(
+      "form",
+      { class: "new-test", on: { submit: make } },
+      h("fieldset", { class: "kinds" }, h("legend", { text: "Kind of test" }), ...kinds),
+      field,
+      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create draft" })),
+    );
+    this.page.replaceChildren(
+      h("h1", { text: "New listening test" }),
+      h("p", {
+        class: "muted",
+        text: "The test starts as a draft with the settings of a template. You can change everything except the kind.",
+      }),
+      form,
+    );
   }
 
   template({ name, title, about, asks }, take) {
-    const input = h("input", { type: "radio", name: "edit-template", value: name, required: true, on: { change: take } });
+    const input = h("input", {
+      type: "radio",
+      name: "edit-template",
+      value: name,
+      required: true,
+      on: { change: take },
+    });
     const quoted = asks.map(({ prompt }) => `“${prompt}”`).join(" ");
-    return h("label", { class: "kind-card" }, input, h("span", {}, h("b", { text: title }), h("span", { text: about }), h("small", { class: "muted", text: `${name}: ${quoted}` })));
+    return h(
+      "label",
+      { class: "kind-card" },
+      input,
+      h(
+        "span",
+        {},
+        h("b", { text: title }),
+        h("span", { text: about }),
+        h("small", { class: "muted", text: `${name}: ${quoted}` }),
+      ),
+    );
   }
 
   // --- a draft ----------------------------------------------------------------------------------
 
   draw(state) {
-    this.tell();
+    this.showMessage();
     this.state = state;
     this.settings = state.settings;
     this.seenVersion = state.seen;
@@ -85,21 +134,51 @@ class Editor {
     const changed = () => this.changed();
     const known = this.templateQuestions();
     this.texts = new TextList(this, this.settings, changed);
-    this.parts = [new Questions(this.settings, state.kind, known, changed), new Systems(this, this.voices), this.texts, new Raters(this, this.settings, changed)];
-    const rest = [words(this.settings, changed), new Checks(this.settings, changed).element, panel(this.settings, changed)];
+    this.parts = [
+      new Questions(this.settings, state.kind, known, changed),
+      new Systems(this, this.voices),
+      this.texts,
+      new Raters(this, this.settings, changed),
+    ];
+    const rest = [
+      words(this.settings, changed),
+      new Checks(this.settings, changed).element,
+      panel(this.settings, changed),
+    ];
     this.saved = h("span", { class: "muted saved", role: "status", text: "All changes saved" });
     this.chip = h("span", { class: "state" });
     this.aside = h("aside", { class: "owner-card ready", "aria-label": "Ready to open" });
     this.dialog = h("dialog", { class: "owner-ask" });
-    const head = h("header", { class: "edit-head" }, h("h1", { text: state.name }), this.chip, h("span", { class: "kind", text: state.kind }), this.saved);
-    const form = h("fieldset", { class: "edit-form", disabled: state.state !== "draft" }, h("legend", { class: "sr-only", text: "Settings" }), ...this.parts.map(({ element }) => element), ...rest);
-    this.page.replaceChildren(h("p", {}, h("a", { href: "./campaigns", text: "All listening tests" })), head, h("p", { class: "muted", text: `${state.kind_title}. ${state.about}` }), h("div", { class: "edit-columns" }, form, this.aside), this.dialog);
+    const head = h(
+      "header",
+      { class: "edit-head" },
+      h("h1", { text: state.name }),
+      this.chip,
+      h("span", { class: "kind", text: state.kind }),
+      this.saved,
+    );
+    const form = h(
+      "fieldset",
+      { class: "edit-form", disabled: state.state !== "draft" },
+      h("legend", { class: "sr-only", text: "Settings" }),
+      ...this.parts.map(({ element }) => element),
+      ...rest,
+    );
+    this.page.replaceChildren(
+      h("p", {}, h("a", { href: "./campaigns", text: "All listening tests" })),
+      head,
+      h("p", { class: "muted", text: `${state.kind_title}. ${state.about}` }),
+      h("div", { class: "edit-columns" }, form, this.aside),
+      this.dialog,
+    );
     this.update(state);
   }
 
   /** Questions of the templates, those of the same kind first, each attribute once. */
   templateQuestions() {
-    const sorted = [...this.templates].sort((a, b) => (b.kind === this.state.kind) - (a.kind === this.state.kind));
+    const sorted = [...this.templates].sort(
+      (a, b) => Number(b.kind === this.state.kind) - Number(a.kind === this.state.kind),
+    );
     const own = ["dcr", "ccr", "mushra", "p835"]; // the recommendation fixes their questions; no other kind uses them
     const fits = ({ kind }) => kind === this.state.kind || (!own.includes(kind) && !own.includes(this.state.kind));
     const every = sorted.filter(fits).flatMap(({ asks }) => asks.filter(({ id }) => id));
@@ -120,7 +199,7 @@ class Editor {
     try {
       this.update(await this.calls.get(draft(this.name)));
     } catch (error) {
-      this.say(error.message, "error");
+      this.showStatus(error.message, "error");
       this.pollTimer = setTimeout(() => this.poll(), 5 * POLL_MS);
     }
   }
@@ -128,29 +207,54 @@ class Editor {
   drawAside({ state, not_ready: unready, advice, links }) {
     const look = button("Preview", () => this.preview());
     const save = button("Download the settings", () => this.download());
-    const toResults = h("a", { class: "button", href: `./results?campaign=${encodeURIComponent(this.name)}`, text: "Results" });
+    const toResults = h("a", {
+      class: "button",
+      href: `./results?campaign=${encodeURIComponent(this.name)}`,
+      text: "Results",
+    });
     const open = button("Open for raters", () => this.open(), { class: "primary", disabled: unready.length > 0 });
-    const toRate = h("a", { class: "button", href: `.${links.rater}`, target: "_blank", rel: "noopener", text: "Rater link" });
+    const toRate = h("a", {
+      class: "button",
+      href: `.${links.rater}`,
+      target: "_blank",
+      rel: "noopener",
+      text: "Rater link",
+    });
     const missing = h("ul", { class: "lacking" }, ...unready.map((text) => h("li", { text })));
     const content = {
-      draft: unready.length ? [h("h2", { text: "Not ready yet" }), missing] : [h("h2", { text: "Ready to open" }), h("p", { class: "muted", text: "Once it is open, it can no longer be changed." })],
-      open: [h("h2", { text: "Open" }), h("p", { class: "muted", text: "An open test cannot be changed. Close it in the list of tests, and create a new draft for another test." })],
-      closed: [h("h2", { text: "Closed" }), h("p", { class: "muted", text: "A closed test cannot be changed. You can reopen it in the list of tests." })],
+      draft: unready.length
+        ? [h("h2", { text: "Not ready yet" }), missing]
+        : [
+            h("h2", { text: "Ready to open" }),
+            h("p", { class: "muted", text: "Once it is open, it can no longer be changed." }),
+          ],
+      open: [
+        h("h2", { text: "Open" }),
+        h("p", {
+          class: "muted",
+          text: "An open test cannot be changed. Close it in the list of tests, and create a new draft for another test.",
+        }),
+      ],
+      closed: [
+        h("h2", { text: "Closed" }),
+        h("p", { class: "muted", text: "A closed test cannot be changed. You can reopen it in the list of tests." }),
+      ],
     };
-    const actions = state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
+    const actions =
+      state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
     const notes = advice.map((text) => h("p", { class: "advice", text: `Note: ${text}` }));
     this.aside.replaceChildren(...content[state], ...notes, h("div", { class: "actions" }, ...actions));
   }
 
   // --- saving -----------------------------------------------------------------------------------
 
-  say(text, level = "info") {
+  showStatus(text, level = "info") {
     this.saved.textContent = text;
     this.saved.dataset.level = level;
   }
 
   showSaving() {
-    this.say("Saving…");
+    this.showStatus("Saving…");
   }
 
   changed() {
@@ -175,13 +279,14 @@ class Editor {
       try {
         const state = await this.calls.post(draft(this.name, path), typeof body === "function" ? body() : body);
         this.seenVersion = state.seen;
-        if (this.texts.isTyping) this.showSaving(); // texts are not saved yet
-        else this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All changes saved");
+        if (this.texts.isTyping)
+          this.showSaving(); // texts are not saved yet
+        else this.showStatus(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All changes saved");
         this.update(state);
         return null;
       } catch (error) {
-        if (!quiet.includes(error.code)) this.say(`Not saved: ${error.message}`, "error");
-        else this.say("Not saved yet");
+        if (!quiet.includes(error.code)) this.showStatus(`Not saved: ${error.message}`, "error");
+        else this.showStatus("Not saved yet");
         return error;
       }
     };
@@ -231,10 +336,13 @@ class Editor {
     try {
       const preview = await this.calls.get(draft(this.name, "/preview"));
       const texts = await (await fetch(`${this.base}/rate/words.json`)).json();
-      const sound = async (item, system) => (await this.calls.call("GET", draft(this.name, `/sound?${new URLSearchParams({ item, system })}`))).arrayBuffer();
+      const sound = async (item, system) =>
+        (
+          await this.calls.call("GET", draft(this.name, `/sound?${new URLSearchParams({ item, system })}`))
+        ).arrayBuffer();
       await new Preview(preview, texts, sound).open();
     } catch (error) {
-      this.say(error.message, "error");
+      this.showStatus(error.message, "error");
     }
   }
 
@@ -243,7 +351,7 @@ class Editor {
     try {
       await download(await this.calls.call("GET", draft(this.name, "/settings.toml")), `${this.name}.toml`);
     } catch (error) {
-      this.say(error.message, "error");
+      this.showStatus(error.message, "error");
     }
   }
 
@@ -256,7 +364,7 @@ class Editor {
       await this.calls.post(`campaigns/${encodeURIComponent(this.name)}/state`, { state: "open" });
       await this.begin();
     } catch (error) {
-      this.say(error.message, "error");
+      this.showStatus(error.message, "error");
     }
   }
 
@@ -273,6 +381,9 @@ export function start(element, base, server) {
   const editor = new Editor(root, base, server);
   addEventListener("studio-owner", () => editor.begin());
   addEventListener("popstate", () => location.reload());
-  addEventListener("beforeunload", (event) => (editor.timer || editor.isUnsaved || editor.texts?.isTyping) && event.preventDefault());
+  addEventListener(
+    "beforeunload",
+    (event) => (editor.timer || editor.isUnsaved || editor.texts?.isTyping) && event.preventDefault(),
+  );
   editor.begin();
 }

@@ -14,20 +14,35 @@ export function labelled(text, field, hint = "") {
 
 /** A line of text. */
 export function line(of, name, changed, attributes = {}) {
-  const field = h("input", { type: "text", maxlength: 400, ...attributes, on: { input: () => set(of, name, field.value, changed) } });
+  const field = h("input", {
+    type: "text",
+    maxlength: 400,
+    ...attributes,
+    on: { input: () => set(of, name, field.value, changed) },
+  });
   field.value = of[name] ?? "";
   return field;
 }
 
 /** A text of several lines. */
 export function area(of, name, changed, attributes = {}) {
-  const field = h("textarea", { rows: 5, maxlength: 16000, ...attributes, on: { input: () => set(of, name, field.value, changed) } });
+  const field = h("textarea", {
+    rows: 5,
+    maxlength: 16000,
+    ...attributes,
+    on: { input: () => set(of, name, field.value, changed) },
+  });
   field.value = of[name] ?? "";
   return field;
 }
 
 /** A number; invalid input is ignored. With `empty`, an empty field is null. */
-export function number(of, name, changed, { low, high, step = 1, empty = false } = {}) {
+export function number(
+  of,
+  name,
+  changed,
+  { low = undefined, high = undefined, step = /** @type {number | string} */ (1), empty = false } = {},
+) {
   const take = () => {
     const isEmpty = field.value === "";
     const value = Number(field.value);
@@ -35,14 +50,25 @@ export function number(of, name, changed, { low, high, step = 1, empty = false }
     field.setAttribute("aria-invalid", String(!isValid));
     if (isValid) set(of, name, isEmpty ? null : value, changed);
   };
-  const field = h("input", { type: "number", min: low, max: high, step, inputmode: step === 1 ? "numeric" : "decimal", on: { input: take } });
+  const field = h("input", {
+    type: "number",
+    min: low,
+    max: high,
+    step,
+    inputmode: step === 1 ? "numeric" : "decimal",
+    on: { input: take },
+  });
   field.value = of[name] ?? "";
   return field;
 }
 
 /** A select; `options` are [value, text]. */
 export function choice(of, name, options, changed) {
-  const field = h("select", { on: { change: () => set(of, name, field.value, changed) } }, ...options.map(([value, text]) => h("option", { value, text })));
+  const field = h(
+    "select",
+    { on: { change: () => set(of, name, field.value, changed) } },
+    ...options.map(([value, text]) => h("option", { value, text })),
+  );
   field.value = of[name] ?? "";
   return field;
 }
@@ -61,7 +87,13 @@ function set(of, name, value, changed) {
 
 /** A page section with a heading. */
 export const section = (title, about, ...rest) =>
-  h("section", { class: "owner-card edit-section" }, h("h2", { text: title }), about ? h("p", { class: "muted", text: about }) : null, ...rest);
+  h(
+    "section",
+    { class: "owner-card edit-section" },
+    h("h2", { text: title }),
+    about ? h("p", { class: "muted", text: about }) : null,
+    ...rest,
+  );
 
 export const row = (...rest) => h("div", { class: "fields" }, ...rest);
 

@@ -40,11 +40,20 @@ export class Attention {
   /** Descriptions of a frame: its most attended words and its log-likelihood. */
   describe(frame, text) {
     if (!(this.word[frame] >= 0)) return [];
-    const shares = [...this.shares.subarray(frame * this.columns, (frame + 1) * this.columns)].map((share, c) => [share / 255, c]);
-    const most = shares.filter(([share]) => share > 0).sort((one, other) => other[0] - one[0]).slice(0, MOST_WORDS);
+    const shares = [...this.shares.subarray(frame * this.columns, (frame + 1) * this.columns)].map((share, c) => [
+      share / 255,
+      c,
+    ]);
+    const most = shares
+      .filter(([share]) => share > 0)
+      .sort((one, other) => other[0] - one[0])
+      .slice(0, MOST_WORDS);
     const named = most.map(([share, c]) => `${text(this.word[frame] + c) ?? "?"} ${share.toFixed(2)}`);
     const likely = this.likelihood[frame];
-    return [named.length ? `attends to ${named.join(", ")}` : "", likely > -Infinity ? `log-likelihood ${likely.toFixed(1)}` : ""].filter(Boolean);
+    return [
+      named.length ? `attends to ${named.join(", ")}` : "",
+      likely > -Infinity ? `log-likelihood ${likely.toFixed(1)}` : "",
+    ].filter(Boolean);
   }
 }
 
@@ -53,7 +62,12 @@ function seen(scene, { start, end, x, width }, count) {
   const perSample = width / (end - start);
   const first = Math.floor(start / scene.frameSamples);
   const last = Math.min(count, Math.ceil(end / scene.frameSamples));
-  return { first, last, left: x + (first * scene.frameSamples - start) * perSample, wide: scene.frameSamples * perSample };
+  return {
+    first,
+    last,
+    left: x + (first * scene.frameSamples - start) * perSample,
+    wide: scene.frameSamples * perSample,
+  };
 }
 
 /** One row per visible word, the first at the top; darker means more attention. */
@@ -81,7 +95,8 @@ export function drawAttention(scene, { y, height }) {
         let share = 0;
         for (let n = k; n < Math.min(last, k + step); n++) {
           const column = c + attention.word[k] - attention.word[n];
-          if (column >= 0 && column < attention.columns) share = Math.max(share, attention.shares[n * attention.columns + column]);
+          if (column >= 0 && column < attention.columns)
+            share = Math.max(share, attention.shares[n * attention.columns + column]);
         }
         if (!share) continue;
         const row = attention.word[k] + c - low;
@@ -110,7 +125,8 @@ export function drawAttention(scene, { y, height }) {
 export function drawLikelihood(scene, { y, height }) {
   const { paint, colours, attention } = scene;
   const [top, tall] = [y + 4, height - 8];
-  const at = (value) => top + tall * (1 - Math.min(1, Math.max(0, (value - attention.low) / (attention.high - attention.low || 1))));
+  const at = (value) =>
+    top + tall * (1 - Math.min(1, Math.max(0, (value - attention.low) / (attention.high - attention.low || 1))));
   paint.strokeStyle = colours.accent;
   for (const part of stretches(scene)) {
     const { first, last, left, wide } = seen(scene, part, attention.likelihood.length);
@@ -118,7 +134,8 @@ export function drawLikelihood(scene, { y, height }) {
     paint.beginPath();
     for (let k = first; k < last; k += step) {
       let least = Infinity;
-      for (let n = k; n < Math.min(last, k + step); n++) if (attention.likelihood[n] < least) least = attention.likelihood[n];
+      for (let n = k; n < Math.min(last, k + step); n++)
+        if (attention.likelihood[n] < least) least = attention.likelihood[n];
       if (!(least < Infinity)) continue;
       const from = left + (k - first) * wide;
       paint.lineTo(Math.max(part.x, from), at(least));

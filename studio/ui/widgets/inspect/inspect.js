@@ -16,48 +16,53 @@ export function start(element, root) {
   let viewer = null;
   let latest = 0; // number of the newest request; older answers are dropped
 
-  const tell = (message, level = "") => {
+  const showMessage = (message, level = "") => {
     status.textContent = message;
     status.dataset.level = level;
   };
 
   /**
    * Open an utterance. `request(part)` fetches view, prosody or attention; `named` is its name in the page's URL,
-   * `{ trace }` or `{ kept }`; `file` is the user's recording it came from, if any.
+   * `{ trace }`, `{ kept }` or `{ rated }`; `file` is the user's recording it came from, if any.
    */
-  async function open(what, request, named = {}, file = null) {
+  async function open(what, request, /** @type {any} */ named = {}, file = null) {
     const mine = ++latest;
     const fetched = async (part) => {
       const answer = await request(part);
       if (!answer.ok) throw new Error(await why(answer));
       return parse(await answer.arrayBuffer());
     };
-    tell(`Opening ${what} …`);
+    showMessage(`Opening ${what} …`);
     try {
       const [parts, sending] = await Promise.all([fetched("view"), prepared]);
       if (mine !== latest) return;
       viewer?.close();
-      const mineViewer = (viewer = new Viewer(page, parts, what));
-      mineViewer.offerAttention(() => fetched("attention"), lacks(parts.view, sending?.takers));
+      const opened = new Viewer(page, parts, what);
+      viewer = opened;
+      opened.offerAttention(() => fetched("attention"), lacks(parts.view, sending?.forcing));
       const isRecording = parts.view.facts.about.source === "recording";
       sending?.through.offer(isRecording || named.trace ? file : null);
-      offer(named);
-      annotate(mineViewer, named);
-      rated(mineViewer, named);
-      tell("");
-      fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // optional
+      offerLinks(named);
+      annotate(opened, named);
+      rated(opened, named);
+      showMessage("");
+      fetched("prosody").then(
+        (measured) => opened.take(measured),
+        () => {},
+      ); // optional
     } catch (error) {
-      if (mine === latest) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+      if (mine === latest)
+        showMessage(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
   }
 
   /** Load the teacher-forcing form and the voices that support it; null on failure. */
   async function prepare() {
     try {
-      const { Through, fetchTakers } = await import("./through.js");
-      const takers = await fetchTakers(root);
+      const { TeacherForcingForm, fetchForcingVoices } = await import("./teacher_forcing_form.js");
+      const forcing = await fetchForcingVoices(root);
       const on = { text: () => text.value, opened: sent, why };
-      return takers && { takers, through: new Through(page, root, takers, on) };
+      return forcing && { forcing, through: new TeacherForcingForm(page, root, forcing, on) };
     } catch {
       return null; // the viewer works without it
     }
@@ -71,22 +76,22 @@ export function start(element, root) {
   }
 
   /** Why attention is unavailable; empty where a voice of the family exists or the families are unknown. */
-  function lacks({ facts }, takers) {
+  function lacks({ facts }, forcing) {
     const { family } = facts.about;
-    if (!family || !takers?.families || takers.families.includes(family)) return "";
+    if (!family || !forcing?.families || forcing.families.includes(family)) return "";
     return `Attention is unavailable: no voice here of the family ${family} supports teacher forcing.`;
   }
 
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
 
   /** Imported on demand: a stand-alone file has no library and fetches nothing. */
-  async function annotate(mineViewer, { trace = "", kept: name = "" }) {
+  async function annotate(opened, { trace = "", kept: name = "" }) {
     if (!hasLibrary()) return;
-    const { offer: offerAnnotation } = await import("./annotate/owners.js");
-    if (mineViewer === viewer) offerAnnotation(viewer, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
+    const { offerAnnotation } = await import("./annotate/sources.js");
+    if (opened === viewer) offerAnnotation(opened, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
   }
 
-  function offer({ trace, kept: name }) {
+  function offerLinks({ trace = "", kept: name = "" }) {
     const [against, keep] = [page.querySelector(".against"), page.querySelector(".keep")];
     against.hidden = !trace && !name;
     against.href = `./compare?${new URLSearchParams(trace ? { trace } : { kept: name })}`;
@@ -95,7 +100,7 @@ export function start(element, root) {
   }
 
   /** Show the ratings of a listening test's clip; imported on demand. */
-  async function rated(mineViewer, { rated: request }) {
+  async function rated(opened, { rated: request = null }) {
     const place = page.querySelector(".ratings");
     place.hidden = true;
     if (!request) return;
@@ -103,9 +108,10 @@ export function start(element, root) {
       const [{ showRatings }, answer] = await Promise.all([import("./ratings/ratings.js"), request("ratings")]);
       if (!answer.ok) throw new Error(await why(answer));
       const ratings = await answer.json();
-      if (mineViewer === viewer) showRatings(place, ratings);
+      if (opened === viewer) showRatings(place, ratings);
     } catch (error) {
-      if (mineViewer === viewer) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+      if (opened === viewer)
+        showMessage(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
   }
 
@@ -121,16 +127,24 @@ export function start(element, root) {
   /** Fetch a part of a library utterance with the owner's token. */
   async function fromLibrary(name, part) {
     if (!token()) throw new Error(TO_LIBRARY);
-    const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`, { headers: { Authorization: `Bearer ${token()}` } });
+    const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`, {
+      headers: { Authorization: `Bearer ${token()}` },
+    });
     if (answer.status === 403) throw new Error(TO_LIBRARY);
     return answer;
   }
 
   function upload(file) {
-    if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use the studio inspect command instead.`, "error");
+    if (file.size > MAX_MB * 1e6)
+      return showMessage(`${file.name} is larger than ${MAX_MB} MB; use the studio inspect command instead.`, "error");
     const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
     const path = { view: "open", prosody: "prosody", attention: "attention" };
-    return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }), {}, file);
+    return open(
+      file.name,
+      (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }),
+      {},
+      file,
+    );
   }
 
   page.querySelector("input[type=file]").addEventListener("change", (e) => {
@@ -146,7 +160,8 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  let early = window.earlyView; // requested by the page's head (studio/ui/page_head.py)
+  // @ts-expect-error: a global of this page
+  let early = window.earlyView; // requested by the page's head (studio/ui/assets.py)
   const fromStore = (part) => {
     const pending = part === "view" && early;
     if (pending) early = null;
@@ -154,6 +169,7 @@ export function start(element, root) {
   };
   if (trace) open("the trace", fromStore, { trace });
   else if (name) open("the utterance", (part) => fromLibrary(name, part), { kept: name });
+  /** @type {any} */
   const sound = Object.fromEntries(["test", "script", "system"].map((one) => [one, address.get(one)]));
   if (!trace && !name && sound.test) {
     const request = (part) => ofTest(sound, part);

@@ -86,7 +86,7 @@ class Rows {
   }
 }
 
-export function drawMade(scene, { y, height }) {
+export function drawSegments(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
   let drawn = -Infinity;
@@ -109,7 +109,7 @@ export function drawMade(scene, { y, height }) {
   }
 }
 
-export function drawHeard(scene, { y, height }) {
+export function drawSpeech(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
   const words = visibleEntries(line.words, axis, "heard_ms", "heard_whole_ms", 0);
@@ -131,7 +131,8 @@ export function drawHeard(scene, { y, height }) {
   }
   if (!line.words.some((word) => word.heard_ms !== null)) {
     paint.fillStyle = colours["accent-soft"];
-    for (const run of line.runs) paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
+    for (const run of line.runs)
+      paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
   }
   drawn = -Infinity;
   for (const pause of visibleEntries(line.pauses, axis, "start_ms", "end_ms", 0)) {
@@ -171,8 +172,8 @@ function clear(word, pauses) {
   return best;
 }
 
-/** One line per word: from known to made to heard. */
-export function drawJoins(scene, typed, made, heard) {
+/** One line per word: from known over generated to played. */
+export function drawJoins(scene, typed, segments, speech) {
   const { paint, axis, colours, line } = scene;
   const visible = visibleEntries(line.words, axis, "known_ms", "heard_ms", 0);
   const isDense = visible.length * 3 > axis.width;
@@ -185,9 +186,9 @@ export function drawJoins(scene, typed, made, heard) {
     const box = (lane) => [lane.y + (lane.height - BOX) / 2, lane.y + (lane.height + BOX) / 2];
     paint.beginPath();
     paint.moveTo(axis.x(word.known_ms), typed.y + typed.height - 2);
-    paint.lineTo(axis.x(word.made_ms), box(made)[0]);
-    paint.moveTo(axis.x(word.made_ms), box(made)[1]);
-    paint.lineTo(axis.x(word.heard_ms), box(heard)[0]);
+    paint.lineTo(axis.x(word.made_ms), box(segments)[0]);
+    paint.moveTo(axis.x(word.made_ms), box(segments)[1]);
+    paint.lineTo(axis.x(word.heard_ms), box(speech)[0]);
     paint.stroke();
   }
   paint.globalAlpha = 1;
@@ -205,12 +206,11 @@ const MOST_WIDTHS = 20_000;
 
 function widthOf(paint, text) {
   const name = `${paint.font}/${text}`;
-  let width = widths.get(name);
-  if (width === undefined) {
+  if (!widths.has(name)) {
     if (widths.size >= MOST_WIDTHS) widths.clear();
-    widths.set(name, (width = paint.measureText(text).width));
+    widths.set(name, paint.measureText(text).width);
   }
-  return width;
+  return widths.get(name);
 }
 
 /** Draw a text if it fits whole; returns whether it did. */
@@ -227,4 +227,3 @@ function inside(scene, text, x, width, top, colour) {
   paint.fillText(text, left + 3 + room / 2, top + BOX / 2 + 0.5);
   return true;
 }
-

@@ -1,7 +1,7 @@
 // Lanes of the sound: waveform, pitch and level, spectrogram, p_eos, seams.
 
-import { budget } from "../timeline/tiles.js";
 import { FONT } from "../timeline/ruler.js";
+import { budget } from "../timeline/tiles.js";
 import { pauseColour } from "./lanes.js";
 
 /**
@@ -66,10 +66,12 @@ export class Prosody {
     this.voiced = new Int32Array(pitch.length + 1);
     this.octaves = new Float64Array(pitch.length + 1);
     for (let k = 0; k < pitch.length; k++) {
-      this.voiced[k + 1] = this.voiced[k] + (pitch[k] > 0);
+      this.voiced[k + 1] = this.voiced[k] + Number(pitch[k] > 0);
       this.octaves[k + 1] = this.octaves[k] + (pitch[k] > 0 ? Math.log2(pitch[k]) : 0);
     }
-    this.tops = Float32Array.from({ length: Math.ceil(level.length / TOPS) }, (_, k) => Math.max(...level.subarray(k * TOPS, (k + 1) * TOPS)));
+    this.tops = Float32Array.from({ length: Math.ceil(level.length / TOPS) }, (_, k) =>
+      Math.max(...level.subarray(k * TOPS, (k + 1) * TOPS)),
+    );
   }
 
   /** Pitch at a sample in Hz; 0 where unvoiced. */

@@ -10,7 +10,9 @@ export function wavAsHeard(pcm, runs, rateHz) {
   const samples = last ? place(last) + last.end - last.start : 0;
   const bytes = new ArrayBuffer(HEADER_BYTES + 2 * samples);
   const head = new DataView(bytes);
-  const text = (at, word) => [...word].forEach((letter, k) => head.setUint8(at + k, letter.charCodeAt(0)));
+  const text = (at, word) => {
+    for (let k = 0; k < word.length; k++) head.setUint8(at + k, word.charCodeAt(k));
+  };
   text(0, "RIFF");
   head.setUint32(4, bytes.byteLength - 8, true);
   text(8, "WAVEfmt ");

@@ -3,20 +3,55 @@
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
 import { drawRuler, FONT } from "../timeline/ruler.js";
-import { Attention, drawAttention, drawLikelihood } from "./attention.js";
-import { drawHeard, drawJoins, drawMade, drawTyped } from "./lanes.js";
-import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from "./layers.js";
 import { framesPicture, heardPicture, Peaks } from "../timeline/tiles.js";
+import { Attention, drawAttention, drawLikelihood } from "./attention.js";
+import { drawJoins, drawSegments, drawSpeech, drawTyped } from "./lanes.js";
+import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from "./layers.js";
 
-const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56, attention: 110, likelihood: 44 };
-const NAMES = { typed: "text", made: "segments", heard: "speech", wave: "sound", pitch: "", picture: "", eos: "p_eos", attention: "attention to words", likelihood: "log-likelihood" };
+const HEIGHTS = {
+  ruler: 24,
+  typed: 46,
+  made: 62,
+  heard: 52,
+  wave: 84,
+  pitch: 76,
+  picture: 150,
+  eos: 56,
+  attention: 110,
+  likelihood: 44,
+};
+const NAMES = {
+  typed: "text",
+  made: "segments",
+  heard: "speech",
+  wave: "sound",
+  pitch: "",
+  picture: "",
+  eos: "p_eos",
+  attention: "attention to words",
+  likelihood: "log-likelihood",
+};
 const NARROW_PX = 560; // below this width, names stand above their lanes
 const NAME_PX = 18;
-const COLOURS = ["paper", "panel", "ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "stall", "warn", "good"];
+const COLOURS = [
+  "paper",
+  "panel",
+  "ink",
+  "muted",
+  "line",
+  "faint",
+  "accent",
+  "accent-soft",
+  "accent-ink",
+  "stall",
+  "warn",
+  "good",
+];
 
 export class Scene {
   /** `lanes`: names of the lanes to draw, where they exist. */
   constructor(canvas, { view, pcm, frames, p_eos: pEos }, lanes = Object.keys(HEIGHTS)) {
+    this.onDrawn = null;
     this.canvas = canvas;
     this.lanes = lanes;
     this.paint = canvas.getContext("2d", { alpha: false });
@@ -29,7 +64,11 @@ export class Scene {
     // families with an action stream report word starts here instead of p_eos
     this.pName = this.line.words.some(({ source }) => source === "action") ? "action stream" : "p_eos";
     this.peaks = new Peaks(pcm);
-    this.loudest = Math.max(1, ...this.peaks.levels.at(-1).high, ...[...this.peaks.levels.at(-1).low].map((low) => -low));
+    this.loudest = Math.max(
+      1,
+      ...this.peaks.levels.at(-1).high,
+      ...[...this.peaks.levels.at(-1).low].map((low) => -low),
+    );
     this.pictures = { heard: heardPicture(pcm, this.rateHz) };
     if (frames.length) this.pictures.frames = framesPicture(frames, view.channels, view.levels, this.frameSamples);
     this.shown = frames.length ? "frames" : "heard";
@@ -44,7 +83,7 @@ export class Scene {
     this.atMs = -Infinity;
     this.drawn = 0;
     this.isWhole = false; // whether all tiles were drawn
-    this.places = this.lay();
+    this.places = this.layout();
     this.recolour();
   }
 
@@ -53,9 +92,16 @@ export class Scene {
   }
 
   /** Positions of the visible lanes, from top to bottom. */
-  lay() {
+  layout() {
     const isClocked = this.line.heard_by !== "recording";
-    const isThere = { typed: isClocked, made: isClocked, eos: this.pEos.some((p) => p > 0), pitch: Boolean(this.prosody), attention: Boolean(this.attention), likelihood: Boolean(this.attention?.hasLikelihood) };
+    const isThere = {
+      typed: isClocked,
+      made: isClocked,
+      eos: this.pEos.some((p) => p > 0),
+      pitch: Boolean(this.prosody),
+      attention: Boolean(this.attention),
+      likelihood: Boolean(this.attention?.hasLikelihood),
+    };
     const places = {};
     let y = 0;
     for (const [name, height] of Object.entries(HEIGHTS)) {
@@ -76,7 +122,7 @@ export class Scene {
   /** Add the lane of level and pitch. */
   take(parts) {
     this.prosody = new Prosody(parts);
-    this.places = this.lay();
+    this.places = this.layout();
     this.resize();
   }
 
@@ -84,14 +130,14 @@ export class Scene {
   laneMarks(lanes) {
     const before = this.height;
     this.marked = lanes;
-    this.places = this.lay();
+    this.places = this.layout();
     if (this.height === before) this.ask();
     else this.resize();
   }
 
   takeAttention(parts) {
     this.attention = new Attention(parts);
-    this.places = this.lay();
+    this.places = this.layout();
     this.resize();
   }
 
@@ -106,7 +152,11 @@ export class Scene {
   recolour() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-    for (const [name, share] of [["good-even", 16], ["good-odd", 26]]) { // stored as rgb(): color-mix() would be parsed for every word
+    for (const [name, share] of [
+      ["good-even", 16],
+      ["good-odd", 26],
+    ]) {
+      // stored as rgb(): color-mix() would be parsed for every word
       this.paint.fillStyle = `color-mix(in srgb, ${this.colours.good} ${share}%, ${this.colours.panel})`;
       this.colours[name] = this.paint.fillStyle;
     }
@@ -120,7 +170,7 @@ export class Scene {
     if (!width) return;
     if (this.isNarrow !== width < NARROW_PX) {
       this.isNarrow = width < NARROW_PX;
-      this.places = this.lay();
+      this.places = this.layout();
     }
     const { leftMs, rightMs, startMs, endMs } = this.axis;
     const isWhole = leftMs <= startMs && rightMs >= endMs;
@@ -152,9 +202,9 @@ export class Scene {
     if (places.typed) {
       drawJoins(this, places.typed, places.made, places.heard);
       drawTyped(this, places.typed);
-      drawMade(this, places.made);
+      drawSegments(this, places.made);
     }
-    drawHeard(this, places.heard);
+    drawSpeech(this, places.heard);
     drawWave(this, places.wave);
     if (places.pitch) drawPitch(this, places.pitch);
     this.isWhole = !places.picture || drawPicture(this, places.picture);
@@ -166,7 +216,7 @@ export class Scene {
     this.names();
     this.drawn++;
     if (!this.isWhole) this.ask();
-    this.after?.();
+    this.onDrawn?.();
   }
 
   /** Shade the selection over the full height. */
@@ -188,7 +238,9 @@ export class Scene {
     for (const [name, { y, height, lane }] of Object.entries(this.places)) {
       if (lane) names[name] = lane.title;
       if (!names[name]) continue;
-      const inside = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ?? y + height / 2;
+      const inside =
+        { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ??
+        y + height / 2;
       const top = this.isNarrow ? y - NAME_PX / 2 : inside;
       const width = paint.measureText(names[name]).width;
       paint.fillStyle = colours.panel;
@@ -210,7 +262,8 @@ export class Scene {
 
   /** The word at a point of the canvas, by lane. */
   wordAt(ms, y) {
-    const of = (first, last) => this.line.words.findLast((word) => word[first] !== null && word[first] <= ms && ms < word[last]);
+    const of = (first, last) =>
+      this.line.words.findLast((word) => word[first] !== null && word[first] <= ms && ms < word[last]);
     const within = (place) => place && y >= place.y && y < place.y + place.height;
     if (within(this.places.typed)) {
       return this.line.words.find((word) => word.typed_ms !== null && word.typed_ms <= ms && ms <= word.known_ms);

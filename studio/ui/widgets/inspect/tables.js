@@ -23,7 +23,11 @@ export function about(view) {
   const { about: who, audio_s: audioS, forced, rtf } = view.facts;
   const { words, segments } = view.timeline;
   const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
-  const heard = { player: "heard as the player reported", listener: "as heard by a listener who never pauses", recording: "a recording: no key presses, no synthesis" };
+  const heard = {
+    player: "heard as the player reported",
+    listener: "as heard by a listener who never pauses",
+    recording: "a recording: no key presses, no synthesis",
+  };
   return [
     who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
     who.placed_by ? `word times from ${who.placed_by}` : "",
@@ -34,7 +38,9 @@ export function about(view) {
     segments.length ? `${segments.length} segments${forced.length ? `, ${forced.length} forced to end` : ""}` : "",
     rtf ? `rtf ${rtf.toFixed(2)}` : "",
     heard[view.timeline.heard_by],
-  ].filter(Boolean).join(" · ");
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 export function fillLags(list, view) {
@@ -50,8 +56,12 @@ export function fillLags(list, view) {
     pauses.set(pause.reason, [count + 1, ms + pause.end_ms - pause.start_ms]);
   }
   list.replaceChildren(
-    ...rows.map(([name, what]) => fact(`${whole(view.facts.lags[name].p50)} ms`, `${what}, median; p95 ${whole(view.facts.lags[name].p95)}`)),
-    ...[...pauses].map(([reason, [count, ms]]) => fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${count} ${count === 1 ? "time" : "times"}`)),
+    ...rows.map(([name, what]) =>
+      fact(`${whole(view.facts.lags[name].p50)} ms`, `${what}, median; p95 ${whole(view.facts.lags[name].p95)}`),
+    ),
+    ...[...pauses].map(([reason, [count, ms]]) =>
+      fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${count} ${count === 1 ? "time" : "times"}`),
+    ),
   );
   if (!list.children.length) list.append(fact("–", "a recording has no timing data"));
 }
@@ -60,11 +70,13 @@ export function fillLegend(list, view, colours) {
   const reasons = [...new Set(view.timeline.pauses.map((pause) => pause.reason))];
   const entries = reasons.map((reason) => [PAUSES[reason], pauseColour(reason, colours)]);
   if (view.facts.forced.length) entries.push(["forced to end", colours.stall]);
-  list.replaceChildren(...entries.map(([text, colour]) => {
-    const entry = make("li", text);
-    entry.style.setProperty("--mark", colour);
-    return entry;
-  }));
+  list.replaceChildren(
+    ...entries.map(([text, colour]) => {
+      const entry = make("li", text);
+      entry.style.setProperty("--mark", colour);
+      return entry;
+    }),
+  );
 }
 
 /** Fill the table of seams, sortable by column; `go(seam)` is called for the selected row. */
@@ -72,10 +84,17 @@ export function fillSeams(details, view, go) {
   const { seams } = view.facts;
   details.hidden = !seams.length;
   details.querySelector("summary").textContent = `Seams (${seams.length})`;
-  const columns = [["sample", "at (s of sound)"], ["level_db", "level (dB)"], ["spectrum_db", "spectrum (dB)"], ["roughness", "roughness"]];
+  const columns = [
+    ["sample", "at (s of sound)"],
+    ["level_db", "level (dB)"],
+    ["spectrum_db", "spectrum (dB)"],
+    ["roughness", "roughness"],
+  ];
   const table = details.querySelector("table");
   const fill = (by) => {
-    const sorted = [...seams].sort((one, other) => (by === "sample" ? one.sample - other.sample : Math.abs(other[by]) - Math.abs(one[by])));
+    const sorted = [...seams].sort((one, other) =>
+      by === "sample" ? one.sample - other.sample : Math.abs(other[by]) - Math.abs(one[by]),
+    );
     const head = make("tr");
     for (const [name, title] of columns) {
       const cell = make("th", "", { scope: "col", "aria-sort": name === by ? "descending" : "none" });
@@ -90,7 +109,10 @@ export function fillSeams(details, view, go) {
       row.append(make("td", (seam.sample / view.timeline.rate_hz).toFixed(3)));
       for (const [name] of columns.slice(1)) row.append(make("td", seam[name].toFixed(2)));
       const cell = make("td");
-      const button = make("button", "200 ms", { type: "button", "aria-label": `Play 200 ms around the seam at ${(seam.sample / view.timeline.rate_hz).toFixed(3)} s` });
+      const button = make("button", "200 ms", {
+        type: "button",
+        "aria-label": `Play 200 ms around the seam at ${(seam.sample / view.timeline.rate_hz).toFixed(3)} s`,
+      });
       button.addEventListener("click", () => go(seam));
       cell.append(button);
       row.append(cell);
@@ -119,14 +141,19 @@ export function fillWords(details, view, go) {
   const times = ["typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms"];
   whenOpened(details, () => {
     const head = make("tr");
-    for (const title of ["word", "first key", "known", "made", "heard", "heard until", "source"]) head.append(make("th", title, { scope: "col" }));
+    for (const title of ["word", "first key", "known", "made", "heard", "heard until", "source"])
+      head.append(make("th", title, { scope: "col" }));
     const rows = words.map((word) => {
       const row = make("tr");
       const cell = make("th", "", { scope: "row" });
       const button = make("button", word.text, { type: "button" });
       button.addEventListener("click", () => go(word));
       cell.append(button);
-      row.append(cell, ...times.map((name) => make("td", word[name] === null ? "–" : clock(word[name]))), make("td", word.source));
+      row.append(
+        cell,
+        ...times.map((name) => make("td", word[name] === null ? "–" : clock(word[name]))),
+        make("td", word.source),
+      );
       return row;
     });
     details.querySelector("table").replaceChildren(head, ...rows);

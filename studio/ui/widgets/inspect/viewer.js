@@ -1,9 +1,9 @@
 // Viewer of one utterance: canvas, player, pointer and keyboard input, tables.
 
 import { clock } from "../timeline/axis.js";
-import { PAUSES } from "./lanes.js";
 import { pointed } from "../timeline/pointer.js";
-import { placePlayhead } from "../timeline/playhead.js";
+import { placePlayhead } from "../timeline/ruler.js";
+import { PAUSES } from "./lanes.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
@@ -16,15 +16,22 @@ export class Viewer {
     this.page = page;
     this.view = parts.view;
     this.name = name;
-    this.hands = null; // input handler of annotation lanes
-    this.gone = new AbortController();
+    this.annotator = null;
+    this.annotationInput = null; // input handler of annotation lanes
+    this.closing = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
     this.scene = new Scene(this.find(".scene"), parts);
     this.find(".looked").textContent = "";
     this.find('[data-do="attention"]').disabled = false;
-    this.player = new Player(parts.pcm, this.scene.line.runs, this.scene.rateHz, (ms) => this.moved(ms), () => this.changed());
-    this.scene.after = () => this.placed();
+    this.player = new Player(
+      parts.pcm,
+      this.scene.line.runs,
+      this.scene.rateHz,
+      (ms) => this.moved(ms),
+      () => this.changed(),
+    );
+    this.scene.onDrawn = () => this.placed();
     this.fill();
     this.listen();
     this.scene.resize();
@@ -49,7 +56,7 @@ export class Viewer {
   }
 
   listen() {
-    const signal = { signal: this.gone.signal };
+    const signal = { signal: this.closing.signal };
     for (const button of this.page.querySelectorAll("[data-do]")) {
       button.addEventListener("click", () => this.act(button.dataset.do), signal);
     }
@@ -65,7 +72,7 @@ export class Viewer {
   }
 
   close() {
-    this.gone.abort();
+    this.closing.abort();
     this.size.disconnect();
     this.theme.disconnect();
     this.player.close();
@@ -73,7 +80,7 @@ export class Viewer {
 
   /** Add level and pitch, which are loaded later; `lacks` names what pitch needs. */
   take(parts) {
-    if (this.gone.signal.aborted) return;
+    if (this.closing.signal.aborted) return;
     this.scene.take(parts);
     this.find(".lacks").textContent = parts.view.lacks;
   }
@@ -96,9 +103,9 @@ export class Viewer {
     status.textContent = "Computing attention …";
     try {
       const parts = await this.fetchAttention();
-      if (!this.gone.signal.aborted) this.takeAttention(parts);
+      if (!this.closing.signal.aborted) this.takeAttention(parts);
     } catch (error) {
-      if (this.gone.signal.aborted) return;
+      if (this.closing.signal.aborted) return;
       button.disabled = false;
       status.textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
     }
@@ -110,7 +117,8 @@ export class Viewer {
     this.find('[data-do="attention"]').hidden = true;
     const { what, difference } = parts.view;
     const isSame = difference === null || difference < 1e-3;
-    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` The exact model input is unknown: ${this.scene.pName} differs from the trace by up to ${difference.toFixed(3)}.`}`;
+    this.find(".looked").textContent =
+      `Attention: ${what}.${isSame ? "" : ` The exact model input is unknown: ${this.scene.pName} differs from the trace by up to ${difference.toFixed(3)}.`}`;
   }
 
   // ------------------------------------------------------------ commands
@@ -132,7 +140,7 @@ export class Viewer {
   }
 
   pressed(e) {
-    if (this.hands?.pressed(e)) return this.scene.ask();
+    if (this.annotationInput?.onKey(e)) return this.scene.ask();
     if (e.ctrlKey || e.metaKey || e.altKey) return undefined;
     const { scene } = this;
     const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
@@ -150,8 +158,8 @@ export class Viewer {
       End: () => this.jump(this.player.lastMs),
       "[": () => this.step(-1),
       "]": () => this.step(1),
-      n: () => this.next((one, k) => k > 0, true),
-      f: () => this.next((one, k, all) => all[k - 1]?.forced, false),
+      n: () => this.next((_, k) => k > 0, true),
+      f: () => this.next((_, k, all) => all[k - 1]?.forced, false),
       Escape: () => this.select(null),
     };
     const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
@@ -179,7 +187,7 @@ export class Viewer {
   }
 
   loop(isOn) {
-    this.player.loop = isOn ? this.scene.selection ?? [this.player.firstMs, this.player.lastMs] : null;
+    this.player.loop = isOn ? (this.scene.selection ?? [this.player.firstMs, this.player.lastMs]) : null;
   }
 
   choose(i, plays = false) {
@@ -204,7 +212,9 @@ export class Viewer {
   /** Go to the next segment after the playhead that `fits`; wraps around. */
   next(fits, plays) {
     const candidates = this.scene.line.segments.filter((one, k, all) => one.heard_ms !== null && fits(one, k, all));
-    const one = candidates.find((each) => each.heard_ms - (plays ? AROUND_MS : 0) > this.player.atMs + AROUND_MS + 1) ?? candidates[0];
+    const one =
+      candidates.find((each) => each.heard_ms - (plays ? AROUND_MS : 0) > this.player.atMs + AROUND_MS + 1) ??
+      candidates[0];
     if (!one) return;
     if (plays) this.toSeam(one.start);
     else this.jump(one.heard_ms);
@@ -247,7 +257,10 @@ export class Viewer {
     const before = scene.wordAt(scene.atMs, Infinity);
     scene.atMs = ms;
     if (scene.wordAt(ms, Infinity) !== before) scene.ask();
-    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) scene.axis.pan(0.9 * scene.axis.spanMs), scene.ask();
+    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) {
+      scene.axis.pan(0.9 * scene.axis.spanMs);
+      scene.ask();
+    }
     this.placed();
   }
 
@@ -275,20 +288,23 @@ export class Viewer {
       if (hz) parts.push(`${Math.round(hz)} Hz`);
     }
     if (pause) parts.push(`${PAUSES[pause.reason]}, ${Math.round(pause.end_ms - pause.start_ms)} ms`);
-    const marked = this.hands?.story(scene.axis.x(ms), y);
+    const marked = this.annotationInput?.describe(scene.axis.x(ms), y);
     if (marked) parts.push(marked);
-    this.find(".readout").textContent = parts.join(" · ") + (word && !marked ? ` · ${this.story(word)}` : "");
+    this.find(".readout").textContent = parts.join(" · ") + (word && !marked ? ` · ${this.describe(word)}` : "");
   }
 
   showWord(word) {
-    this.find(".readout").textContent = this.story(word);
+    this.find(".readout").textContent = this.describe(word);
   }
 
-  story(word) {
+  describe(word) {
     const segment = this.scene.line.segments.find((one) => one.index === word.segment);
     const saw = (segment?.seen ?? []).filter((i) => i !== word.i).map((i) => this.scene.word(i)?.text);
     const parts = [`“${word.text}”`];
-    if (word.known_ms !== null && word.heard_ms !== null) parts.push(`known ${clock(word.known_ms)}, heard ${clock(word.heard_ms)}: ${Math.round(word.heard_ms - word.known_ms)} ms`);
+    if (word.known_ms !== null && word.heard_ms !== null)
+      parts.push(
+        `known ${clock(word.known_ms)}, heard ${clock(word.heard_ms)}: ${Math.round(word.heard_ms - word.known_ms)} ms`,
+      );
     if (saw.length) parts.push(`with ${saw.join(" ")}`);
     if (segment?.forced) parts.push("forced to end");
     return parts.join(", ");

@@ -5,22 +5,48 @@ import { counted } from "./words.js";
 
 const MAX_UTTERANCES = 1000;
 const DEFAULT_LAYER = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
-const splitList = (text) => [...new Set(text.split(/[,\n]/).map((one) => one.trim()).filter(Boolean))];
+const splitList = (text) => [
+  ...new Set(
+    text
+      .split(/[,\n]/)
+      .map((one) => one.trim())
+      .filter(Boolean),
+  ),
+];
 
 export class Assignments {
   /** `chosen()` returns the utterances of a new assignment; `confirm(question, text, yes)` asks the user. */
   constructor(calls, chosen, confirm) {
-    Object.assign(this, { calls, chosen, confirm });
+    this.calls = calls;
+    this.chosen = chosen;
+    this.confirm = confirm;
     this.summary = h("summary", { text: "Annotation assignments" });
     this.list = h("ul", { class: "assignments-list", "aria-label": "Assignments" });
     this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.more = button("New assignment", () => this.begin());
-    this.form = h("form", { class: "note", "aria-label": "New assignment", hidden: true, on: { submit: (event) => this.create(event) } });
-    const about = h("p", { class: "muted", text: "Each annotator gets a personal link, which opens only these utterances and needs no token." });
-    this.element = h("details", { class: "owner-card assignments", on: { toggle: () => this.element.open && this.load() } }, this.summary, about, this.notice, this.list, h("div", { class: "actions" }, this.more), this.form);
+    this.form = h("form", {
+      class: "note",
+      "aria-label": "New assignment",
+      hidden: true,
+      on: { submit: (event) => this.create(event) },
+    });
+    const about = h("p", {
+      class: "muted",
+      text: "Each annotator gets a personal link, which opens only these utterances and needs no token.",
+    });
+    this.element = h(
+      "details",
+      { class: "owner-card assignments", on: { toggle: () => this.element.open && this.load() } },
+      this.summary,
+      about,
+      this.notice,
+      this.list,
+      h("div", { class: "actions" }, this.more),
+      this.form,
+    );
   }
 
-  tell(text = "", level = "error") {
+  showMessage(text = "", level = "error") {
     this.notice.textContent = text;
     this.notice.dataset.level = level;
     this.notice.hidden = !text;
@@ -31,14 +57,22 @@ export class Assignments {
       const assignments = await this.calls.get("assignments");
       this.list.replaceChildren(...assignments.map((one) => this.row(one)));
     } catch (error) {
-      this.tell(error.message);
+      this.showMessage(error.message);
     }
   }
 
   row(one) {
-    const layers = one.layers.map(({ name, labels }) => (labels.length ? `${name} (${labels.join(", ")})` : name)).join("; ");
+    const layers = one.layers
+      .map(({ name, labels }) => (labels.length ? `${name} (${labels.join(", ")})` : name))
+      .join("; ");
     const people = h("div", { class: "people" });
-    const details = h("details", { on: { toggle: () => details.open && this.fill(one, people) } }, h("summary", { text: `${one.title} · ${counted(one.utterances, "utterance")} · ${one.annotators.join(", ")}` }), h("p", { class: "muted", text: `Layers: ${layers}` }), people);
+    const details = h(
+      "details",
+      { on: { toggle: () => details.open && this.fill(one, people) } },
+      h("summary", { text: `${one.title} · ${counted(one.utterances, "utterance")} · ${one.annotators.join(", ")}` }),
+      h("p", { class: "muted", text: `Layers: ${layers}` }),
+      people,
+    );
     return h("li", {}, details);
   }
 
@@ -50,15 +84,33 @@ export class Assignments {
       const rows = people.map((person) => {
         const link = new URL(`./${person.link}`, location.href).href;
         const code = h("code", { class: "sr-only", text: link });
-        const copyLink = h("button", { type: "button", "aria-label": `Copy the link of ${person.annotator}`, on: { click: (event) => copy(link, event.currentTarget, "Copied") } }, h("span", { text: "Copy link" }));
-        const cells = [`${person.done} of ${one.utterances}`, person.begun, person.marks].map((text) => h("td", { text }));
+        const copyLink = h(
+          "button",
+          {
+            type: "button",
+            "aria-label": `Copy the link of ${person.annotator}`,
+            on: { click: (event) => copy(link, event.currentTarget, "Copied") },
+          },
+          h("span", { text: "Copy link" }),
+        );
+        const cells = [`${person.done} of ${one.utterances}`, person.begun, person.marks].map((text) =>
+          h("td", { text }),
+        );
         return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copyLink, code), ...cells);
       });
       const end = button("End it", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
-      const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
-      place.replaceChildren(...(task ? [h("p", { class: "task", text: task })] : []), scroll, h("div", { class: "actions" }, end));
+      const scroll = h(
+        "div",
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` },
+        h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
+      );
+      place.replaceChildren(
+        ...(task ? [h("p", { class: "task", text: task })] : []),
+        scroll,
+        h("div", { class: "actions" }, end),
+      );
     } catch (error) {
-      this.tell(error.message);
+      this.showMessage(error.message);
     }
   }
 
@@ -66,17 +118,19 @@ export class Assignments {
     if (!(await this.confirm(`End “${one.title}”?`, "Its links stop working. The annotations stay.", "End it"))) return;
     try {
       await this.calls.post("assignments/remove", { id: one.id });
-      this.tell();
+      this.showMessage();
       await this.load();
       this.more.focus();
     } catch (error) {
-      this.tell(error.message);
+      this.showMessage(error.message);
     }
   }
 
   begin() {
-    const field = (name, text, input) => h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
-    const line = (name, attributes = {}) => h("input", { type: "text", id: `assignment-${name}`, autocomplete: "off", ...attributes });
+    const field = (name, text, input) =>
+      h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
+    const line = (name, attributes = {}) =>
+      h("input", { type: "text", id: `assignment-${name}`, autocomplete: "off", ...attributes });
     this.title = line("title", { maxlength: 200, required: true });
     this.task = h("textarea", { id: "assignment-task", rows: 2, maxlength: 4000 });
     this.people = line("people", { maxlength: 3000, required: true });
@@ -89,8 +143,17 @@ export class Assignments {
       field("task", "Instructions", this.task),
       field("people", "Annotators, separated by commas", this.people),
       this.layers,
-      h("div", { class: "actions" }, button("Add another layer", () => this.addLayer({ name: "", kind: "regions", labels: "" }).focus())),
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create", disabled: !names.length }), button("Cancel", () => this.leave())),
+      h(
+        "div",
+        { class: "actions" },
+        button("Add another layer", () => this.addLayer({ name: "", kind: "regions", labels: "" }).focus()),
+      ),
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "submit", class: "primary", text: "Create", disabled: !names.length }),
+        button("Cancel", () => this.leave()),
+      ),
     );
     this.form.hidden = false;
     this.more.hidden = true;
@@ -107,11 +170,30 @@ export class Assignments {
 
   addLayer({ name, kind, labels }) {
     const number = this.layers.children.length + 1;
-    const input = (what, value, maxlength) => Object.assign(h("input", { type: "text", id: `assignment-${what}-${number}`, name: what, maxlength, autocomplete: "off" }), { value });
-    const kinds = h("select", { id: `assignment-kind-${number}`, name: "kind" }, new Option("regions", "regions"), new Option("points", "points"));
+    const input = (what, value, maxlength) =>
+      Object.assign(
+        h("input", { type: "text", id: `assignment-${what}-${number}`, name: what, maxlength, autocomplete: "off" }),
+        { value },
+      );
+    const kinds = h(
+      "select",
+      { id: `assignment-kind-${number}`, name: "kind" },
+      new Option("regions", "regions"),
+      new Option("points", "points"),
+    );
     kinds.value = kind;
-    const fields = [["Layer", input("name", name, 80)], ["Kind", kinds], ["Labels, separated by commas", input("labels", labels, 4000)]];
-    this.layers.append(h("div", { class: "layer-row" }, ...fields.map(([text, one]) => h("div", { class: "field" }, h("label", { for: one.id, text }), one))));
+    const fields = [
+      ["Layer", input("name", name, 80)],
+      ["Kind", kinds],
+      ["Labels, separated by commas", input("labels", labels, 4000)],
+    ];
+    this.layers.append(
+      h(
+        "div",
+        { class: "layer-row" },
+        ...fields.map(([text, one]) => h("div", { class: "field" }, h("label", { for: one.id, text }), one)),
+      ),
+    );
     return fields[0][1];
   }
 
@@ -123,18 +205,32 @@ export class Assignments {
 
   async create(event) {
     event.preventDefault();
-    const rows = [...this.layers.children].map((row) => Object.fromEntries(["name", "kind", "labels"].map((name) => [name, row.querySelector(`[name=${name}]`).value.trim()])));
-    const layers = rows.filter(({ name }) => name).map(({ name, kind, labels }) => ({ name, kind, labels: splitList(labels) }));
+    const rows = [...this.layers.children].map((row) =>
+      Object.fromEntries(
+        ["name", "kind", "labels"].map((name) => [name, row.querySelector(`[name=${name}]`).value.trim()]),
+      ),
+    );
+    const layers = rows
+      .filter(({ name }) => name)
+      .map(({ name, kind, labels }) => ({ name, kind, labels: splitList(labels) }));
     const utterances = this.chosen().names.slice(0, MAX_UTTERANCES);
     try {
-      const created = await this.calls.post("assignments", { title: this.title.value.trim(), task: this.task.value.trim(), layers, utterances, annotators: splitList(this.people.value) });
+      const created = await this.calls.post("assignments", {
+        title: this.title.value.trim(),
+        task: this.task.value.trim(),
+        layers,
+        utterances,
+        annotators: splitList(this.people.value),
+      });
       this.leave();
-      this.tell("Created. Each annotator's link is listed below.", "info");
+      this.showMessage("Created. Each annotator's link is listed below.", "info");
       await this.load();
-      const first = [...this.list.querySelectorAll("details")].find((one) => one.querySelector("summary").textContent.startsWith(created.title));
+      const first = [...this.list.querySelectorAll("details")].find((one) =>
+        one.querySelector("summary").textContent.startsWith(created.title),
+      );
       if (first) first.open = true;
     } catch (error) {
-      this.tell(error.message);
+      this.showMessage(error.message);
     }
   }
 }

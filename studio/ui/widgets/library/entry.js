@@ -20,11 +20,25 @@ export class EntryView {
     this.label = entry.title || entry.text || "a recording without text";
     const described = { "aria-describedby": this.id };
     this.editing = button("Edit", () => this.edit(), described);
-    const tick = h("input", { type: "checkbox", id: `${this.id}-tick`, checked: this.page.isTicked(entry), on: { change: () => this.page.tick(entry, tick.checked) }, ...described });
+    const tick = h("input", {
+      type: "checkbox",
+      id: `${this.id}-tick`,
+      checked: this.page.isTicked(entry),
+      on: { change: () => this.page.tick(entry, tick.checked) },
+      ...described,
+    });
     const ticked = h("label", { class: "tick", for: tick.id }, tick, "Choose");
     const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...described });
-    const actions = [open, button("Download", () => this.page.fetch(this), described), this.editing, button("Delete", () => this.page.remove(this, shortened(this.label)), described), ticked];
-    const tags = entry.tags.map((tag) => button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Filter by tag ${tag}` }));
+    const actions = [
+      open,
+      button("Download", () => this.page.fetch(this), described),
+      this.editing,
+      button("Delete", () => this.page.remove(this, shortened(this.label)), described),
+      ticked,
+    ];
+    const tags = entry.tags.map((tag) =>
+      button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Filter by tag ${tag}` }),
+    );
     this.head = h("h2", { id: this.id, tabindex: -1, class: entry.title ? "" : "text", text: this.label });
     this.element.replaceChildren(
       this.head,
@@ -45,7 +59,9 @@ export class EntryView {
   annotators({ name, annotated }) {
     const links = annotated.flatMap(({ annotator, marks, is_done: isDone, problem }, k) => {
       const about = ` (${counted(marks, "mark")}${isDone ? ", done" : ""})`;
-      const one = problem ? [problem] : [h("a", { href: `./inspect?${new URLSearchParams({ kept: name, annotator })}`, text: annotator }), about];
+      const one = problem
+        ? [problem]
+        : [h("a", { href: `./inspect?${new URLSearchParams({ kept: name, annotator })}`, text: annotator }), about];
       return k ? [", ", ...one] : one;
     });
     return h("p", { class: "muted annotated" }, "Annotated by ", ...links);
@@ -58,7 +74,9 @@ export class EntryView {
       return [input, h("div", { class: "field" }, h("label", { for: input.id, text }), input)];
     };
     const [title, titleField] = field("title", "Title", this.entry.title, { maxlength: 200 });
-    const [tags, tagsField] = field("tags", "Tags, separated by commas", this.entry.tags.join(", "), { maxlength: 2000 });
+    const [tags, tagsField] = field("tags", "Tags, separated by commas", this.entry.tags.join(", "), {
+      maxlength: 2000,
+    });
     const notice = h("p", { class: "owner-notice", data: { level: "error" }, role: "alert", hidden: true });
     const save = async (event) => {
       event.preventDefault();
@@ -67,9 +85,21 @@ export class EntryView {
       notice.textContent = error?.message ?? "";
     };
     const leave = () => this.show(this.entry);
-    const actions = h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Save" }), button("Cancel", leave));
+    const actions = h(
+      "div",
+      { class: "actions" },
+      h("button", { type: "submit", class: "primary", text: "Save" }),
+      button("Cancel", leave),
+    );
     const keys = { submit: save, keydown: (event) => event.key === "Escape" && leave() };
-    const form = h("form", { class: "note", "aria-label": `Title and tags of ${shortened(this.label)}`, on: keys }, titleField, tagsField, notice, actions);
+    const form = h(
+      "form",
+      { class: "note", "aria-label": `Title and tags of ${shortened(this.label)}`, on: keys },
+      titleField,
+      tagsField,
+      notice,
+      actions,
+    );
     this.element.replaceChildren(...this.element.querySelectorAll(":scope > h2, :scope > p"), form);
     title.focus();
   }

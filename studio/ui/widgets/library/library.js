@@ -8,17 +8,21 @@ import { Search } from "./search.js";
 import { UploadForm } from "./upload_form.js";
 import { counted } from "./words.js";
 
-const ASK = "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
+const ASK =
+  "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
 const MAX_COMPARED = 8;
 const waysToAdd = () => [
-  h("li", { text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while it is open." }),
+  h("li", {
+    text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while it is open.",
+  }),
   h("li", { text: "Drop a trace, or a WAV with its text, on this page." }),
   h("li", { text: "On the command line: " }, h("code", { text: "studio library add FILE" })),
 ];
 
 class Library {
   constructor(root, server) {
-    Object.assign(this, { root, calls: new Calls(server, "library/") });
+    this.root = root;
+    this.calls = new Calls(server, "library/");
     this.page = root.querySelector(".library-page");
     this.status = root.querySelector(".status");
     this.views = []; // in display order
@@ -39,30 +43,47 @@ class Library {
     this.more = button("Show more", () => this.find({ isMore: true }), { class: "more", hidden: true });
     this.dialog = h("dialog", { class: "owner-ask" });
     this.heading = h("h1", { text: "Library", tabindex: -1 });
-    this.content = h("div", { class: "library-whole", hidden: true }, this.upload.element, this.assignments.element, this.search.element, this.count, this.against, this.none, this.list, this.more);
+    this.content = h(
+      "div",
+      { class: "library-whole", hidden: true },
+      this.upload.element,
+      this.assignments.element,
+      this.search.element,
+      this.count,
+      this.against,
+      this.none,
+      this.list,
+      this.more,
+    );
     this.page.replaceChildren(this.heading, this.content, this.dialog);
     this.upload.catchDrops(this.root);
   }
 
   async begin() {
-    this.tell(token() ? "" : ASK);
+    this.showMessage(token() ? "" : ASK);
     this.content.hidden = true;
     this.root.dataset.stage = "door";
     if (!token() || !(await this.find())) return;
     this.content.hidden = false;
     this.root.dataset.stage = "open";
     const trace = this.search.keep;
-    if (trace) this.showError(await this.change(() => this.calls.post("keep", { trace, title: "", tags: [] }), (entry) => this.added(entry).edit()));
+    if (trace)
+      this.showError(
+        await this.change(
+          () => this.calls.post("keep", { trace, title: "", tags: [] }),
+          (entry) => this.added(entry).edit(),
+        ),
+      );
   }
 
-  tell(text = "", level = "info") {
+  showMessage(text = "", level = "info") {
     this.status.textContent = text;
     this.status.dataset.level = level;
     this.status.hidden = !text;
   }
 
   showError(error) {
-    if (error) this.tell(error.message, "error");
+    if (error) this.showMessage(error.message, "error");
   }
 
   // --- search -----------------------------------------------------------------------------------
@@ -77,13 +98,13 @@ class Library {
     try {
       const page = await this.calls.get(`entries?${query}`);
       if (id !== this.searchId) return true;
-      if (isTyped) this.tell();
+      if (isTyped) this.showMessage();
       this.search.updateAddress();
       this.hasMore = offset + page.entries.length < page.of;
       this.fill(page, isMore);
       return true;
     } catch (error) {
-      if (id === this.searchId) this.tell(error.message, "error");
+      if (id === this.searchId) this.showMessage(error.message, "error");
       return false;
     }
   }
@@ -118,7 +139,14 @@ class Library {
     if (this.none.hidden) return;
     const hint = this.search.isEmpty
       ? [h("h2", { text: "The library is empty" }), h("ul", {}, ...waysToAdd())]
-      : [h("h2", { text: "No matches" }), h("p", { class: "muted", text: "Entries must match all filters: words in text or title, voice, tag and days." }), button("Clear filters", () => this.search.clear())];
+      : [
+          h("h2", { text: "No matches" }),
+          h("p", {
+            class: "muted",
+            text: "Entries must match all filters: words in text or title, voice, tag and days.",
+          }),
+          button("Clear filters", () => this.search.clear()),
+        ];
     this.none.replaceChildren(...hint);
   }
 
@@ -130,7 +158,7 @@ class Library {
     this.views.unshift(view);
     this.top = view;
     this.list.prepend(view.element);
-    this.tell("Added.");
+    this.showMessage("Added.");
     return view;
   }
 
@@ -152,12 +180,28 @@ class Library {
     const names = [...this.ticked.keys()];
     const query = new URLSearchParams(names.map((name) => ["kept", name]));
     const isReady = names.length > 1 && names.length <= MAX_COMPARED;
-    const hint = names.length > MAX_COMPARED ? `At most ${MAX_COMPARED} can be compared.` : names.length < 2 ? "Choose one more to compare them." : "";
+    const hint =
+      names.length > MAX_COMPARED
+        ? `At most ${MAX_COMPARED} can be compared.`
+        : names.length < 2
+          ? "Choose one more to compare them."
+          : "";
     this.against.hidden = !names.length;
     this.against.replaceChildren(
-      ...(isReady ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })] : []),
+      ...(isReady
+        ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })]
+        : []),
       button("Choose none", () => this.untick()),
-      h("span", { class: "muted", role: "status", text: hint || names.map((name) => this.ticked.get(name).title || this.ticked.get(name).text || name).map((label) => (label.length > 40 ? `${label.slice(0, 40)}…` : label)).join(" · ") }),
+      h("span", {
+        class: "muted",
+        role: "status",
+        text:
+          hint ||
+          names
+            .map((name) => this.ticked.get(name).title || this.ticked.get(name).text || name)
+            .map((label) => (label.length > 40 ? `${label.slice(0, 40)}…` : label))
+            .join(" · "),
+      }),
     );
   }
 
@@ -190,19 +234,29 @@ class Library {
   }
 
   async send(file, text, title) {
-    const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text), "X-Studio-Title": encodeURIComponent(title) };
-    this.tell(`Sending ${file.name} …`);
-    const error = await this.change(() => this.calls.json("POST", "files", file, headers), (entry) => this.added(entry));
-    if (error) this.tell();
+    const headers = {
+      "Content-Type": "application/octet-stream",
+      "X-Studio-Text": encodeURIComponent(text),
+      "X-Studio-Title": encodeURIComponent(title),
+    };
+    this.showMessage(`Sending ${file.name} …`);
+    const error = await this.change(
+      () => this.calls.json("POST", "files", file, headers),
+      (entry) => this.added(entry),
+    );
+    if (error) this.showMessage();
     return error;
   }
 
   note(view, title, tags) {
     const { name } = view.entry;
-    return this.change(() => this.calls.post("note", { name, title, tags }), (entry) => {
-      this.tell();
-      view.show(entry);
-    });
+    return this.change(
+      () => this.calls.post("note", { name, title, tags }),
+      (entry) => {
+        this.showMessage();
+        view.show(entry);
+      },
+    );
   }
 
   async fetch({ entry }) {
@@ -210,19 +264,28 @@ class Library {
     try {
       await download(await this.calls.call("GET", `file/${entry.name}`), `utterance-${entry.name}.${ending}`);
     } catch (error) {
-      this.tell(error.message, "error");
+      this.showMessage(error.message, "error");
     }
   }
 
   async remove(view, label) {
-    const isSure = await ask(this.dialog, `Delete “${label}”?`, "Its file, title, tags and annotations are deleted permanently.", "Cancel", "Delete it");
+    const isSure = await ask(
+      this.dialog,
+      `Delete “${label}”?`,
+      "Its file, title, tags and annotations are deleted permanently.",
+      "Cancel",
+      "Delete it",
+    );
     if (!isSure) return;
-    const error = await this.change(() => this.calls.post("remove", { name: view.entry.name }), () => {
-      this.drop(view);
-      this.tick(view.entry, false);
-      this.tell("Deleted.");
-      this.heading.focus();
-    });
+    const error = await this.change(
+      () => this.calls.post("remove", { name: view.entry.name }),
+      () => {
+        this.drop(view);
+        this.tick(view.entry, false);
+        this.showMessage("Deleted.");
+        this.heading.focus();
+      },
+    );
     this.showError(error);
   }
 

@@ -15,12 +15,34 @@ export class Search {
     this.values = Object.fromEntries(FIELDS.map((name) => [name, params.get(name) ?? ""]));
     this.keep = params.get("keep"); // token of a trace to add
     this.tags = h("div", { class: "tags", role: "group", "aria-label": "Tags" });
-    this.text = this.field("text", "input", { type: "search", maxlength: 200, autocomplete: "off", placeholder: "words in text or title" });
+    this.text = this.field("text", "input", {
+      type: "search",
+      maxlength: 200,
+      autocomplete: "off",
+      placeholder: "words in text or title",
+    });
     this.voice = this.field("voice", "select");
     const days = [this.field("since", "input", { type: "date" }), this.field("until", "input", { type: "date" })];
-    const row = [["Words", this.text, "words"], ["Voice", this.voice], ["From (UTC)", days[0]], ["Until (UTC)", days[1]]];
-    const fields = row.map(([text, field, part]) => h("div", { class: `field ${part ?? ""}` }, h("label", { for: field.id, text }), field));
-    this.element = h("form", { class: "owner-card search", role: "search", "aria-label": "The library", on: { submit: (event) => this.submit(event) } }, h("div", { class: "search-row" }, ...fields), this.tags);
+    const row = [
+      ["Words", this.text, "words"],
+      ["Voice", this.voice],
+      ["From (UTC)", days[0]],
+      ["Until (UTC)", days[1]],
+    ];
+    const fields = row.map(([text, field, part]) =>
+      h("div", { class: `field ${part ?? ""}` }, h("label", { for: field.id, text }), field),
+    );
+    this.element = h(
+      "form",
+      {
+        class: "owner-card search",
+        role: "search",
+        "aria-label": "The library",
+        on: { submit: (event) => this.submit(event) },
+      },
+      h("div", { class: "search-row" }, ...fields),
+      this.tags,
+    );
     this.choices([], []);
   }
 
@@ -29,7 +51,12 @@ export class Search {
       this.values[name] = field.value.trim();
       this.changed(name === "text" ? TYPING_MS : 0);
     };
-    const field = h(tag, { id: `library-${name}`, name, ...attributes, on: { [tag === "select" ? "change" : "input"]: take } });
+    const field = h(tag, {
+      id: `library-${name}`,
+      name,
+      ...attributes,
+      on: { [tag === "select" ? "change" : "input"]: take },
+    });
     field.value = this.values[name];
     return field;
   }
@@ -63,7 +90,7 @@ export class Search {
   /** Write the search to the page address. */
   updateAddress() {
     const address = new URL(location.href);
-    address.search = this.query(this.keep ? { keep: this.keep } : {});
+    address.search = this.query(this.keep ? { keep: this.keep } : {}).toString();
     history.replaceState(history.state, "", address);
   }
 
@@ -80,11 +107,17 @@ export class Search {
     this.voice.replaceChildren(new Option("Any", ""), ...options.map((one) => new Option(one, one)));
     this.voice.value = voice;
     const known = tag && !tags.some(([one]) => one === tag) ? [[tag, 0], ...tags] : tags;
-    const frequent = new Set([...known].sort((a, b) => b[1] - a[1]).slice(0, MAX_TAGS).map(([one]) => one));
+    const frequent = new Set(
+      [...known]
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, MAX_TAGS)
+        .map(([one]) => one),
+    );
     const visible = this.hasAllTags ? known : known.filter(([one]) => frequent.has(one) || one === tag);
-    const focused = document.activeElement?.dataset?.tag;
+    const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset.tag;
     this.tags.replaceChildren(...visible.map((one) => this.chip(...one)));
-    if (visible.length < known.length) this.tags.append(button(`All ${counted(known.length, "tag")}`, () => this.all(tags, voices), { class: "quiet" }));
+    if (visible.length < known.length)
+      this.tags.append(button(`All ${counted(known.length, "tag")}`, () => this.all(tags, voices), { class: "quiet" }));
     this.tags.hidden = !known.length;
     if (focused) [...this.tags.children].find(({ dataset }) => dataset.tag === focused)?.focus();
   }
@@ -97,7 +130,18 @@ export class Search {
 
   chip(tag, count) {
     const press = () => this.choose(this.values.tag === tag ? "" : tag);
-    return h("button", { type: "button", class: "tag", "aria-pressed": String(this.values.tag === tag), data: { tag }, on: { click: press } }, h("span", { text: tag }), h("small", { class: "muted", text: count }));
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "tag",
+        "aria-pressed": String(this.values.tag === tag),
+        data: { tag },
+        on: { click: press },
+      },
+      h("span", { text: tag }),
+      h("small", { class: "muted", text: count }),
+    );
   }
 
   /** Set the tag filter; empty for any. */

@@ -10,9 +10,26 @@ export class UploadForm {
   constructor(send) {
     this.send = send;
     this.waiting = [];
-    this.choice = h("input", { type: "file", id: "library-file", class: "sr-only", multiple: true, accept: ".trace,.wav,audio/wav,application/zip", on: { change: () => this.chosen() } });
-    this.invite = h("p", { class: "invite" }, h("label", { class: "button", for: "library-file", text: "Add files" }), h("span", { class: "muted", text: "Traces, or WAV files with their text. You can also drop them on this page." }));
-    this.form = h("form", { class: "note", "aria-label": "Add a file", hidden: true, on: { submit: (event) => this.submit(event) } });
+    this.choice = h("input", {
+      type: "file",
+      id: "library-file",
+      class: "sr-only",
+      multiple: true,
+      accept: ".trace,.wav,audio/wav,application/zip",
+      on: { change: () => this.chosen() },
+    });
+    this.invite = h(
+      "p",
+      { class: "invite" },
+      h("label", { class: "button", for: "library-file", text: "Add files" }),
+      h("span", { class: "muted", text: "Traces, or WAV files with their text. You can also drop them on this page." }),
+    );
+    this.form = h("form", {
+      class: "note",
+      "aria-label": "Add a file",
+      hidden: true,
+      on: { submit: (event) => this.submit(event) },
+    });
     this.element = h("section", { class: "adding", "aria-label": "Add" }, this.choice, this.invite, this.form);
   }
 
@@ -48,7 +65,12 @@ export class UploadForm {
     this.notice = h("p", { class: "owner-notice", data: { level: "error" }, role: "alert", hidden: true });
     const field = (text, input) => h("div", { class: "field" }, h("label", { for: input.id, text }), input);
     const more = this.waiting.length - 1;
-    const actions = h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Add to library" }), button(more ? "Skip" : "Cancel", () => this.done()));
+    const actions = h(
+      "div",
+      { class: "actions" },
+      h("button", { type: "submit", class: "primary", text: "Add to library" }),
+      button(more ? "Skip" : "Cancel", () => this.done()),
+    );
     this.form.replaceChildren(
       h("h2", { text: more ? `${file.name}, and ${more} more` : file.name }),
       ...(this.text ? [field("Spoken text", this.text)] : []),
@@ -62,7 +84,8 @@ export class UploadForm {
   async submit(event) {
     event.preventDefault();
     const [file] = this.waiting;
-    if (file.size > MAX_MB * 1e6) return this.showError(`${file.name} is larger than ${MAX_MB} MB; use studio library add instead.`);
+    if (file.size > MAX_MB * 1e6)
+      return this.showError(`${file.name} is larger than ${MAX_MB} MB; use studio library add instead.`);
     const error = await this.send(file, this.text?.value.trim() ?? "", this.title.value.trim());
     return error ? this.showError(error.message) : this.done();
   }

@@ -16,4 +16,11 @@ export function length(ms) {
 export const moment = (s) => `${DAY.format(new Date(s * 1000))} UTC`;
 
 /** Distinct tags of a comma-separated text. */
-export const tagsOf = (text) => [...new Set(text.split(",").map((tag) => tag.trim().replace(/\s+/g, " ")).filter(Boolean))];
+export const tagsOf = (text) => [
+  ...new Set(
+    text
+      .split(",")
+      .map((tag) => tag.trim().replace(/\s+/g, " "))
+      .filter(Boolean),
+  ),
+];

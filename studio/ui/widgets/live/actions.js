@@ -1,53 +1,92 @@
-// What the page's buttons do.
+// Actions of the page's buttons, and copies of the utterance as a link or code.
 
-import { asCurl, asPython } from "./copy.js";
+const IMPORTS = "from pathlib import Path\n\nimport studio\nfrom studio.core.clips import write_wav\n";
+const pythonString = (text) => JSON.stringify(text); // JSON strings are Python strings
+const shellString = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Python code that speaks the text with these settings. */
+export function asPython({ text, voice, seed, temperature, options }) {
+  const settings = { voice: pythonString(voice), seed };
+  if (temperature !== null) settings.temperature = temperature;
+  for (const [name, value] of Object.entries(options)) {
+    settings[name] = typeof value === "string" ? pythonString(value) : value;
+  }
+  const keywords = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+  const call = [pythonString(text), ...keywords].map((argument) => `    ${argument},\n`).join("");
+  return `${IMPORTS}\nspoken = studio.synthesize(\n${call})\nwrite_wav(Path("speech.wav"), spoken.pcm, spoken.rate_hz)\n`;
+}
+
+/** The command that downloads the last utterance as heard. */
+export const asCurl = (url) => `curl -o speech.wav ${shellString(url)}`;
+
+/** Copy a text to the clipboard; false if the browser does not allow it. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const ACTIONS = {
   speak(page) {
     if (page.phase !== "idle") return page.pause();
     if (!page.text.value.trim()) {
-      page.status.say("info", "There is nothing to say yet: type something, or choose an example.", "empty");
+      page.status.show("info", "The field is empty: type something, or choose an example.", "empty");
       return page.text.focus();
     }
     page.status.clear();
     page.player.resume();
-    return page.tell({ type: "speak", tMs: performance.timeOrigin + performance.now() });
+    return page.post({ type: "speak", tMs: performance.timeOrigin + performance.now() });
   },
   finish(page) {
-    page.tell({ type: "finish" });
+    page.post({ type: "finish" });
     page.text.select();
   },
   stop(page) {
-    page.tell({ type: "stop", suspended: !page.player.isAwake });
+    page.post({ type: "stop", suspended: !page.player.isAwake });
     page.player.resume();
-    page.forgetRest();
+    page.clearRest();
   },
   clear(page) {
     page.clear();
     page.text.focus();
   },
-  replay: (page) => page.tell({ type: "replay" }),
-  old: (page) => page.tell({ type: "old" }),
+  replay: (page) => page.post({ type: "replay" }),
+  old: (page) => page.post({ type: "old" }),
   rest(page) {
     page.status.clear();
-    page.tell({ type: "rest" });
-    page.text.focus(); // the button goes
+    page.post({ type: "rest" });
+    page.text.focus(); // the button disappears
   },
-  link: (page) => page.copied(page.address.link, page.address.isTooLong ? "The link is copied; the text is too long for it." : "The link is copied."),
-  python: (page) => page.copied(asPython({ text: page.text.value, ...page.settings.chosen }), "The Python is copied: it speaks the text with these settings."),
-  curl: (page) => page.copied(asCurl(page.root.querySelector('[data-get="heard"]').href), "The command is copied: it fetches what was heard."),
+  link: (page) =>
+    page.copy(
+      page.address.link,
+      page.address.isTooLong ? "Link copied, without the text: it is too long for a link." : "Link copied.",
+    ),
+  python: (page) =>
+    page.copy(
+      asPython({ text: page.text.value, ...page.settings.selected }),
+      "Python code copied: it speaks the text with these settings.",
+    ),
+  curl: (page) =>
+    page.copy(
+      asCurl(page.root.querySelector('[data-get="heard"]').href),
+      "Command copied: it downloads the speech as heard.",
+    ),
   sample(page) {
     const name = page.settings.speaker.selectedOptions[0]?.text;
-    page.tell({ type: "sample", text: `Hello, I am ${name}. I will say what you type.` });
+    page.post({ type: "sample", text: `Hello, I am ${name}. I will say what you type.` });
   },
   llm(page) {
     const text = page.root.querySelector("#live-llm").value;
-    if (!text.trim()) return page.status.say("info", "The model has nothing to type: give it a text.");
-    return page.tell({ type: "llm", text, rate: Number(page.root.querySelector("#live-rate").value) });
+    if (!text.trim()) return page.status.show("info", "The model needs a text to type.");
+    return page.post({ type: "llm", text, rate: Number(page.root.querySelector("#live-rate").value) });
   },
   race(page) {
     if (page.race.isRunning) return page.race.stop();
-    page.tell({ type: "makeWay", suspended: !page.player.isAwake });
+    page.post({ type: "makeWay", suspended: !page.player.isAwake });
     page.player.resume();
     return page.race.start(page.text.value, page.rateHz);
   },

@@ -1,11 +1,11 @@
-// The page's state in its address: text, voice, speaker, seed and what else was set; only what differs from the defaults.
+// The text and the settings in the page's address; only values that differ from the defaults.
 
 const WRITE_AFTER_MS = 400;
-const LONGEST_TEXT = 2000; // characters: longer addresses are cut by some on their way
+const LONGEST_TEXT = 2000; // characters; some mail and chat programs cut longer addresses
 
 export class Address {
   constructor(read) {
-    this.read = read; // what there is to keep: {text, settings: Map of name and value}
+    this.read = read; // returns {text, settings: Map of name to value}
     this.isTooLong = false;
   }
 
@@ -13,7 +13,7 @@ export class Address {
     return new URLSearchParams(location.search);
   }
 
-  /** The address is written when nothing has changed for a moment. */
+  /** Schedule a write, once changes have stopped. */
   changed() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.write(), WRITE_AFTER_MS);
@@ -22,10 +22,10 @@ export class Address {
   write() {
     clearTimeout(this.timer);
     const { text, settings } = this.read();
-    if (!settings) return; // the voices are not known yet
+    if (!settings) return; // before the voices are known
     const params = this.params;
-    for (const name of [...this.kept ?? [], "text", ...settings.keys()]) params.delete(name);
-    this.kept = [...settings.keys()];
+    for (const name of [...(this.names ?? []), "text", ...settings.keys()]) params.delete(name);
+    this.names = [...settings.keys()];
     this.isTooLong = text.length > LONGEST_TEXT;
     if (text && !this.isTooLong) params.set("text", text);
     for (const [name, value] of settings) if (value !== null) params.set(name, String(value));
@@ -33,7 +33,7 @@ export class Address {
     history.replaceState(history.state, "", query ? `?${query}` : location.pathname);
   }
 
-  /** The address to give to others: without what only this page wants. */
+  /** The address to share, without parameters of this page only. */
   get link() {
     this.write();
     const url = new URL(location.href);

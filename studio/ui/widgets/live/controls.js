@@ -1,7 +1,39 @@
-// The buttons and the chip, as what is going on wants them.
+// Event listeners and state of the page's controls.
 
-/** Buttons and the chip, as the phase wants them. */
-export function show(page) {
+/** Attach the listeners, and create a button for each example. */
+export function bindControls(page, examples) {
+  const { root } = page;
+  const box = root.querySelector(".examples");
+  for (const { title, text } of examples) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: title, title: text });
+    button.addEventListener("click", () => page.example(text));
+    box.append(button);
+  }
+  const longest = examples.reduce((best, e) => (e.text.length > best.length ? e.text : best), "");
+  root.querySelector("#live-llm").value = longest;
+  root.querySelector('[data-set="told"]').addEventListener("change", (e) => page.announceWords(e.target.checked));
+  root.querySelector('[data-set="smooth"]').addEventListener("change", (e) => {
+    page.post({ type: "smooth", isSmooth: e.target.checked });
+    page.settings.showPending("pace");
+  });
+  page.escape = (e) => e.key === "Escape" && !e.isComposing && page.isActive && page.do("stop");
+  page.wake = () => page.gesture();
+  root.ownerDocument.addEventListener("keydown", page.escape);
+  for (const type of ["pointerdown", "keydown"]) root.ownerDocument.addEventListener(type, page.wake, true);
+  root.addEventListener("click", (e) => {
+    const name = e.target.closest("[data-do]")?.dataset.do;
+    if (name) page.do(name);
+  });
+  const rate = root.querySelector("#live-rate");
+  rate.addEventListener("input", () => (rate.parentElement.querySelector("output").textContent = rate.value));
+  page.leave = () => page.dispose();
+  addEventListener("pagehide", page.leave);
+  addEventListener("pageshow", (e) => e.persisted && location.reload());
+}
+
+/** Update the buttons and the chip. */
+export function updateControls(page) {
   const { phase, player } = page;
   page.root.dataset.phase = phase;
   const isBusy = phase !== "idle";
@@ -12,7 +44,9 @@ export function show(page) {
   const label = !isBusy || isWaiting ? "Speak" : player.isPaused ? "Resume" : "Pause";
   if (speak.lastElementChild.textContent !== label) {
     speak.lastElementChild.textContent = label;
-    speak.querySelector("path").setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
+    speak
+      .querySelector("path")
+      .setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
   }
   button("finish").disabled = phase !== "open";
   button("stop").disabled = !page.isActive;
@@ -23,7 +57,7 @@ export function show(page) {
   page.status.chip(state(page), page.mode);
 }
 
-/** What is going on, in one word. */
+/** The state shown by the chip. */
 function state(page) {
   if (!page.isOnline) return "offline";
   if (page.phase === "idle") return "idle";
@@ -31,7 +65,7 @@ function state(page) {
   if (page.phase === "waiting" || page.ahead !== null) return "waiting";
   if (page.phase === "replay") return "replaying";
   if (page.isMoving) return "speaking";
-  if (page.phase !== "open" || page.isInSegment) return "working"; // what is late now is not the text
-  const toSay = page.caption.spelt.length - page.caption.starts.length;
-  return toSay >= (page.settings.options.m ?? 1) ? "working" : "listening";
+  if (page.phase !== "open" || page.isInSegment) return "working"; // not waiting for text
+  const pending = page.caption.spellings.length - page.caption.starts.length;
+  return pending >= (page.settings.options.m ?? 1) ? "working" : "listening";
 }

@@ -1,17 +1,18 @@
-// The figures in plain sight.
+// Latency and stall figures.
 
 const ms = (value) => (value === null || value === undefined ? "–" : `${Math.round(value)} ms`);
-const seconds = (value) => (value < 95 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`);
+const seconds = (value) =>
+  value < 95 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`;
 
 const CAUSES = {
-  pause: "after a pause in the typing",
+  pause: "after a pause in typing",
   finish: "after Finish",
-  place: "after the wait for a place",
+  place: "after waiting for a slot",
   key: "that completed the window",
 };
 
-const PACE = "for slow typing: fewer, longer stretches";
-const LEADS = { place: "after the wait for a place" };
+const PACE = "for slow typing: fewer, longer pauses";
+const LEADS = { place: "after waiting for a slot" };
 const lead = (value) => (value < 9950 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value / 1000)} s`);
 
 export class Figures {
@@ -43,21 +44,39 @@ export class Figures {
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
     this.write("first", f.from_first_word_ms === null ? "–" : lead(f.from_first_word_ms), LEADS[f.first_audio_cause]);
     this.write("key", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
-    this.write("rtf", f.rtf === null ? "–" : f.rtf.toFixed(2), f.rtf_final ? "compute over audio" : "so far, by arrival");
+    this.write(
+      "rtf",
+      f.rtf === null ? "–" : f.rtf.toFixed(2),
+      f.rtf_final ? "compute over audio" : "so far, by arrival",
+    );
     const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count}`);
-    this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
+    this.write(
+      "stalls",
+      f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0",
+      parts.join(", ") || "compute and network",
+    );
     this.part("figure", "stalls").classList.toggle("bad", f.stalls.count > 0);
-    this.write("text", f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0", f.credit.count ? `and ${seconds(f.credit.ms)} for the listener` : "ahead of the writer");
-    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} made`);
-    const both = f.mode === "keyboard" && f.typed_wpm && f.spoken_wpm;
-    this.write("pace", "", both ? `You type ${Math.round(f.typed_wpm)}, the voice speaks ${Math.round(f.spoken_wpm)} words a minute.` : PACE);
+    this.write(
+      "text",
+      f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0",
+      f.credit.count ? `and ${seconds(f.credit.ms)} for credit` : "speech ahead of typing",
+    );
+    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} generated`);
+    const hasPace = f.mode === "keyboard" && f.typed_wpm && f.spoken_wpm;
+    this.write(
+      "pace",
+      "",
+      hasPace
+        ? `You type ${Math.round(f.typed_wpm)} words per minute, the voice speaks ${Math.round(f.spoken_wpm)}.`
+        : PACE,
+    );
     this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);
   }
 
-  /** From the first finished word to the first sound, both ways. */
-  compare(way, value) {
+  /** Show the time from the first finished word to the first sound, for live and sentence mode. */
+  compare(mode, value) {
     if (value === null || value === undefined) return;
-    this.compared[way] = value;
+    this.compared[mode] = value;
     const longest = Math.max(...Object.values(this.compared).map((v) => v ?? 0));
     for (const [name, time] of Object.entries(this.compared)) {
       this.part("time", name).textContent = time === null ? "–" : seconds(time);
@@ -65,8 +84,8 @@ export class Figures {
     }
   }
 
-  /** A new text begins: what was compared with the last one no longer holds. */
-  forgetComparison() {
+  /** Reset the comparison for a new text. */
+  clearComparison() {
     this.compared = { live: null, old: null };
     for (const name of ["live", "old"]) {
       this.part("time", name).textContent = "–";

@@ -1,47 +1,51 @@
-// Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
+// Voice, speaker, options of the family, temperature and seed, built from the voices' cards.
 
-import { asked, drawn, nameOf, spokenName } from "../options/drawn.js";
+import { displayName, optionControl, parseOption, voiceName } from "../options/option_controls.js";
 
 const SEND_AFTER_MS = 120;
 
 export class Settings {
   /**
-   * `on` has changed(settings, rateHz), set(): somebody moved something, isActive(): whether a text is being said;
-   * `wanted` are settings by name, as text.
+   * @param root of the page
+   * @param requested settings by name, as text
+   * @param on changed(settings, rateHz); set(), after a change by the user; isActive(), whether a text is being spoken
    */
-  constructor(root, wanted, on) {
-    this.wanted = wanted;
+  constructor(root, requested, on) {
+    this.requested = requested;
     this.root = root.querySelector(".settings");
     this.note = root.querySelector(".settings-note");
     this.on = on;
     this.voices = [];
     this.options = {};
     this.temperature = null;
-    const set = (name) => this.root.querySelector(`[data-set="${name}"]`);
-    [this.voice, this.speaker, this.heat, this.seed] = ["voice", "speaker", "temperature", "seed"].map(set);
-    this.voice.addEventListener("change", () => this.choose());
+    const input = (name) => this.root.querySelector(`[data-set="${name}"]`);
+    this.voice = input("voice");
+    this.speaker = input("speaker");
+    this.temperatureInput = input("temperature");
+    this.seed = input("seed");
+    this.voice.addEventListener("change", () => this.voiceChanged());
     this.about = this.root.querySelector(".voice-about");
-    this.cannot = this.root.querySelector(".voice-cannot");
-    this.speaker.addEventListener("change", () => this.changedNext("speaker"));
-    this.seedInForce = 0;
-    this.seedSaid = this.root.querySelector("#live-seed-said");
-    for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.takeSeed());
-    this.heat.addEventListener("input", () => {
-      this.temperature = Number(this.heat.value);
-      this.showHeat();
-      this.changed("In force from the next segment on.");
+    this.limits = this.root.querySelector(".voice-cannot");
+    this.speaker.addEventListener("change", () => this.showPending("speaker"));
+    this.activeSeed = 0;
+    this.seedError = this.root.querySelector("#live-seed-said");
+    for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.applySeed());
+    this.temperatureInput.addEventListener("input", () => {
+      this.temperature = Number(this.temperatureInput.value);
+      this.showTemperature();
+      this.changed("Applies from the next segment on.");
     });
   }
 
-  /** The server's voices. */
-  offer(voices) {
+  /** Set the server's voices. */
+  setVoices(voices) {
     if (JSON.stringify(voices) === JSON.stringify(this.voices)) return this.send();
     this.voices = voices;
-    this.voice.replaceChildren(...voices.map((v) => new Option(nameOf(v), v.name)));
-    const { wanted } = this;
-    if (voices.some((v) => v.name === wanted.get("voice"))) this.voice.value = wanted.get("voice");
-    this.choose(true);
-    this.note.textContent = this.take(wanted).join(" ");
+    this.voice.replaceChildren(...voices.map((v) => new Option(voiceName(v), v.name)));
+    const { requested } = this;
+    if (voices.some((v) => v.name === requested.get("voice"))) this.voice.value = requested.get("voice");
+    this.voiceChanged(true);
+    this.note.textContent = this.apply(requested).join(" ");
     return this.send();
   }
 
@@ -49,47 +53,43 @@ export class Settings {
     return this.voices.find((v) => v.name === this.voice.value) ?? this.voices[0];
   }
 
-  choose(first) {
+  voiceChanged(isFirst = false) {
     const { card } = this;
     if (!card) return;
-    this.speaker.replaceChildren(...card.speakers.map((name) => new Option(spokenName(name), name)));
+    this.speaker.replaceChildren(...card.speakers.map((name) => new Option(displayName(name), name)));
     this.about.textContent = card.title?.includes(": ") ? card.title.slice(card.title.indexOf(": ") + 2) : "";
-    this.cannot.textContent = card.notes;
+    this.limits.textContent = card.notes;
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
-    this.heat.value = card.temperature;
-    this.showHeat();
+    this.temperatureInput.value = card.temperature;
+    this.showTemperature();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
-    this.root.querySelector(".options").replaceChildren(...card.options.map((o) => this.draw(o)));
-    if (!first) this.changedNext("voice");
+    this.root
+      .querySelector(".options")
+      .replaceChildren(...card.options.map((o) => optionControl(o, (value) => this.set(o, value))));
+    if (!isFirst) this.showPending("voice");
   }
 
-  showHeat() {
-    const value = Number(this.heat.value);
-    this.heat.parentElement.querySelector("output").textContent = value === 0 ? "greedy" : value.toFixed(2);
-  }
-
-  draw(option) {
-    return drawn(option, (value) => this.set(option, value));
+  showTemperature() {
+    const value = Number(this.temperatureInput.value);
+    this.temperatureInput.parentElement.querySelector("output").textContent = value === 0 ? "greedy" : value.toFixed(2);
   }
 
   set(option, value) {
     this.options[option.name] = value;
-    let note = "In force from the next segment on.";
+    let note = "Applies from the next segment on.";
     const { m, n } = this.options;
     if (m !== undefined && n !== undefined && n > m) {
-      if (option.name === "m") {
-        this.put("n", m);
-        note = `Hop n lowered to ${m} as well: a hop cannot be longer than its window.`;
-      } else {
-        this.put("n", m);
-        note = `Hop n is at most the window m, which is ${m}. Raise m first.`;
-      }
+      this.setOption("n", m);
+      note =
+        option.name === "m"
+          ? `Hop n was lowered to ${m} too: a hop cannot be longer than its window.`
+          : `Hop n is at most the window m, which is ${m}. Raise m first.`;
     }
     this.changed(note);
   }
 
-  put(name, value) {
+  setOption(name, value) {
     this.options[name] = value;
     const inputs = this.root.querySelectorAll(`[data-option="${name}"]`);
     for (const input of inputs) {
@@ -100,71 +100,83 @@ export class Settings {
     if (output) output.textContent = value;
   }
 
-  /** Nothing is still to come: a new text begins with what was set, or nothing was. */
+  /** Clear the note: a new text uses all settings. */
   clearNote() {
     this.note.textContent = "";
   }
 
-  /** What was asked for by name, where it can be; answers what cannot, in sentences. */
-  take(wanted) {
+  /** Apply requested settings; returns a sentence for each one that cannot be applied. */
+  apply(requested) {
     const { card } = this;
-    const refused = [];
-    const ask = (name, take, allowed) => {
-      const value = wanted.get(name);
-      if (value && !take(value)) refused.push(`The address asks for ${name} ${value.slice(0, 40)}: ${allowed}.`);
+    const errors = [];
+    const request = (name, accept, allowed) => {
+      const value = requested.get(name);
+      if (value && !accept(value)) errors.push(`The address asks for ${name} ${value.slice(0, 40)}: ${allowed}.`);
     };
-    ask("voice", (name) => name === card.name, `there is no such voice here, and ${nameOf(card)} speaks`);
-    ask("speaker", (name) => card.speakers.includes(name) && (this.speaker.value = name), `${nameOf(card)} has ${card.speakers.join(", ")}`);
+    request("voice", (name) => name === card.name, `this server has no such voice, and uses ${voiceName(card)}`);
+    const setSpeaker = (name) => {
+      const isValid = card.speakers.includes(name);
+      if (isValid) this.speaker.value = name;
+      return isValid;
+    };
+    request("speaker", setSpeaker, `${voiceName(card)} has ${card.speakers.join(", ")}`);
     for (const option of card.options) {
-      const take = (text) => {
-        const value = asked(option, text);
-        if (value !== undefined) this.put(option.name, value);
+      const setValue = (text) => {
+        const value = parseOption(option, text);
+        if (value !== undefined) this.setOption(option.name, value);
         return value !== undefined;
       };
-      ask(option.name, take, option.choices.length ? `it is ${option.choices.join(" or ")}` : `it is from ${option.low} to ${option.high}`);
+      const { choices, low, high } = option;
+      request(
+        option.name,
+        setValue,
+        choices.length ? `allowed are ${choices.join(" and ")}` : `it must be from ${low} to ${high}`,
+      );
     }
-    for (const name of this.others) ask(name, () => false, `${nameOf(card)} has no such setting`);
+    for (const name of this.otherOptions) request(name, () => false, `${voiceName(card)} has no such setting`);
     const { m, n } = this.options;
     if (n > m) {
-      this.put("n", m);
-      refused.push(`The address asks for a hop n of ${n} in a window m of ${m}: it cannot be longer, and is ${m}.`);
+      this.setOption("n", m);
+      errors.push(`The address asks for a hop n of ${n} in a window m of ${m}: a hop cannot be longer, so n is ${m}.`);
     }
-    const heat = (text) => {
+    const setTemperature = (text) => {
       const value = Number(text);
-      const isGood = value >= 0 && value <= Number(this.heat.max);
-      if (isGood) this.heat.value = this.temperature = value;
-      if (isGood) this.showHeat();
-      return isGood;
+      const isValid = value >= 0 && value <= Number(this.temperatureInput.max);
+      if (isValid) this.temperatureInput.value = this.temperature = value;
+      if (isValid) this.showTemperature();
+      return isValid;
     };
-    ask("temperature", heat, `it is from 0 to ${this.heat.max}`);
-    const seed = (text) => {
-      const isGood = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
-      if (isGood) this.seed.value = this.seedInForce = Number(text);
-      return isGood;
+    request("temperature", setTemperature, `it must be from 0 to ${this.temperatureInput.max}`);
+    const setSeed = (text) => {
+      const isValid = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
+      if (isValid) this.seed.value = this.activeSeed = Number(text);
+      return isValid;
     };
-    ask("seed", seed, `it is a whole number from 0 to ${this.seed.max}`);
-    return refused;
+    request("seed", setSeed, `it must be a whole number from 0 to ${this.seed.max}`);
+    return errors;
   }
 
-  /** Options of other voices, which this one has not. */
-  get others() {
+  /** Names of options that only other voices have. */
+  get otherOptions() {
     const own = new Set(this.card.options.map((option) => option.name));
-    return new Set(this.voices.flatMap((voice) => voice.options.map((option) => option.name)).filter((name) => !own.has(name)));
+    return new Set(
+      this.voices.flatMap((voice) => voice.options.map((option) => option.name)).filter((name) => !own.has(name)),
+    );
   }
 
-  /** Every setting by name; null where it is as it was at the start. Null while the voices are not known. */
+  /** A Map of all settings, null for defaults; null before the voices are known. */
   entries() {
     const { card } = this;
     if (!card) return null;
-    const unless = (value, usual) => (value === usual ? null : value);
+    const unless = (value, initial) => (value === initial ? null : value);
     const own = card.options.map((option) => [option.name, unless(this.options[option.name], option.default)]);
     return new Map([
       ["voice", unless(card.name, this.voices[0].name)],
       ["speaker", unless(this.speaker.value, card.speakers[0])],
-      ["seed", unless(this.seedInForce, 0)],
+      ["seed", unless(this.activeSeed, 0)],
       ["temperature", this.temperature],
       ...own,
-      ...[...this.others].map((name) => [name, null]),
+      ...[...this.otherOptions].map((name) => [name, null]),
     ]);
   }
 
@@ -175,13 +187,13 @@ export class Settings {
     this.timer = setTimeout(() => this.send(), SEND_AFTER_MS);
   }
 
-  /** Something that the text which is being said keeps: where there is one, the page tells when it comes. */
-  changedNext(what) {
+  /** A change that does not affect the current text; says so if there is one. */
+  showPending(what) {
     this.changed(this.on.isActive() ? `The ${what} changes with the next text.` : "");
   }
 
-  /** Something is to be said: what was moved a moment ago holds for it. */
-  settle() {
+  /** Send a scheduled change now, before a text begins. */
+  flush() {
     if (this.timer) this.send();
   }
 
@@ -189,33 +201,37 @@ export class Settings {
     clearTimeout(this.timer);
     this.timer = null;
     if (!this.card) return;
-    this.on.changed(this.chosen, this.card.sample_rate_hz);
+    this.on.changed(this.selected, this.card.sample_rate_hz);
   }
 
-  get chosen() {
+  get selected() {
     const { card, temperature } = this;
     const voice = `${card.name}:${this.speaker.value}`;
-    return { voice, seed: this.seedInForce, temperature, options: { ...this.options } };
+    return { voice, seed: this.activeSeed, temperature, options: { ...this.options } };
   }
 
   reseed() {
     this.seed.value = Math.floor(Math.random() * 100000);
-    this.takeSeed();
+    this.applySeed();
   }
 
-  /** The seed as typed comes into force, or the page says what is allowed and which one stays. */
-  takeSeed() {
-    const { seed, seedInForce } = this;
-    const isGood = seed.value !== "" && seed.validity.valid; // words and half numbers have an empty value
-    seed.setAttribute("aria-invalid", String(!isGood));
-    this.seedSaid.textContent = isGood ? "" : `A seed is a whole number from ${seed.min} to ${seed.max}. Seed ${seedInForce} stays in force.`;
-    if (!isGood) return this.clearNote();
-    seed.value = this.seedInForce = Number(seed.value);
-    if (this.seedInForce !== seedInForce) this.changedNext("seed");
+  /** Apply the typed seed, or show what is allowed. */
+  applySeed() {
+    const { seed, activeSeed } = this;
+    const isValid = seed.value !== "" && seed.validity.valid; // text that is not a number has an empty value
+    seed.setAttribute("aria-invalid", String(!isValid));
+    this.seedError.textContent = isValid
+      ? ""
+      : `A seed is a whole number from ${seed.min} to ${seed.max}. The seed is still ${activeSeed}.`;
+    if (!isValid) return this.clearNote();
+    seed.value = this.activeSeed = Number(seed.value);
+    if (this.activeSeed !== activeSeed) this.showPending("seed");
   }
 
-  /** The server says which options are in force. */
-  inForce(options) {
-    this.note.textContent = `In force from here on: ${Object.entries(options).map(([k, v]) => `${k} = ${v}`).join(", ")}.`;
+  /** Show the options in use, as reported by the server. */
+  showActive(options) {
+    this.note.textContent = `Active from here on: ${Object.entries(options)
+      .map(([k, v]) => `${k} = ${v}`)
+      .join(", ")}.`;
   }
 }

@@ -1,15 +1,15 @@
-// The status line and the chip: what is going on, in words.
+// The status line and the status chip.
 
 const SHOWN_MS = 9000;
-const REST_MS = 1200; // a voice that rests for less between two words is still speaking, as people say it
-const RESTS = ["listening", "working"];
+const PAUSE_MS = 1200; // shorter pauses between words count as speaking
+const PAUSED_STATES = ["listening", "working"];
 
 const NOTES = {
-  edited: "That word was heard already: the change is shown, what was said stays.",
-  already_said: "That part has been said already. Press Speak to say the whole text again.",
-  queued: "That comes next: what is being said is heard to its end first. Stop drops both.",
-  full: "The field is full: it holds 200,000 characters, and the rest was left out.",
-  idle_end: "Nothing was typed for a while, so the text was finished. Go on typing whenever you like.",
+  edited: "That word was already spoken: the change is shown, the speech is not changed.",
+  already_said: "That part was already spoken. Press Speak to speak the whole text again.",
+  queued: "Next in the queue: the current speech plays to its end first. Stop cancels both.",
+  full: "The field is full: its limit is 200,000 characters, and the rest was left out.",
+  idle_end: "The text was finished after 30 s without typing. Keep typing at any time.",
 };
 
 const CHIPS = {
@@ -18,7 +18,7 @@ const CHIPS = {
   working: "Working",
   speaking: "Speaking",
   paused: "Paused",
-  waiting: "Waiting for a place",
+  waiting: "Waiting for a slot",
   replaying: "Replaying",
   offline: "Not connected",
 };
@@ -27,46 +27,47 @@ export class Status {
   constructor(root) {
     this.line = root.querySelector(".status");
     this.badge = root.querySelector(".chip");
-    this.about = "";
+    this.topic = "";
   }
 
-  /** Show a message; `about` names what it is about, so that it can be dropped when that is over. */
-  say(level, text, about = "") {
+  /** Show a message; `topic` identifies it for drop(). */
+  show(level, text, topic = "") {
     clearTimeout(this.timer);
     if (this.line.textContent !== text) this.line.textContent = text;
     this.line.dataset.level = level;
-    this.about = about;
+    this.topic = topic;
     if (level === "info") this.timer = setTimeout(() => this.clear(), SHOWN_MS);
   }
 
-  /** Show a message where nothing of weight stands. */
-  offer(level, text, about) {
-    if (!this.line.textContent || this.line.dataset.level === "info") this.say(level, text, about);
+  /** Show a message unless a warning or an error is shown. */
+  showMinor(level, text, topic) {
+    if (!this.line.textContent || this.line.dataset.level === "info") this.show(level, text, topic);
   }
 
   note(code) {
-    this.say("info", NOTES[code], code);
+    this.show("info", NOTES[code], code);
   }
 
-  drop(about) {
-    if (this.about === about) this.clear();
+  drop(topic) {
+    if (this.topic === topic) this.clear();
   }
 
   clear() {
     clearTimeout(this.timer);
-    this.line.textContent = this.about = "";
+    this.line.textContent = this.topic = "";
   }
 
-  /** What is going on; the short rests of a voice that waits for its writer do not make it flicker. */
+  /** Set the chip; short pauses for text do not make it flicker. */
   chip(state, mode) {
-    if (state === this.awaited) return;
-    clearTimeout(this.resting);
-    this.awaited = state;
-    if (this.badge.dataset.state !== "speaking" || !RESTS.includes(state)) return void this.wear(state, mode);
-    this.resting = setTimeout(() => this.wear(state, mode), REST_MS);
+    if (state === this.state) return;
+    clearTimeout(this.chipTimer);
+    this.state = state;
+    if (this.badge.dataset.state !== "speaking" || !PAUSED_STATES.includes(state))
+      return void this.setChip(state, mode);
+    this.chipTimer = setTimeout(() => this.setChip(state, mode), PAUSE_MS);
   }
 
-  wear(state, mode) {
+  setChip(state, mode) {
     const text = state === "listening" && mode === "old" ? "Waiting for a sentence" : CHIPS[state];
     if (this.badge.dataset.state !== state) this.badge.dataset.state = state;
     if (this.badge.lastElementChild.textContent !== text) this.badge.lastElementChild.textContent = text;

@@ -12,7 +12,8 @@ const TEMPORARY = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
 export class Refused extends Error {
   constructor(status, { code = "", message = "the server cannot be reached; try again" } = {}) {
     super(message.charAt(0).toUpperCase() + message.slice(1));
-    Object.assign(this, { status, code });
+    this.status = status;
+    this.code = code;
   }
 
   /** Whether a retry may succeed. */
@@ -24,7 +25,8 @@ export class Refused extends Error {
 export class Calls {
   /** `root` is the server's URL, `below` the route prefix; both end with a slash. */
   constructor(root, below) {
-    Object.assign(this, { root, below });
+    this.root = root;
+    this.below = below;
   }
 
   get = (path) => this.json("GET", path);
@@ -36,10 +38,16 @@ export class Calls {
 
   async call(method, path, body, headers = {}) {
     const address = new URL(`${this.below}${path}`, this.root);
-    const request = { method, body, cache: "no-store", headers: { ...headers, Authorization: `Bearer ${token()}` }, signal: AbortSignal.timeout(TIMEOUT_MS) };
-    const answer = await fetch(address, request).catch(() => null);
+    const answer = await fetch(address, {
+      method,
+      body,
+      cache: "no-store",
+      headers: { ...headers, Authorization: `Bearer ${token()}` },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).catch(() => null);
     if (!answer) throw new Refused(0);
-    if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({ message: `status ${answer.status}` })));
+    if (!answer.ok)
+      throw new Refused(answer.status, await answer.json().catch(() => ({ message: `status ${answer.status}` })));
     return answer;
   }
 }

@@ -66,6 +66,7 @@ export class Calls {
     }
   }
 
+  /** @returns {RequestInit} */
   request(method, body, needsToken, timeoutMs) {
     const headers = needsToken ? { Authorization: `Bearer ${this.token}` } : {};
     if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -89,7 +90,7 @@ export function device() {
   };
 }
 
-/** Wait, or until the network is back. */
+/** Wait for `ms`, or until the browser is online again. @returns {Promise<void>} */
 function pause(ms) {
   return new Promise((done) => {
     const go = () => {

@@ -16,7 +16,7 @@ const KINDS = {
   },
   environment: {
     sounds: (n) => [2 * n, 2 * n + 1],
-    answers: (words) => ["a", "b", "tie"].map((choice) => ({ label: words.say(`ab_${choice}`), key: choice[0] })),
+    answers: (words) => ["a", "b", "tie"].map((choice) => ({ label: words.text(`ab_${choice}`), key: choice[0] })),
     question: () => "environment_question",
     count: "pair_of",
     help: "keys_environment",
@@ -26,28 +26,47 @@ const KINDS = {
 export class Check {
   /** `stage` is headphones or environment; `state` the response of /mos/next. */
   constructor(rater, stage, state) {
-    Object.assign(this, { rater, stage, words: rater.words, steps: state.sounds, kind: KINDS[stage] });
+    this.rater = rater;
+    this.stage = stage;
+    this.words = rater.words;
+    this.steps = state.sounds;
+    this.kind = KINDS[stage];
     this.responses = [];
     const { words } = this;
     this.count = h("p", { class: "count" });
-    this.place = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.say("loading_sounds") }));
+    this.place = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.text("loading_sounds") }));
     this.answers = this.kind.answers(words);
-    this.inputs = this.answers.map(({ key }, k) => h("input", { type: "radio", name: "rate-check", "aria-keyshortcuts": key, on: { change: () => this.choose(k) } }));
-    const options = this.inputs.map((input, k) => h("label", {}, input, h("span", {}, h("b", { text: this.answers[k].label }))));
-    this.question = h("fieldset", { class: "marks steps" }, h("legend", { text: words.say(this.kind.question(state)) }), h("div", { class: "options" }, ...options));
-    this.go = button(words.say("go_on"), () => this.next(), { class: "primary", disabled: true });
+    this.inputs = this.answers.map(({ key }, k) =>
+      h("input", { type: "radio", name: "rate-check", "aria-keyshortcuts": key, on: { change: () => this.choose(k) } }),
+    );
+    const options = this.inputs.map((input, k) =>
+      h("label", {}, input, h("span", {}, h("b", { text: this.answers[k].label }))),
+    );
+    this.question = h(
+      "fieldset",
+      { class: "marks steps" },
+      h("legend", { text: words.text(this.kind.question(state)) }),
+      h("div", { class: "options" }, ...options),
+    );
+    this.go = button(words.text("go_on"), () => this.next(), { class: "primary", disabled: true });
     const fail = () => this.fail("the rater skipped the check: it does not work");
     this.element = h(
       "div",
       { class: "card text check" },
-      h("h2", { text: words.say(`${stage}_title`), tabindex: -1 }),
-      h("p", { class: "body-text", text: words.say(rater.tried === stage ? `${stage}_again` : `${stage}_text`) }),
+      h("h2", { text: words.text(`${stage}_title`), tabindex: -1 }),
+      h("p", { class: "body-text", text: words.text(rater.tried === stage ? `${stage}_again` : `${stage}_text`) }),
       this.count,
       this.place,
       this.question,
-      h("p", { class: "keys", text: words.say(this.kind.help) }),
+      h("p", { class: "keys", text: words.text(this.kind.help) }),
       h("div", { class: "actions" }, this.go),
-      h("details", {}, h("summary", { text: words.say("help_title") }), h("p", { class: "body-text", text: words.say("help_text") }), button(words.say("help_button"), fail)),
+      h(
+        "details",
+        {},
+        h("summary", { text: words.text("help_title") }),
+        h("p", { class: "body-text", text: words.text("help_text") }),
+        button(words.text("help_button"), fail),
+      ),
     );
     this.press = (event) => this.key(event);
     document.addEventListener("keydown", this.press);
@@ -57,22 +76,29 @@ export class Check {
 
   async load() {
     const n = this.responses.length;
-    this.count.textContent = this.words.say(this.kind.count, { n: n + 1, of: this.steps });
+    this.count.textContent = this.words.text(this.kind.count, { n: n + 1, of: this.steps });
     this.chosen = null;
     for (const input of this.inputs) input.checked = false;
     this.update();
     try {
       const { calls, context } = this.rater;
-      const buffers = await Promise.all(this.kind.sounds(n).map(async (k) => context.decodeAudioData(await calls.sound(`${this.stage}/${k}`))));
+      const buffers = await Promise.all(
+        this.kind.sounds(n).map(async (k) => context.decodeAudioData(await calls.sound(`${this.stage}/${k}`))),
+      );
       if (this.isClosed) return;
-      const on = { changed: () => this.playbackChanged(), silent: () => this.rater.notify("warn", this.words.say("silent")) };
+      const on = {
+        changed: () => this.playbackChanged(),
+        silent: () => this.rater.notify("warn", this.words.text("silent")),
+      };
       this.deck = new Deck(context, buffers, { on });
     } catch (error) {
       if (!this.isClosed) this.fail(`sound ${n + 1} could not be played: ${error.message}`);
       return;
     }
     const isPair = this.deck.slots.length > 1;
-    this.players = this.deck.slots.map((_, k) => new Player(this.deck, k, isPair ? "AB"[k] : this.words.say("sound"), this.words, 1));
+    this.players = this.deck.slots.map(
+      (_, k) => new Player(this.deck, k, isPair ? "AB"[k] : this.words.text("sound"), this.words, 1),
+    );
     this.place.replaceChildren(...this.players.map((player) => player.element));
     if (n > 0) this.players[0].press.focus({ preventScroll: true });
     this.draw();
@@ -133,7 +159,7 @@ export class Check {
     this.deck = null;
     this.responses.push(this.chosen);
     if (this.responses.length < this.steps) {
-      this.place.replaceChildren(h("p", { class: "spin", text: this.words.say("loading_sounds") }));
+      this.place.replaceChildren(h("p", { class: "spin", text: this.words.text("loading_sounds") }));
       this.load();
       return;
     }

@@ -1,14 +1,36 @@
 // The sounds of one screen: plays decoded buffers, one audible at a time, and records the intervals played.
 // With `together`, all sources run in sync and switching only changes their gains.
 
-import { Spans } from "./spans.js";
-
 const FADE_S = 0.005;
 const LEAD_S = 0.01; // common start time of all sources, in the future
 const TICK_MS = 50;
 const WAKE_MS = 3000;
 const SHORTEST_REGION_S = 0.2;
 const WHOLE_S = 0.02; // tolerance at the end of a sound
+
+/** The union of the intervals of a sound that were played. */
+export class Spans {
+  /** `intervals` is a list of [from, to] in seconds. */
+  constructor(intervals = []) {
+    this.list = [];
+    for (const [from, to] of intervals) this.add(from, to);
+  }
+
+  add(from, to) {
+    if (!(to > from)) return;
+    const disjoint = this.list.filter(([a, b]) => b < from || a > to);
+    for (const [a, b] of this.list) {
+      if (b < from || a > to) continue;
+      from = Math.min(from, a);
+      to = Math.max(to, b);
+    }
+    this.list = [...disjoint, [from, to]].sort((one, other) => one[0] - other[0]);
+  }
+
+  get seconds() {
+    return this.list.reduce((sum, [from, to]) => sum + to - from, 0);
+  }
+}
 
 export class Deck {
   /** `buffers`: AudioBuffers by slot; `playback`: [{plays, spans}] from before a reload; `on` has `changed()`, `silent()` and optionally `mayPlay(slot)`. */
@@ -19,7 +41,7 @@ export class Deck {
     this.on = on;
     const longest = Math.max(...buffers.map((b) => b.length));
     this.slots = buffers.map((buffer, slot) => ({
-      buffer: together ? padded(context, buffer, longest) : buffer,
+      buffer: together ? padded(buffer, longest) : buffer,
       seconds: buffer.duration,
       at: 0, // position in seconds while paused
       plays: playback[slot]?.plays ?? 0,
@@ -74,7 +96,8 @@ export class Deck {
 
   async play(slot, from = null) {
     if (this.on.mayPlay?.(slot) === false) return undefined;
-    const request = (this.request = (this.request ?? 0) + 1);
+    const request = (this.request ?? 0) + 1;
+    this.request = request;
     if (!(await this.wake())) return this.on.silent();
     if (request !== this.request || this.isClosed) return undefined; // superseded
     if (this.isPlaying && this.together && from === null && this.position(slot) < this.slots[slot].seconds) {
@@ -95,7 +118,8 @@ export class Deck {
     this.running = Array.from(starting, (k) => {
       const source = new AudioBufferSourceNode(context, { buffer: this.slots[k].buffer, loop: this.loop });
       const gain = new GainNode(context, { gain: k === slot && from === 0 ? 1 : 0 });
-      if (k === slot && from > 0) gain.gain.setValueAtTime(0, this.startedS).linearRampToValueAtTime(1, this.startedS + FADE_S);
+      if (k === slot && from > 0)
+        gain.gain.setValueAtTime(0, this.startedS).linearRampToValueAtTime(1, this.startedS + FADE_S);
       source.connect(gain).connect(context.destination);
       source.start(this.startedS, from);
       return { slot: k, source, gain };
@@ -199,7 +223,7 @@ function fade(context, gain, to) {
 }
 
 /** The buffer with silence appended up to `length` samples. */
-function padded(context, buffer, length) {
+function padded(buffer, length) {
   if (buffer.length === length) return buffer;
   const longer = new AudioBuffer({ length, numberOfChannels: buffer.numberOfChannels, sampleRate: buffer.sampleRate });
   for (let c = 0; c < buffer.numberOfChannels; c++) longer.copyToChannel(buffer.getChannelData(c), c);
@@ -216,7 +240,7 @@ export function speechNoise(context) {
   let low = 0;
   let sum = 0;
   for (let t = 0; t < out.length; t++) {
-    low += (2 * Math.PI * 500 / rateHz) * (2 * Math.random() - 1 - low); // -6 dB per octave above 500 Hz
+    low += ((2 * Math.PI * 500) / rateHz) * (2 * Math.random() - 1 - low); // -6 dB per octave above 500 Hz
     out[t] = low * (1 - 0.8 * Math.cos((2 * Math.PI * 4 * t) / rateHz)); // four syllables a second
     sum += out[t] ** 2;
   }

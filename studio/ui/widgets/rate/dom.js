@@ -51,7 +51,12 @@ export function ask(dialog, question, text, no, yes) {
       resolve(isYes);
     };
     const stay = button(no, () => close(false), { class: "primary", autofocus: true });
-    const actions = h("div", { class: "actions" }, stay, button(yes, () => close(true)));
+    const actions = h(
+      "div",
+      { class: "actions" },
+      stay,
+      button(yes, () => close(true)),
+    );
     dialog.replaceChildren(h("h2", { text: question }), h("p", { text }), actions);
     dialog.oncancel = () => resolve(false);
     dialog.showModal();

@@ -86,7 +86,8 @@ export class TrialKeys {
     const { trial } = this;
     if (target.matches("input")) return false;
     if (trial.players.length === 1) {
-      this.at = trial.step ?? Math.min(trial.marks.length - 1, Math.max(0, this.at + (target.matches(".play") ? 0 : step)));
+      this.at =
+        trial.step ?? Math.min(trial.marks.length - 1, Math.max(0, this.at + (target.matches(".play") ? 0 : step)));
       trial.marks[this.at].focus();
       return true;
     }
@@ -119,13 +120,15 @@ export class TrialKeys {
     const typed = (isMore ? this.digits : "") + key;
     this.digitMs = performance.now();
     this.digitAt = place;
-    if (Number(typed) > mark.high && mark.high >= 10) { // 120 means neither 0 nor 12
+    if (Number(typed) > mark.high && mark.high >= 10) {
+      // 120 means neither 0 nor 12
       this.digits = typed.slice(0, MAX_DIGITS);
       mark.refuse?.();
       return true;
     }
     this.digits = Number(typed) > mark.high ? key : String(Number(typed));
-    if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage) this.nextQuestion(place);
+    if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage)
+      this.nextQuestion(place);
     return true;
   }
 

@@ -1,8 +1,8 @@
 // A live screen: voice A speaks while the rater types; voice B gets the same keystrokes. Then follow the choice and, if the
 // test asks questions, the scores of each voice.
 
-import { Editor } from "../wire/editor.js";
 import { Player } from "../sound/player.js";
+import { Editor } from "../wire/editor.js";
 import { button, h } from "./dom.js";
 import { CHOICE_KEYS, chosen, scored } from "./marks.js";
 
@@ -37,9 +37,13 @@ export class LiveConnection {
 }
 
 export class LiveTrial {
-  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `keep(draft)`, `send(answer)`, `say(text)`. */
+  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `saveDraft(draft)`, `send(answer)`, `announce(text)`. */
   constructor(state, connection, draft, words, on) {
-    Object.assign(this, { screen: state.screen, trial: state.trial, connection, words, on });
+    this.screen = state.screen;
+    this.trial = state.trial;
+    this.connection = connection;
+    this.words = words;
+    this.on = on;
     this.heardMs = draft?.heardMs ?? [0, 0];
     this.late = 0;
     this.ahead = null; // raters ahead in the queue
@@ -51,7 +55,7 @@ export class LiveTrial {
     this.element = this.build();
     this.editor = new Editor(this.fields[0], { edit: (m) => this.edited(m), finish: () => this.finish() });
     if (draft) {
-      this.editor.forget();
+      this.editor.reset();
       this.fields[0].value = this.fields[1].value = draft.text ?? "";
       if (draft.mark) this.mark.set(draft.mark);
       for (const [k, value] of (draft.scores ?? []).entries()) if (value !== null) this.scores[k]?.set(value);
@@ -66,36 +70,69 @@ export class LiveTrial {
   build() {
     const { trial, words } = this;
     this.isRestoring = true;
-    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MAX_CHARS, readonly: true, placeholder: slot ? "" : words.say("live_before", { button: words.say("live_begin") }), spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
+    this.fields = [0, 1].map((slot) =>
+      h("textarea", {
+        rows: 4,
+        maxlength: this.screen.max_chars ?? MAX_CHARS,
+        readonly: true,
+        placeholder: slot ? "" : words.text("live_before", { button: words.text("live_begin") }),
+        spellcheck: "false",
+        autocapitalize: "off",
+        autocomplete: "off",
+        "aria-label": words.text("live_voice", { name: NAMES[slot] }),
+      }),
+    );
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
-    this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
+    this.finisher = button(words.text("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
     this.mark = chosen("ab", this.screen.prompt, this.screen.choices, words, () => this.marked(this.mark));
     this.scores = [0, 1].flatMap((slot) =>
       this.screen.questions.map((question) => {
-        const prompt = `${words.say("live_voice", { name: NAMES[slot] })}: ${question.prompt}`;
+        const prompt = `${words.text("live_voice", { name: NAMES[slot] })}: ${question.prompt}`;
         const mark = scored({ ...question, prompt }, null, false, words, (score) => this.marked(score));
         return Object.assign(mark, { slot, question: question.id });
       }),
     );
     this.missing = h("p", { class: "missing", id: "rate-missing" });
-    this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
-    this.skipper = button(words.say("live_skip"), () => this.skip(), { hidden: true });
-    const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.place(trial) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
-    const text = trial.text ? [h("p", { class: "prompt", text: words.say("live_text") }), h("blockquote", { text: trial.text })] : [h("p", { class: "prompt", text: words.say("live_own") })];
+    this.sender = button(words.text("send"), () => this.send(), {
+      class: "primary",
+      "aria-describedby": "rate-missing",
+    });
+    this.skipper = button(words.text("live_skip"), () => this.skip(), { hidden: true });
+    const place = h(
+      "p",
+      { class: "count", tabindex: -1 },
+      h("b", { text: words.place(trial) }),
+      trial.practice ? h("span", { class: "badge", text: words.text("practice") }) : null,
+    );
+    const text = trial.text
+      ? [h("p", { class: "prompt", text: words.text("live_text") }), h("blockquote", { text: trial.text })]
+      : [h("p", { class: "prompt", text: words.text("live_own") })];
     return h(
       "div",
       { class: "trial typing" },
       h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
       h("div", { class: "card answers" }, this.mark.element, ...this.scores.map((score) => score.element)),
-      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.skipper, this.sender),
+      h(
+        "div",
+        { class: "send-row" },
+        h("div", {}, this.missing, h("p", { class: "keys", text: words.text("keys_live") })),
+        this.skipper,
+        this.sender,
+      ),
     );
   }
 
   voice(slot) {
-    const name = h("span", { class: "name", text: this.words.say("live_voice", { name: NAMES[slot] }) });
+    const name = h("span", { class: "name", text: this.words.text("live_voice", { name: NAMES[slot] }) });
     const actions = h("div", { class: "actions" }, this.starts[slot], ...(slot ? [] : [this.finisher]));
-    return h("section", { class: "voice", data: { slot } }, h("div", { class: "voice-head" }, name, this.states[slot]), this.fields[slot], actions);
+    return h(
+      "section",
+      { class: "voice", data: { slot } },
+      h("div", { class: "voice-head" }, name, this.states[slot]),
+      this.fields[slot],
+      actions,
+    );
   }
 
   // --- input ------------------------------------------------------------------------------------
@@ -122,7 +159,7 @@ export class LiveTrial {
     this.heardMs[slot] = 0;
     if (!slot) this.heardMs[1] = 0; // voice B got the previous text
     this.fields[1].value = "";
-    if (!slot && !this.hasEarlyText) this.editor.forget();
+    if (!slot && !this.hasEarlyText) this.editor.reset();
     this.connection.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
     this.update();
     if (!slot) this.fields[0].focus(); // inside the click handler: mobile browsers open no keyboard otherwise
@@ -130,7 +167,7 @@ export class LiveTrial {
 
   finish() {
     if (!this.isTyping) return;
-    if (!this.fields[0].value.trim()) return void this.remind(this.words.say("live_nothing"));
+    if (!this.fields[0].value.trim()) return void this.remind(this.words.text("live_nothing"));
     this.phase = "ending";
     this.connection.post({ type: "end" });
     this.update();
@@ -139,7 +176,12 @@ export class LiveTrial {
   pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || this.isLocked) return;
     const target = event.target instanceof Element ? event.target : document.body;
-    if (!this.element.isConnected || document.querySelector("dialog[open]") || target.closest("textarea:not([readonly]), button, a, summary")) return;
+    if (
+      !this.element.isConnected ||
+      document.querySelector("dialog[open]") ||
+      target.closest("textarea:not([readonly]), button, a, summary")
+    )
+      return;
     if (event.key === "Enter") this.send();
     else if (this.mark.element.disabled) {
       if (event.key.length === 1 && event.key !== " ") this.remind(); // typed too early, or a choice before both voices were heard
@@ -154,7 +196,7 @@ export class LiveTrial {
   marked(mark) {
     if (this.isRestoring) return;
     this.update();
-    this.on.say(mark.announcement);
+    this.on.announce(mark.announcement);
   }
 
   // --- messages of the Worker -------------------------------------------------------------------
@@ -177,7 +219,7 @@ export class LiveTrial {
   queued({ ahead }) {
     this.notice = "queued";
     this.ahead = ahead;
-    this.remind(this.words.say("live_queued", { n: ahead + 1 }));
+    this.remind(this.words.text("live_queued", { n: ahead + 1 }));
     this.update();
   }
 
@@ -195,7 +237,9 @@ export class LiveTrial {
     this.speaking = -1;
     this.phase = "";
     this.update();
-    this.on.say(`${this.words.say("live_voice", { name: NAMES[slot] })}: ${this.words.say("heard")}. ${this.left}`);
+    this.on.announce(
+      `${this.words.text("live_voice", { name: NAMES[slot] })}: ${this.words.text("heard")}. ${this.left}`,
+    );
     if (!slot) this.starts[1].focus({ preventScroll: true });
   }
 
@@ -224,18 +268,18 @@ export class LiveTrial {
   /** Show an error beside the send button. */
   note(why, message = "") {
     this.notice = why;
-    if (why) this.remind(why === "failed" ? message || this.words.say("live_failed") : this.words.say(`live_${why}`));
+    if (why) this.remind(why === "failed" ? message || this.words.text("live_failed") : this.words.text(`live_${why}`));
   }
 
   // --- drawing ----------------------------------------------------------------------------------
 
   get left() {
     const { words } = this;
-    if (this.speaking >= 0) return words.say(this.isTyping ? "live_typing" : "live_listen");
-    if (!this.heardMs[0]) return words.say("live_first");
-    if (!this.heardMs[1]) return words.say("live_second");
-    if (this.mark.value === null) return words.say("choose_first");
-    return this.scores.some((score) => score.value === null) ? words.say("answer_first") : "";
+    if (this.speaking >= 0) return words.text(this.isTyping ? "live_typing" : "live_listen");
+    if (!this.heardMs[0]) return words.text("live_first");
+    if (!this.heardMs[1]) return words.text("live_second");
+    if (this.mark.value === null) return words.text("choose_first");
+    return this.scores.some((score) => score.value === null) ? words.text("answer_first") : "";
   }
 
   update() {
@@ -243,12 +287,27 @@ export class LiveTrial {
     const isFree = this.speaking < 0 && !this.isLocked;
     for (const slot of [0, 1]) {
       const speaks = this.speaking === slot;
-      const state = speaks ? (this.phase === "starting" ? "live_wait" : "live_speaks") : this.heardMs[slot] ? "heard" : "";
-      const text = state === "live_wait" && this.ahead !== null ? words.say("live_place", { n: this.ahead + 1 }) : state && words.say(state);
+      const state = speaks
+        ? this.phase === "starting"
+          ? "live_wait"
+          : "live_speaks"
+        : this.heardMs[slot]
+          ? "heard"
+          : "";
+      const text =
+        state === "live_wait" && this.ahead !== null
+          ? words.text("live_place", { n: this.ahead + 1 })
+          : state && words.text(state);
       if (this.states[slot].textContent !== text) this.states[slot].textContent = text;
       this.states[slot].dataset.state = state;
-      const label = slot ? (this.heardMs[1] ? "live_repeat" : "live_hear") : this.heardMs[0] ? "live_anew" : "live_begin";
-      this.starts[slot].firstElementChild.textContent = words.say(label);
+      const label = slot
+        ? this.heardMs[1]
+          ? "live_repeat"
+          : "live_hear"
+        : this.heardMs[0]
+          ? "live_anew"
+          : "live_begin";
+      this.starts[slot].firstElementChild.textContent = words.text(label);
       this.starts[slot].disabled = !isFree || (slot === 1 && !this.heardMs[0]);
       this.starts[slot].classList.toggle("primary", !this.heardMs[slot] && (slot === 0 || this.heardMs[0] > 0));
     }
@@ -264,21 +323,29 @@ export class LiveTrial {
     this.sender.setAttribute("aria-disabled", String(Boolean(left) || Boolean(this.isLocked)));
     this.skipper.disabled = !isFree;
     this.element.classList.toggle("ready", !left);
-    if (!this.isRestoring) this.keep();
+    if (!this.isRestoring) this.saveDraft();
   }
 
   remind(text = this.left) {
     this.missing.textContent = text;
-    this.on.say(text);
+    this.on.announce(text);
     this.missing.classList.remove("asked");
     void this.missing.offsetWidth; // restarts the animation
     this.missing.classList.add("asked");
   }
 
-  keep() {
+  saveDraft() {
     const text = this.heardMs[0] ? this.fields[0].value : "";
     const scores = this.scores.map((score) => score.value);
-    this.on.keep({ trial: this.trial.trial, mark: this.mark.value, scores, heardMs: this.heardMs, plays: this.plays, text, spentMs: this.responseMs });
+    this.on.saveDraft({
+      trial: this.trial.trial,
+      mark: this.mark.value,
+      scores,
+      heardMs: this.heardMs,
+      plays: this.plays,
+      text,
+      spentMs: this.responseMs,
+    });
   }
 
   get responseMs() {

@@ -1,14 +1,19 @@
 // The Worker of a live screen: owns the rater's socket and feeds the player, independently of the page's main thread.
 
 import { Feed } from "../sound/feed.js";
-import { Socket } from "../wire/socket.js";
 import { parsePacket } from "../wire/packet.js";
+import { Socket } from "../wire/socket.js";
 
 const NO_MARK = -1; // the time of the first sound is not measured here
 
 class Session {
   constructor(url, token, post) {
-    Object.assign(this, { token, post, next: 1, take: null, isEntered: false, pending: null });
+    this.token = token;
+    this.post = post;
+    this.next = 1;
+    this.take = null;
+    this.isEntered = false;
+    this.pending = null;
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
   }
@@ -36,7 +41,8 @@ class Session {
 
   text(m) {
     if (m.type === "entered") return this.entered();
-    if (m.type === "error" && m.utterance === undefined && !this.take) return this.post({ type: "refused", message: m.message });
+    if (m.type === "error" && m.utterance === undefined && !this.take)
+      return this.post({ type: "refused", message: m.message });
     const { take } = this;
     if (!take || (m.utterance !== undefined && m.utterance !== take.id)) return undefined;
     return HANDLERS[m.type]?.(this, m, take);
@@ -52,9 +58,9 @@ class Session {
 
   settle() {
     const { take } = this;
-    if (!take.keptSamples || !take.isOut) return;
+    if (!take.storedSamples || !take.isOut) return;
     this.take = null;
-    this.post({ type: "finished", slot: take.slot, ms: (1000 * take.keptSamples) / take.rateHz });
+    this.post({ type: "finished", slot: take.slot, ms: (1000 * take.storedSamples) / take.rateHz });
   }
 
   /** Discard the take; `why` is lost, again, busy or failed. */
@@ -68,27 +74,37 @@ class Session {
 
   // --- player callbacks -------------------------------------------------------------------------
 
-  report(m) {
+  onReport(m) {
     const { take } = this;
     if (!take) return;
     const buffered = (1000 * m.buffered) / take.rateHz;
-    this.socket.send({ type: "played", utterance: take.id, sample: m.sample, buffered_ms: buffered, underruns: m.underruns, output_latency_ms: 0 });
+    this.socket.send({
+      type: "played",
+      utterance: take.id,
+      sample: m.sample,
+      buffered_ms: buffered,
+      underruns: m.underruns,
+      output_latency_ms: 0,
+    });
   }
 
-  done() {
+  onDone() {
     if (!this.take) return;
     this.take.isOut = true;
     this.settle();
   }
 
-  fault(m) {
-    this.post({ type: "refused", message: `The player received samples from ${m.first} on; it expected ${m.expected}.` });
+  onFault(m) {
+    this.post({
+      type: "refused",
+      message: `The player received samples from ${m.first} on; it expected ${m.expected}.`,
+    });
   }
 
-  begun() {}
-  resumed() {}
-  audible() {}
-  stopped() {}
+  onBegin() {}
+  onResumed() {}
+  onAudible() {}
+  onStopped() {}
 
   // --- commands of the page ---------------------------------------------------------------------
 
@@ -98,26 +114,26 @@ class Session {
       this.pending = { trial, slot, rateHz }; // sent after `entered`
       return this.socket.wake();
     }
-    this.take = { id: this.next++, slot, rateHz, keptSamples: 0, isOpen: false, isOut: false };
+    this.take = { id: this.next++, slot, rateHz, storedSamples: 0, isOpen: false, isOut: false };
     this.feed.begin();
-    this.say({ type: "take", trial, slot });
+    this.send({ type: "take", trial, slot });
   }
 
-  say(message) {
+  send(message) {
     if (this.take) this.socket.send({ ...message, utterance: this.take.id });
   }
 
   stop() {
     this.pending = null;
     if (!this.take) return;
-    this.say({ type: "cancel" });
+    this.send({ type: "cancel" });
     this.take = null;
     this.feed.stop(false);
   }
 }
 
 const HANDLERS = {
-  opened(session, m, take) {
+  opened(session, _m, take) {
     take.isOpen = true;
     session.post({ type: "opened", slot: take.slot });
   },
@@ -125,7 +141,7 @@ const HANDLERS = {
   typed: (session, m) => session.post(m),
   ended: (session) => session.feed.final(),
   kept(session, m, take) {
-    take.keptSamples = m.samples;
+    take.storedSamples = m.samples;
     session.settle();
   },
   may_skip: (session) => session.post({ type: "skippable" }),
@@ -143,8 +159,8 @@ const COMMANDS = {
   start: (m) => (session = new Session(m.url, m.token, (message) => self.postMessage(message))),
   port: (m) => session.feed.connect(m.port, m.rateHz),
   begin: (m) => session.begin(m),
-  edit: ({ at, remove, insert }) => session.say({ type: "edit", at, remove, insert }),
-  end: () => session.say({ type: "end" }),
+  edit: ({ at, remove, insert }) => session.send({ type: "edit", at, remove, insert }),
+  end: () => session.send({ type: "end" }),
   stop: () => session.stop(),
 };
 

@@ -15,7 +15,13 @@ class Radios {
     const name = `rate-${++groups}`;
     this.inputs = new Map();
     const rows = options.map(({ value, label, sub, key }) => {
-      const input = h("input", { type: "radio", name, value, "aria-keyshortcuts": key, on: { change: () => this.set(value) } });
+      const input = h("input", {
+        type: "radio",
+        name,
+        value,
+        "aria-keyshortcuts": key,
+        on: { change: () => this.set(value) },
+      });
       this.inputs.set(value, input);
       return h("label", {}, input, h("span", {}, h("b", { text: label }), sub ? h("small", { text: sub }) : null));
     });
@@ -46,15 +52,42 @@ class Radios {
 class Slider {
   constructor(legend, { low, high, labels, bands }, changed) {
     this.value = null;
+    this.legend = null;
     this.changed = changed;
-    Object.assign(this, { low, high });
+    this.low = low;
+    this.high = high;
     const middle = Math.round((low + high) / 2);
     const take = () => this.set(Number(this.range.value));
-    this.range = h("input", { type: "range", min: low, max: high, step: 1, value: middle, "aria-label": legend, on: { input: take, pointerup: take } });
-    this.number = h("input", { type: "number", min: low, max: high, step: 1, inputmode: "numeric", "aria-label": legend, on: { input: () => this.typed() } });
+    this.range = h("input", {
+      type: "range",
+      min: low,
+      max: high,
+      step: 1,
+      value: middle,
+      "aria-label": legend,
+      on: { input: take, pointerup: take },
+    });
+    this.number = h("input", {
+      type: "number",
+      min: low,
+      max: high,
+      step: 1,
+      inputmode: "numeric",
+      "aria-label": legend,
+      on: { input: () => this.typed() },
+    });
     const under = bands ?? [low, high].map((v) => [v, labels[v]].filter(Boolean).join(" ")); // bands have equal widths
-    const ends = h("div", { class: bands ? "ends bands" : "ends", "aria-hidden": "true" }, ...under.map((text) => h("span", { text })));
-    this.element = h("div", { class: "slide", data: { set: "0" } }, h("div", { class: "rail" }, this.range, ends), this.number);
+    const ends = h(
+      "div",
+      { class: bands ? "ends bands" : "ends", "aria-hidden": "true" },
+      ...under.map((text) => h("span", { text })),
+    );
+    this.element = h(
+      "div",
+      { class: "slide", data: { set: "0" } },
+      h("div", { class: "rail" }, this.range, ends),
+      this.number,
+    );
   }
 
   typed() {
@@ -99,7 +132,7 @@ class Slider {
 /** The input of one question about one slot; `name` is the sound's name if there are several. */
 export function scored(question, name, isRow, words, changed) {
   const { low, high, labels } = question;
-  const legend = name ? words.say("score_of", { name }) : question.prompt;
+  const legend = name ? words.text("score_of", { name }) : question.prompt;
   if (isRow || high - low >= MAX_STEPS) {
     const slider = new Slider(legend, question, changed);
     if (isRow) return slider;
@@ -108,7 +141,12 @@ export function scored(question, name, isRow, words, changed) {
     return slider;
   }
   const values = Array.from({ length: high - low + 1 }, (_, k) => low + k);
-  const options = values.map((value) => ({ value, label: signed(value, low < 0), sub: labels[value], key: String(value) }));
+  const options = values.map((value) => ({
+    value,
+    label: signed(value, low < 0),
+    sub: labels[value],
+    key: String(value),
+  }));
   return new Radios(legend, options, changed, "steps");
 }
 
@@ -123,9 +161,9 @@ export function chosen(kind, prompt, choices, words, changed) {
   const order = ["a", "tie", "both_bad", "b"].filter((choice) => available.includes(choice)); // A left, B right
   const options = order.map((value) => ({
     value,
-    label: words.say(`${kind}_${value}`),
+    label: words.text(`${kind}_${value}`),
     sub: CHOICE_KEYS[value].toUpperCase(),
     key: CHOICE_KEYS[value],
   }));
-  return new Radios(prompt || words.say(`${kind}_prompt`), options, changed, "choice");
+  return new Radios(prompt || words.text(`${kind}_prompt`), options, changed, "choice");
 }

@@ -10,16 +10,34 @@ const PAUSE = "M4 2.5h3v11H4zM9 2.5h3v11H9z";
 export class Player {
   /** `name` is the label ("A", "Reference"); `share` is the fraction that must be played. */
   constructor(deck, slot, name, words, share) {
-    Object.assign(this, { deck, slot, name, words, share });
+    this.deck = deck;
+    this.slot = slot;
+    this.name = name;
+    this.words = words;
+    this.share = share;
     this.sign = icon(PLAY);
     this.press = h("button", { type: "button", class: "play", on: { click: () => deck.toggle(slot) } }, this.sign);
     this.playedTrack = h("i", { class: "heard" });
     this.head = h("i", { class: "head" });
     this.region = h("i", { class: "region" });
-    this.track = h("div", { class: "track", "aria-hidden": "true", on: { pointerdown: (e) => this.startPointer(e) } }, this.playedTrack, this.region, this.head);
+    this.track = h(
+      "div",
+      { class: "track", "aria-hidden": "true", on: { pointerdown: (e) => this.startPointer(e) } },
+      this.playedTrack,
+      this.region,
+      this.head,
+    );
     this.time = h("span", { class: "time", "aria-hidden": "true" });
-    this.tick = h("span", { class: "tick", text: words.say("heard"), data: { on: "0" } });
-    this.element = h("div", { class: "sound", data: { slot } }, this.press, h("b", { class: "name", text: name }), this.track, this.time, this.tick);
+    this.tick = h("span", { class: "tick", text: words.text("heard"), data: { on: "0" } });
+    this.element = h(
+      "div",
+      { class: "sound", data: { slot } },
+      this.press,
+      h("b", { class: "name", text: name }),
+      this.track,
+      this.time,
+      this.tick,
+    );
     this.draw();
   }
 
@@ -67,7 +85,7 @@ export class Player {
     if (this.isOn !== isOn) {
       this.isOn = isOn;
       this.sign.firstElementChild.setAttribute("d", isOn ? PAUSE : PLAY);
-      this.press.setAttribute("aria-label", this.words.say(isOn ? "pause" : "play", { name: this.name }));
+      this.press.setAttribute("aria-label", this.words.text(isOn ? "pause" : "play", { name: this.name }));
       this.element.classList.toggle("on", isOn);
     }
     this.head.style.insetInlineStart = `${(100 * atS) / seconds}%`;
@@ -75,10 +93,14 @@ export class Player {
       this.drawn = deck.region;
       this.show(deck.region?.from ?? 0, deck.region?.to ?? 0);
     }
-    const gradients = spans.list.map(([a, b]) => `linear-gradient(var(--mark) 0 0) ${place(a, b, seconds)} / ${(100 * (b - a)) / seconds}% 100% no-repeat`);
+    const gradients = spans.list.map(
+      ([a, b]) =>
+        `linear-gradient(var(--mark) 0 0) ${place(a, b, seconds)} / ${(100 * (b - a)) / seconds}% 100% no-repeat`,
+    );
     const background = gradients.join(", ");
     if (this.background !== background) this.playedTrack.style.background = this.background = background;
-    const label = seconds < SHORT_S ? `${atS.toFixed(1)} / ${seconds.toFixed(1)} s` : `${clock(atS)} / ${clock(seconds)}`;
+    const label =
+      seconds < SHORT_S ? `${atS.toFixed(1)} / ${seconds.toFixed(1)} s` : `${clock(atS)} / ${clock(seconds)}`;
     if (this.time.textContent !== label) this.time.textContent = label;
     this.tick.dataset.on = deck.isHeard(slot, this.share) ? "1" : "0";
     this.tick.hidden = this.share <= 0;

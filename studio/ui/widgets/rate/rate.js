@@ -18,14 +18,20 @@ const WITHOUT_LEAVE = ["loading", "welcome", "consent", ...ENDS]; // stages with
 class Rater {
   constructor(root, base, server) {
     const params = new URLSearchParams(location.search);
-    Object.assign(this, { root, base, campaign: params.get("test") ?? params.get("campaign") ?? "", key: params.get("key") ?? "" });
+    this.root = root;
+    this.base = base;
+    this.campaign = params.get("test") ?? params.get("campaign") ?? "";
+    this.key = params.get("key") ?? "";
     this.panel = Object.fromEntries(PANEL.filter((name) => params.get(name)).map((name) => [name, params.get(name)]));
     this.storage = new RaterStorage([this.campaign, this.key, ...Object.values(this.panel)].join("|"));
-    this.calls = new Calls(server, { waiting: (isWaiting) => this.waiting(isWaiting), unauthorized: () => this.join() });
+    this.calls = new Calls(server, {
+      waiting: (isWaiting) => this.waiting(isWaiting),
+      unauthorized: () => this.join(),
+    });
     this.context = new AudioContext({ latencyHint: "interactive" }); // suspended until the first playback
     this.running = null; // the current screen; closed when the stage changes
     this.isBusy = false;
-    addEventListener("pagehide", () => this.running?.keep?.());
+    addEventListener("pagehide", () => this.running?.saveDraft?.());
     addEventListener("pageshow", (e) => e.persisted && location.reload());
   }
 
@@ -43,7 +49,8 @@ class Rater {
     this.isOpen = greeting.open;
     this.speak(greeting.language);
     this.title(greeting.title);
-    if (this.isPreview) Object.assign(this.part(".preview"), { hidden: false, textContent: this.words.say("preview") });
+    if (this.isPreview)
+      Object.assign(this.part(".preview"), { hidden: false, textContent: this.words.text("preview") });
     const isKnown = this.panel.PROLIFIC_PID || this.storage.get("code");
     if (isKnown) return this.enter();
     if (!this.isOpen) return this.show({ stage: "closed" });
@@ -61,7 +68,13 @@ class Rater {
   async join(code = null) {
     const { campaign, key, panel } = this;
     const raterCode = code ?? this.storage.get("code");
-    const joined = await this.calls.join({ campaign, key, panel, device: device(), ...(raterCode ? { code: raterCode } : {}) });
+    const joined = await this.calls.join({
+      campaign,
+      key,
+      panel,
+      device: device(),
+      ...(raterCode ? { code: raterCode } : {}),
+    });
     this.calls.token = joined.token;
     if (joined.code) this.storage.set("code", joined.code);
     return joined;
@@ -73,8 +86,12 @@ class Rater {
     if (!code) return;
     const { words } = this;
     const box = this.part(".code-card");
-    const hide = button(words.say("code_noted"), () => (box.hidden = true), { class: "quiet" });
-    box.replaceChildren(codeRow(this, words.say("code_title"), code), h("p", { class: "hint", text: words.say("code_text") }), hide);
+    const hide = button(words.text("code_noted"), () => (box.hidden = true), { class: "quiet" });
+    box.replaceChildren(
+      codeRow(this, words.text("code_title"), code),
+      h("p", { class: "hint", text: words.text("code_text") }),
+      hide,
+    );
     box.hidden = false;
   }
 
@@ -83,7 +100,10 @@ class Rater {
   async show(state) {
     if (state.language) this.speak(state.language);
     if (state.title) this.title(state.title);
-    Object.assign(this.part(".rate-part"), { hidden: !state.part, textContent: state.part ? this.words.say("part_of", state.part) : "" });
+    Object.assign(this.part(".rate-part"), {
+      hidden: !state.part,
+      textContent: state.part ? this.words.text("part_of", state.part) : "",
+    });
     if (state.stage !== "trials") return this.draw(state.stage, STAGES[state.stage](this, state));
     return this.showTrial(state);
   }
@@ -118,20 +138,25 @@ class Rater {
 
   openTrial(state, buffers, draft) {
     const { trial } = state;
-    const view = (this.running = buffers ? this.deckTrial(state, buffers, draft) : this.liveTrial(state, draft));
+    const view = buffers ? this.deckTrial(state, buffers, draft) : this.liveTrial(state, draft);
+    this.running = view;
     this.draw("trials", view.element);
     this.root.dataset.trial = trial.trial;
-    view.keep(); // a reload returns to this screen, not to the break before it
+    view.saveDraft(); // a reload returns to this screen, not to the break before it
     view.focus();
     const place = this.words.place(trial);
-    this.say(trial.practice ? `${place}. ${this.words.say("practice")}` : place);
+    this.announce(trial.practice ? `${place}. ${this.words.text("practice")}` : place);
   }
 
   deckTrial(state, buffers, draft) {
     const deck = new Deck(this.context, buffers, {
       together: isPage(state.screen),
       playback: draft?.sounds,
-      on: { mayPlay: (slot) => view.mayPlay(slot), changed: () => view.playbackChanged(), silent: () => this.notify("warn", this.words.say("silent")) },
+      on: {
+        mayPlay: (slot) => view.mayPlay(slot),
+        changed: () => view.playbackChanged(),
+        silent: () => this.notify("warn", this.words.text("silent")),
+      },
     });
     const view = new (state.trial.asked.length ? StepTrial : Trial)(state, deck, draft, this.words, this.callbacks);
     return view;
@@ -144,23 +169,27 @@ class Rater {
 
   get callbacks() {
     return {
-      keep: (marks) => this.storage.set("draft", marks),
+      saveDraft: (marks) => this.storage.set("draft", marks),
       send: (answer) => this.attempt(() => this.send(answer)),
-      say: (text) => this.say(text),
+      announce: (text) => this.announce(text),
     };
   }
 
   pauseCard({ position, of }, open) {
     const { words } = this;
-    const go = button(words.say("go_on"), open, { class: "primary" });
-    return card(words.say("break_title"), h("p", { class: "body-text", text: words.say("break_text", { n: position, of }) }), h("div", { class: "actions" }, go));
+    const go = button(words.text("go_on"), open, { class: "primary" });
+    return card(
+      words.text("break_title"),
+      h("p", { class: "body-text", text: words.text("break_text", { n: position, of }) }),
+      h("div", { class: "actions" }, go),
+    );
   }
 
   loading() {
     this.root.dataset.stage = "loading";
     delete this.root.dataset.trial;
     this.part(".rate-stage").setAttribute("aria-busy", "true");
-    this.part(".rate-stage").replaceChildren(h("p", { class: "spin", text: this.words.say("loading_sounds") }));
+    this.part(".rate-stage").replaceChildren(h("p", { class: "spin", text: this.words.text("loading_sounds") }));
   }
 
   sounds(slots) {
@@ -172,7 +201,7 @@ class Rater {
     bar.hidden = !of; // an arena has no last trial
     bar.setAttribute("aria-valuemax", of);
     bar.setAttribute("aria-valuenow", position);
-    bar.setAttribute("aria-label", this.words.say("progress"));
+    bar.setAttribute("aria-label", this.words.text("progress"));
     bar.firstElementChild.style.inlineSize = `${(100 * position) / of}%`;
   }
 
@@ -247,13 +276,13 @@ class Rater {
     let receipt = null;
     try {
       receipt = await this.calls.answer(answer);
-      this.say(this.words.say("saved"));
+      this.announce(this.words.text("saved"));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.storage.drop("pending");
       if (error.status !== 409 && this.running) throw error;
       if (error.status !== 409) return null; // the screen is shown again with its marks
-      this.notify("warn", this.words.say("answered_elsewhere"));
+      this.notify("warn", this.words.text("answered_elsewhere"));
     } finally {
       this.isSaving = false;
     }
@@ -290,19 +319,27 @@ class Rater {
     const isRefused = error instanceof Refused;
     if (isRefused && this.running?.lock && this.root.dataset.stage === "trials") {
       this.running.lock(false);
-      return this.notify("error", words.say("not_taken", { message: error.message }));
+      return this.notify("error", words.text("not_taken", { message: error.message }));
     }
     this.closeScreen();
     if (isRefused && error.code === "not_open") return this.show({ stage: "closed" });
     if (isRefused && !this.calls.token) return this.show({ stage: "bad_link" });
-    const again = button(words.say("try_again"), () => location.reload(), { class: "primary" });
-    return this.draw("failed", card(words.say("failed_title"), h("p", { class: "body-text", text: words.say("failed_text", { message: error.message }) }), h("div", { class: "actions" }, again)));
+    const again = button(words.text("try_again"), () => location.reload(), { class: "primary" });
+    return this.draw(
+      "failed",
+      card(
+        words.text("failed_title"),
+        h("p", { class: "body-text", text: words.text("failed_text", { message: error.message }) }),
+        h("div", { class: "actions" }, again),
+      ),
+    );
   }
 
   /** Show that a call is retried; answers are in local storage meanwhile. */
   waiting(isWaiting) {
     const banner = this.part(".banner");
-    if (isWaiting && this.words) this.notify("warn", this.words.say(this.isSaving ? "saving" : "no_connection"), "network");
+    if (isWaiting && this.words)
+      this.notify("warn", this.words.text(this.isSaving ? "saving" : "no_connection"), "network");
     else if (banner.dataset.about === "network") this.notify();
   }
 
@@ -313,20 +350,20 @@ class Rater {
   }
 
   /** Announce to screen readers. */
-  say(text) {
+  announce(text) {
     this.part(".said").textContent = text;
   }
 
   /** Ask yes or no in a dialog. */
   ask(question, text, yes) {
     const { words } = this;
-    return ask(this.part(".rate-ask"), words.say(question), words.say(text), words.say("leave_no"), words.say(yes));
+    return ask(this.part(".rate-ask"), words.text(question), words.text(text), words.text("leave_no"), words.text(yes));
   }
 
   speak(tag) {
-    this.words.speak(tag);
+    this.words.setLanguage(tag);
     this.root.lang = document.documentElement.lang = this.words.language;
-    this.part(".leave").textContent = this.words.say("leave");
+    this.part(".leave").textContent = this.words.text("leave");
   }
 
   title(text) {

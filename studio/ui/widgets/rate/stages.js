@@ -1,15 +1,16 @@
 // The screens before and after the trials, each drawn from the response of /mos/next.
 
+import { Check } from "./check.js";
 import { Deck, speechNoise } from "./deck.js";
 import { button, copy, h } from "./dom.js";
-import { Check } from "./check.js";
 import { preventSpaceClick } from "./keys.js";
 import { Player } from "./player.js";
 
 const HEARD_SHARE = 0.5; // of the two seconds of noise
 
 /** A card with a focusable heading, where a screen reader starts. */
-export const card = (title, ...rest) => h("div", { class: "card text" }, h("h2", { text: title, tabindex: -1 }), ...rest);
+export const card = (title, ...rest) =>
+  h("div", { class: "card text" }, h("h2", { text: title, tabindex: -1 }), ...rest);
 
 const prose = (text) => h("p", { class: "body-text", text: text ?? "" });
 const actions = (...buttons) => h("div", { class: "actions" }, ...buttons);
@@ -19,9 +20,12 @@ function consent(rater, state) {
   const answer = (agreed) => rater.pass("consent", { agreed, version: state.version });
   const refuse = async () => (await rater.ask("refuse_ask", "refuse_text", "leave_yes")) && answer(false);
   return card(
-    words.say("consent_title"),
+    words.text("consent_title"),
     prose(state.text),
-    actions(button(words.say("agree"), () => answer(true), { class: "primary" }), button(words.say("disagree"), refuse)),
+    actions(
+      button(words.text("agree"), () => answer(true), { class: "primary" }),
+      button(words.text("disagree"), refuse),
+    ),
   );
 }
 
@@ -34,33 +38,51 @@ function screening(rater, state) {
       "fieldset",
       { class: "marks list" },
       h("legend", { text: prompt }),
-      h("div", { class: "options" }, ...options.map((option) =>
-          h("label", {}, h("input", { type: "radio", name: `screen-${k}`, on: { change: () => (answers[id] = option) } }), h("span", {}, h("b", { text: option }))))),
+      h(
+        "div",
+        { class: "options" },
+        ...options.map((option) =>
+          h(
+            "label",
+            {},
+            h("input", { type: "radio", name: `screen-${k}`, on: { change: () => (answers[id] = option) } }),
+            h("span", {}, h("b", { text: option })),
+          ),
+        ),
+      ),
     ),
   );
   const send = () => {
     if (Object.keys(answers).length === state.questions.length) return rater.pass("screening", { answers });
-    missing.textContent = words.say("answer_all");
-    return rater.say(missing.textContent);
+    missing.textContent = words.text("answer_all");
+    return rater.announce(missing.textContent);
   };
-  return card(words.say("screening_title"), ...questions, missing, actions(button(words.say("go_on"), send, { class: "primary" })));
+  return card(
+    words.text("screening_title"),
+    ...questions,
+    missing,
+    actions(button(words.text("go_on"), send, { class: "primary" })),
+  );
 }
 
 function instructions(rater, state) {
-  const go = button(rater.words.say("go_on"), () => rater.pass("instructions", {}), { class: "primary" });
-  return card(rater.words.say("instructions_title"), prose(state.text), actions(go));
+  const go = button(rater.words.text("go_on"), () => rater.pass("instructions", {}), { class: "primary" });
+  return card(rater.words.text("instructions_title"), prose(state.text), actions(go));
 }
 
-const check = (stage) => (rater, state) => (rater.running = new Check(rater, stage, state)).element;
+const check = (stage) => (rater, state) => {
+  rater.running = new Check(rater, stage, state);
+  return rater.running.element;
+};
 
 function level(rater) {
   const { words } = rater;
-  const go = button(words.say("level_done"), () => rater.pass("level", {}), { class: "primary", disabled: true });
-  const first = h("p", { class: "hint", text: words.say("level_first") });
+  const go = button(words.text("level_done"), () => rater.pass("level", {}), { class: "primary", disabled: true });
+  const first = h("p", { class: "hint", text: words.text("level_first") });
   const deck = new Deck(rater.context, [speechNoise(rater.context)], {
     loop: true,
     on: {
-      silent: () => rater.notify("warn", words.say("silent")),
+      silent: () => rater.notify("warn", words.text("silent")),
       changed: () => {
         player.draw();
         if (!deck.isHeard(0, HEARD_SHARE)) return;
@@ -69,9 +91,10 @@ function level(rater) {
       },
     },
   });
-  const player = new Player(deck, 0, words.say("level_sound"), words, 0);
+  const player = new Player(deck, 0, words.text("level_sound"), words, 0);
   const press = (event) => {
-    if (event.key !== " " || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.key !== " " || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+      return;
     if (event.target.closest?.("button:not(.play), a, summary, textarea, input")) return;
     event.preventDefault();
     if (!event.repeat) deck.toggle(0);
@@ -84,7 +107,14 @@ function level(rater) {
     deck.close();
   };
   rater.running = { close };
-  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first, h("p", { class: "keys", text: words.say("keys_level") }));
+  return card(
+    words.text("level_title"),
+    prose(words.text("level_text")),
+    h("div", { class: "sounds" }, player.element),
+    actions(go),
+    first,
+    h("p", { class: "keys", text: words.text("keys_level") }),
+  );
 }
 
 function comments(rater) {
@@ -94,41 +124,67 @@ function comments(rater) {
   field.addEventListener("input", () => rater.storage.set("comment", field.value));
   const send = () => rater.pass("comments", { comment: field.value });
   return card(
-    words.say("comments_title"),
-    h("label", { for: "rate-comment", text: words.say("comments_text") }),
+    words.text("comments_title"),
+    h("label", { for: "rate-comment", text: words.text("comments_text") }),
     field,
-    actions(button(words.say("finish"), send, { class: "primary" })),
+    actions(button(words.text("finish"), send, { class: "primary" })),
   );
 }
 
 function done(rater, state) {
   const { words } = rater;
   rater.storage.drop("comment");
-  return card(words.say("done_title"), prose(state.text), ...panelExit(rater, state, words.say("completion")), ...raterCode(rater));
+  return card(
+    words.text("done_title"),
+    prose(state.text),
+    ...panelExit(rater, state, words.text("completion")),
+    ...raterCode(rater),
+  );
 }
 
 /** No battle is available now: why, and until when. */
 function rest(rater, state) {
   const { words } = rater;
-  const why = state.why === "pairs" ? words.say("rest_pairs") : words.say("rest_day", { n: Math.max(1, Math.ceil((state.wait_s ?? 0) / 3600)) });
-  return card(words.say("rest_title"), prose(why), actions(ladder(rater)), ...raterCode(rater));
+  const why =
+    state.why === "pairs"
+      ? words.text("rest_pairs")
+      : words.text("rest_day", { n: Math.max(1, Math.ceil((state.wait_s ?? 0) / 3600)) });
+  return card(words.text("rest_title"), prose(why), actions(ladder(rater)), ...raterCode(rater));
 }
 
 /** After an arena vote: the names of the two voices. */
 export function revealed(rater, { voices, titles }, outcome) {
   const { words } = rater;
-  const names = voices.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: titles?.[k] ?? system, title: system })));
-  const chose = words.say("arena_chose", { choice: words.say(`ab_${outcome}`) });
-  const next = button(words.say("arena_next"), () => rater.proceed(), { class: "primary" });
-  return card(words.say("arena_told"), h("p", { class: "hint", text: chose }), h("dl", { class: "voices" }, ...names), actions(next, ladder(rater)), ...raterCode(rater));
+  const names = voices.map((system, k) =>
+    h(
+      "div",
+      {},
+      h("dt", { text: words.text("arena_voice", { name: "AB"[k] }) }),
+      h("dd", { text: titles?.[k] ?? system, title: system }),
+    ),
+  );
+  const chose = words.text("arena_chose", { choice: words.text(`ab_${outcome}`) });
+  const next = button(words.text("arena_next"), () => rater.proceed(), { class: "primary" });
+  return card(
+    words.text("arena_told"),
+    h("p", { class: "hint", text: chose }),
+    h("dl", { class: "voices" }, ...names),
+    actions(next, ladder(rater)),
+    ...raterCode(rater),
+  );
 }
 
-const ladder = (rater) => h("a", { class: "button", href: new URL("../arena", rater.calls.server).href, text: rater.words.say("arena_ladder") });
+const ladder = (rater) =>
+  h("a", {
+    class: "button",
+    href: new URL("../arena", rater.calls.server).href,
+    text: rater.words.text("arena_ladder"),
+  });
 
 /** The code for resuming in another browser and for erasure. */
 function raterCode(rater) {
   const code = rater.storage.get("code");
-  return code ? [h("p", { class: "hint", text: rater.words.say("own_code", { code }) })] : [];
+  return code ? [h("p", { class: "hint", text: rater.words.text("own_code", { code }) })] : [];
 }
 
 /** The completion code or redirect of the panel. */
@@ -137,9 +193,17 @@ function panelExit(rater, state, label) {
   const redirect = /^https?:\/\//i.test(state.redirect ?? "") ? state.redirect : null;
   const rows = [];
   if (state.code) rows.push(codeRow(rater, label, state.code));
-  if (redirect && rater.isPreview) rows.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
+  if (redirect && rater.isPreview)
+    rows.push(h("p", { class: "hint", text: words.text("redirect_preview", { url: redirect }) }));
   else if (redirect) {
-    rows.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
+    rows.push(
+      h(
+        "p",
+        {},
+        h("span", { text: `${words.text("redirecting")} ` }),
+        h("a", { href: redirect, text: words.text("redirect_link") }),
+      ),
+    );
     location.replace(redirect);
   }
   return rows;
@@ -147,12 +211,18 @@ function panelExit(rater, state, label) {
 
 /** A code with a copy button. */
 export function codeRow(rater, label, code) {
-  const press = button(rater.words.say("copy"), () => copy(code, press, rater.words.say("copied")));
+  const press = button(rater.words.text("copy"), () => copy(code, press, rater.words.text("copied")));
   return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
 }
 
-const messageCard = (name) => (rater, state = {}) =>
-  card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)), ...panelExit(rater, state, rater.words.say("panel_code")));
+const messageCard =
+  (name) =>
+  (rater, state = {}) =>
+    card(
+      rater.words.text(`${name}_title`),
+      prose(rater.words.text(`${name}_text`)),
+      ...panelExit(rater, state, rater.words.text("panel_code")),
+    );
 
 /** Delete the code here too: the link then starts a new rater. */
 function refused(rater, state) {
@@ -188,21 +258,35 @@ export function welcome(rater) {
         await rater.enter(code);
       } catch (error) {
         if (!code || error.status !== 422) throw error;
-        missing.textContent = words.say("code_form");
+        missing.textContent = words.text("code_form");
       }
     });
-  const field = h("input", { type: "text", id: "rate-code", autocomplete: "off", autocapitalize: "characters", maxlength: 40, spellcheck: "false" });
+  const field = h("input", {
+    type: "text",
+    id: "rate-code",
+    autocomplete: "off",
+    autocapitalize: "characters",
+    maxlength: 40,
+    spellcheck: "false",
+  });
   const missing = h("p", { class: "missing", role: "status" });
   const resume = (event) => {
     event.preventDefault();
     if (field.value.trim()) go(field.value);
   };
-  const form = h("form", { class: "resume", on: { submit: resume } }, h("label", { for: "rate-code", text: words.say("code_field") }), field, h("button", { type: "submit", text: words.say("code_use") }), missing);
+  const form = h(
+    "form",
+    { class: "resume", on: { submit: resume } },
+    h("label", { for: "rate-code", text: words.text("code_field") }),
+    field,
+    h("button", { type: "submit", text: words.text("code_use") }),
+    missing,
+  );
   return h(
     "div",
     { class: "card text" },
-    h("p", { class: "body-text", tabindex: -1, text: words.say("welcome") }),
-    actions(button(words.say("begin"), () => go(null), { class: "primary" })),
-    h("details", {}, h("summary", { text: words.say("have_code") }), form),
+    h("p", { class: "body-text", tabindex: -1, text: words.text("welcome") }),
+    actions(button(words.text("begin"), () => go(null), { class: "primary" })),
+    h("details", {}, h("summary", { text: words.text("have_code") }), form),
   );
 }

@@ -30,8 +30,8 @@ export class StepTrial extends Trial {
   }
 
   get left() {
-    if (this.unheard.length) return this.words.say(this.step ? "listen_again" : "listen_first");
-    return this.marks[this.step].value === null ? this.words.say("answer_first") : "";
+    if (this.unheard.length) return this.words.text(this.step ? "listen_again" : "listen_first");
+    return this.marks[this.step].value === null ? this.words.text("answer_first") : "";
   }
 
   get mayRead() {
@@ -41,9 +41,9 @@ export class StepTrial extends Trial {
   update() {
     super.update();
     for (const [k, mark] of this.marks.entries()) mark.element.hidden = k !== this.step;
-    const place = this.words.say("question_of", { n: this.step + 1, of: this.marks.length });
+    const place = this.words.text("question_of", { n: this.step + 1, of: this.marks.length });
     if (this.place.textContent !== place) this.place.textContent = place;
-    this.sender.firstElementChild.textContent = this.words.say(this.isLast ? "send" : "go_on");
+    this.sender.firstElementChild.textContent = this.words.text(this.isLast ? "send" : "go_on");
   }
 
   send() {
@@ -51,8 +51,8 @@ export class StepTrial extends Trial {
     this.beforeMs = this.heardMs(0);
     this.step += 1;
     this.deck.rewind(0);
-    this.keep();
+    this.saveDraft();
     this.players[0].press.focus({ preventScroll: true });
-    return this.on.say(`${this.place.textContent}. ${this.marks[this.step].legend.textContent}`);
+    return this.on.announce(`${this.place.textContent}. ${this.marks[this.step].legend.textContent}`);
   }
 }

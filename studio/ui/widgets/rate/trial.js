@@ -9,18 +9,25 @@ import { Player } from "./player.js";
 export const isPage = ({ kind }) => kind === "scale" || kind === "mushra";
 
 export class Trial {
-  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `keep(draft)`, `send(answer)`. */
+  /** `state` is the response of /mos/next; `draft` the saved input of this screen; `on` has `saveDraft(draft)`, `send(answer)`. */
   constructor(state, deck, draft, words, on) {
-    Object.assign(this, { screen: state.screen, trial: state.trial, deck, words, on });
+    this.screen = state.screen;
+    this.trial = state.trial;
+    this.deck = deck;
+    this.words = words;
+    this.on = on;
     this.isPair = ["ab", "similarity", "abx"].includes(this.screen.kind);
     this.isPage = isPage(this.screen);
     this.isInOrder = ["ccr", "dcr"].includes(this.screen.kind); // the second sound unlocks after the first
     const { questions, kind } = this.screen;
-    const selected = this.trial.asked.length ? this.trial.asked.map((id) => questions.find((q) => q.id === id)) : questions;
+    const selected = this.trial.asked.length
+      ? this.trial.asked.map((id) => questions.find((q) => q.id === id))
+      : questions;
     this.questions = selected.map((q) => withLabels(q, kind, words));
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
     this.isLocked = false;
+    this.wasAttached = false;
     this.isRestoring = true; // no saves or announcements while the draft is restored
     this.nameSounds();
     this.element = this.build();
@@ -36,7 +43,13 @@ export class Trial {
     const { slots } = this.trial;
     const judged = slots.filter((s) => s.place !== "reference");
     this.names = slots.map((s) =>
-      s.place === "reference" ? (this.screen.kind === "abx" ? "X" : this.words.say("reference")) : judged.length === 1 ? this.words.say("sound") : "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[judged.indexOf(s)] ?? String(judged.indexOf(s) + 1),
+      s.place === "reference"
+        ? this.screen.kind === "abx"
+          ? "X"
+          : this.words.text("reference")
+        : judged.length === 1
+          ? this.words.text("sound")
+          : ("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[judged.indexOf(s)] ?? String(judged.indexOf(s) + 1)),
     );
   }
 
@@ -46,22 +59,39 @@ export class Trial {
     this.players = trial.slots.map((_, k) => new Player(this.deck, k, this.names[k], words, share));
     // A reference comes first, whatever its slot; X comes last.
     const isFirst = (k) => trial.slots[k].place === "reference" && screen.kind !== "abx";
-    this.order = [...this.players.keys()].sort((a, b) => isFirst(b) - isFirst(a));
+    this.order = [...this.players.keys()].sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
     this.marks = this.makeMarks();
     this.missing = h("p", { class: "missing", id: "rate-missing" });
-    this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
+    this.sender = button(words.text("send"), () => this.send(), {
+      class: "primary",
+      "aria-describedby": "rate-missing",
+    });
     this.script = trial.text ? h("blockquote", { text: trial.text }) : null;
     const sounds = h("div", { class: this.isPage ? "sounds rows" : "sounds" }, ...this.order.map((k) => this.row(k)));
     const prompt = this.isPage ? screen.prompt || this.questions[0].prompt : this.isPair ? "" : screen.prompt;
     return h(
       "div",
       { class: `trial ${screen.kind}` },
-      h("div", { class: "card" }, h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null),
+      h(
+        "div",
+        { class: "card" },
+        h(
+          "p",
+          { class: "count", tabindex: -1 },
+          h("b", { text: words.text("position", { n: trial.position + 1, of: trial.of }) }),
+          trial.practice ? h("span", { class: "badge", text: words.text("practice") }) : null,
+        ),
         prompt ? h("p", { class: "prompt", text: prompt }) : null,
         this.script,
-        sounds),
+        sounds,
+      ),
       ...(this.isPage ? [] : [h("div", { class: "card answers" }, ...this.marks.map((m) => m.element))]),
-      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: this.keyHelp() })), this.sender),
+      h(
+        "div",
+        { class: "send-row" },
+        h("div", {}, this.missing, h("p", { class: "keys", text: this.keyHelp() })),
+        this.sender,
+      ),
     );
   }
 
@@ -87,10 +117,14 @@ export class Trial {
 
   keyHelp() {
     const { words } = this;
-    if (this.isPair) return words.say("keys_pair", { letters: this.screen.choices.map((c) => ({ a: "A", b: "B", tie: "T", both_bad: "X" })[c]).join(", ") });
+    if (this.isPair)
+      return words.text("keys_pair", {
+        letters: this.screen.choices.map((c) => ({ a: "A", b: "B", tie: "T", both_bad: "X" })[c]).join(", "),
+      });
     const { low, high } = this.questions[0];
-    if (this.isPage) return `${words.say(this.screen.kind === "mushra" ? "keys_mushra" : "keys_scale")} · ${words.say("keys_loop")}`;
-    return words.say(low < 0 ? "keys_ccr" : "keys_acr", { low, high });
+    if (this.isPage)
+      return `${words.text(this.screen.kind === "mushra" ? "keys_mushra" : "keys_scale")} · ${words.text("keys_loop")}`;
+    return words.text(low < 0 ? "keys_ccr" : "keys_acr", { low, high });
   }
 
   restore(draft) {
@@ -102,21 +136,27 @@ export class Trial {
 
   marked(mark) {
     if (this.isRestoring) return;
-    this.refused = mark.isRefused ? this.words.say("score_range", mark) : "";
-    this.keep();
+    this.refused = mark.isRefused ? this.words.text("score_range", mark) : "";
+    this.saveDraft();
     this.update();
     if (this.refused) return this.remind();
-    this.on.say(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.announcement}`);
+    this.on.announce(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.announcement}`);
   }
 
   playbackChanged() {
     this.update();
-    if (!this.deck.isPlaying || performance.now() - (this.savedMs ?? 0) > 1000) this.keep();
+    if (!this.deck.isPlaying || performance.now() - (this.savedMs ?? 0) > 1000) this.saveDraft();
   }
 
-  keep() {
+  saveDraft() {
     this.savedMs = performance.now();
-    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.playback, spentMs: this.responseMs, ...this.extraDraft });
+    this.on.saveDraft({
+      trial: this.trial.trial,
+      marks: this.marks.map((m) => m.value),
+      sounds: this.deck.playback,
+      spentMs: this.responseMs,
+      ...this.extraDraft,
+    });
   }
 
   /** Further draft fields of a subclass. */
@@ -139,7 +179,11 @@ export class Trial {
 
   /** Whether a sound may be played now; else shows what comes first. */
   mayPlay(k) {
-    if (!this.isInOrder || this.order.slice(0, this.order.indexOf(k)).every((j) => this.deck.isHeard(j, this.screen.must_listen))) return true;
+    if (
+      !this.isInOrder ||
+      this.order.slice(0, this.order.indexOf(k)).every((j) => this.deck.isHeard(j, this.screen.must_listen))
+    )
+      return true;
     this.remind();
     return false;
   }
@@ -149,12 +193,14 @@ export class Trial {
     const { words, unheard } = this;
     if (this.refused) return this.refused;
     if (unheard.length) {
-      if (this.players.length === 1) return words.say("listen_first");
-      return words.say("listen_to", { names: unheard.map((k) => this.names[k]).join(", ") });
+      if (this.players.length === 1) return words.text("listen_first");
+      return words.text("listen_to", { names: unheard.map((k) => this.names[k]).join(", ") });
     }
     const open = this.marks.filter((m) => m.value === null);
     if (!open.length) return "";
-    return this.isPage ? words.say("score_first", { names: open.map((m) => this.names[m.slot]).join(", ") }) : words.say(this.isPair ? "choose_first" : "answer_first");
+    return this.isPage
+      ? words.text("score_first", { names: open.map((m) => this.names[m.slot]).join(", ") })
+      : words.text(this.isPair ? "choose_first" : "answer_first");
   }
 
   update() {
@@ -171,8 +217,8 @@ export class Trial {
   }
 
   draw() {
-    if (!this.element.isConnected && this.wasShown) return;
-    this.wasShown ||= this.element.isConnected;
+    if (!this.element.isConnected && this.wasAttached) return;
+    this.wasAttached ||= this.element.isConnected;
     for (const player of this.players) player.draw();
     this.frame = requestAnimationFrame(() => this.draw());
   }
@@ -185,15 +231,21 @@ export class Trial {
     this.on.send({
       trial: this.trial.trial,
       scores: this.isPair ? [] : this.marks.map((m) => ({ question: m.question, slot: m.slot, value: m.value })),
-      choices: this.isPair ? [{ question: this.screen.kind === "abx" ? "match" : "preference", outcome: this.marks[0].value }] : [],
-      plays: this.trial.slots.map(({ slot }, k) => ({ slot, plays: this.deck.slots[k].plays, heard_ms: this.heardMs(k) })),
+      choices: this.isPair
+        ? [{ question: this.screen.kind === "abx" ? "match" : "preference", outcome: this.marks[0].value }]
+        : [],
+      plays: this.trial.slots.map(({ slot }, k) => ({
+        slot,
+        plays: this.deck.slots[k].plays,
+        heard_ms: this.heardMs(k),
+      })),
       response_ms: Math.round(this.responseMs),
       comment: "",
     });
   }
 
   remind() {
-    this.on.say(this.left);
+    this.on.announce(this.left);
     this.missing.classList.remove("asked");
     void this.missing.offsetWidth; // restarts the animation
     this.missing.classList.add("asked");
@@ -221,8 +273,11 @@ export class Trial {
 function withLabels(question, kind, words) {
   const name = kind === "p835" ? `p835_${question.id}` : kind;
   const values = { ccr: [-3, -2, -1, 0, 1, 2, 3], dcr: [1, 2, 3, 4, 5], p835: [1, 2, 3, 4, 5] }[kind] ?? [];
-  const labels = Object.fromEntries(values.filter((v) => v >= question.low && v <= question.high).map((v) => [v, words.say(`${name}_${v}`)]));
-  const bands = kind === "mushra" ? [1, 2, 3, 4, 5].map((v) => words.say(`mushra_${v}`)) : null;
-  const prompt = question.prompt || (["ccr", "dcr", "mushra", "p835"].includes(kind) ? words.say(`${name}_prompt`) : "");
+  const labels = Object.fromEntries(
+    values.filter((v) => v >= question.low && v <= question.high).map((v) => [v, words.text(`${name}_${v}`)]),
+  );
+  const bands = kind === "mushra" ? [1, 2, 3, 4, 5].map((v) => words.text(`mushra_${v}`)) : null;
+  const prompt =
+    question.prompt || (["ccr", "dcr", "mushra", "p835"].includes(kind) ? words.text(`${name}_prompt`) : "");
   return { ...question, prompt, bands, labels: { ...labels, ...question.labels } };
 }

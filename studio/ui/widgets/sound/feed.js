@@ -1,16 +1,21 @@
-// The Worker's end of the player: what goes into the ring, and when.
+// Feeds samples to the player's ring buffer, from the Worker.
 
 const REPLAY_AHEAD_S = 2;
-const FIRST_PREBUFFER_S = 0.03; // a frame and a little: a server at twice real time or more has sent the next by then
-const REBUFFER_S = 0.06; // after a wait nobody counts the milliseconds, and a second gap at once would be heard
-const LONGEST_HOLD_S = 0.12;
-const MORE_S = 0.02;
-const SLOW_HOLD_S = 0.5; // where the computer cannot keep up: fewer and longer pauses
-const LONGEST_WITHHELD_S = 1.2; // well within the credit, or nothing more would come
-const LONGEST_PHRASE_S = 4;
+const FIRST_PREBUFFER_S = 0.03; // just over a frame: a server at twice real time has sent the next one by then
+const REBUFFER_S = 0.06; // after a wait latency matters less, and a second gap would be audible
+const MAX_PREBUFFER_S = 0.12;
+const PREBUFFER_STEP_S = 0.02;
+const SLOW_HOLD_S = 0.5; // for a server slower than real time: fewer, longer pauses
+const MAX_WORD_HOLD_S = 1.2; // well below the credit, or the server would stop sending
+const MAX_PHRASE_HOLD_S = 4;
+
+const CALLBACKS = { report: "onReport", audible: "onAudible", done: "onDone", stopped: "onStopped", fault: "onFault" };
 
 export class Feed {
-  /** `on` has report(state), resumed(sample, gap), audible(state), done(state), stopped(state), begun(play), fault(message). */
+  /**
+   * `on`: onReport(state), onResumed(sample, gap), onAudible(state), onDone(state), onStopped(state), onBegin(play),
+   * onFault(message).
+   */
   constructor(on) {
     this.on = on;
     this.port = null;
@@ -20,8 +25,8 @@ export class Feed {
     this.prebufferS = FIRST_PREBUFFER_S;
     this.rebufferS = REBUFFER_S;
     this.read = 0;
-    this.isWhole = this.isByPhrase = false;
-    this.withheld = [];
+    this.holdsWords = this.holdsPhrases = false;
+    this.heldPackets = [];
   }
 
   connect(port, rateHz) {
@@ -41,45 +46,53 @@ export class Feed {
     this.play++;
     this.read = 0;
     this.replaying = null;
-    this.queue = this.withheld = [];
-    this.post({ type: "begin", gaps, prebuffer: this.samples(this.prebufferS), rebuffer: this.samples(this.rebufferS) });
-    this.on.begun(this.play);
+    this.queue = this.heldPackets = [];
+    this.post({
+      type: "begin",
+      gaps,
+      prebuffer: this.samples(this.prebufferS),
+      rebuffer: this.samples(this.rebufferS),
+    });
+    this.on.onBegin(this.play);
   }
 
   packet(p, mark) {
-    if (!this.isWhole && !this.isByPhrase) return this.pass(p, mark);
-    this.withheld.push([p, mark]);
-    const first = this.withheld[0][0].first;
-    const longest = this.samples(this.isByPhrase ? LONGEST_PHRASE_S : LONGEST_WITHHELD_S);
+    if (!this.holdsWords && !this.holdsPhrases) return this.deliver(p, mark);
+    this.heldPackets.push([p, mark]);
+    const first = this.heldPackets[0][0].first;
+    const longest = this.samples(this.holdsPhrases ? MAX_PHRASE_HOLD_S : MAX_WORD_HOLD_S);
     if (p.first + p.pcm.length - first > longest) this.release();
     return undefined;
   }
 
-  /** Whether what comes is held back until it is released: by phrases, with the credit for that. */
-  keepPhrases(isByPhrase) {
-    this.isByPhrase = isByPhrase;
-    if (!isByPhrase && !this.isWhole) this.release();
+  /** Whether packets are held until release(), a phrase at a time; the utterance needs credit for a phrase. */
+  holdPhrases(isOn) {
+    this.holdsPhrases = isOn;
+    if (!isOn && !this.holdsWords) this.release();
   }
 
-  /** Whether words are held back until they are complete, so that pauses fall between them. */
-  keepWhole(isWhole) {
-    this.isWhole = isWhole;
-    if (!isWhole && !this.isByPhrase) this.release();
-    this.prebufferS = isWhole ? SLOW_HOLD_S : FIRST_PREBUFFER_S;
-    this.rebufferS = isWhole ? SLOW_HOLD_S : REBUFFER_S;
+  /** Whether words are held until they are complete, so that pauses fall between words. */
+  holdWords(isOn) {
+    this.holdsWords = isOn;
+    if (!isOn && !this.holdsPhrases) this.release();
+    this.prebufferS = isOn ? SLOW_HOLD_S : FIRST_PREBUFFER_S;
+    this.rebufferS = isOn ? SLOW_HOLD_S : REBUFFER_S;
     this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });
   }
 
-  /** What was held back may be heard up to a sample. */
+  /** Deliver held packets that begin before a sample. */
   release(until = Infinity) {
-    while (this.withheld.length && this.withheld[0][0].first < until) this.pass(...this.withheld.shift());
+    while (this.heldPackets.length && this.heldPackets[0][0].first < until) {
+      const [p, mark] = this.heldPackets.shift();
+      this.deliver(p, mark);
+    }
   }
 
-  pass(p, mark) {
+  deliver(p, mark) {
     this.post({ type: "pcm", first: p.first, buffer: p.buffer, offset: p.offset, mark }, [p.buffer]);
   }
 
-  /** How many samples of the voice go to each one heard, from its next rest on. */
+  /** Voice samples per output sample, from the player's next pause on. */
   setRate(rate) {
     this.post({ type: "rate", rate });
   }
@@ -90,19 +103,19 @@ export class Feed {
   }
 
   cut(sample) {
-    this.release(sample); // the player drops what goes beyond
-    this.withheld = [];
+    this.release(sample); // the player drops samples beyond it
+    this.heldPackets = [];
     this.post({ type: "cut", sample });
   }
 
-  /** Fade out and stop; `atOnce` where the context stands still and no fade could be heard. */
+  /** Fade out and stop; `atOnce` for a suspended context, which cannot play a fade. */
   stop(atOnce) {
     this.replaying = null;
-    this.withheld = [];
+    this.heldPackets = [];
     this.post({ type: "stop", atOnce });
   }
 
-  /** Play kept samples again, with the waits that were heard; more may still come where the utterance goes on. */
+  /** Play stored samples again with the gaps of the first playback; an utterance in progress may add samples. */
   replay(utterance) {
     const from = utterance.pcm[0]?.first ?? 0;
     this.begin(utterance.gaps.filter((g) => g.sample > from).map((g) => [g.sample - from, g.frames]));
@@ -118,7 +131,7 @@ export class Feed {
     while (r.next < pcm.length && r.fed < this.read + REPLAY_AHEAD_S * this.rateHz) {
       const data = pcm[r.next++].data.slice();
       const first = r.fed;
-      r.fed += data.length; // before the buffer is handed over and its length is gone
+      r.fed += data.length; // before the transfer detaches the buffer
       this.post({ type: "pcm", first, buffer: data.buffer, offset: 0, mark: -1 }, [data.buffer]);
     }
     if (r.next === pcm.length && ended) {
@@ -130,17 +143,16 @@ export class Feed {
   receive(m) {
     if (m.play !== this.play) return;
     if (m.sample !== undefined) this.read = m.sample;
-    if (m.type === "turn" && m.playing && m.gap > 0) this.on.resumed(m.sample, m.gap);
-    else if (m.type === "report") this.on.report(m);
-    else if (m.type in { audible: 1, done: 1, stopped: 1, fault: 1 }) this.on[m.type](m);
+    if (m.type === "turn" && m.playing && m.gap > 0) this.on.onResumed(m.sample, m.gap);
+    else if (m.type in CALLBACKS) this.on[CALLBACKS[m.type]](m);
     this.refill();
   }
 
-  /** An underrun that was nobody's wait for text: hold a little more back before the next start. */
-  holdMore() {
-    if (this.isWhole) return;
-    this.prebufferS = Math.min(LONGEST_HOLD_S, this.prebufferS + MORE_S);
-    this.rebufferS = Math.min(LONGEST_HOLD_S, this.rebufferS + MORE_S);
+  /** After an underrun that was not a wait for text: buffer more before the next start. */
+  increasePrebuffer() {
+    if (this.holdsWords) return;
+    this.prebufferS = Math.min(MAX_PREBUFFER_S, this.prebufferS + PREBUFFER_STEP_S);
+    this.rebufferS = Math.min(MAX_PREBUFFER_S, this.rebufferS + PREBUFFER_STEP_S);
     this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });
   }
 

@@ -1,12 +1,12 @@
-// What is written over the spectrogram.
+// Words and marks over the spectrogram.
 
 export const WORDS_PX = 46; // the band of words: two rows of labels over their spans
-const ROWS_PX = [24, 9]; // the middle of each row; the lower one is taken first
+const ROWS_PX = [24, 9]; // centre of each row; the lower one is used first
 const SPAN_PX = [34, 6];
-const ESTIMATE_PX = [5, 3]; // dashes of a span whose ends nobody measured
-const APART_PX = 6; // between two labels of a row
+const ESTIMATE_PX = [5, 3]; // dashes of a span with estimated ends
+const APART_PX = 6; // least distance between two labels of a row
 const FONT = "600 11.5px Arial, sans-serif";
-const NEAR_S = 0.03; // marks closer to each other are one place
+const NEAR_S = 0.03; // closer marks share one position
 
 /** The index of the first entry whose `key` is not below `limit`; entries are in order. */
 export function lowerBound(list, key, limit) {
@@ -21,45 +21,51 @@ export function lowerBound(list, key, limit) {
 }
 
 /**
- * Where the labels of the words stand, in pixels from the beginning of the speech: each is whole, in one of two rows, as
- * near to its span as its neighbours allow. A word that is still being made has none yet.
+ * Positions of word labels, in pixels from the start of the speech, in two rows: each as near to its span as its
+ * neighbours allow. A word without an end has no label yet.
  */
-export function placed(scope) {
+export function layoutLabels(scope) {
   const { labels, words, paint, rateHz, perSecond } = scope;
   paint.font = FONT;
   for (let i = labels.length; i < words.length && words[i]?.end; i++) {
     const { start, end, text } = words[i];
     const { width } = paint.measureText(text);
     const ideal = (((start + end) / 2) * perSecond) / rateHz - width / 2;
-    const found = ROWS_PX.map((_, row) => {
+    const lefts = ROWS_PX.map((_, row) => {
       const before = labels.findLast((label) => label.row === row);
       return Math.max(ideal, before ? before.x + before.width + APART_PX : 0);
     });
-    const row = found[1] < found[0] ? 1 : 0;
-    labels.push({ x: found[row], width, row });
+    const row = lefts[1] < lefts[0] ? 1 : 0;
+    labels.push({ x: lefts[row], width, row });
   }
   return labels;
 }
 
 export function drawWords(scope, view) {
   const { paint, colours, words, rateHz } = scope;
-  const labels = placed(scope);
+  const labels = layoutLabels(scope);
   paint.font = FONT;
   paint.textBaseline = "middle";
   const from = Math.max(0, lowerBound(words, (w) => w?.start ?? 0, view.startS * rateHz) - 4);
-  const made = scope.columns * (rateHz * 0.008);
+  const generated = scope.columns * (rateHz * 0.008);
   for (let i = from; i < words.length; i++) {
     const word = words[i];
     if (!word) continue;
     const x = view.x(word.start);
     if (x > scope.width + 100) break;
-    const end = view.x(word.end || words[i + 1]?.start || Math.max(word.start, made));
+    const end = view.x(word.end || words[i + 1]?.start || Math.max(word.start, generated));
     const isNow = word.start < view.sample && view.sample < (word.end || Infinity);
-    const wasHeard = word.start < view.sample;
-    drawSpan(paint, x + 1, Math.max(1, end - x - 2), isNow ? colours.accent : wasHeard ? colours.heard : colours.line, word.isEstimate);
+    const isPlayed = word.start < view.sample;
+    drawSpan(
+      paint,
+      x + 1,
+      Math.max(1, end - x - 2),
+      isNow ? colours.accent : isPlayed ? colours.played : colours.line,
+      word.isEstimate,
+    );
     if (!labels[i]) continue;
     const left = labels[i].x - view.startS * scope.perSecond;
-    paint.fillStyle = isNow ? colours.accent : wasHeard ? colours.ink : colours.muted;
+    paint.fillStyle = isNow ? colours.accent : isPlayed ? colours.ink : colours.muted;
     paint.fillText(word.text, left, ROWS_PX[labels[i].row]);
   }
 }
@@ -69,7 +75,7 @@ function drawSpan(paint, x, width, colour, isEstimate) {
   paint.beginPath();
   paint.fillStyle = paint.strokeStyle = colour;
   if (isEstimate) {
-    paint.fillRect(x, top - 1, 2, height + 2); // where dashes meet dashes a word begins
+    paint.fillRect(x, top - 1, 2, height + 2); // start of a word
     paint.lineWidth = height - 3;
     paint.setLineDash(ESTIMATE_PX);
     paint.moveTo(x + 5, top + height / 2);
@@ -82,7 +88,7 @@ function drawSpan(paint, x, width, colour, isEstimate) {
   }
 }
 
-/** What is marked between two samples: where several marks would coincide, the one that says most. */
+/** Marks between two samples; of marks at one position, the most informative one. */
 export function marksIn(scope, low, high) {
   const near = NEAR_S * scope.rateHz;
   const within = (list, at) => list.slice(lowerBound(list, at, low)).filter((one) => at(one) <= high);
@@ -100,7 +106,7 @@ export function marksIn(scope, low, high) {
   return { eos, seams, gaps };
 }
 
-/** Seams, ends of segments, and the waits that were heard. */
+/** Draw seams, ends of segments, and playback gaps. */
 export function drawMarks(scope, view) {
   const { paint, colours, rateHz } = scope;
   const low = view.startS * rateHz;
@@ -118,7 +124,8 @@ export function drawMarks(scope, view) {
   paint.stroke();
   paint.setLineDash([]);
   paint.globalAlpha = 1;
-  for (const { sample, forced } of eos) triangle(paint, view.x(sample), view.bottom, forced ? colours.stall : colours.ink, forced);
+  for (const { sample, forced } of eos)
+    triangle(paint, view.x(sample), view.bottom, forced ? colours.stall : colours.ink, forced);
   for (const { sample, isStall } of gaps) {
     paint.fillStyle = isStall ? colours.stall : colours.muted;
     const x = view.x(sample);

@@ -1,14 +1,14 @@
-// The audio context, made at the first gesture, and the page's view of the players inside it.
+// The audio context, started by the first gesture, and the page's end of its players.
 
-import { HearingClock } from "./clock.js";
+import { PlaybackClock } from "./clock.js";
 
 const RING_S = 6; // more than the longest credit (live/worker/pacing.js)
 
-/** One player inside the context: what the Worker feeds through `port`, heard through `volume`. */
+/** One player in the context, fed by the Worker through `port`. */
 export class Channel {
-  /** `on` gets each message of the player's. */
+  /** `on(message)` receives the player's messages. */
   constructor(context, { rateHz, tap = false, volume = 1, into = context.destination }, on) {
-    this.clock = new HearingClock(context);
+    this.clock = new PlaybackClock(context);
     const ringSamples = 2 ** Math.ceil(Math.log2(RING_S * rateHz));
     this.node = new AudioWorkletNode(context, "studio-player", {
       numberOfInputs: 0,
@@ -33,7 +33,7 @@ export class Channel {
 }
 
 export class Player {
-  /** `on` has port(MessagePort, rateHz), message(m). */
+  /** `on`: port(MessagePort, rateHz), message(m). */
   constructor(base, on, tap) {
     this.base = base;
     this.on = on;
@@ -41,23 +41,24 @@ export class Player {
     this.context = this.clock = this.ready = null;
     this.isPaused = false;
     this.volume = 1;
-    fetch(`${base}/sound/player.worklet.js`); // in the cache before the first gesture asks for it
+    fetch(`${base}/sound/player.worklet.js`); // into the cache before the first gesture
   }
 
-  /** Before the first gesture: the context sleeps until then, but its player is loaded. */
+  /** Create the suspended context and load its player before the first gesture. */
   prepare(rateHz) {
-    if (!this.context) this.make(rateHz);
+    if (!this.context) this.create(rateHz);
   }
 
-  /** Called at every gesture: makes the context the first time, wakes it when the browser had put it to sleep. */
+  /** Called at every gesture: create the context, or resume one that the browser suspended. */
   wake(rateHz, mayChange) {
     if (this.context && this.context.sampleRate !== rateHz && mayChange) this.close();
-    if (!this.context) this.make(rateHz);
+    if (!this.context) this.create(rateHz);
     if (this.context.state === "suspended" && !this.isPaused) this.context.resume();
   }
 
-  make(rateHz) {
-    const context = (this.context = new AudioContext({ latencyHint: "interactive", sampleRate: rateHz }));
+  create(rateHz) {
+    const context = new AudioContext({ latencyHint: "interactive", sampleRate: rateHz });
+    this.context = context;
     this.out = new GainNode(context, { gain: this.volume });
     this.out.connect(context.destination);
     context.onstatechange = () => this.on.message({ type: "context", state: context.state });
@@ -67,10 +68,13 @@ export class Player {
       this.clock = channel.clock;
       this.on.port(channel.port, rateHz);
     });
-    this.ready.catch((error) => context === this.context && this.on.message({ type: "fault", message: `The player could not be loaded: ${error.message}` }));
+    this.ready.catch((error) => {
+      const message = `The player could not be loaded: ${error.message}`;
+      if (context === this.context) this.on.message({ type: "fault", message });
+    });
   }
 
-  /** Another player beside the first one; the context must be ready. */
+  /** Add a player to the context, which must be ready. */
   channel(options, on) {
     return new Channel(this.context, { rateHz: this.context.sampleRate, into: this.out, ...options }, on);
   }

@@ -1,12 +1,12 @@
-// The player: one ring of samples, filled by the Worker, emptied by the sound card. Nothing is ever dropped.
+// The player: a ring buffer of samples, written by the Worker and read by the audio device. No sample is dropped.
 //
-// Voice samples are counted from 0 in `read` and `write`; context frames in `currentFrame`. A "turn" says when the
-// voice began or ceased to move, so that a listener can tell exactly which voice sample leaves at which frame.
+// `read` and `write` count voice samples from 0; `currentFrame` counts context frames. A "turn" message marks each start
+// and pause of playback, so that its receiver can map any context frame to a voice sample.
 
-import { Stretch } from "./stretch.js";
+import { TimeStretch } from "./time_stretch.js";
 
-const REPORT_S = 0.05; // to the Worker, which tells the server
-const CONFIRM_S = 0.016; // to the page, which must not light a word before it is heard
+const REPORT_S = 0.05; // to the Worker, which reports to the server
+const CONFIRM_S = 0.016; // to the page, which must not light a word too early
 const FADE_S = 0.005;
 
 class Player extends AudioWorkletProcessor {
@@ -15,7 +15,7 @@ class Player extends AudioWorkletProcessor {
     const { ringSamples, tap } = options.processorOptions;
     this.ring = new Float32Array(ringSamples);
     this.mask = ringSamples - 1;
-    this.stretch = new Stretch(this.ring, sampleRate);
+    this.stretch = new TimeStretch(this.ring, sampleRate);
     this.fade = Math.round(FADE_S * sampleRate);
     this.tap = tap ? { pcm: new Float32Array(2048), used: 0, runs: [] } : null;
     this.worker = null;
@@ -30,14 +30,14 @@ class Player extends AudioWorkletProcessor {
     this.play = play;
     this.read = this.write = 0;
     this.playing = this.final = this.over = this.stopping = false;
-    this.begun = this.wasCut = false;
+    this.hasStarted = this.wasCut = false;
     this.gain = 1;
-    this.hold = this.holdLeft = 0;
+    this.lastValue = this.decayLeft = 0;
     this.gaps = gaps;
     this.resumeAt = -1;
     this.gapFrom = this.since = 0;
     this.underruns = 0;
-    this.rate = this.nextRate = 1; // samples of the voice to each one that is heard; it changes where the voice rests
+    this.rate = this.nextRate = 1; // voice samples per output sample; changes at pauses
     this.prebuffer = prebuffer;
     this.rebuffer = rebuffer;
     this.mark = -1;
@@ -50,7 +50,7 @@ class Player extends AudioWorkletProcessor {
       this.reset(m);
       this.turn(currentFrame);
     } else if (m.play !== this.play) return;
-    else if (m.type === "pcm") this.put(m);
+    else if (m.type === "pcm") this.append(m);
     else if (m.type === "final") this.final = true;
     else if (m.type === "cut") this.cut(m.sample);
     else if (m.type === "stop") {
@@ -60,7 +60,7 @@ class Player extends AudioWorkletProcessor {
     else if (m.type === "rate") this.nextRate = m.rate;
   }
 
-  put(m) {
+  append(m) {
     const pcm = new Int16Array(m.buffer, m.offset);
     const room = this.ring.length - (this.write - this.read);
     if (m.first !== this.write || pcm.length > room) {
@@ -74,16 +74,16 @@ class Player extends AudioWorkletProcessor {
   }
 
   /**
-   * What the server took back goes. Where some of it was heard before the news came, the voice goes back to the cut:
-   * what comes in its place is heard whole, and counted as the server counts it.
+   * Drop samples from `sample` on. If some were already played, playback returns to the cut, so that the replacement is
+   * heard whole and counted as the server counts it.
    */
   cut(sample) {
     this.write = Math.min(this.write, sample);
     if (this.over || sample >= this.read) return;
     this.read = sample;
     this.stretch.begin(sample, this.rate);
-    this.wasCut = this.begun;
-    if (this.playing) this.rest(currentFrame);
+    this.wasCut = this.hasStarted;
+    if (this.playing) this.pause(currentFrame);
     else this.turn(currentFrame);
   }
 
@@ -117,20 +117,20 @@ class Player extends AudioWorkletProcessor {
     this.post(this.state(type, frame));
   }
 
-  /** Begin to move again, if there is something to say and no wait is being replayed. */
+  /** Start playback if samples are ready and no replayed gap is in progress. */
   resume(frame) {
     const ready = this.write - this.read;
     if (this.over || frame < this.resumeAt || ready === 0) return false;
-    // A little is held back so that the second frame is there when the first has gone, but never for longer than it lasts.
-    const held = this.begun ? this.rebuffer : this.prebuffer;
-    if (ready < held && !this.final && frame - this.since < held) return false;
-    const gap = this.begun && !this.wasCut ? frame - this.gapFrom : 0;
-    if (this.begun) {
+    // Buffer some samples so that the next packet arrives in time, but never longer than these samples last.
+    const least = this.hasStarted ? this.rebuffer : this.prebuffer;
+    if (ready < least && !this.final && frame - this.since < least) return false;
+    const gap = this.hasStarted && !this.wasCut ? frame - this.gapFrom : 0;
+    if (this.hasStarted) {
       this.gain = 0;
       if (this.resumeAt < 0 && !this.wasCut) this.underruns++;
     }
     this.wasCut = false;
-    this.begun = this.playing = true;
+    this.hasStarted = this.playing = true;
     this.resumeAt = -1;
     this.rate = this.nextRate;
     this.stretch.begin(this.read, this.rate);
@@ -138,10 +138,10 @@ class Player extends AudioWorkletProcessor {
     return true;
   }
 
-  /** Stand still from `frame` on: the end, a replayed wait, or an underrun. */
-  rest(frame) {
+  /** Pause from `frame` on: the end, a replayed gap, or an underrun. */
+  pause(frame) {
     this.playing = false;
-    this.holdLeft = this.fade;
+    this.decayLeft = this.fade;
     if (this.gaps.length && this.gaps[0][0] === this.read) {
       this.gapFrom = frame;
       this.resumeAt = frame + this.gaps.shift()[1];
@@ -153,18 +153,18 @@ class Player extends AudioWorkletProcessor {
     }
   }
 
-  /** The last value, dying away, in place of a click; until a replayed wait is over or the block ends. */
+  /** Fade from the last value to silence, to avoid a click; until a replayed gap or the block ends. */
   silence(out, from) {
     const wait = this.resumeAt - (currentFrame + from);
     const to = wait > 0 ? Math.min(out.length, from + wait) : out.length;
     for (let k = from; k < to; k++) {
-      out[k] = this.holdLeft > 0 ? (this.hold * this.holdLeft--) / this.fade : 0;
+      out[k] = this.decayLeft > 0 ? (this.lastValue * this.decayLeft--) / this.fade : 0;
     }
     return to;
   }
 
-  /** Speak slowly to `out[from..]`; answers where it stopped. */
-  drawl(out, from) {
+  /** Copy time-stretched samples to `out[from..]`; returns the end index. */
+  copyStretched(out, from) {
     let k = from;
     for (; k < out.length; k++) {
       if (this.stopping) {
@@ -176,14 +176,14 @@ class Player extends AudioWorkletProcessor {
       out[k] = value * this.gain;
       if (!this.stopping) this.gain = Math.min(1, this.gain + 1 / this.fade);
     }
-    if (k > from) this.hold = out[k - 1];
+    if (k > from) this.lastValue = out[k - 1];
     this.read = Math.max(this.read, Math.min(this.write, this.stretch.sample));
     return k;
   }
 
-  /** Copy voice samples to `out[from..]`; answers where it stopped. */
-  speak(out, from) {
-    if (this.rate !== 1) return this.drawl(out, from);
+  /** Copy voice samples to `out[from..]`; returns the end index. */
+  copySamples(out, from) {
+    if (this.rate !== 1) return this.copyStretched(out, from);
     let stop = Math.min(out.length, from + this.write - this.read);
     if (this.gaps.length) stop = Math.min(stop, from + Math.max(0, this.gaps[0][0] - this.read));
     const first = this.read;
@@ -202,14 +202,17 @@ class Player extends AudioWorkletProcessor {
       }
       out[k] = value;
     }
-    if (k > from) this.hold = out[k - 1];
+    if (k > from) this.lastValue = out[k - 1];
     if (this.tap && k > from) this.tap.runs.push([this.tap.used + from, first, k - from]);
     return k;
   }
 
   process(_inputs, outputs) {
     const out = outputs[0][0];
-    if (this.play === 0 || this.over) return this.rested(out);
+    if (this.play === 0 || this.over) {
+      this.silence(out, 0);
+      return true;
+    }
     let k = 0;
     while (k < out.length) {
       const frame = currentFrame + k;
@@ -220,11 +223,11 @@ class Player extends AudioWorkletProcessor {
         }
         continue;
       }
-      const at = this.speak(out, k);
+      const at = this.copySamples(out, k);
       if (this.stopping && this.gain === 0) {
-        this.holdLeft = 0;
+        this.decayLeft = 0;
         this.finish("stopped", currentFrame + at);
-      } else if (at === k) this.rest(frame);
+      } else if (at === k) this.pause(frame);
       k = at;
     }
     if (this.mark >= 0 && this.read > this.mark) {
@@ -240,12 +243,6 @@ class Player extends AudioWorkletProcessor {
       this.port.postMessage({ type: "confirm", play: this.play, sample: this.read });
     }
     if (this.tap) this.record(out);
-    return true;
-  }
-
-  /** Nothing to say: let the last value die away. */
-  rested(out) {
-    this.silence(out, 0);
     return true;
   }
 

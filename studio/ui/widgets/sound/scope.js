@@ -1,15 +1,15 @@
-// The spectrogram: columns from the Worker, word spans, seams, EOS marks, waits and the playhead.
-// The x axis is the voice's own time, so it stands still while the voice waits.
+// The live spectrogram: columns from the Worker, word spans, seams, EOS marks, gaps and the playhead.
+// The x axis is voice time, which stops during waits.
 
 import { isDark, palette } from "./colours.js";
-import { HOP_S, ROWS, heightOf } from "./spectrum.js";
-import { WORDS_PX, drawMarks, drawWords } from "./marks.js";
+import { drawMarks, drawWords, WORDS_PX } from "./marks.js";
+import { HOP_S, heightOf, ROWS } from "./spectrum.js";
 
 const TILE_COLUMNS = 512;
-const KEPT_TILES = 40;
+const MAX_TILES = 40;
 const FRAME_MS = 30;
 const TOP_PX = WORDS_PX;
-const BOTTOM_PX = 28; // the band of time and marks
+const BOTTOM_PX = 28; // height of the band of time and marks
 
 export class Scope {
   constructor(canvas) {
@@ -34,18 +34,18 @@ export class Scope {
     this.seams = []; // samples
     this.eos = []; // {sample, forced, p}
     this.gaps = []; // {sample, frames, reason}
-    this.labels = []; // where each word's stands
-    this.spelt = [];
+    this.labels = []; // positions, by word
+    this.spellings = [];
     this.browseS = null;
-    this.heardS = 0;
+    this.playedS = 0;
     this.dirty = true;
     this.drawnAt = 0;
   }
 
   event(e) {
     this.dirty = true;
-    if (e.type === "committed") this.spelt[e.i] = e.word;
-    else if (e.type === "word_start") this.begin(e);
+    if (e.type === "committed") this.spellings[e.i] = e.word;
+    else if (e.type === "word_start") this.startWord(e);
     else if (e.type === "word_end" && this.words[e.i]) this.words[e.i].end = e.sample;
     else if (e.type === "segment") this.seams.push(e.sample);
     else if (e.type === "eos") this.eos.push({ sample: e.frame * this.frameSamples, forced: e.forced, p: e.p });
@@ -54,13 +54,13 @@ export class Scope {
     else if (e.type === "revised") this.cut(e);
   }
 
-  begin({ i, sample, source }) {
+  startWord({ i, sample, source }) {
     const isEstimate = source === "estimate";
-    this.words[i] = { start: sample, end: 0, text: this.spelt[i] ?? "", isEstimate };
-    if (isEstimate) this.canvas.classList.add("estimates"); // its key appears
+    this.words[i] = { start: sample, end: 0, text: this.spellings[i] ?? "", isEstimate };
+    if (isEstimate) this.canvas.classList.add("estimates"); // shows its key in the legend
   }
 
-  /** Sound from a sample on, and words from one on, were taken back. */
+  /** Drop sound from `sample` on, and words from index `words` on. */
   cut({ from_sample: sample, words }) {
     this.columns = Math.min(this.columns, Math.floor(sample / Math.round(HOP_S * this.rateHz)));
     this.tiles.length = Math.ceil(this.columns / TILE_COLUMNS);
@@ -69,7 +69,7 @@ export class Scope {
       tile.filled = this.columns - (this.tiles.length - 1) * TILE_COLUMNS;
       tile.drawn = Math.min(tile.drawn, tile.filled);
     }
-    this.spelt.length = Math.min(this.spelt.length, words);
+    this.spellings.length = Math.min(this.spellings.length, words);
     this.words = this.words.filter((word) => word.start < sample);
     for (const word of this.words) if (word.end > sample) word.end = 0;
     this.labels.length = Math.min(this.labels.length, this.words.filter((word) => word?.end).length);
@@ -80,8 +80,9 @@ export class Scope {
   push(data) {
     for (let k = 0; k < data.length; k += ROWS) {
       const column = this.columns++ % TILE_COLUMNS;
-      if (column === 0) this.tiles.push({ data: new Uint8Array(TILE_COLUMNS * ROWS), canvas: null, drawn: 0, filled: 0 });
-      if (this.tiles.length > KEPT_TILES) this.tiles[this.tiles.length - KEPT_TILES - 1] = null;
+      if (column === 0)
+        this.tiles.push({ data: new Uint8Array(TILE_COLUMNS * ROWS), canvas: null, drawn: 0, filled: 0 });
+      if (this.tiles.length > MAX_TILES) this.tiles[this.tiles.length - MAX_TILES - 1] = null;
       const tile = this.tiles.at(-1);
       tile.data.set(data.subarray(k, k + ROWS), column * ROWS);
       tile.filled = column + 1;
@@ -93,7 +94,7 @@ export class Scope {
     const style = getComputedStyle(this.canvas);
     const names = ["paper", "ink", "muted", "line", "accent", "accent-soft", "accent-ink", "stall", "panel"];
     this.colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-    this.colours.heard = style.getPropertyValue("--lit").trim();
+    this.colours.played = style.getPropertyValue("--lit").trim();
     this.palette = palette(isDark());
     this.ground = `rgb(${this.palette.slice(0, 3).join(",")})`;
     for (const tile of this.tiles ?? []) if (tile) tile.drawn = 0;
@@ -111,23 +112,27 @@ export class Scope {
     this.perSecond = clientWidth < 600 ? 110 : 130; // CSS pixels
     this.labels = [];
     this.dirty = true;
-    this.drawnAt = 0; // a canvas of a new size is empty: it is drawn before the browser shows it
-    this.draw(this.heardS * this.rateHz, this.isMoving, performance.now());
+    this.drawnAt = 0; // a resized canvas is empty: draw before the browser shows it
+    this.draw(this.playedS * this.rateHz, this.isMoving, performance.now());
   }
 
-  /** After the end, the picture can be moved by drag, wheel and arrow keys. */
+  /** While nothing plays, drag, wheel and arrow keys scroll the picture. */
   listen() {
     const move = (seconds) => {
       const last = Math.max(0, this.columns * HOP_S - 0.5 * (this.width / this.perSecond));
       this.browseS = Math.max(0, Math.min(last, (this.browseS ?? this.startS()) + seconds));
       this.dirty = true;
     };
-    this.canvas.addEventListener("wheel", (e) => {
-      const by = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
-      if (!by || this.isMoving) return;
-      e.preventDefault();
-      move(by / this.perSecond);
-    }, { passive: false });
+    this.canvas.addEventListener(
+      "wheel",
+      (e) => {
+        const by = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
+        if (!by || this.isMoving) return;
+        e.preventDefault();
+        move(by / this.perSecond);
+      },
+      { passive: false },
+    );
     this.canvas.addEventListener("pointermove", (e) => {
       if (e.buttons === 1 && !this.isMoving) move(-e.movementX / this.perSecond);
     });
@@ -143,17 +148,17 @@ export class Scope {
     if (this.browseS !== null) return this.browseS;
     const viewS = this.width / this.perSecond;
     const headS = viewS * 0.66;
-    if (this.stillness.matches) return Math.floor(this.heardS / (viewS * 0.75)) * viewS * 0.75;
-    return Math.max(0, this.heardS - headS);
+    if (this.stillness.matches) return Math.floor(this.playedS / (viewS * 0.75)) * viewS * 0.75;
+    return Math.max(0, this.playedS - headS);
   }
 
-  /** Draw, at most about thirty times a second, and only when something changed. */
+  /** Draw if something changed, at most about thirty times a second. */
   draw(sample, isMoving, nowMs) {
-    const heardS = sample / this.rateHz;
+    const playedS = sample / this.rateHz;
     if (isMoving) this.browseS = null;
     this.isMoving = isMoving;
-    if (heardS !== this.heardS) this.dirty = true;
-    this.heardS = heardS;
+    if (playedS !== this.playedS) this.dirty = true;
+    this.playedS = playedS;
     if (!this.dirty || !this.width || nowMs - this.drawnAt < FRAME_MS) return;
     this.dirty = false;
     this.drawnAt = nowMs;
@@ -186,15 +191,15 @@ export class Scope {
       if (x > this.width) break;
       const tile = this.tiles[k];
       if (!tile) continue;
-      this.bake(tile);
+      this.renderTile(tile);
       const { filled } = tile;
       this.paint.drawImage(tile.canvas, 0, 0, filled, ROWS, x, view.top, filled * columnPx, view.bottom - view.top);
     }
     this.drawScale(view);
   }
 
-  /** Turn a tile's new columns into pixels. */
-  bake(tile) {
+  /** Render a tile's new columns to its canvas. */
+  renderTile(tile) {
     if (tile.drawn === tile.filled) return;
     tile.canvas ??= new OffscreenCanvas(TILE_COLUMNS, ROWS);
     const context = tile.canvas.getContext("2d");
@@ -223,7 +228,7 @@ export class Scope {
       if (x + 4 + paint.measureText(`${s} s`).width <= this.width) paint.fillText(`${s} s`, x + 4, view.bottom + 21);
     }
     if (this.columns === 0) return;
-    paint.strokeStyle = this.ground; // so that it can be read on any sound
+    paint.strokeStyle = this.ground; // outline, readable over any sound
     paint.lineWidth = 3;
     paint.lineJoin = "round";
     for (const kilo of [1, 2, 4, 8]) {

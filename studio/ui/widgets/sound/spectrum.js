@@ -1,4 +1,4 @@
-// A running log-mel spectrogram of PCM: one column of bytes every hop. Runs in the Worker.
+// Streaming log-mel spectrogram of PCM: one column of bytes per hop. Runs in the Worker.
 
 export const ROWS = 96;
 export const HOP_S = 0.008;
@@ -48,7 +48,7 @@ class Fft {
 const mel = (hz) => 2595 * Math.log10(1 + hz / 700);
 const hertz = (m) => 700 * (10 ** (m / 2595) - 1);
 
-/** The row (from the top, 0..1) of a frequency, for labels. */
+/** Vertical position of a frequency, 0 (top) to 1. */
 export function heightOf(hz, rateHz) {
   return 1 - (mel(hz) - mel(50)) / (mel(topHz(rateHz)) - mel(50));
 }
@@ -63,18 +63,27 @@ export class Spectrum {
     this.fft = new Fft(size);
     this.re = new Float32Array(size);
     this.im = new Float32Array(size);
-    this.hann = Float32Array.from({ length: this.window }, (_, k) => 0.5 - 0.5 * Math.cos((2 * Math.PI * (k + 0.5)) / this.window));
+    this.hann = Float32Array.from(
+      { length: this.window },
+      (_, k) => 0.5 - 0.5 * Math.cos((2 * Math.PI * (k + 0.5)) / this.window),
+    );
     this.scale = 4 / this.window;
     const low = mel(50);
     const high = mel(topHz(rateHz));
-    this.bins = Float32Array.from({ length: ROWS }, (_, r) => (hertz(low + ((high - low) * r) / (ROWS - 1)) * size) / rateHz);
-    // Six decibels an octave, so that the upper formants can be seen beside the lower ones.
-    this.tilt = Float32Array.from({ length: ROWS }, (_, r) => 3 * Math.log2(Math.max(1, this.bins[r] * rateHz / size / 500)));
+    this.bins = Float32Array.from(
+      { length: ROWS },
+      (_, r) => (hertz(low + ((high - low) * r) / (ROWS - 1)) * size) / rateHz,
+    );
+    // 6 dB per octave, so that upper formants are visible beside lower ones.
+    this.tilt = Float32Array.from(
+      { length: ROWS },
+      (_, r) => 3 * Math.log2(Math.max(1, (this.bins[r] * rateHz) / size / 500)),
+    );
     this.past = new Float32Array(this.window);
     this.since = 0;
   }
 
-  /** Columns that these samples complete: Uint8Array [columns * ROWS], low rows first. */
+  /** The columns completed by these samples: Uint8Array [columns * ROWS], low rows first. */
   push(pcm) {
     const out = new Uint8Array(Math.floor((this.since + pcm.length) / this.hop) * ROWS);
     let filled = 0;
@@ -86,13 +95,14 @@ export class Spectrum {
       this.since += take;
       if (this.since === this.hop) {
         this.since = 0;
-        this.column(out.subarray(filled, (filled += ROWS)));
+        this.column(out.subarray(filled, filled + ROWS));
+        filled += ROWS;
       }
     }
     return out;
   }
 
-  /** Go on from a sample whose last samples before it were these, Int16Array. */
+  /** Continue from `sample`; `before` (Int16Array) are the samples before it. */
   cut(sample, before) {
     this.since = sample % this.hop;
     this.past.fill(0);

@@ -9,7 +9,8 @@ const TICK_PX = 84;
 export class Axis {
   /** Content spans [firstMs, lastMs]; `width` in CSS pixels. */
   constructor(firstMs, lastMs, width) {
-    Object.assign(this, { firstMs, lastMs });
+    this.firstMs = firstMs;
+    this.lastMs = lastMs;
     this.resize(width);
     this.fit();
   }

@@ -1,4 +1,4 @@
-// Ruler: tick labels and vertical grid lines.
+// Ruler with grid lines, playhead and overview bar.
 
 import { clock } from "./axis.js";
 
@@ -21,4 +21,14 @@ export function drawRuler(scene, { y, height }) {
     paint.fillStyle = colours.muted;
     if (x + 4 + paint.measureText(text).width <= axis.width) paint.fillText(text, x + 4, y + height / 2);
   }
+}
+
+/** Move the line `head` to `atMs`, and the overview mark `shown` to the visible range. */
+export function placePlayhead(axis, atMs, head, shown) {
+  const x = axis.x(atMs);
+  head.hidden = !(x >= 0 && x <= axis.width);
+  head.style.transform = `translateX(${x}px)`;
+  const whole = axis.endMs - axis.startMs;
+  shown.style.insetInlineStart = `${(100 * (axis.leftMs - axis.startMs)) / whole}%`;
+  shown.style.inlineSize = `${(100 * axis.spanMs) / whole}%`;
 }

@@ -1,7 +1,7 @@
 // Spectrograms in lazily rendered tiles: STFT of the sound, or the voice's acoustic frames. Peaks of the waveform.
 
-import { ROWS, Spectrum } from "../sound/spectrum.js";
 import { diverging, palette } from "../sound/colours.js";
+import { ROWS, Spectrum } from "../sound/spectrum.js";
 
 const COLUMNS = 256;
 const MOST_TILES = 160;
@@ -10,7 +10,12 @@ const BUDGET_MS = 7; // rendering time of tiles per frame; missing tiles follow 
 /** A tiled image: `columnSamples` per column, `rows` high; `fill(column, bytes)` writes low rows first; `map` is the palette. */
 class Tiled {
   constructor({ columnSamples, offset, columns, rows, fill, map = palette }) {
-    Object.assign(this, { columnSamples, offset, columns, rows, fill, map });
+    this.columnSamples = columnSamples;
+    this.offset = offset;
+    this.columns = columns;
+    this.rows = rows;
+    this.fill = fill;
+    this.map = map;
     this.tiles = new Map(); // LRU by "level/number"
     this.colours = null;
   }
@@ -124,7 +129,14 @@ export function framesPicture(frames, channels, levels, frameSamples) {
 /** Difference of two spectrograms, bytes [columns, rows]: 128 is no difference, 0 is no data. */
 export function differencePicture(bytes, rows, columnMs) {
   const fill = (column, out) => out.set(bytes.subarray(column * rows, (column + 1) * rows));
-  return new Tiled({ columnSamples: columnMs, offset: 0, columns: Math.floor(bytes.length / rows), rows, fill, map: diverging });
+  return new Tiled({
+    columnSamples: columnMs,
+    offset: 0,
+    columns: Math.floor(bytes.length / rows),
+    rows,
+    fill,
+    map: diverging,
+  });
 }
 
 /**

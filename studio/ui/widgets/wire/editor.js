@@ -1,8 +1,8 @@
-// The text field: what changed, in code points, and when the key went down.
+// Edits of the text field, in code points, with the time of the key press.
 
-const KEY_TO_INPUT_MS = 5000; // an input event this late still belongs to its key: the page was busy
+const KEY_TO_INPUT_MS = 5000; // an input event up to this late belongs to its key press: the page may have been busy
 
-/** How `before` became `after`: {at, remove, insert} in code points, or null when nothing changed. */
+/** The edit from `before` to `after`: {at, remove, insert} in code points; null if they are equal. */
 export function difference(before, after) {
   if (before === after) return null;
   const shorter = Math.min(before.length, after.length);
@@ -10,7 +10,11 @@ export function difference(before, after) {
   while (head < shorter && before.charCodeAt(head) === after.charCodeAt(head)) head++;
   if (head > 0 && isHigh(before.charCodeAt(head - 1))) head--;
   let tail = 0;
-  while (tail < shorter - head && before.charCodeAt(before.length - 1 - tail) === after.charCodeAt(after.length - 1 - tail)) tail++;
+  while (
+    tail < shorter - head &&
+    before.charCodeAt(before.length - 1 - tail) === after.charCodeAt(after.length - 1 - tail)
+  )
+    tail++;
   if (tail > 0 && isLow(before.charCodeAt(before.length - tail))) tail--;
   return {
     at: codePoints(before, 0, head),
@@ -29,7 +33,7 @@ function codePoints(text, from, to) {
 }
 
 export class Editor {
-  /** `on` has edit({at, remove, insert, tMs}) and finish(). */
+  /** `on`: edit({at, remove, insert, tMs}), finish(). */
   constructor(field, on) {
     this.field = field;
     this.sent = "";
@@ -61,21 +65,21 @@ export class Editor {
     this.on.edit({ ...change, tMs: performance.timeOrigin + key });
   }
 
-  /** Put a text into the field as if it had been pasted. */
+  /** Set the text as if it were pasted. */
   set(text) {
     this.field.value = text;
     this.keyMs = 0;
     this.send(performance.now());
   }
 
-  /** Tell all that stands there, whatever was told before. */
+  /** Send the whole text again as one edit. */
   resend() {
     this.sent = "";
     this.keyMs = 0;
     this.send(performance.now());
   }
 
-  /** Another key at the end. */
+  /** Append the text of a key press. */
   append(text) {
     this.field.value += text;
     this.field.scrollTop = this.field.scrollHeight;
@@ -83,14 +87,14 @@ export class Editor {
     this.send(performance.now());
   }
 
-  /** A text that the Worker knows already. */
+  /** Set a text that the Worker already has. */
   show(text) {
     this.field.value = this.sent = text;
     this.field.scrollTop = this.field.scrollHeight;
   }
 
-  /** Empty the field without telling anyone. */
-  forget() {
+  /** Empty the field without reporting an edit. */
+  reset() {
     this.field.value = this.sent = "";
   }
 }

@@ -2,7 +2,7 @@
 
 const HEADER_BYTES = 24;
 
-/** A packet's header and samples; null when it is of a kind that is not known here. */
+/** Parse the header and samples of a packet; null for an unknown version or kind. */
 export function parsePacket(buffer) {
   const view = new DataView(buffer);
   if (buffer.byteLength < HEADER_BYTES || view.getUint8(0) !== 1 || view.getUint8(1) !== 1) return null;
@@ -17,5 +17,5 @@ export function parsePacket(buffer) {
   };
 }
 
-/** Milliseconds since 1970 on the monotonic clock that pages and Workers share. */
+/** Milliseconds since 1970 on the monotonic clock shared by pages and Workers. */
 export const now = () => performance.timeOrigin + performance.now();

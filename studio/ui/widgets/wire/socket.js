@@ -1,14 +1,14 @@
-// A WebSocket that comes back by itself.
+// A WebSocket that reconnects.
 
 const FIRST_RETRY_MS = 400;
 const LONGEST_RETRY_MS = 5000;
-const IDLE = 4000; // the server's close code for a socket on which nothing was spoken for long
+const IDLE = 4000; // the server's close code for an idle socket
 
 export class Socket {
   /**
-   * `on` has text(object), packet(ArrayBuffer), state("open" | "lost", retry_ms), isBusy(), and may have takesBack(). A socket
-   * that the server closed because it was idle stays closed, and nobody is told, until wake() is called. Where something was on
-   * its way to it at that moment, takesBack() tells whether that waits for the next "open"; then there is one at once.
+   * `on`: text(object), packet(ArrayBuffer), state("open" | "lost", retry_ms), isBusy(), and optionally requeue().
+   * After the server closes an idle socket, it stays closed without a state change until wake(). If a message was in
+   * flight at that moment, requeue() returns whether it waits for the next "open"; the socket then reconnects at once.
    */
   constructor(url, on) {
     this.url = url;
@@ -20,7 +20,8 @@ export class Socket {
   connect() {
     this.isAsleep = false;
     clearTimeout(this.timer);
-    const socket = (this.socket = new WebSocket(this.url));
+    const socket = new WebSocket(this.url);
+    this.socket = socket;
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
@@ -35,27 +36,27 @@ export class Socket {
       if (socket !== this.socket) return;
       this.isAsleep = code === IDLE && !this.on.isBusy();
       if (this.isAsleep) return;
-      if (code === IDLE && this.on.takesBack?.()) return void this.connect();
+      if (code === IDLE && this.on.requeue?.()) return void this.connect();
       this.on.state("lost", this.retryMs);
-      if (socket !== this.socket) return; // that was news enough to close it for good
+      if (socket !== this.socket) return; // the callback closed it
       this.timer = setTimeout(() => this.connect(), this.retryMs);
       this.retryMs = Math.min(LONGEST_RETRY_MS, this.retryMs * 1.7);
     };
   }
 
-  /** For good: nobody is told. */
+  /** Close for good, without a state change. */
   close() {
     clearTimeout(this.timer);
     const { socket } = this;
-    this.socket = { readyState: WebSocket.CLOSED };
+    this.socket = null;
     socket.close();
   }
 
   get isOpen() {
-    return this.socket.readyState === WebSocket.OPEN;
+    return this.socket?.readyState === WebSocket.OPEN;
   }
 
-  /** Connect again where the socket was closed because it was idle; says "open" when it is. */
+  /** Reconnect after an idle close; reports "open". */
   wake() {
     if (this.isAsleep) this.connect();
   }

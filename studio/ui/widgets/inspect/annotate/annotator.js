@@ -1,10 +1,10 @@
 // Annotation of one utterance: document, lanes on the canvas, pointer and keyboard input, panel.
 
+import { AnnotationInput } from "./annotation_input.js";
 import { Document, freshId } from "./document.js";
-import { Hands } from "./hands.js";
 import { Lane } from "./lane.js";
 import { Panel } from "./panel.js";
-import { msAt, sampleNear, snapped } from "./places.js";
+import { msAt, sampleNear, snapped } from "./positions.js";
 import { Saver } from "./saver.js";
 
 const SNAP_KEY = "studio-annotation-snap";
@@ -17,11 +17,14 @@ export class Annotator {
    */
   static async open(viewer, source, place) {
     const data = await source.load();
-    return viewer.gone.signal.aborted ? null : new Annotator(viewer, source, place, data);
+    return viewer.closing.signal.aborted ? null : new Annotator(viewer, source, place, data);
   }
 
   constructor(viewer, source, place, data) {
-    Object.assign(this, { viewer, source, scene: viewer.scene });
+    this.viewer = viewer;
+    this.source = source;
+    this.onChanged = null;
+    this.scene = viewer.scene;
     this.snap = localStorage.getItem(SNAP_KEY) ?? "off";
     this.others = new Map(); // lanes by annotator
     this.lanes = new Map(); // lanes by layer id
@@ -29,17 +32,23 @@ export class Annotator {
     this.label = ""; // label of new marks
     this.pending = null; // start of a region being added by keyboard
     this.document = new Document(data, (touched, changes) => this.changed(touched, changes));
-    const tell = (...status) => this.saver.conflicts.length || this.panel.tell(...status); // keep an open question
-    this.saver = new Saver(this.document, (edit) => source.send(edit), tell, (error) => this.merge(error), `studio-unsaved ${source.key}`);
+    const showState = (...status) => this.saver.conflicts.length || this.panel.showState(...status); // keep an open question
+    this.saver = new Saver(
+      this.document,
+      (edit) => source.send(edit),
+      showState,
+      (error) => this.merge(error),
+      `studio-unsaved ${source.key}`,
+    );
     this.active = [...this.document.layers.keys()][0] ?? null;
     this.panel = new Panel(this, place);
-    viewer.hands = new Hands(this);
+    viewer.annotationInput = new AnnotationInput(this);
     this.label = this.layer?.labels[0] ?? "";
-    this.lay();
+    this.layout();
     const guard = (event) => this.saver.isSaved || event.preventDefault();
-    addEventListener("beforeunload", guard, { signal: viewer.gone.signal });
-    viewer.gone.signal.addEventListener("abort", () => this.close());
-    this.panel.tell("saved");
+    addEventListener("beforeunload", guard, { signal: viewer.closing.signal });
+    viewer.closing.signal.addEventListener("abort", () => this.close());
+    this.panel.showState("saved");
     this.restore(this.saver.stored());
     viewer.annotator = this; // for tests
   }
@@ -63,12 +72,12 @@ export class Annotator {
     if (changes) this.saver.add(changes);
     if (!this.document.layers.has(this.active)) this.activate([...this.document.layers.keys()][0] ?? null);
     if (this.chosen && !this.mark) this.choose(null);
-    this.lay(touched);
-    this.after?.();
+    this.layout(touched);
+    this.onChanged?.();
   }
 
   /** Update the lanes, own ones first; only layers in `touched` are laid out again. */
-  lay(touched = null) {
+  layout(touched = null) {
     const { document, scene } = this;
     const mine = [...document.layers.values()].map((layer) => {
       const before = this.lanes.get(layer.id);
@@ -82,7 +91,8 @@ export class Annotator {
       lane.isActive = lane.id === this.active;
       lane.chosen = lane.isActive ? this.chosen : null;
     }
-    for (const lane of [...mine, ...[...this.others.values()].flat()]) lane.alone = this.single?.get(lane.who || document.annotator) ?? null;
+    for (const lane of [...mine, ...[...this.others.values()].flat()])
+      lane.alone = this.single?.get(lane.who || document.annotator) ?? null;
     scene.laneMarks([...mine, ...[...this.others.values()].flat()]);
     this.panel?.show();
   }
@@ -94,7 +104,7 @@ export class Annotator {
 
   /** Drop unsaved changes and reload. */
   discard() {
-    return this.load(() => this.panel.tell("saved"));
+    return this.load(() => this.panel.showState("saved"));
   }
 
   /** Reload, then call `after` with the unsaved changes; nothing changes on failure. */
@@ -106,7 +116,7 @@ export class Annotator {
       this.loaded(data);
       after(unsaved);
     } catch (error) {
-      this.panel.tell("refused", `${why} ${error.message}`);
+      this.panel.showState("refused", `${why} ${error.message}`);
     }
   }
 
@@ -124,27 +134,33 @@ export class Annotator {
       const possible = conflicting.filter(({ op, layer }) => op === "put_layer" || whole.layers.has(layer));
       if (isMine && possible.length) whole.act(possible.map(({ was, ...change }) => change));
       saver.store();
-      this.panel.tell(saver.isSaved ? "saved" : "saving");
+      this.panel.showState(saver.isSaved ? "saved" : "saving");
     };
-    this.panel.tell("refused", `${why} ${count} not applied. You see the saved version now.`, [["Use mine", decide(true)], ["Keep the saved version", decide(false)]]);
+    this.panel.showState("refused", `${why} ${count} not applied. You see the saved version now.`, [
+      ["Use mine", decide(true)],
+      ["Keep the saved version", decide(false)],
+    ]);
   }
 
   /** Replace the document with the server's. */
   loaded(data) {
-    this.document.take(data);
+    this.document.load(data);
     this.changed(null, null);
   }
 
   /** Draw marks that only one annotator of each pair has as dashed. */
-  alone(pairs) {
+  markUnmatched(pairs) {
     this.single = new Map(); // mark ids by annotator
     for (const { one, other, only_one: onlyOne, only_other: onlyOther } of pairs) {
-      for (const [who, ids] of [[one, onlyOne], [other, onlyOther]]) {
+      for (const [who, ids] of [
+        [one, onlyOne],
+        [other, onlyOther],
+      ]) {
         const before = this.single.get(who);
         this.single.set(who, new Set(before ? ids.filter((id) => before.has(id)) : ids));
       }
     }
-    this.lay(new Set());
+    this.layout(new Set());
   }
 
   // ------------------------------------------------------------ selection
@@ -155,14 +171,14 @@ export class Annotator {
     this.pending = null;
     this.chosen = null;
     this.label = this.layer?.labels[0] ?? "";
-    this.lay(new Set());
+    this.layout(new Set());
   }
 
   stepLayer(by) {
     const ids = [...this.document.layers.keys()];
     const at = ids.indexOf(this.active);
     if (ids.length) this.activate(ids[Math.min(ids.length - 1, Math.max(0, at + by))]);
-    this.panel.say(this.layer ? `Layer ${this.layer.name}` : "");
+    this.panel.announce(this.layer ? `Layer ${this.layer.name}` : "");
   }
 
   /** Select a mark of the active layer; `shows` scrolls to it. */
@@ -187,11 +203,16 @@ export class Annotator {
     const marks = this.document.sorted(this.layer);
     const at = marks.findIndex(({ id }) => id === this.chosen);
     const here = sampleNear(this.scene, this.viewer.player.atMs);
-    const next = at >= 0 ? at + by : by > 0 ? marks.findIndex(({ start }) => start >= here) : marks.findLastIndex(({ start }) => start < here);
+    const next =
+      at >= 0
+        ? at + by
+        : by > 0
+          ? marks.findIndex(({ start }) => start >= here)
+          : marks.findLastIndex(({ start }) => start < here);
     const mark = marks[Math.min(marks.length - 1, Math.max(0, next))];
     if (!mark) return;
     this.choose(mark.id, true);
-    this.panel.say(this.panel.story(mark));
+    this.panel.announce(this.panel.describe(mark));
   }
 
   playMark() {
@@ -217,14 +238,14 @@ export class Annotator {
   /** Add a mark to the active layer, in samples; an empty region is ignored. */
   add(start, end) {
     const { layer } = this;
-    if (!layer) return this.panel.say("Add a layer first.");
+    if (!layer) return this.panel.announce("Add a layer first.");
     const [from, to] = [this.edge(Math.min(start, end)), this.edge(Math.max(start, end))];
     const isPoint = layer.kind === "points";
     if (!isPoint && from === to) return undefined;
     const mark = { id: freshId(), start: from, end: isPoint ? from : to, label: this.label, note: "" };
     this.document.putMark(layer.id, mark);
     this.choose(mark.id);
-    return this.panel.say(`Marked ${this.panel.story(mark)}`);
+    return this.panel.announce(`Marked ${this.panel.describe(mark)}`);
   }
 
   /** Change fields of a mark in the active layer, by default the selected one. */
@@ -243,20 +264,23 @@ export class Annotator {
   nudge(edge, by, isFine) {
     const { mark, scene } = this;
     if (!mark) return;
-    const step = this.snap === "frame" && scene.frameSamples ? scene.frameSamples : Math.round(((isFine ? 1 : 10) * scene.rateHz) / 1000);
+    const step =
+      this.snap === "frame" && scene.frameSamples
+        ? scene.frameSamples
+        : Math.round(((isFine ? 1 : 10) * scene.rateHz) / 1000);
     const at = Math.max(0, Math.min(this.document.samples, mark[edge] + by * step));
     this.change({ [edge]: at });
   }
 
   remove() {
     if (!this.mark) return;
-    const description = this.panel.story(this.mark);
+    const description = this.panel.describe(this.mark);
     this.document.dropMark(this.active, this.chosen);
-    this.panel.say(`Removed ${description}`);
+    this.panel.announce(`Removed ${description}`);
   }
 
   /** Set the label of the selected mark and of new marks. */
-  give(label) {
+  applyLabel(label) {
     this.label = label;
     if (this.mark) this.change({ label });
     this.panel.show();
@@ -265,14 +289,14 @@ export class Annotator {
   /** Add a mark by keyboard: the selection, else at the playhead; a region needs two calls. */
   markHere() {
     const { scene, viewer, layer } = this;
-    if (!layer) return this.panel.say("Add a layer first.");
+    if (!layer) return this.panel.announce("Add a layer first.");
     const here = sampleNear(scene, viewer.player.atMs);
     if (layer.kind === "points") return this.add(here, here);
     if (scene.selection && !this.mark) return this.add(...scene.selection.map((ms) => sampleNear(scene, ms)));
     if (this.pending === null) {
       this.choose(null);
       this.pending = here;
-      return this.panel.say("Region start set. Press M again at its end.");
+      return this.panel.announce("Region start set. Press M again at its end.");
     }
     const start = this.pending;
     this.pending = null;
@@ -280,11 +304,11 @@ export class Annotator {
   }
 
   undo() {
-    this.panel.say(this.document.undo() ? "Undone" : "Nothing to undo");
+    this.panel.announce(this.document.undo() ? "Undone" : "Nothing to undo");
   }
 
   redo() {
-    this.panel.say(this.document.redo() ? "Redone" : "Nothing to redo");
+    this.panel.announce(this.document.redo() ? "Redone" : "Nothing to redo");
   }
 
   /** Show or hide another annotator's layers. */
@@ -292,9 +316,16 @@ export class Annotator {
     if (!isShown) this.others.delete(name);
     else {
       const { layers } = new Document(await this.source.other(name), () => {});
-      const lanes = [...layers.values()].map((layer) => new Lane(layer, [...layer.marks.values()].sort((a, b) => a.start - b.start || a.end - b.end), name));
+      const lanes = [...layers.values()].map(
+        (layer) =>
+          new Lane(
+            layer,
+            [...layer.marks.values()].sort((a, b) => a.start - b.start || a.end - b.end),
+            name,
+          ),
+      );
       this.others.set(name, lanes);
     }
-    this.lay(new Set());
+    this.layout(new Set());
   }
 }

@@ -11,11 +11,11 @@ export class Document {
   /** `data` is the server's; `changed(layerIds, changes)` is called after each change, `changes` null after a reload. */
   constructor(data, changed) {
     this.changed = changed;
-    this.take(data);
+    this.load(data);
   }
 
   /** Replace the content with the server's `data`. */
-  take(data) {
+  load(data) {
     this.annotator = data.annotator;
     this.samples = data.samples;
     this.isDone = data.is_done;
@@ -39,7 +39,9 @@ export class Document {
 
   /** Marks of a layer in time order. */
   sorted(layer) {
-    return [...layer.marks.values()].sort((one, other) => one.start - other.start || one.end - other.end || (one.id < other.id ? -1 : 1));
+    return [...layer.marks.values()].sort(
+      (one, other) => one.start - other.start || one.end - other.end || (one.id < other.id ? -1 : 1),
+    );
   }
 
   // ------------------------------------------------------------ edits
@@ -91,7 +93,12 @@ export class Document {
   inverse(change) {
     const layer = this.layers.get(change.layer);
     if (change.op === "done") return [{ op: "done", is_done: this.isDone }];
-    if (change.op === "put_layer") return [layer ? { ...change, name: layer.name, kind: layer.kind, labels: layer.labels } : { op: "drop_layer", layer: change.layer }];
+    if (change.op === "put_layer")
+      return [
+        layer
+          ? { ...change, name: layer.name, kind: layer.kind, labels: layer.labels }
+          : { op: "drop_layer", layer: change.layer },
+      ];
     if (change.op === "drop_layer") {
       const marks = this.sorted(layer).map((mark) => putMark(layer.id, mark));
       return [...marks, { op: "put_layer", layer: layer.id, name: layer.name, kind: layer.kind, labels: layer.labels }];
@@ -121,10 +128,11 @@ export class Document {
   // ------------------------------------------------------------ versions
 
   /** A change as sent to the server, with the version it is based on. */
-  seen(change) {
+  withVersion(change) {
     const { op, layer, mark } = change;
     if (op === "done") return change;
-    if (op !== "drop_layer") return { ...change, was: this.versions.get(mark === undefined ? layer : `${layer}/${mark}`) ?? 0 };
+    if (op !== "drop_layer")
+      return { ...change, was: this.versions.get(mark === undefined ? layer : `${layer}/${mark}`) ?? 0 };
     let was = this.versions.get(layer) ?? 0;
     for (const [name, version] of this.versions) if (name.startsWith(`${layer}/`)) was = Math.max(was, version);
     return { ...change, was };
@@ -142,11 +150,11 @@ export class Document {
     const stuck = new Set();
     for (const change of unsaved) {
       const { op, layer, mark } = change;
-      const name = mark === undefined ? layer ?? op : `${layer}/${mark}`;
+      const name = mark === undefined ? (layer ?? op) : `${layer}/${mark}`;
       if (!touched.has(name) && this.holds(change)) continue;
       touched.add(name);
       const isThere = op === "done" || op === "put_layer" || layers.has(layer);
-      if (!isThere || stuck.has(layer) || stuck.has(name) || this.seen(change).was !== change.was) {
+      if (!isThere || stuck.has(layer) || stuck.has(name) || this.withVersion(change).was !== change.was) {
         stuck.add(name);
         conflicting.push(change);
       } else {
@@ -165,7 +173,9 @@ export class Document {
     if (op === "drop_layer") return !layer;
     if (op === "drop_mark") return !layer?.marks.has(mark);
     const current = op === "put_layer" ? layer : layer?.marks.get(mark);
-    return !!current && Object.keys(fields).every((name) => JSON.stringify(current[name]) === JSON.stringify(fields[name]));
+    return (
+      !!current && Object.keys(fields).every((name) => JSON.stringify(current[name]) === JSON.stringify(fields[name]))
+    );
   }
 
   /** Record the version of changes that the server has saved. */
@@ -175,10 +185,19 @@ export class Document {
       else if (op === "put_mark") this.versions.set(`${layer}/${mark}`, revision);
       else if (op === "drop_mark") this.versions.delete(`${layer}/${mark}`);
       else if (op === "drop_layer") {
-        for (const name of [...this.versions.keys()]) if (name === layer || name.startsWith(`${layer}/`)) this.versions.delete(name);
+        for (const name of [...this.versions.keys()])
+          if (name === layer || name.startsWith(`${layer}/`)) this.versions.delete(name);
       }
     }
   }
 }
 
-const putMark = (layer, { id, start, end, label, note }) => ({ op: "put_mark", layer, mark: id, start, end, label, note });
+const putMark = (layer, { id, start, end, label, note }) => ({
+  op: "put_mark",
+  layer,
+  mark: id,
+  start,
+  end,
+  label,
+  note,
+});

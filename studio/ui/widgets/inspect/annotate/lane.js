@@ -1,7 +1,7 @@
 // Lane of one annotation layer: marks in rows, coloured and numbered by label.
 
 import { FONT } from "../../timeline/ruler.js";
-import { msAt, rowsOf } from "./places.js";
+import { msAt, rowsOf } from "./positions.js";
 
 const ROW = 22;
 const GAP = 5; // above and below the rows
@@ -28,7 +28,7 @@ export class Lane {
     this.id = who ? `other:${who}:${layer.id}` : layer.id;
     this.who = who;
     this.chosen = null;
-    this.ghost = null; // preview of a mark being added or moved
+    this.preview = null; // preview of a mark being added or moved
     this.isActive = false;
     this.alone = null; // ids of marks without a match in other annotators' layers
     this.take(layer, marks);
@@ -63,20 +63,26 @@ export class Lane {
         if (right - drawn < LEAST_PX && mark.id !== this.chosen) continue;
         drawn = right;
         const until = n + 1 < row.length ? axis.x(msAt(scene, row[n + 1].start)) : axis.width;
-        if (mark.id !== this.ghost?.id) this.drawMark(scene, mark, left, right, top, until);
+        if (mark.id !== this.preview?.id) this.drawMark(scene, mark, left, right, top, until);
       }
     });
-    if (!this.ghost) return;
-    const row = this.rows.findIndex((marks) => marks.some(({ id }) => id === this.ghost.id));
+    if (!this.preview) return;
+    const row = this.rows.findIndex((marks) => marks.some(({ id }) => id === this.preview.id));
     const top = y + GAP + ROW * Math.min(Math.max(0, row), MOST_ROWS - 1);
-    this.drawMark(scene, this.ghost, axis.x(msAt(scene, this.ghost.start)), axis.x(msAt(scene, this.ghost.end, true)), top);
+    this.drawMark(
+      scene,
+      this.preview,
+      axis.x(msAt(scene, this.preview.start)),
+      axis.x(msAt(scene, this.preview.end, true)),
+      top,
+    );
   }
 
   /** `until`: x of the next point; a label that would reach it is not drawn. */
   drawMark(scene, mark, left, right, top, until = scene.axis.width) {
     const { paint, axis, colours } = scene;
     const colour = colourOf(this.layer, mark.label);
-    const isChosen = mark.id === this.chosen || mark === this.ghost;
+    const isChosen = mark.id === this.chosen || mark === this.preview;
     const text = numbered(this.layer, mark.label);
     paint.lineWidth = isChosen ? 2 : 1;
     paint.strokeStyle = isChosen ? colours.ink : colour;
@@ -107,7 +113,10 @@ export class Lane {
     paint.fillRect(left, top, width, ROW - 3);
     if (this.alone?.has(mark.id)) paint.setLineDash([3, 3]);
     if (width > 3) paint.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(1, Math.round(width) - 1), ROW - 4);
-    else (paint.fillStyle = colour), paint.fillRect(left, top, width, ROW - 3);
+    else {
+      paint.fillStyle = colour;
+      paint.fillRect(left, top, width, ROW - 3);
+    }
     paint.setLineDash([]);
     paint.lineWidth = 1;
     const from = Math.max(left, 0);
@@ -124,10 +133,14 @@ export class Lane {
       for (let n = firstSeen(scene, marks, within); n < marks.length; n++) {
         const left = scene.axis.x(msAt(scene, marks[n].start));
         if (left - within > x) break;
-        if (scene.axis.x(msAt(scene, marks[n].end, true)) + within >= x) near.push({ mark: marks[n], off: Math.min(k, MOST_ROWS - 1) - row });
+        if (scene.axis.x(msAt(scene, marks[n].end, true)) + within >= x)
+          near.push({ mark: marks[n], off: Math.min(k, MOST_ROWS - 1) - row });
       }
     });
-    near.sort((one, other) => Math.abs(one.off) - Math.abs(other.off) || one.mark.end - one.mark.start - (other.mark.end - other.mark.start));
+    near.sort(
+      (one, other) =>
+        Math.abs(one.off) - Math.abs(other.off) || one.mark.end - one.mark.start - (other.mark.end - other.mark.start),
+    );
     return near.length && Math.abs(near[0].off) < 1 ? near[0].mark : null;
   }
 }

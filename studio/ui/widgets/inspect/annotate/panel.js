@@ -1,27 +1,45 @@
 // Annotation panel: save state, layers and labels, selected mark, list of marks.
 
 import { button, h } from "../../rate/dom.js";
-import { Exchange } from "./exchange.js";
+import { ImportExport } from "./import_export.js";
+import { colourOf, numbered } from "./lane.js";
 import { LayerForm } from "./layer_form.js";
-import { numbered, colourOf } from "./lane.js";
-import { SNAPS } from "./places.js";
+import { SNAPS } from "./positions.js";
 
 const PAGE = 100; // marks per list page
 const STATES = { saved: "All saved", saving: "Saving …", waiting: "Not saved yet", refused: "Not saved" };
-const KEYS = [["M", "mark"], ["1–9", "label"], [", .", "previous, next mark"], ["↑ ↓", "layer"], ["Q W", "start"], ["O P", "end (Shift: 1 ms)"], ["Enter", "edit the label"], ["Del", "remove"], ["Ctrl+Z", "undo"], ["X", "snap"]];
+const KEYS = [
+  ["M", "mark"],
+  ["1–9", "label"],
+  [", .", "previous, next mark"],
+  ["↑ ↓", "layer"],
+  ["Q W", "start"],
+  ["O P", "end (Shift: 1 ms)"],
+  ["Enter", "edit the label"],
+  ["Del", "remove"],
+  ["Ctrl+Z", "undo"],
+  ["X", "snap"],
+];
 
 export class Panel {
   constructor(annotator, place) {
-    Object.assign(this, { annotator, place, page: 0 });
+    this.annotator = annotator;
+    this.place = place;
+    this.page = 0;
     this.state = h("p", { class: "state", role: "status" });
     this.answers = h("div", { class: "actions unsaved", hidden: true });
     this.announcer = h("p", { class: "sr-only", "aria-live": "polite" });
     this.undo = button("Undo", () => annotator.undo(), { data: { key: "undo" } });
     this.redo = button("Redo", () => annotator.redo(), { data: { key: "redo" } });
-    this.snap = h("select", { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } }, ...SNAPS.map((name) => new Option(name, name, false, name === annotator.snap)));
+    this.snap = h(
+      "select",
+      { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } },
+      ...SNAPS.map((name) => new Option(name, name, false, name === annotator.snap)),
+    );
     this.layers = h("ul", { class: "layers", "aria-label": "Layers" });
     this.labels = h("div", { class: "labels", role: "group", "aria-label": "Labels" });
     this.form = new LayerForm(annotator);
+    this.label = this.note = this.start = this.end = null; // fields, set by markForm()
     this.mark = this.markForm();
     this.caption = h("caption");
     this.rows = h("tbody");
@@ -29,13 +47,33 @@ export class Panel {
     this.others = h("fieldset", { class: "others", hidden: true }, h("legend", { text: "Show other annotators" }));
     const head = ["start (s)", "end (s)", "label", "note"].map((text) => h("th", { scope: "col", text }));
     const table = h("table", {}, this.caption, h("thead", {}, h("tr", {}, ...head)), this.rows);
-    const tools = h("div", { class: "actions" }, button("Mark", () => annotator.markHere()), this.undo, this.redo, h("label", { class: "snap", for: "annotation-snap", text: "Snap to" }), this.snap);
+    const tools = h(
+      "div",
+      { class: "actions" },
+      button("Mark", () => annotator.markHere()),
+      this.undo,
+      this.redo,
+      h("label", { class: "snap", for: "annotation-snap", text: "Snap to" }),
+      this.snap,
+    );
     const keys = h("p", { class: "keys" }, ...KEYS.flatMap(([key, what]) => [h("kbd", { text: key }), ` ${what} `]));
     const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Marks" }, table);
-    const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
+    const whose = annotator.source.canLayer
+      ? h("span", { class: "who", text: `by ${annotator.document.annotator}` })
+      : null;
     place.replaceChildren(
       h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state, this.answers),
-      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.announcer,
+      tools,
+      h("div", { class: "actions" }, this.layers, this.form.more),
+      this.form.element,
+      this.labels,
+      this.mark,
+      list,
+      this.pages,
+      this.others,
+      ...(annotator.source.download ? [new ImportExport(annotator).element] : []),
+      keys,
+      this.announcer,
     );
     this.fillOthers();
   }
@@ -46,7 +84,14 @@ export class Panel {
   }
 
   /** `choices`: actions offered after a refusal, as [text, function]. */
-  tell(state, why = "", choices = [["Try again", () => this.annotator.saver.again()], ["Discard my changes", () => this.annotator.discard()]]) {
+  showState(
+    state,
+    why = "",
+    choices = [
+      ["Try again", () => this.annotator.saver.retry()],
+      ["Discard my changes", () => this.annotator.discard()],
+    ],
+  ) {
     this.state.dataset.state = state;
     this.state.textContent = why ? `${STATES[state]}: ${why}${state === "waiting" ? " Retrying." : ""}` : STATES[state];
     this.answers.hidden = state !== "refused";
@@ -54,12 +99,12 @@ export class Panel {
   }
 
   /** Announce to screen readers. */
-  say(text) {
+  announce(text) {
     this.announcer.textContent = text;
   }
 
   /** Description of a mark. */
-  story(mark) {
+  describe(mark) {
     const at = (sample) => this.seconds(sample);
     const where = mark.end > mark.start ? `${at(mark.start)} to ${at(mark.end)} s` : `${at(mark.start)} s`;
     return [mark.label || "no label", where, mark.note].filter(Boolean).join(", ");
@@ -85,7 +130,9 @@ export class Panel {
   fill() {
     const { annotator, place } = this;
     const { document: whole, layer } = annotator;
-    const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const focused = place.contains(document.activeElement)
+      ? /** @type {HTMLElement} */ (document.activeElement).dataset.key
+      : undefined;
     this.undo.disabled = !whole.past.length;
     this.redo.disabled = !whole.future.length;
     this.snap.value = annotator.snap;
@@ -102,15 +149,40 @@ export class Panel {
     const { annotator } = this;
     const isActive = layer.id === annotator.active;
     const count = `${layer.marks.size} ${layer.kind === "points" ? "points" : "regions"}`;
-    const choose = h("button", { type: "button", "aria-pressed": String(isActive), data: { key: `layer ${layer.id}` }, on: { click: () => annotator.activate(layer.id) } }, h("span", { text: layer.name }), h("small", { text: count }));
-    const edit = annotator.source.canLayer ? button("Edit", () => this.form.open(layer), { "aria-label": `Edit the layer ${layer.name}`, data: { key: `edit ${layer.id}` } }) : null;
+    const choose = h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(isActive),
+        data: { key: `layer ${layer.id}` },
+        on: { click: () => annotator.activate(layer.id) },
+      },
+      h("span", { text: layer.name }),
+      h("small", { text: count }),
+    );
+    const edit = annotator.source.canLayer
+      ? button("Edit", () => this.form.open(layer), {
+          "aria-label": `Edit the layer ${layer.name}`,
+          data: { key: `edit ${layer.id}` },
+        })
+      : null;
     return h("li", {}, choose, edit);
   }
 
   chip(layer, label) {
     const { annotator } = this;
     const isOn = (annotator.mark?.label ?? annotator.label) === label;
-    const chip = h("button", { type: "button", class: "chip", "aria-pressed": String(isOn), data: { key: `label ${label}` }, on: { click: () => annotator.give(label) } }, h("span", { text: numbered(layer, label) }));
+    const chip = h(
+      "button",
+      {
+        type: "button",
+        class: "chip",
+        "aria-pressed": String(isOn),
+        data: { key: `label ${label}` },
+        on: { click: () => annotator.applyLabel(label) },
+      },
+      h("span", { text: numbered(layer, label) }),
+    );
     chip.style.setProperty("--mark", colourOf(layer, label));
     return chip;
   }
@@ -119,24 +191,44 @@ export class Panel {
 
   markForm() {
     const field = (name, text, attributes, take) => {
-      const input = h("input", { id: `annotation-${name}`, autocomplete: "off", ...attributes, on: { change: () => take(input), keydown: (event) => this.keyed(event, input) } });
+      const input = h("input", {
+        id: `annotation-${name}`,
+        autocomplete: "off",
+        ...attributes,
+        on: { change: () => take(input), keydown: (event) => this.keyed(event, input) },
+      });
       this[name] = input;
       return h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
     };
     const { annotator } = this;
     const span = (name) => (input) => {
       const sample = Math.round(Number(input.value) * annotator.scene.rateHz);
-      if (input.value !== "" && sample >= 0 && sample <= annotator.document.samples) annotator.change({ [name]: sample });
+      if (input.value !== "" && sample >= 0 && sample <= annotator.document.samples)
+        annotator.change({ [name]: sample });
       this.fillMark(true);
     };
     this.choices = h("datalist", { id: "annotation-labels" });
     const time = { type: "number", step: "0.001", min: 0 };
-    return h("fieldset", { class: "mark" }, h("legend", { text: "Selected mark" }), this.choices,
-      field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) => annotator.change({ label: input.value.trim() })),
-      field("note", "Note", { type: "text", maxlength: 2000 }, (input) => annotator.change({ note: input.value.trim() })),
+    return h(
+      "fieldset",
+      { class: "mark" },
+      h("legend", { text: "Selected mark" }),
+      this.choices,
+      field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) =>
+        annotator.change({ label: input.value.trim() }),
+      ),
+      field("note", "Note", { type: "text", maxlength: 2000 }, (input) =>
+        annotator.change({ note: input.value.trim() }),
+      ),
       field("start", "Start (s)", time, span("start")),
       field("end", "End (s)", time, span("end")),
-      h("div", { class: "actions" }, button("Play", () => annotator.playMark()), button("Remove", () => annotator.remove(), { data: { key: "remove" } })));
+      h(
+        "div",
+        { class: "actions" },
+        button("Play", () => annotator.playMark()),
+        button("Remove", () => annotator.remove(), { data: { key: "remove" } }),
+      ),
+    );
   }
 
   keyed(event, input) {
@@ -151,7 +243,12 @@ export class Panel {
     const { mark, layer } = this.annotator;
     this.mark.disabled = !mark;
     this.choices.replaceChildren(...(layer?.labels ?? []).map((label) => new Option(label)));
-    const values = { label: mark?.label ?? "", note: mark?.note ?? "", start: mark ? this.seconds(mark.start) : "", end: mark ? this.seconds(mark.end) : "" };
+    const values = {
+      label: mark?.label ?? "",
+      note: mark?.note ?? "",
+      start: mark ? this.seconds(mark.start) : "",
+      end: mark ? this.seconds(mark.end) : "",
+    };
     for (const [name, value] of Object.entries(values)) {
       const input = this[name];
       if (isSure || document.activeElement !== input || input.dataset.of !== mark?.id) input.value = value;
@@ -170,22 +267,41 @@ export class Panel {
     this.shownFor = this.annotator.chosen;
     this.page = Math.min(this.page, last);
     const visible = marks.slice(this.page * PAGE, (this.page + 1) * PAGE);
-    this.caption.textContent = layer ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "no marks yet; drag on its lane, or press M"}` : "No layers yet";
+    this.caption.textContent = layer
+      ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "no marks yet; drag on its lane, or press M"}`
+      : "No layers yet";
     this.rows.replaceChildren(...visible.map((mark) => this.row(mark)));
     const turn = (by) => () => {
       this.page += by;
       this.fill();
     };
-    const buttons = [this.page > 0 && button("Earlier marks", turn(-1), { data: { key: "earlier" } }), this.page < last && button("Later marks", turn(1), { data: { key: "later" } })];
+    const buttons = [
+      this.page > 0 && button("Earlier marks", turn(-1), { data: { key: "earlier" } }),
+      this.page < last && button("Later marks", turn(1), { data: { key: "later" } }),
+    ];
     this.pages.replaceChildren(...buttons.filter(Boolean));
   }
 
   row(mark) {
     const { annotator } = this;
     const isChosen = mark.id === annotator.chosen;
-    const go = h("button", { type: "button", "aria-pressed": String(isChosen), "aria-label": `Go to ${this.story(mark)}`, data: { key: `mark ${mark.id}` }, text: this.seconds(mark.start), on: { click: () => annotator.choose(mark.id, true) } });
+    const go = h("button", {
+      type: "button",
+      "aria-pressed": String(isChosen),
+      "aria-label": `Go to ${this.describe(mark)}`,
+      data: { key: `mark ${mark.id}` },
+      text: this.seconds(mark.start),
+      on: { click: () => annotator.choose(mark.id, true) },
+    });
     const end = mark.end > mark.start ? this.seconds(mark.end) : "–";
-    return h("tr", { class: isChosen ? "chosen" : "" }, h("th", { scope: "row" }, go), h("td", { text: end }), h("td", { text: mark.label }), h("td", { text: mark.note }));
+    return h(
+      "tr",
+      { class: isChosen ? "chosen" : "" },
+      h("th", { scope: "row" }, go),
+      h("td", { text: end }),
+      h("td", { text: mark.label }),
+      h("td", { text: mark.note }),
+    );
   }
 
   // ------------------------------------------------------------ other annotators
@@ -195,10 +311,12 @@ export class Panel {
     if (!source.others) return;
     const names = (await source.others().catch(() => [])).filter((name) => name && name !== whole.annotator);
     this.others.hidden = !names.length;
-    this.others.append(...names.map((name) => {
-      const show = () => this.annotator.showOther(name, box.checked).catch((error) => this.say(error.message));
-      const box = h("input", { type: "checkbox", on: { change: show } });
-      return h("label", {}, box, ` ${name}`);
-    }));
+    this.others.append(
+      ...names.map((name) => {
+        const show = () => this.annotator.showOther(name, box.checked).catch((error) => this.announce(error.message));
+        const box = h("input", { type: "checkbox", on: { change: show } });
+        return h("label", {}, box, ` ${name}`);
+      }),
+    );
   }
 }

@@ -6,31 +6,39 @@ import { freshId } from "./document.js";
 const MOST_CHANGES = 200;
 const MOST_CHARS = 12000; // per edit in JSON: the server accepts 64 KiB, and a character may take four bytes
 const WAIT_MS = 250; // to batch changes
-const AGAIN_MS = [1000, 2000, 5000, 10000];
+const RETRY_MS = [1000, 2000, 5000, 10000];
 const MISSING = 404; // retried: the library may be restored or rebuilt
 const CHANGED = 409;
 const MOST_STORED_CHARS = 1_000_000;
 
 export class Saver {
   /**
-   * `send(edit)` returns `{ revision }` or throws an error with `status` and `message`; `tell(state, why)` gets saving,
+   * `send(edit)` returns `{ revision }` or throws an error with `status` and `message`; `report(state, why)` gets saving,
    * saved, waiting (retrying) or refused (the user retries or discards); `changed(error)` reports a conflict with another
    * window; `lost(error)` a failure after closing; `key` is the localStorage key.
    */
-  constructor(document, send, tell, changed, key) {
-    Object.assign(this, { document, send, tell, changed, key });
+  constructor(document, send, report, changed, key) {
+    this.document = document;
+    this.send = send;
+    this.report = report;
+    this.changed = changed;
+    this.key = key;
     this.waiting = [];
     this.edit = null; // in flight
     this.tries = 0;
     this.conflicts = []; // changes that conflict with another window; the user decides
-    this.isRefused = false; // by the server; nothing is sent until `again`
+    this.isRefused = false; // by the server; nothing is sent until `retry`
     this.isClosed = false;
-    this.lost = () => {};
+    this.lost = (_error) => {};
   }
 
   /** All unacknowledged changes with their base versions. */
   get unsaved() {
-    return [...(this.edit?.changes ?? []), ...this.waiting.map((change) => this.document.seen(change)), ...this.conflicts];
+    return [
+      ...(this.edit?.changes ?? []),
+      ...this.waiting.map((change) => this.document.withVersion(change)),
+      ...this.conflicts,
+    ];
   }
 
   /** Update the unsaved changes in localStorage. */
@@ -64,15 +72,15 @@ export class Saver {
     this.conflicts = this.conflicts.filter((one) => !changes.some(isSame(one))); // the user has decided
     this.store();
     if (this.isRefused) return;
-    if (this.tries === 0) this.tell("saving");
+    if (this.tries === 0) this.report("saving");
     if (!this.edit) this.later(WAIT_MS);
   }
 
   /** Retry after a refusal. */
-  again() {
+  retry() {
     this.isRefused = false;
     this.tries = 0;
-    this.tell("saving");
+    this.report("saving");
     this.later(0);
   }
 
@@ -85,7 +93,11 @@ export class Saver {
   /** Drop pending changes after a reload of the document. */
   drop() {
     clearTimeout(this.timer);
-    Object.assign(this, { waiting: [], edit: null, tries: 0, conflicts: [], isRefused: false });
+    this.waiting = [];
+    this.edit = null;
+    this.tries = 0;
+    this.conflicts = [];
+    this.isRefused = false;
     this.store();
   }
 
@@ -106,7 +118,7 @@ export class Saver {
       this.edit = null;
       this.tries = 0;
       this.store();
-      if (!this.isClosed) this.tell(this.isSaved ? "saved" : "saving");
+      if (!this.isClosed) this.report(this.isSaved ? "saved" : "saving");
       if (this.waiting.length) this.later(0);
     } catch (error) {
       if (this.edit === edit) this.failed(error);
@@ -119,13 +131,13 @@ export class Saver {
   failed(error) {
     if (this.isClosed) this.lost(error);
     if (error.isTemporary || error.status === MISSING) {
-      const ms = AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)];
-      if (!this.isClosed) this.tell("waiting", error.message);
+      const ms = RETRY_MS[Math.min(this.tries++, RETRY_MS.length - 1)];
+      if (!this.isClosed) this.report("waiting", error.message);
       return this.later(ms);
     }
     this.isRefused = true;
     if (this.isClosed) return undefined; // remains in localStorage
-    return error.status === CHANGED ? this.changed(error) : this.tell("refused", error.message);
+    return error.status === CHANGED ? this.changed(error) : this.report("refused", error.message);
   }
 
   /** The next edit, up to the size limits; each object at most once, since its new version is not known yet. */
@@ -135,14 +147,15 @@ export class Saver {
     let chars = 0;
     while (this.waiting.length && changes.length < MOST_CHANGES) {
       const [change] = this.waiting;
-      const name = change.mark === undefined ? change.layer ?? change.op : `${change.layer}/${change.mark}`;
-      const isThere = touched.has(name) || (change.op === "drop_layer" && [...touched].some((one) => one.startsWith(`${name}/`)));
-      const seen = this.document.seen(change);
-      chars += JSON.stringify(seen).length;
+      const name = change.mark === undefined ? (change.layer ?? change.op) : `${change.layer}/${change.mark}`;
+      const isThere =
+        touched.has(name) || (change.op === "drop_layer" && [...touched].some((one) => one.startsWith(`${name}/`)));
+      const versioned = this.document.withVersion(change);
+      chars += JSON.stringify(versioned).length;
       if (isThere || touched.has(`gone ${change.layer}`) || (changes.length && chars > MOST_CHARS)) break;
       touched.add(name);
       if (change.op === "drop_layer") touched.add(`gone ${change.layer}`);
-      changes.push(seen);
+      changes.push(versioned);
       this.waiting.shift();
     }
     return changes.length ? { edit: freshId(), changes } : null;

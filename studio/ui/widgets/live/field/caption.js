@@ -1,9 +1,9 @@
-// The line of what is said: words light up as they are heard. Only words near the ear are in the page.
+// The caption: words light up as they are played. Only words near the playback position are in the DOM.
 
-const AHEAD = 160; // words drawn ahead of the one being heard
+const AHEAD = 160; // words drawn ahead of the current one
 const BEHIND = 400; // and behind it
-const TAIL_CHARS = 240; // of text that is not committed yet
-const SPOKEN_EVERY_MS = 1800; // pace of the screen reader's caption
+const TAIL_CHARS = 240; // of uncommitted text
+const ANNOUNCE_EVERY_MS = 1800; // interval of screen reader announcements
 
 export class Caption {
   constructor(root) {
@@ -12,24 +12,24 @@ export class Caption {
     this.reader = root.querySelector(".heard");
     this.leftOut = root.querySelector(".leftout");
     this.onLit = null;
-    this.isTold = false; // to screen readers, which may themselves speak what is typed
+    this.isAnnounced = false; // to screen readers; off by default, since they may also speak what is typed
     this.clear();
   }
 
-  /** Whether the words stand here: those that are in the field light up there, as long as they are the same. */
-  put(isHere) {
-    this.box.hidden = !isHere;
+  /** Show or hide the caption; words that are in the field light up there instead. */
+  setVisible(isVisible) {
+    this.box.hidden = !isVisible;
   }
 
   clear() {
-    this.isNew = true; // since it was last shown in the field
+    this.isNew = true; // changed since the highlights in the field were updated
     this.text = []; // as sent, in code points
     this.tokens = []; // {start, end, words: [i], why, edited, node}
     this.byWord = []; // word i -> its token
     this.starts = []; // word i -> sample
-    this.estimated = []; // word i -> whether that is an estimate
+    this.estimated = []; // word i -> whether its start is an estimate
     this.ends = [];
-    this.spelt = [];
+    this.spellings = [];
     this.first = this.next = 0; // drawn tokens are [first, next)
     this.tail = document.createElement("span");
     this.tail.className = "tail";
@@ -41,19 +41,15 @@ export class Caption {
     this.reader.textContent = "";
   }
 
-  /** Nothing has been heard yet (a replay begins). */
+  /** Reset to the start, for a replay. */
   rewind() {
     this.isNew = true;
-    this.now = -1; // the last word that has begun
-    this.isPast = false; // and it has ended
-    this.said = this.spokenAt = 0;
+    this.now = -1; // the last word that has started
+    this.isPast = false; // whether it has ended
+    this.announced = this.announcedMs = 0; // words announced to screen readers
     for (const token of this.tokens) if (token.node) token.node.className = className(token, this);
     this.box.scrollTop = 0;
     this.draw();
-  }
-
-  get heardWords() {
-    return this.now + 1;
   }
 
   event(e) {
@@ -67,8 +63,8 @@ export class Caption {
     this.stale = true;
   }
 
-  /** Everything before `sample` was heard: light what has begun. Words begin in order. */
-  heard(sample, nowMs) {
+  /** Light the words that start before `sample`, the playback position. Words start in order. */
+  update(sample, nowMs) {
     let next = this.now;
     while (next + 1 < this.starts.length && this.starts[next + 1] < sample) next++;
     const isPast = next >= 0 && sample >= (this.ends[next] ?? Infinity);
@@ -81,18 +77,19 @@ export class Caption {
       this.follow();
     }
     if (this.stale) this.draw();
-    if (this.isTold && nowMs - this.spokenAt > SPOKEN_EVERY_MS && this.said <= this.now) this.speak(nowMs);
+    if (this.isAnnounced && nowMs - this.announcedMs > ANNOUNCE_EVERY_MS && this.announced <= this.now)
+      this.announce(nowMs);
   }
 
-  speak(nowMs) {
-    this.reader.textContent = this.spelt.slice(this.said, this.now + 1).join(" ");
-    this.said = this.now + 1;
-    this.spokenAt = nowMs;
+  announce(nowMs) {
+    this.reader.textContent = this.spellings.slice(this.announced, this.now + 1).join(" ");
+    this.announced = this.now + 1;
+    this.announcedMs = nowMs;
   }
 
-  /** Everything was heard: no word is the present one any more. */
+  /** Playback has ended: no word is current. */
   finish(nowMs) {
-    if (this.isTold && this.said <= this.now) this.speak(nowMs);
+    if (this.isAnnounced && this.announced <= this.now) this.announce(nowMs);
     this.isPast = true;
     this.mark(this.now);
   }
@@ -105,7 +102,10 @@ export class Caption {
 
   follow() {
     const node = this.byWord[this.now]?.node;
-    if (!node) return void (this.stale = true);
+    if (!node) {
+      this.stale = true;
+      return;
+    }
     const top = node.offsetTop;
     const { scrollTop, clientHeight } = this.box;
     if (top < scrollTop || top > scrollTop + clientHeight - 1.6 * node.offsetHeight) {
@@ -114,15 +114,15 @@ export class Caption {
     this.stale = true;
   }
 
-  /** Words from one on will be committed anew. */
-  takeBack(words) {
+  /** Remove the words from index `words` on; they will be committed again. */
+  truncate(words) {
     this.isNew = true;
     const first = this.byWord[words];
-    this.byWord.length = this.spelt.length = Math.min(this.spelt.length, words);
+    this.byWord.length = this.spellings.length = Math.min(this.spellings.length, words);
     if (!first) return;
-    const isParted = first.words[0] < words; // a place of several words, of which some stay
-    if (isParted) first.words = first.words.filter((i) => i < words);
-    for (const token of this.tokens.splice(first.index + (isParted ? 1 : 0))) {
+    const isSplit = first.words[0] < words; // a token of several words, some of which stay
+    if (isSplit) first.words = first.words.filter((i) => i < words);
+    for (const token of this.tokens.splice(first.index + (isSplit ? 1 : 0))) {
       if (token.node?.nextElementSibling?.tagName === "INS") token.node.nextElementSibling.remove();
       token.node?.nextSibling?.remove();
       token.node?.remove();
@@ -141,7 +141,7 @@ export class Caption {
     this.stale = false;
     const centre = this.byWord[this.now]?.index ?? 0;
     const to = Math.min(this.tokens.length, centre + AHEAD);
-    for (; this.next < to; this.next++) this.place(this.tokens[this.next]);
+    for (; this.next < to; this.next++) this.insert(this.tokens[this.next]);
     for (; this.first < centre - BEHIND; this.first++) {
       const { node } = this.tokens[this.first];
       while (node && this.line.firstChild !== node) this.line.firstChild.remove();
@@ -154,7 +154,7 @@ export class Caption {
     this.line.classList.toggle("empty", this.tokens.length === 0 && !this.tail.textContent.trim());
   }
 
-  place(token) {
+  insert(token) {
     const node = document.createElement("span");
     node.textContent = this.text.slice(token.start, token.end).join("");
     node.className = className(token, this);
@@ -167,7 +167,11 @@ export class Caption {
   explain(token) {
     const item = document.createElement("li");
     const what = document.createElement("b");
-    what.textContent = this.text.slice(token.start, Math.min(token.end, token.start + 24)).join("").trim() || "(white space)";
+    what.textContent =
+      this.text
+        .slice(token.start, Math.min(token.end, token.start + 24))
+        .join("")
+        .trim() || "(white space)";
     item.append(what, ` ${token.why}`);
     if (this.leftOut.childElementCount < 6) this.leftOut.append(item);
     this.leftOut.hidden = false;
@@ -182,7 +186,7 @@ const EVENTS = {
   },
   committed(c, e) {
     const last = c.tokens.at(-1);
-    c.spelt[e.i] = e.word;
+    c.spellings[e.i] = e.word;
     if (last && last.start === e.char_start && !last.why) {
       last.words.push(e.i);
       c.byWord[e.i] = last;
@@ -193,7 +197,7 @@ const EVENTS = {
     }
   },
   unsupported(c, e) {
-    if (c.tokens.some((one) => one.why && one.start === e.char_start)) return; // read again
+    if (c.tokens.some((one) => one.why && one.start === e.char_start)) return; // repeated event
     const token = { start: e.char_start, end: e.char_end, words: [], why: e.why };
     c.add(token);
     c.explain(token);
@@ -206,7 +210,7 @@ const EVENTS = {
     c.ends[e.i] = e.sample;
   },
   edited(c, e) {
-    c.put(true);
+    c.setVisible(true);
     for (let i = e.first; i <= e.last; i++) {
       if (!c.byWord[i]) continue;
       c.byWord[i].edited = true;
@@ -217,11 +221,11 @@ const EVENTS = {
     if (!node || !e.text?.trim()) return;
     const added = document.createElement("ins");
     added.textContent = e.text.trim();
-    added.title = "Changed after it was heard; what was said stays as it was.";
+    added.title = "Changed after it was spoken; the speech is not changed.";
     node.after(" ", added);
   },
   revised(c, e) {
-    c.takeBack(e.words);
+    c.truncate(e.words);
     c.starts = c.starts.filter((sample) => sample < e.from_sample).slice(0, e.words);
     c.ends = c.ends.filter((sample) => sample <= e.from_sample).slice(0, e.words);
     c.now = Math.min(c.now, c.starts.length - 1);

@@ -1,14 +1,15 @@
-// A text that types itself into the field, a key at a time, until somebody else types.
+// Types a text into the field, a key at a time, until the user types.
 
-import { keystrokes } from "../../wire/typed.js";
+import { keystrokes } from "../../wire/timed_text.js";
 
 export class Typist {
-  /** `editor` is the field's; `on` has done(), changed(). */
+  /** `editor` of the field; `on`: done(). */
   constructor(editor, on) {
     this.editor = editor;
     this.on = on;
     this.timer = null;
-    for (const type of ["beforeinput", "paste", "drop"]) editor.field.addEventListener(type, (e) => e.isTrusted && this.stop());
+    for (const type of ["beforeinput", "paste", "drop"])
+      editor.field.addEventListener(type, (e) => e.isTrusted && this.stop());
   }
 
   get isTyping() {

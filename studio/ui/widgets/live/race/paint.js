@@ -1,34 +1,34 @@
-// The race as a picture at one moment of its clock: on the page, in the clip and in the picture to share alike.
+// Draws the race at one moment of its clock: on the page, in the saved clip and in the saved picture.
 
-export const BUCKET_MS = 20; // of the sound that is drawn as one bar
+export const BUCKET_MS = 20; // of sound in one bar
 const FACE = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
-const GAP = 2.6; // between the lanes, in letters' sizes, as all that follow
+const GAP = 2.6; // between the lanes; this and the following lengths are in em
 const AXIS = 1.6;
-const [ABOVE, BELOW] = [1.7, 0.5]; // a lane's text: its name stands above it
+const [ABOVE, BELOW] = [1.7, 0.5]; // space around a lane's text; the lane's name is above it
 const TEXT = 1.15;
-const LEADING = 1.5; // of its lines, in its own letters' sizes
-const SMALLEST = 0.72; // of a text's letters, that more of its lines fit
-const LAID = new WeakMap(); // by a race's words, width and size: its lines, which every picture of it asks for
-// Rounded as it is shown: the outcome is the difference of the two that stand beside it.
+const LEADING = 1.5; // line height, in em of the text
+const SMALLEST = 0.72; // least font size relative to the largest, to fit more lines
+const LAYOUTS = new WeakMap(); // cached lines by words, width and font size
+// Rounded as shown, so that the outcome equals the difference of the two shown values.
 const waitedMs = (race, lane) => 100 * Math.round((race.lanes[lane].firstMs - race.firstWordMs) / 100);
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
-/** The words that describe the outcome; "" while there is none. */
+/** The outcome as text; "" before the end. */
 export function outcome(race) {
   if (!race.lanes.every((lane) => lane.firstMs)) return "";
   const earlier = waitedMs(race, 1) - waitedMs(race, 0);
   return earlier >= 0 ? `heard ${seconds(earlier)} earlier` : `heard ${seconds(-earlier)} later`;
 }
 
-/** How long each lane took, from the first finished word to the first sound. */
-export function after(race, lane) {
+/** A lane's time from the first finished word to the first sound, as text. */
+export function latencyText(race, lane) {
   return race.lanes[lane].firstMs ? `${seconds(waitedMs(race, lane))} after the first word` : "";
 }
 
-/** How high the picture must be at least, so that all of the text is seen in both lanes; by `drawRace`'s measures. */
+/** The least height at which all of the text is visible in both lanes. */
 export function heightFor(paint, race, width, em) {
   const letters = SMALLEST * TEXT * em;
-  const rows = flowed(paint, race.words, width, letters).at(-1).row + 1;
+  const rows = flow(paint, race.words, width, letters).at(-1).row + 1;
   const lane = ABOVE * em + LEADING * letters * rows + BELOW * em;
   const track = Math.max(1.7 * em, Math.min(3 * em, (0.28 * lane) / (1 - 0.28)));
   return Math.ceil(2 * (lane + track) + (GAP + AXIS) * em);
@@ -36,37 +36,46 @@ export function heightFor(paint, race, width, em) {
 
 const isOn = (race, tMs) => tMs > 0 && tMs < (race.endMs ?? Infinity);
 
-/** Draw the race as it stands at `tMs` into a box of `paint`: {x, y, width, height}; `em` is the size of its text. */
+/** Draw the race at `tMs` into a box {x, y, width, height}; `em` is the font size in pixels. */
 export function drawRace(paint, race, tMs, box, colours, em) {
   const lane = (box.height - GAP * em - AXIS * em) / 2;
   const scale = box.width / Math.max(race.spanMs, tMs + 500);
   const x = (ms) => box.x + ms * scale;
   const tops = [box.y, box.y + lane + GAP * em];
-  tops.forEach((y, k) => drawLane(paint, race, k, tMs, { ...box, y, height: lane }, colours, em, x));
+  for (const [k, y] of tops.entries()) drawLane(paint, race, k, tMs, { ...box, y, height: lane }, colours, em, x);
   drawAxis(paint, { ...box, y: box.y + box.height - 1.4 * em, scale }, colours, em);
   drawOutcome(paint, race, tMs, x, tops[0] + lane, em, colours, box);
 }
 
 function drawLane(paint, race, k, tMs, box, colours, em, x) {
   const lane = race.lanes[k];
-  const isHeard = race.secondMs !== null && tMs >= race.secondMs ? k === 1 : k === 0;
-  const told = lane.firstMs && tMs >= lane.firstMs ? after(race, k) : "";
+  const isPlaying = race.secondMs !== null && tMs >= race.secondMs ? k === 1 : k === 0;
+  const latency = lane.firstMs && tMs >= lane.firstMs ? latencyText(race, k) : "";
   paint.font = `500 ${0.87 * em}px ${FACE}`;
-  const left = box.width - paint.measureText(told).width - 2.6 * em; // a little is the loudspeaker's
+  const left = box.width - paint.measureText(latency).width - 2.6 * em; // with room for the loudspeaker
   paint.font = `650 ${0.87 * em}px ${FACE}`;
   const name = fitted(paint, race.names[k], left);
   const width = paint.measureText(name).width;
   write(paint, name, box.x, box.y + 0.8 * em, 650, 0.87 * em, colours.ink);
-  if (isHeard && isOn(race, tMs)) speaker(paint, box.x + width + 0.7 * em, box.y + 0.75 * em, 0.8 * em, colours.accent);
+  if (isPlaying && isOn(race, tMs))
+    speaker(paint, box.x + width + 0.7 * em, box.y + 0.75 * em, 0.8 * em, colours.accent);
   paint.textAlign = "right";
-  write(paint, told, box.x + box.width, box.y + 0.8 * em, 500, 0.87 * em, k ? colours.muted : colours.accent);
+  write(paint, latency, box.x + box.width, box.y + 0.8 * em, 500, 0.87 * em, k ? colours.muted : colours.accent);
   paint.textAlign = "left";
   const track = Math.max(1.7 * em, Math.min(3 * em, box.height * 0.28));
-  drawText(paint, race, k, tMs, { ...box, y: box.y + ABOVE * em, height: box.height - track - (ABOVE + BELOW) * em }, colours, TEXT * em);
+  drawText(
+    paint,
+    race,
+    k,
+    tMs,
+    { ...box, y: box.y + ABOVE * em, height: box.height - track - (ABOVE + BELOW) * em },
+    colours,
+    TEXT * em,
+  );
   drawTrack(paint, race, lane, tMs, { ...box, y: box.y + box.height - track, height: track }, colours, x, k);
 }
 
-/** As much of a text as is not wider, by the font that is set. */
+/** The text, shortened to a width in the current font. */
 function fitted(paint, text, width) {
   if (paint.measureText(text).width <= width) return text;
   let count = text.length;
@@ -74,7 +83,7 @@ function fitted(paint, text, width) {
   return `${text.slice(0, count).trimEnd()}…`;
 }
 
-/** What was typed, with the words that have been heard: all lines where they fit, else those at the key or the ear. */
+/** The typed text with the played words: all lines if they fit, else those at the last key or the playback position. */
 function drawText(paint, race, k, tMs, box, colours, largest) {
   const typed = race.keys.filter((key) => key.tMs <= tMs).length;
   const { em, placed, rows } = fittedLines(paint, race.words, box, largest);
@@ -82,8 +91,8 @@ function drawText(paint, race, k, tMs, box, colours, largest) {
   paint.textBaseline = "middle";
   const line = LEADING * em;
   const isTyping = typed < race.keys.length;
-  const heard = race.lanes[k].lit.findLastIndex((times) => times && times[0] <= tMs);
-  const focus = isTyping || heard < 0 ? placed.findLastIndex((word) => word.from < typed) : heard;
+  const current = race.lanes[k].lit.findLastIndex((times) => times && times[0] <= tMs);
+  const focus = isTyping || current < 0 ? placed.findLastIndex((word) => word.from < typed) : current;
   const skip = Math.max(0, (placed[focus]?.row ?? 0) - rows + 1);
   for (const [i, word] of placed.entries()) {
     const row = word.row - skip;
@@ -108,22 +117,22 @@ function drawText(paint, race, k, tMs, box, colours, largest) {
   }
 }
 
-/** Words as lines, the letters as much smaller as they must be to fit, down to SMALLEST. */
+/** Words as lines, in the largest font size that fits, down to SMALLEST. */
 function fittedLines(paint, words, box, largest) {
   for (let em = largest; ; em = Math.max(0.93 * em, SMALLEST * largest)) {
-    const placed = flowed(paint, words, box.width, em);
+    const placed = flow(paint, words, box.width, em);
     const rows = Math.max(1, Math.floor(box.height / (LEADING * em)));
     if (placed.at(-1).row < rows || em <= SMALLEST * largest) return { em, placed, rows };
   }
 }
 
-/** Words as lines of at most `width`. */
-function flowed(paint, words, width, em) {
+/** Words as lines of at most `width`, cached. */
+function flow(paint, words, width, em) {
   const key = `${width} ${em}`;
-  if (!LAID.has(words)) LAID.set(words, new Map());
-  const laid = LAID.get(words);
-  if (!laid.has(key)) laid.set(key, lines(paint, words, width, em));
-  return laid.get(key);
+  if (!LAYOUTS.has(words)) LAYOUTS.set(words, new Map());
+  const layouts = LAYOUTS.get(words);
+  if (!layouts.has(key)) layouts.set(key, lines(paint, words, width, em));
+  return layouts.get(key);
 }
 
 function lines(paint, words, width, em) {
@@ -139,7 +148,7 @@ function lines(paint, words, width, em) {
   });
 }
 
-/** The sound at the time at which it is heard, over the keys. */
+/** The sound at its playback time, above the keys. */
 function drawTrack(paint, race, lane, tMs, box, colours, x, k) {
   paint.fillStyle = colours.faint;
   paint.beginPath();
@@ -175,7 +184,7 @@ function drawAxis(paint, box, colours, em) {
   }
 }
 
-/** From the first sound of the one to that of the other. */
+/** A line from the first sound of one lane to that of the other. */
 function drawOutcome(paint, race, tMs, x, y, em, colours, box) {
   const [first, second] = race.lanes.map((lane) => lane.firstMs);
   if (!first || tMs < first) return;

@@ -1,34 +1,44 @@
-// The race on the page: two players on one clock, drawn as they are heard, and its outcome.
+// The race on the page: two players on one clock, drawn as they play, and the outcome.
 
-import { after, drawRace, heightFor, outcome } from "./paint.js";
-import { Record } from "./record.js";
-import { Second } from "./second.js";
-import { Sharing } from "./share.js";
 import { PEAK_SAMPLES } from "../worker/lane.js";
+import { Opponent } from "./opponent.js";
+import { drawRace, heightFor, latencyText, outcome } from "./paint.js";
+import { RaceRecord } from "./race_record.js";
+import { Sharing } from "./share.js";
 
 export const RACE_WPM = 150;
-const MOST_WORDS = 40;
+const MAX_WORDS = 40;
 const COLOURS = ["ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "panel", "paper"];
-const HINT = "The same keys go to both at the same moments. You hear the first, then the second.";
-const BUSY = "All places are taken: the race begins when there are two.";
+const HINT = "Both get the same keys at the same times. You hear the first, then the second.";
+const BUSY = "All slots are in use: the race begins when two are free.";
 
-/** The sentences at the beginning of a text that make a short race. */
+/** The first sentences of a text, at most MAX_WORDS words. */
 export function raceText(text) {
   const words = text.trim().split(/\s+/);
-  if (words.length <= MOST_WORDS) return words.join(" ");
-  const cut = words.slice(0, MOST_WORDS).findLastIndex((word) => /[.!?]["'”’)]*$/.test(word));
-  return words.slice(0, cut < 0 ? MOST_WORDS : cut + 1).join(" ");
+  if (words.length <= MAX_WORDS) return words.join(" ");
+  const cut = words.slice(0, MAX_WORDS).findLastIndex((word) => /[.!?]["'”’)]*$/.test(word));
+  return words.slice(0, cut < 0 ? MAX_WORDS : cut + 1).join(" ");
 }
 
 export class Race {
-  /** `on` has tell(message, transfer), set(): somebody chose whom to race against; changed(); `wanted` is of the address. */
-  constructor(root, player, url, sample, wanted, on) {
-    Object.assign(this, { player, url, on, sample });
+  /**
+   * @param root of the page
+   * @param player
+   * @param url of the socket
+   * @param sample text for an empty field
+   * @param requested settings of the page's address
+   * @param on post(message, transfer) to the Worker; set(), after the opponent changed; changed(), after the state changed
+   */
+  constructor(root, player, url, sample, requested, on) {
+    this.player = player;
+    this.url = url;
+    this.on = on;
+    this.sample = sample;
     this.box = root.querySelector(".race");
     this.canvas = this.box.querySelector("canvas");
     this.paint = this.canvas.getContext("2d");
     this.button = this.box.querySelector('[data-do="race"]');
-    this.said = this.box.querySelector(".race-said");
+    this.output = this.box.querySelector(".race-said");
     this.state = "idle"; // idle | waiting | running | over
     this.channels = [];
     this.sharing = new Sharing(this.box, player, () => this.style());
@@ -36,7 +46,7 @@ export class Race {
     this.size.observe(this.canvas);
     this.theme = new MutationObserver(() => this.draw());
     this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.second = new Second(this.box, wanted, () => {
+    this.opponent = new Opponent(this.box, requested, () => {
       this.renew();
       this.on.set();
     });
@@ -44,20 +54,24 @@ export class Race {
     this.renew();
   }
 
-  /** Nothing of it yet: the text, and who would speak it. */
+  /** Show a race that has not begun: its text and its lanes. */
   renew() {
     if (this.isRunning) return;
     this.sharing.offer(null);
-    this.turn("idle");
-    this.show(new Record(this.text, RACE_WPM, this.second.names));
-    this.canvas.setAttribute("aria-label", `Two lanes on one clock: the words as they are heard, and the sound. Above: ${this.second.names[0]}. Below: ${this.second.names[1]}.`);
+    this.setState("idle");
+    this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names));
+    const [above, below] = this.opponent.names;
+    this.canvas.setAttribute(
+      "aria-label",
+      `Two lanes on one clock: words as they are played, and the sound. Above: ${above}. Below: ${below}.`,
+    );
   }
 
   get isRunning() {
     return this.state === "waiting" || this.state === "running";
   }
 
-  /** Another text to race with, shown before it begins. */
+  /** Draw a race. */
   show(record) {
     this.record = record;
     this.draw();
@@ -65,28 +79,37 @@ export class Race {
 
   async start(text, rateHz) {
     this.stop();
-    this.turn("waiting");
+    this.setState("waiting");
     this.sharing.offer(null);
     this.text = raceText(text || this.sample);
-    this.show(new Record(this.text, RACE_WPM, this.second.names));
+    this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names));
     this.peaks = [[], []];
     this.beganMs = 0;
-    this.say(HINT);
+    this.message(HINT);
     await this.player.ready;
     if (this.state !== "waiting") return;
-    // The second one is as real as the first, and silent: it tells when it would have been heard.
+    // The second player is muted, and measures when its sound would have been played.
     this.channels = [1, 0].map((volume) => this.player.channel({ volume }, () => {}));
     const ports = this.channels.map((channel) => channel.port);
-    this.on.tell({ type: "race", url: this.url, text: this.text, wpm: RACE_WPM, second: this.second.settings, ports, rateHz }, ports);
+    const message = {
+      type: "race",
+      url: this.url,
+      text: this.text,
+      wpm: RACE_WPM,
+      second: this.opponent.settings,
+      ports,
+      rateHz,
+    };
+    this.on.post(message, ports);
   }
 
   stop() {
     if (!this.isRunning) return;
-    this.on.tell({ type: "unrace" });
+    this.on.post({ type: "unrace" });
     this.close();
-    this.say("Stopped.");
-    this.turn("idle");
-    this.show(new Record(this.text, RACE_WPM, this.second.names));
+    this.message("Stopped.");
+    this.setState("idle");
+    this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names));
   }
 
   close() {
@@ -94,37 +117,41 @@ export class Race {
     this.channels = [];
   }
 
-  turn(state) {
+  setState(state) {
     this.state = state;
     this.box.dataset.state = state;
-    this.second.freeze(this.isRunning);
-    this.button.lastElementChild.textContent = this.isRunning ? "Stop the race" : state === "over" ? "Race again" : "Start the race";
+    this.opponent.setLocked(this.isRunning);
+    this.button.lastElementChild.textContent = this.isRunning
+      ? "Stop the race"
+      : state === "over"
+        ? "Race again"
+        : "Start the race";
     this.on.changed();
   }
 
-  say(text) {
-    if (this.said.textContent !== text) this.said.textContent = text;
+  message(text) {
+    if (this.output.textContent !== text) this.output.textContent = text;
   }
 
-  // --- what the Worker says ---------------------------------------------------------------------
+  // --- messages of the Worker -------------------------------------------------------------------
 
   receive(m) {
-    if (this.isRunning) RECEIVED[m.what](this, m);
+    if (this.isRunning) HANDLERS[m.what](this, m);
   }
 
-  /** The ear's place in each lane, and what it means. */
+  /** Update the record with the playback position of each lane, and draw. */
   tick() {
     if (this.state !== "running") return;
     const { record } = this;
     const tMs = this.nowMs();
     this.channels.forEach((channel, k) => {
-      const heard = channel.clock.heard();
-      if (!heard) return;
-      const isSecond = heard.play > 1; // the first is the lane's own
-      if (!isSecond) record.hear(k, heard.sample, tMs, (from, to) => this.peak(k, from, to));
-      if (k === 0 && !isSecond) record.light(0, heard.sample, tMs);
-      if (k === 0 && isSecond && heard.playing) record.second(tMs);
-      if (k === 0 && isSecond) record.light(1, heard.sample, tMs);
+      const position = channel.clock.position();
+      if (!position) return;
+      const isSecond = position.play > 1; // play 1 is the lane's own sound
+      if (!isSecond) record.addLevels(k, position.sample, tMs, (from, to) => this.peak(k, from, to));
+      if (k === 0 && !isSecond) record.light(0, position.sample, tMs);
+      if (k === 0 && isSecond && position.playing) record.startSecond(tMs);
+      if (k === 0 && isSecond) record.light(1, position.sample, tMs);
     });
     this.draw();
   }
@@ -138,7 +165,7 @@ export class Race {
     return list.reduce((most, one) => Math.max(most, one), 0);
   }
 
-  // --- what is seen -----------------------------------------------------------------------------
+  // --- drawing ----------------------------------------------------------------------------------
 
   style() {
     const style = getComputedStyle(this.canvas);
@@ -171,35 +198,42 @@ export class Race {
   }
 }
 
-const RECEIVED = {
-  queued: (race) => race.say(BUSY),
+const HANDLERS = {
+  queued: (race) => race.message(BUSY),
   begin(race, m) {
     race.beganMs = m.beganMs;
     race.record.begin(m.keys);
-    race.say(HINT);
-    race.turn("running");
+    race.message(HINT);
+    race.setState("running");
   },
   event: (race, m) => race.record.event(m.lane, m.event),
-  peaks: (race, m) => m.peaks.forEach((peak, k) => (race.peaks[m.lane][Math.round(m.first / PEAK_SAMPLES) + k] = peak)),
+  peaks(race, m) {
+    const first = Math.round(m.first / PEAK_SAMPLES);
+    for (const [k, peak] of m.peaks.entries()) race.peaks[m.lane][first + k] = peak;
+  },
   heard(race, m) {
     const lane = race.record.lanes[m.lane];
     lane.firstMs = m.ms - race.beganMs;
     lane.audible = m.sample;
     if (m.lane === 0) race.box.dataset.heardAtMs = String(m.ms);
-    if (outcome(race.record)) race.box.dataset.earlier = String(race.record.lanes[1].firstMs - race.record.lanes[0].firstMs);
+    if (outcome(race.record))
+      race.box.dataset.earlier = String(race.record.lanes[1].firstMs - race.record.lanes[0].firstMs);
   },
   over(race, m) {
     const { record } = race;
     record.end(race.nowMs());
     record.rateHz = m.sounds[0].rateHz;
     race.close();
-    race.turn("over");
-    race.say(`${record.names[0]} was ${outcome(record)}: ${after(record, 0)}, against ${after(record, 1).split(" after")[0]}. Measured in this run.`);
+    race.setState("over");
+    const [first, second] = [0, 1].map((k) => latencyText(record, k));
+    race.message(
+      `${record.names[0]} was ${outcome(record)}: ${first}, compared with ${second.split(" after")[0]}. Measured in this run.`,
+    );
     race.sharing.offer({ record, sounds: m.sounds });
     race.draw();
   },
   failed(race, m) {
     race.stop();
-    race.say(m.message);
+    race.message(m.message);
   },
 };

@@ -1,35 +1,43 @@
-// A race to show to others: a picture, and a clip with the sound, made anew from what was kept of it.
+// Saves a finished race as a picture or as a clip with sound.
 
 import { drawRace, outcome, write } from "./paint.js";
 
 const PICTURE = { width: 1200, height: 630 };
 const CLIP = { width: 1280, height: 720 };
 const FRAME_MS = 33;
-const TAIL_MS = 1200; // in which the outcome can be read
-const MIMES = ["video/mp4;codecs=avc1.42E01F,mp4a.40.2", "video/webm;codecs=vp9,opus", "video/webm;codecs=vp8,opus", "video/webm"];
+const TAIL_MS = 1200; // to read the outcome
+const MIMES = [
+  "video/mp4;codecs=avc1.42E01F,mp4a.40.2",
+  "video/webm;codecs=vp9,opus",
+  "video/webm;codecs=vp8,opus",
+  "video/webm",
+];
 const CLAIM = "Speech that starts before the typing ends";
 
 export class Sharing {
   constructor(box, player, style) {
-    Object.assign(this, { player, style, race: null, isMaking: false });
+    this.player = player;
+    this.style = style;
+    this.race = null;
+    this.isRendering = false;
     this.part = box.querySelector(".share");
     this.clip = this.part.querySelector('[data-share="clip"]');
     this.picture = this.part.querySelector('[data-share="picture"]');
-    this.told = this.part.querySelector("output");
-    this.clip.addEventListener("click", () => this.makeClip());
-    this.picture.addEventListener("click", () => this.makePicture());
+    this.output = this.part.querySelector("output");
+    this.clip.addEventListener("click", () => this.saveClip());
+    this.picture.addEventListener("click", () => this.savePicture());
     this.mime = globalThis.MediaRecorder && MIMES.find((mime) => MediaRecorder.isTypeSupported(mime));
   }
 
-  /** A race that is over, {record, sounds}; or null. */
+  /** Offer a finished race, {record, sounds}; null hides the buttons. */
   offer(race) {
     this.race = race;
     this.part.hidden = !race;
     this.clip.hidden = !this.mime;
-    this.told.textContent = "";
+    this.output.textContent = "";
   }
 
-  /** Draw everything at a moment of the race. */
+  /** Draw a whole picture at `tMs` of the race. */
   draw(canvas, tMs) {
     const paint = canvas.getContext("2d", { alpha: false });
     const { width, height } = canvas;
@@ -44,15 +52,15 @@ export class Sharing {
     write(paint, "Streaming-TTS Studio", side, height * 0.945, 600, em * 0.85, colours.muted);
   }
 
-  makePicture() {
+  savePicture() {
     const canvas = Object.assign(document.createElement("canvas"), PICTURE);
     this.draw(canvas, this.race.record.endMs);
     canvas.toBlob((blob) => save(blob, "race.png"), "image/png");
   }
 
-  async makeClip() {
-    if (this.isMaking) return;
-    this.isMaking = this.clip.disabled = true;
+  async saveClip() {
+    if (this.isRendering) return;
+    this.isRendering = this.clip.disabled = true;
     const { record, sounds } = this.race;
     const lastMs = record.endMs + TAIL_MS;
     const canvas = Object.assign(document.createElement("canvas"), CLIP);
@@ -67,35 +75,37 @@ export class Sharing {
     recorder.start();
     const beganS = context.currentTime + 0.1;
     const sources = sounds.map((sound, k) => play(context, into, sound, beganS + startMs(record, k) / 1000));
-    await new Promise((done) => {
+    /** @type {Promise<void>} */
+    const played = new Promise((resolve) => {
       const timer = setInterval(() => {
         const tMs = (context.currentTime - beganS) * 1000;
         this.draw(canvas, Math.min(tMs, record.endMs));
-        this.told.textContent = `Making the clip: ${Math.max(0, Math.ceil((lastMs - tMs) / 1000))} s to go`;
+        this.output.textContent = `Rendering the clip: ${Math.max(0, Math.ceil((lastMs - tMs) / 1000))} s left`;
         if (tMs < lastMs) return;
         clearInterval(timer);
-        done();
+        resolve();
       }, FRAME_MS);
     });
+    await played;
     for (const source of sources) source.disconnect();
-    await new Promise((done) => {
-      recorder.onstop = done;
+    await new Promise((resolve) => {
+      recorder.onstop = resolve;
       recorder.stop();
     });
     const blob = new Blob(parts, { type: this.mime });
     save(blob, `race.${this.mime.includes("mp4") ? "mp4" : "webm"}`);
-    this.told.textContent = `The clip is saved: ${Math.round(lastMs / 1000)} s, ${outcome(record)}.`;
-    this.isMaking = this.clip.disabled = false;
+    this.output.textContent = `Clip saved: ${Math.round(lastMs / 1000)} s, ${outcome(record)}.`;
+    this.isRendering = this.clip.disabled = false;
   }
 }
 
-/** When a lane's first sample was at the ear; the second lane is heard after the first. */
+/** Playback time of a lane's first sample; the second lane plays after the first. */
 function startMs(record, k) {
   const lane = record.lanes[k];
   return k === 0 ? lane.firstMs - (1000 * lane.audible) / record.rateHz : record.secondMs;
 }
 
-/** Play a lane's samples at a time of the context; those of the first with the waits that were heard. */
+/** Play a lane's samples at a context time, with its recorded gaps. */
 function play(context, into, { chunks, gaps, samples, rateHz }, atS) {
   const waits = gaps.toSorted((a, b) => a.sample - b.sample);
   const pcm = new Float32Array(samples + waits.reduce((sum, gap) => sum + gap.frames, 0));

@@ -1,13 +1,13 @@
-// The text field as the Worker knows it: which part belongs to which utterance.
+// The Worker's copy of the text field: which part belongs to which utterance.
 
-import { Typed } from "../../wire/typed.js";
 import { now } from "../../wire/packet.js";
+import { TimedText } from "../../wire/timed_text.js";
 
-// A huge paste: what speaks for minutes goes at once, the rest in pieces that come sooner than the keyboard's idle time.
+// A large paste: minutes of speech are sent at once, the rest in pieces, at intervals below the keyboard's idle time.
 const AT_ONCE_CHARS = 3000;
 const PIECE_CHARS = 400;
 const PIECE_MS = 250;
-const PASTED_WORDS = 4; // at once: nobody types them
+const PASTED_WORDS = 4; // words in one edit that count as pasted
 
 export class Keyboard {
   constructor(session) {
@@ -16,28 +16,28 @@ export class Keyboard {
   }
 
   clear() {
-    this.field = new Typed();
-    this.base = 0; // characters that belong to earlier utterances
+    this.field = new TimedText();
+    this.base = 0; // characters of earlier utterances
     this.inputMs = 0;
     this.begin();
   }
 
-  /** The field holds a text that nobody is to say now: it was there before, or somebody else speaks it. */
+  /** Set the field to a text that is not to be spoken from here. */
   adopt(text) {
-    this.field = new Typed();
+    this.field = new TimedText();
     this.field.edit(0, 0, text, now());
     this.close();
   }
 
-  /** A new utterance: the server knows nothing of it yet. */
+  /** Begin a new utterance. */
   begin() {
     clearTimeout(this.timer);
     this.timer = null;
-    this.given = 0; // characters of the present utterance that the server has
+    this.sentChars = 0; // characters of the current utterance sent to the server
     this.isLast = false;
   }
 
-  /** Everything typed so far has been given away; what comes next is a new text. */
+  /** Everything typed so far belongs to an utterance; later text begins a new one. */
   close() {
     this.base = this.field.length;
   }
@@ -47,7 +47,7 @@ export class Keyboard {
     this.field.edit(at, remove, insert, tMs);
     this.inputMs = now();
     const grown = Array.from(insert).length - remove;
-    if (this.isOfEnded(at, remove)) {
+    if (this.isInEnding(at, remove)) {
       this.base += grown;
       return this.push(at - session.current.base, remove, insert, tMs);
     }
@@ -57,28 +57,28 @@ export class Keyboard {
       return session.post({ type: "note", code: "already_said" });
     }
     const where = Math.max(0, at - this.base);
-    const gone = remove - Math.max(0, this.base - at);
+    const removed = remove - Math.max(0, this.base - at);
     this.base = Math.min(this.base, at);
-    if (session.phase === "open" && session.mode === "keyboard") return this.push(where, gone, insert, tMs);
+    if (session.phase === "open" && session.mode === "keyboard") return this.push(where, removed, insert, tMs);
     const open = () => this.open(tMs);
-    session.endsNext = false; // there is more of it
+    session.endsNext = false; // the text goes on
     if (session.phase === "idle") return open();
-    // What is being said otherwise gives way; the end of an earlier text is heard first.
+    // Speech from other sources stops; an earlier typed text plays to its end first.
     if (session.mode !== "keyboard" || session.phase === "replay") session.stop();
     if (session.phase === "idle") return open();
-    session.afterwards = open;
+    session.nextAction = open;
     return undefined;
   }
 
-  /** Whether an edit is inside a text that is complete and still being said: what was not heard of it follows. */
-  isOfEnded(at, remove) {
+  /** Whether an edit is inside a complete text that is still being spoken; its unplayed part can follow. */
+  isInEnding(at, remove) {
     const { phase, mode, current: u } = this.session;
     if (phase !== "ending" || mode !== "keyboard" || u.ended) return false;
-    const isAll = at === u.base && at + remove === this.base;
-    return !isAll && at >= u.base && at < this.base && at + remove <= this.base;
+    const isWhole = at === u.base && at + remove === this.base;
+    return !isWhole && at >= u.base && at < this.base && at + remove <= this.base;
   }
 
-  /** Begin an utterance with all that was typed and not said yet; end it where its end was asked for meanwhile. */
+  /** Begin an utterance with all unspoken text; end it if Finish was pressed meanwhile. */
   open(tMs = now()) {
     const { session, base } = this;
     const text = this.field.text(base);
@@ -92,46 +92,46 @@ export class Keyboard {
     return undefined;
   }
 
-  /** The server had no place for an utterance: its text, and whether it was complete, wait for the next try. */
+  /** Take back the text of an utterance that was not admitted, for the next attempt. */
   reclaim(utterance) {
     this.base = utterance.base;
     this.session.endsNext = utterance.ending === true;
   }
 
-  /** Pass an edit of the present utterance's text on: at once where the server knows the text, else by and by. */
+  /** Send an edit of the current utterance: at once where its text was already sent, else piece by piece. */
   push(at, remove, insert, tMs) {
     const u = this.session.current;
     u.typed.edit(at, remove, insert, tMs);
     u.isPasted ||= insert.trim().split(/\s+/).length >= PASTED_WORDS;
-    if (at < this.given) {
-      const known = Math.min(remove, this.given - at);
-      u.sent(tMs, insert || " ");
-      this.session.say({ type: "edit", at, remove: known, insert });
-      this.given += Array.from(insert).length - known;
+    if (at < this.sentChars) {
+      const known = Math.min(remove, this.sentChars - at);
+      u.noteSent(tMs, insert || " ");
+      this.session.send({ type: "edit", at, remove: known, insert });
+      this.sentChars += Array.from(insert).length - known;
     }
-    if (!this.timer) this.give(AT_ONCE_CHARS, tMs);
+    if (!this.timer) this.sendNext(AT_ONCE_CHARS, tMs);
   }
 
-  /** Give the next characters; a long text goes on at a steady pace, which no voice can outrun. */
-  give(count, tMs = now()) {
+  /** Send the next characters; a long text follows at a constant rate, faster than any voice speaks. */
+  sendNext(count, tMs = now()) {
     const { session } = this;
     const u = session.current;
     this.timer = null;
     if (!u || session.phase === "stopping" || u.ended) return;
-    const piece = u.typed.text(this.given, this.given + count);
+    const piece = u.typed.text(this.sentChars, this.sentChars + count);
     if (piece) {
-      u.sent(tMs, piece);
-      session.say({ type: "edit", at: this.given, remove: 0, insert: piece });
-      this.given = Math.min(u.typed.length, this.given + count);
+      u.noteSent(tMs, piece);
+      session.send({ type: "edit", at: this.sentChars, remove: 0, insert: piece });
+      this.sentChars = Math.min(u.typed.length, this.sentChars + count);
     }
-    if (this.given < u.typed.length) this.timer = setTimeout(() => this.give(PIECE_CHARS), PIECE_MS);
-    else if (this.isLast) session.say({ type: "end" });
+    if (this.sentChars < u.typed.length) this.timer = setTimeout(() => this.sendNext(PIECE_CHARS), PIECE_MS);
+    else if (this.isLast) session.send({ type: "end" });
     this.isLast &&= this.timer !== null;
   }
 
-  /** The text is complete: end the utterance when all of it has been given. */
+  /** The text is complete: end the utterance when all of it has been sent. */
   end() {
     this.isLast = this.timer !== null;
-    if (!this.isLast) this.session.say({ type: "end" });
+    if (!this.isLast) this.session.send({ type: "end" });
   }
 }

@@ -1,17 +1,20 @@
-// Text that arrives by the clock: a simulated language model, or recorded arrivals pushed the old way.
+// Sends text at given times.
 
 const TICK_MS = 8;
 
 export class Schedule {
-  /** `arrivals` are [{tMs, text}] from the start on; `send(text)` each in turn, then `done()`. */
-  constructor(arrivals, { send, done, tick }) {
+  /**
+   * @param arrivals [{tMs, text}], times from now on
+   * @param callbacks send(text) for each, then done(); tick(elapsedMs) at every step
+   */
+  constructor(arrivals, { send, done, tick = null }) {
     this.arrivals = arrivals;
     this.next = 0;
     this.began = performance.now();
     this.step = () => {
       const elapsed = performance.now() - this.began;
       while (this.next < arrivals.length && arrivals[this.next].tMs <= elapsed) send(arrivals[this.next++].text);
-      tick?.(elapsed, this.next);
+      tick?.(elapsed);
       if (this.next === arrivals.length) {
         this.timer = null;
         done();

@@ -1,279 +1,85 @@
-// The Worker's state: one socket, one utterance at a time, one player.
+// The state of the Worker: one socket, one utterance at a time, one player.
 
 import { Feed } from "../../sound/feed.js";
-import { Keyboard } from "./keyboard.js";
-import { Outbox } from "./outbox.js";
-import { Phrases, SMOOTH_CREDIT_MS, rateFor, typedWpm } from "./pacing.js";
-import { keptOf, restOf } from "./rest.js";
-import { Socket } from "../../wire/socket.js";
 import { Spectrum } from "../../sound/spectrum.js";
-import { saySample, sayOldWay, typeAsModel } from "./streams.js";
+import { now } from "../../wire/packet.js";
+import { Connection } from "./connection.js";
+import { Keyboard } from "./keyboard.js";
+import { Phrases, SMOOTH_CREDIT_MS } from "./pacing.js";
+import { PlayerEvents } from "./player_events.js";
+import { pendingText } from "./remaining_text.js";
+import { speakBySentence, speakSample, typeAsModel } from "./streams.js";
 import { Utterance } from "./utterance.js";
-import { now, parsePacket } from "../../wire/packet.js";
 
 const CREDIT_MS = 2000;
-const IDLE_END_MS = 30000; // a place is given back when nothing was typed for so long
+const IDLE_END_MS = 30000; // without typing, after which an utterance ends and frees its slot
 const FIGURES_MS = 100;
-const EXPLAIN_MS = 150; // the server's word for a wait may come after the sound
-const TOO_SLOW = 1.05; // time in which speech is made, over the time it lasts
-const FAST_ENOUGH = 0.85;
-const JUDGED_MS = 1000; // of sound, before a server is called slow
+const FAST_ENOUGH = 0.85; // real-time factor below which a server is no longer slow
 
 export class Session {
-  constructor(url, post) {
+  /**
+   * @param url of the socket
+   * @param post sends a message to the page
+   * @param outbox sends messages to the page in batches
+   */
+  constructor(url, post, outbox) {
     this.post = post;
-    this.outbox = new Outbox(post);
+    this.outbox = outbox;
     this.keyboard = new Keyboard(this);
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
     this.mode = "keyboard"; // keyboard | llm | old | sample
     this.current = this.last = this.live = null;
-    this.rest = null; // says what is kept: cut off by a lost connection, or not begun before a race
+    this.rest = null; // speaks the stored text: cut off by a lost connection, or not begun before a race
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, options: {} };
-    this.hasSettings = false; // the page has seen the voices and chosen
+    this.hasSettings = false; // the page has sent settings
     this.rateHz = 24000;
-    this.endsNext = false; // the text that waits to be opened is complete
+    this.endsNext = false; // the text of the next utterance is complete
     this.latencyMs = this.replayFrom = 0;
-    this.isSmooth = false; // speak by phrases to who types slowly
+    this.isSmooth = false; // play by phrases
     this.phrases = new Phrases();
-    this.isSlow = false; // the server cannot keep up with a listener
-    this.feed = new Feed(this);
-    this.socket = new Socket(url, this);
-    setInterval(() => this.beat(), FIGURES_MS);
+    this.isSlow = false; // the server is slower than real time
+    this.schedule = null; // of an utterance that is not typed
+    this.retry = this.restart = this.nextAction = this.retryTimer = null;
+    this.stoppedAt = undefined; // sample at which Stop took effect
+    this.playerEvents = new PlayerEvents(this);
+    this.feed = new Feed(this.playerEvents);
+    this.connection = new Connection(url, this);
+    setInterval(() => this.tick(), FIGURES_MS);
   }
 
-  // --- what the server says ---------------------------------------------------------------------
-
-  state(state, retryMs) {
-    this.post({ type: "socket", state, retryMs });
-    if (state === "lost") this.lost();
-    else if (this.phase === "waiting" && this.retry) this.again();
-  }
-
-  isBusy() {
-    return this.current !== null && !this.current.ended;
-  }
-
-  text(m) {
-    if (m.type === "hello") return this.post(m);
-    const u = this.current;
-    if (m.type === "error") return this.refused(m);
-    if (m.type === "trace") {
-      const whose = [u, this.last].find((x) => x?.id === m.utterance);
-      if (whose) whose.urls = { trace: m.trace_url, wav: m.wav_url };
-      return this.post({ ...m, mode: whose?.mode });
-    }
-    if (!u || m.utterance !== u.id) return undefined;
-    if (m.type === "queued" || m.type === "ready") this.queued(u, m);
-    if (m.type === "failed" && u.isQueued) return this.unplaced(m);
-    u.event(m);
-    this.outbox.add(m);
-    if (m.type === "revised") this.feed.cut(m.from_sample);
-    if (m.type === "word_end") this.wordEnded(u, m);
-    if (m.type === "flushed") this.feed.keepPhrases(false); // who rests wants to hear the rest
-    if (m.type === "committed") this.feed.keepPhrases(u.byPhrase);
-    if (m.type === "ended" || m.type === "failed") this.serverEnded(m);
-    return undefined;
-  }
-
-  packet(buffer) {
-    const p = parsePacket(buffer);
-    const u = this.current;
-    if (!p || !u || p.utterance !== u.id || p.take < u.take || this.phase === "stopping") return;
-    const mark = u.packet(p);
-    const columns = u.spectrum.push(p.pcm);
-    if (columns.length) this.outbox.add({ type: "columns", data: columns });
-    this.feed.packet(p, mark);
-    if (!this.isSlow && u.pace.audioMs > JUDGED_MS && u.slowness > TOO_SLOW) this.slow(true);
-  }
-
-  /** A word may be heard, or its phrase if that is over. */
-  wordEnded(u, m) {
-    if (this.feed.isByPhrase && !this.phrases.isOver(u.words, m.i)) return;
-    if (this.feed.isByPhrase) this.feed.setRate(rateFor(typedWpm(u.words)));
-    this.feed.release(m.sample);
-  }
-
-  /** Where the utterance stands in the queue for a place, or that it has one now. */
-  queued(u, m) {
-    u.isKnown = true;
-    this.post({ type: "queue", ahead: m.ahead ?? null });
-    if (u.isQueued && m.type === "ready") {
-      u.closing = { tMs: now(), cause: "place" }; // the latency shown is the voice's, not the queue's
-      this.keyboard.inputMs = now();
-    }
-    u.isQueued = m.type === "queued";
-  }
-
-  /** It waited in vain: the text stays in the field. */
-  unplaced(m) {
-    this.current.ended = true;
-    this.drop();
-    this.post({ type: "error", code: "unplaced", message: `${m.message}. Your text is kept: Speak tries again.` });
-  }
-
-  /** Keep words whole while speech is made slower than it is heard, and say so. */
-  slow(isSlow) {
-    this.isSlow = isSlow;
-    this.feed.keepWhole(isSlow);
-    this.post({ type: "slow", isSlow });
-  }
-
-  refused(m) {
-    // What was on its way to an utterance that has gone is no news.
-    const isOfSocket = m.utterance === undefined;
-    if (!isOfSocket && m.utterance !== this.current?.id) return;
-    const isBusy = !isOfSocket && m.code === "busy";
-    const isNotBegun = !isOfSocket && m.code === "bad_option" && !this.current.isKnown;
-    if (isBusy && this.phase === "stopping") return void this.over(); // nobody wants it any more
-    if (isBusy) {
-      this.takeBack();
-      this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
-    } else if (isNotBegun) { // its settings do not go together: the text waits for others
-      if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
-      this.endsNext = false;
-      this.drop();
-    } else if (!isOfSocket && m.code !== "bad_option" && !this.current.samples) {
-      this.drop();
-    }
-    this.post(m);
-  }
-
-  /** The server has nothing of this utterance: its text waits, whole, to be begun anew. */
-  takeBack() {
-    const retry = this.restart;
-    if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
-    this.drop();
-    this.wait(retry);
-  }
-
-  /** The socket was closed as idle. Whether what was on its way to it meanwhile will be said by the next one. */
-  takesBack() {
-    if (this.current.isKnown || this.phase === "stopping") return false;
-    this.takeBack();
-    return true;
-  }
-
-  serverEnded(m) {
-    const u = this.current;
-    this.schedule?.stop();
-    this.keepRest();
-    if (this.phase === "stopping" || u.samples === 0) return this.over();
-    this.turn("ending");
-    this.feed.final();
-    if (m.type === "failed") this.post({ type: "error", code: m.code, message: m.message });
-    return undefined;
-  }
-
-  lost() {
-    const u = this.current;
-    if (!u || u.ended) return;
-    u.ended = true;
-    this.schedule?.stop();
-    this.keepRest();
-    this.rest = this.phase === "stopping" ? null : restOf(this, u);
-    this.post({ type: "cutoff", hasRest: this.rest !== null });
-    if (this.phase === "stopping" || !u.samples) this.over();
-    else this.turn("ending");
-    this.feed.final();
-  }
-
-  /** An utterance that ends by itself takes its text along; after finish and stop what was typed since is the next one's. */
-  keepRest() {
-    if (this.phase === "open" && this.mode === "keyboard") this.keyboard.close();
-  }
-
-  // --- what the player says ---------------------------------------------------------------------
-
-  begun(play) {
-    const replay = this.phase === "replay";
-    this.post({ type: "begin", play, id: this.current?.id, mode: replay ? "replay" : this.mode, base: this.current?.base ?? null, from: this.replayFrom, rateHz: this.rateHz });
-  }
-
-  report(m) {
-    const u = this.current;
-    if (!u || this.phase === "replay") return;
-    u.playedSample = m.sample;
-    u.bufferedMs = (m.buffered * 1000) / this.rateHz;
-    if (u.ended || this.phase === "stopping") return;
-    this.socket.send({
-      type: "played",
-      utterance: u.id,
-      sample: m.sample,
-      buffered_ms: u.bufferedMs,
-      underruns: m.underruns,
-      output_latency_ms: this.latencyMs,
-    });
-  }
-
-  resumed(sample, frames) {
-    if (!this.current || this.phase === "replay") return;
-    const u = this.current;
-    const gap = u.gap(sample, frames);
-    setTimeout(() => {
-      u.explain(gap);
-      if (u !== this.current) return;
-      if (gap.reason !== "text") this.feed.holdMore();
-      this.outbox.add({ type: "gap", ...gap });
-    }, EXPLAIN_MS);
-  }
-
-  audible(m) {
-    if (!this.current || this.phase === "replay") return;
-    this.current.first.audibleMs = m.date + (now() - Date.now());
-    this.figures();
-  }
-
-  done() {
-    this.over();
-  }
-
-  stopped(m) {
-    const u = this.current;
-    if (!u) return undefined;
-    this.stoppedAt = m.sample;
-    if (this.phase === "replay" || u.ended) return this.over();
-    u.playedSample = m.sample;
-    this.socket.send({ type: "cancel", utterance: u.id, played_sample: m.sample });
-    return undefined;
-  }
-
-  fault(m) {
-    this.post({ type: "error", code: "player", message: `The player got samples from ${m.first} on, but needed ${m.expected}.` });
-  }
-
-  // --- what the person does ---------------------------------------------------------------------
+  // --- user commands ----------------------------------------------------------------------------
 
   edit(change) {
     this.keyboard.edit(change);
   }
 
-  /** The whole field again, from its start. */
+  /** Speak the whole field from its start. */
   speakAll({ tMs }) {
     this.keyboard.base = 0;
-    this.then(() => this.keyboard.open(tMs));
+    this.enqueue(() => this.keyboard.open(tMs));
   }
 
   finish() {
     const u = this.current;
     if (this.phase !== "open") {
-      this.endsNext = this.phase === "waiting" || this.afterwards !== null;
+      this.endsNext = this.phase === "waiting" || this.nextAction !== null;
       return;
     }
     this.schedule?.stop();
-    u.closes(now(), "finish");
+    u.noteClosing(now(), "finish");
     u.typed.endMs = now();
     u.ending = true;
     if (this.mode === "keyboard") {
       this.keyboard.end();
       this.keyboard.close();
-    } else this.say({ type: "end" });
-    this.turn("ending");
+    } else this.send({ type: "end" });
+    this.setPhase("ending");
   }
 
   stop({ suspended = false } = {}) {
     clearTimeout(this.retryTimer);
-    this.afterwards = this.rest = null; // stop means everything, also what was to come next
+    this.nextAction = this.rest = null; // stop cancels everything, also queued actions
     this.endsNext = false;
     if (this.phase === "idle" || this.phase === "stopping") return;
     if (this.phase === "waiting") {
@@ -282,60 +88,60 @@ export class Session {
     }
     this.schedule?.stop();
     if (this.mode === "keyboard") this.keyboard.close();
-    if (this.phase !== "replay") this.turn("stopping");
+    if (this.phase !== "replay") this.setPhase("stopping");
     this.feed.stop(suspended);
-    if (!this.feed.port) this.stopped({ sample: 0 });
+    if (!this.feed.port) this.playerEvents.onStopped({ sample: 0 });
   }
 
-  /** Somebody pressed Stop: what was kept is given up, too. */
+  /** Stop, and discard stored text too. */
   stopAll(m) {
     if (this.rest) this.keyboard.close();
     this.stop(m);
   }
 
-  /** A race is heard alone: what is being said ends; what was kept stays so, and is offered. */
+  /** Stop for a race; unspoken text is stored and offered. */
   makeWay(m) {
-    const kept = keptOf(this);
+    const pending = pendingText(this);
     const { base } = this.keyboard;
     this.stop(m);
-    if (!kept) return;
-    this.rest = kept;
-    this.keyboard.base = base; // what is typed on follows it
-    this.post({ type: "kept" });
+    if (!pending) return;
+    this.rest = pending;
+    this.keyboard.base = base; // later text follows it
+    this.post({ type: "rest" });
   }
 
   clear(m) {
     this.keyboard.clear();
     this.stop(m);
-    this.post({ type: "cleared" }); // what was posted before is of what is gone, and so is all until the next begin
+    this.post({ type: "cleared" }); // the page ignores events from here to the next begin
   }
 
-  /** Say what is kept. */
-  sayRest() {
-    if (this.rest) this.then(this.rest);
+  /** Speak the stored text. */
+  speakRest() {
+    if (this.rest) this.enqueue(this.rest);
   }
 
-  /** One sentence of a speaker's, to choose by. */
+  /** Speak a sample of the selected speaker. */
   sample({ text }) {
-    this.then(() => saySample(this, text));
+    this.enqueue(() => speakSample(this, text));
   }
 
   llm({ text, rate }) {
-    this.then(() => typeAsModel(this, text, rate));
+    this.enqueue(() => typeAsModel(this, text, rate));
   }
 
-  /** The same text, pushed at each sentence's end only. */
+  /** Speak the last typed text again, sent by sentences. */
   old() {
     const live = this.live;
     if (!live) return;
-    this.then(() => sayOldWay(this, live));
+    this.enqueue(() => speakBySentence(this, live));
   }
 
   replay() {
-    this.then(() => {
+    this.enqueue(() => {
       if (!this.last?.pcm.length) return;
       this.current = this.last;
-      this.turn("replay");
+      this.setPhase("replay");
       this.replayFrom = this.last.pcm[0].first;
       this.feed.replay(this.last);
       this.replayFrom = 0;
@@ -343,21 +149,21 @@ export class Session {
   }
 
   settle() {
-    this.retry = this.afterwards = null;
+    this.retry = this.nextAction = null;
     this.endsNext = false;
-    this.turn("idle");
+    this.setPhase("idle");
   }
 
-  turn(phase, more = {}) {
+  setPhase(phase, more = {}) {
     this.phase = phase;
     this.post({ type: "phase", phase, mode: this.mode, ...more });
   }
 
-  /** Do it now, or when what is being said has been heard. */
-  then(action) {
+  /** Run an action now, or when the current speech has been played. */
+  enqueue(action) {
     if (this.phase === "idle") return action();
     if (this.phase === "open") this.finish();
-    this.afterwards = action;
+    this.nextAction = action;
     this.post({ type: "note", code: "queued" });
     return undefined;
   }
@@ -372,40 +178,43 @@ export class Session {
       return;
     }
     const { options, temperature } = this.settings;
-    if (this.phase === "open" && before !== JSON.stringify([options, temperature])) this.say({ type: "options", options, temperature });
+    if (this.phase !== "open" || before === JSON.stringify([options, temperature])) return;
+    this.send({ type: "options", options, temperature });
   }
 
-  // --- how an utterance lives -------------------------------------------------------------------
+  // --- life cycle of an utterance ---------------------------------------------------------------
 
-  /** Begin an utterance, whose text begins at `base` of the field; null where it is not in the field. */
+  /** Open an utterance whose text begins at `base` of the field; null: its text is not in the field. */
   open(mode, source, restart, base = null) {
     this.mode = mode;
-    if (!this.socket.isOpen || !this.hasSettings) {
-      this.socket.wake();
+    const { socket } = this.connection;
+    if (!socket.isOpen || !this.hasSettings) {
+      socket.wake();
       return void this.wait(restart);
     }
     this.restart = restart;
-    const u = (this.current = new Utterance(this.nextId++, source, this.rateHz));
+    const u = new Utterance(this.nextId++, source, this.rateHz);
+    this.current = u;
     Object.assign(u, { mode, base });
     u.spectrum = new Spectrum(this.rateHz);
     if (mode === "keyboard" || mode === "llm") this.live = u;
-    this.afterwards = this.retry = this.rest = null;
+    this.nextAction = this.retry = this.rest = null;
     this.endsNext = false;
     this.keyboard.inputMs = now();
-    u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);
+    u.settings = mode === "old" ? this.live.settings : structuredClone(this.settings);
     u.byPhrase = this.isSmooth && mode === "keyboard";
     this.phrases.begin();
-    this.feed.keepPhrases(u.byPhrase);
-    this.turn("open"); // first: a page that is still idle would take the new sound for heard out
+    this.feed.holdPhrases(u.byPhrase);
+    this.setPhase("open"); // before begin(): an idle page would take the new playback for finished
     this.feed.begin();
-    if (this.isSlow) this.post({ type: "slow", isSlow: true }); // as before
-    this.say({ type: "open", source, credit_ms: u.byPhrase ? SMOOTH_CREDIT_MS : CREDIT_MS, ...u.asked });
+    if (this.isSlow) this.post({ type: "slow", isSlow: true });
+    this.send({ type: "open", source, credit_ms: u.byPhrase ? SMOOTH_CREDIT_MS : CREDIT_MS, ...u.settings });
     return u;
   }
 
   wait(retry) {
     this.retry = retry;
-    this.turn("waiting");
+    this.setPhase("waiting");
   }
 
   again() {
@@ -415,42 +224,63 @@ export class Session {
     retry();
   }
 
-  drop() {
-    this.schedule?.stop();
-    this.current = null;
-    this.turn("idle");
+  /** The server has nothing of the utterance: its whole text waits for the next attempt. */
+  requeue() {
+    const retry = this.restart;
+    if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
+    this.discard();
+    this.wait(retry);
   }
 
-  over() {
+  /** The typed text so far belongs to the utterance that ended; after Finish and Stop, later text begins a new one. */
+  closeTyped() {
+    if (this.phase === "open" && this.mode === "keyboard") this.keyboard.close();
+  }
+
+  discard() {
+    this.schedule?.stop();
+    this.current = null;
+    this.setPhase("idle");
+  }
+
+  /** Playback is complete, or there is none. */
+  playbackEnded() {
     this.outbox.flush();
     const u = this.current;
     if (u) u.bufferedMs = 0;
-    if (this.isSlow && u?.slowness < FAST_ENOUGH) this.slow(false);
+    if (this.isSlow && u?.slowness < FAST_ENOUGH) this.setSlow(false);
     if (this.phase !== "replay" && u) this.last = u;
-    this.figures();
+    this.postFigures();
     this.current = null;
-    this.turn("idle", { finished: u?.id, stopped: this.stoppedAt });
+    this.setPhase("idle", { finished: u?.id, stopped: this.stoppedAt });
     this.stoppedAt = undefined;
-    const next = this.afterwards;
-    this.afterwards = null;
+    const next = this.nextAction;
+    this.nextAction = null;
     next?.();
   }
 
-  say(message) {
-    this.socket.send({ ...message, utterance: this.current.id });
+  send(message) {
+    this.connection.socket.send({ ...message, utterance: this.current.id });
   }
 
-  // --- what the page is told --------------------------------------------------------------------
+  // --- messages to the page ---------------------------------------------------------------------
 
-  figures() {
+  /** Hold words until they are complete while the server is slower than real time, and report it. */
+  setSlow(isSlow) {
+    this.isSlow = isSlow;
+    this.feed.holdWords(isSlow);
+    this.post({ type: "slow", isSlow });
+  }
+
+  postFigures() {
     const u = this.current;
     if (!u || this.phase === "replay") return;
     this.post({ type: "figures", mode: u.mode, phase: this.phase, buffered_ms: u.bufferedMs ?? 0, ...u.figures() });
   }
 
-  beat() {
+  tick() {
     if (this.phase === "idle") return;
-    this.figures();
+    this.postFigures();
     const { current, mode, phase } = this;
     const isQuiet = phase === "open" && mode === "keyboard" && !current.isQueued && !(current.bufferedMs > 0);
     if (isQuiet && now() - this.keyboard.inputMs > IDLE_END_MS) {

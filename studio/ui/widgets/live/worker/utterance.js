@@ -1,64 +1,70 @@
-// One utterance as its listener sees it: text, words, samples, waits, and what the latency consisted of.
+// Client-side state of an utterance: text, words, samples, gaps, and latency figures.
 
-import { spokenWpm, typedWpm } from "./pacing.js";
-import { Typed } from "../../wire/typed.js";
 import { now } from "../../wire/packet.js";
+import { TimedText } from "../../wire/timed_text.js";
+import { spokenWpm, typedWpm } from "./pacing.js";
 
-const KEPT_S = 600; // samples kept for "as heard": ten minutes
+const STORED_S = 600; // of samples stored for replay
 const LEVEL_WINDOW_S = 0.005;
-const AUDIBLE_DB = -56; // 30 dB under the nominal active speech level of -26 dBFS
-const ONE_MOMENT_MS = 30;
+const AUDIBLE_DB = -56; // 30 dB below the nominal active speech level of -26 dBFS
+const SAME_TIME_MS = 30;
 const NEAR_S = 0.03;
-const PACED_MS = 400; // of sound, before its pace is told
+const PACED_MS = 400; // of sound, before the real-time factor is known
 const STALL_REASONS = ["compute", "network"];
 
 export class Utterance {
   constructor(id, source, rateHz) {
-    Object.assign(this, { id, source, rateHz, take: 0, samples: 0, ended: false, ending: false });
-    this.typed = new Typed();
+    this.id = id;
+    this.source = source;
+    this.rateHz = rateHz;
+    this.mode = "keyboard";
+    this.base = null; // start of the text in the field; null: not in the field
+    this.settings = null;
+    this.byPhrase = false;
+    this.spectrum = null;
+    this.take = this.samples = 0;
+    this.ended = this.ending = false;
+    this.typed = new TimedText();
     this.words = [];
     this.sentText = "";
     this.seams = 0;
     this.pcm = [];
-    this.kept = 0;
-    this.gaps = []; // heard: {sample, frames, reason}
+    this.storedSamples = 0;
+    this.gaps = []; // in playback: {sample, frames, reason}
     this.serverWaits = [];
-    this.isKnown = false; // the server has answered
-    this.isPasted = false; // it did not come word by word
-    this.closing = null; // the last thing sent that can commit a word: {tMs, cause}
+    this.isKnown = false; // the server has responded
+    this.isPasted = false; // some of the text was pasted
+    this.closing = null; // the last message that can commit a word: {tMs, cause}
     this.audible = -1;
     this.first = { keyMs: 0, cause: "", wordMs: 0, committedMs: 0, packetMs: 0, audibleMs: 0 };
     this.pace = { lastMs: 0, wallMs: 0, audioMs: 0 };
     this.computeMs = null;
-    this.heard = [];
-    this.urls = null;
     this.playedSample = 0;
   }
 
-  /** Note what is sent, before it is sent. */
-  sent(tMs, text) {
+  /** Note a text before it is sent. */
+  noteSent(tMs, text) {
     if (/\s/.test(text)) this.closing = { tMs, cause: "key" };
   }
 
-  /** A flush or the end commits what a key has not: unless a key did so at the same moment. */
-  closes(tMs, cause) {
-    if (this.closing && tMs - this.closing.tMs < ONE_MOMENT_MS) return;
+  /** Note a flush or the end, which commits a word unless a key did so at the same time. */
+  noteClosing(tMs, cause) {
+    if (this.closing && tMs - this.closing.tMs < SAME_TIME_MS) return;
     this.closing = { tMs, cause };
   }
 
-  /** Take in an event of the server's. */
+  /** Handle an event of the server. */
   event(e) {
-    const take = EVENTS[e.type];
-    if (take) take(this, e);
+    EVENTS[e.type]?.(this, e);
   }
 
-  /** Take in samples; answers the first audible one when these hold it, else -1. */
+  /** Add samples; returns the first audible sample if it is among them, else -1. */
   packet(p) {
     const at = now();
     this.pcm.push({ first: p.first, data: p.pcm.slice() });
     this.samples = p.first + p.pcm.length;
-    this.kept += p.pcm.length;
-    while (this.kept > KEPT_S * this.rateHz) this.kept -= this.pcm.shift().data.length;
+    this.storedSamples += p.pcm.length;
+    while (this.storedSamples > STORED_S * this.rateHz) this.storedSamples -= this.pcm.shift().data.length;
     this.first.packetMs ||= at;
     if (this.pace.lastMs) {
       this.pace.wallMs += Math.max(0, at - this.pace.lastMs);
@@ -70,9 +76,9 @@ export class Utterance {
     return this.audible;
   }
 
-  /** The server took everything from a sample back. */
+  /** Drop samples from `sample` on, after a revision. */
   cut(sample) {
-    while (this.pcm.length && this.pcm.at(-1).first >= sample) this.kept -= this.pcm.pop().data.length;
+    while (this.pcm.length && this.pcm.at(-1).first >= sample) this.storedSamples -= this.pcm.pop().data.length;
     const last = this.pcm.at(-1);
     if (last && last.first + last.data.length > sample) last.data = last.data.slice(0, sample - last.first);
     this.samples = Math.min(this.samples, sample);
@@ -80,7 +86,7 @@ export class Utterance {
     this.spectrum?.cut(this.samples, this.pcm.at(-1)?.data ?? new Int16Array(0));
   }
 
-  /** The player resumed at `sample` after a silence of `frames`: say why it had to be silent. */
+  /** Add a playback gap of `frames` before `sample`, with its reason. */
   gap(sample, frames) {
     const gap = { sample, frames, reason: "network" };
     this.gaps.push(gap);
@@ -88,30 +94,35 @@ export class Utterance {
     return gap;
   }
 
-  /** A gap is the server's wait at the same sample; where the server had none, the samples were long on their way. */
+  /** The reason of a gap is that of the server's wait at the same sample; without one, it is the network. */
   explain(gap) {
-    const near = this.serverWaits.filter((w) => Math.abs(w.sample - gap.sample) <= this.rateHz * NEAR_S && w.reason !== "credit");
+    const near = this.serverWaits.filter(
+      (w) => Math.abs(w.sample - gap.sample) <= this.rateHz * NEAR_S && w.reason !== "credit",
+    );
     near.sort((a, b) => b.ms - a.ms);
     if (near.length) gap.reason = near[0].reason;
   }
 
   waits(...reasons) {
     const chosen = this.gaps.filter((g) => reasons.includes(g.reason));
-    return { count: chosen.length, ms: Math.round(chosen.reduce((sum, g) => sum + (g.frames * 1000) / this.rateHz, 0)) };
+    return {
+      count: chosen.length,
+      ms: Math.round(chosen.reduce((sum, g) => sum + (g.frames * 1000) / this.rateHz, 0)),
+    };
   }
 
-  /** How much of the text as sent has its sound here, word by word; code points. */
-  get saidChars() {
+  /** The part of the text as sent whose words have all their samples; code points. */
+  get spokenChars() {
     const cut = this.words.find((word) => !(word?.endSample <= this.samples));
     return cut ? cut.from : (this.words.at(-1)?.to ?? 0);
   }
 
-  /** Time in which speech came while the voice waited for nobody, over the time that it lasts; NaN while too little has come. */
+  /** Wall time of received speech without waits, over its duration; NaN for too little speech. */
   get slowness() {
     return this.pace.audioMs > PACED_MS ? this.pace.wallMs / this.pace.audioMs : NaN;
   }
 
-  /** The figures shown on the page, milliseconds but for `rtf`. */
+  /** The figures shown on the page, in milliseconds except `rtf`. */
   figures() {
     const f = this.first;
     const credit = this.serverWaits.filter((w) => w.reason === "credit");
@@ -137,12 +148,12 @@ export class Utterance {
       stalls: this.waits(...STALL_REASONS),
       credit: { count: credit.length, ms: Math.round(credit.reduce((sum, w) => sum + w.ms, 0)) },
       audio_ms: audioMs,
-      audible_ms: ready ? (this.audible * 1000) / this.rateHz : null, // silence that the voice itself began with
+      audible_ms: ready ? (this.audible * 1000) / this.rateHz : null, // initial silence of the speech
     };
   }
 }
 
-/** What each event of the server's changes. */
+/** Event handlers. */
 const EVENTS = {
   text(u, e) {
     u.textMs = now();
@@ -152,20 +163,20 @@ const EVENTS = {
   committed(u, e) {
     const at = now();
     const key = u.closing ?? { tMs: at, cause: "" };
-    // The text that committed it came before: an engine may read its inbox later.
+    // From the time of the text event: the engine may process its input later.
     const { word, char_start: from, char_end: to } = e;
     u.words[e.i] = { word, from, to, keyMs: key.tMs, cause: key.cause, committedMs: u.textMs ?? at };
     u.first.wordMs ||= key.tMs;
   },
   flushed(u) {
-    if (!u.ending) u.closes(now(), "pause");
+    if (!u.ending) u.noteClosing(now(), "pause");
   },
   segment(u, e) {
-    u.pace.lastMs = now(); // within a segment the voice waits for nothing but its listener
+    u.pace.lastMs = now(); // within a segment the only wait is for credit
     if (u.seams++ > 0) return;
     const completing = u.words[Math.max(...e.seen, ...e.words)];
     if (!completing) return;
-    // A flush lets words speak that were committed long before it.
+    // A flush can trigger words that were committed long before it.
     const flush = u.closing && u.closing.cause !== "key" && u.closing.tMs > completing.keyMs ? u.closing : null;
     u.first.keyMs = flush ? flush.tMs : completing.keyMs;
     u.first.cause = flush ? flush.cause : completing.cause;
@@ -189,9 +200,6 @@ const EVENTS = {
     u.words.length = Math.min(u.words.length, e.words);
     for (const word of u.words) if (word?.endSample > e.from_sample) delete word.endSample;
     u.cut(e.from_sample);
-  },
-  cancelled(u, e) {
-    u.heard = e.heard;
   },
   ended(u, e) {
     u.ended = true;

@@ -1,12 +1,12 @@
-// Where in a corrected field stands what was sent: by its words, since corrections may be far apart.
+// Maps positions in the text as sent to the corrected field, by common words, since corrections may be far apart.
 
 import { difference } from "../../wire/editor.js";
 
-const MOST_PAIRS = 250_000; // of words compared; a longer stretch between two corrections counts as one change
+const MAX_PAIRS = 250_000; // of compared words; a longer section between two corrections counts as one change
 
 /** A function from code points of `sent` to code points of `own`, both arrays of them. */
-export function places(sent, own) {
-  const anchors = kept(words(sent), words(own));
+export function positionMap(sent, own) {
+  const anchors = commonWords(words(sent), words(own));
   anchors.push({ from: sent.length, to: sent.length, at: own.length });
   return (point) => {
     let low = 0;
@@ -28,8 +28,8 @@ export function places(sent, own) {
   };
 }
 
-/** The words of both that are the same, in order: where each stands in the first, {from, to}, and in the second, {at}. */
-function kept(before, after) {
+/** Words common to both, in order: position in the first, {from, to}, and in the second, {at}. */
+function commonWords(before, after) {
   let [first, lastBefore, lastAfter] = [0, before.length, after.length];
   while (first < Math.min(lastBefore, lastAfter) && before[first].text === after[first].text) first++;
   while (Math.min(lastBefore, lastAfter) > first && before[lastBefore - 1].text === after[lastAfter - 1].text) {
@@ -37,21 +37,21 @@ function kept(before, after) {
     lastAfter--;
   }
   const pair = (i, j) => ({ from: before[i].from, to: before[i].to, at: after[j].from });
-  const found = Array.from({ length: first }, (_, i) => pair(i, i));
+  const pairs = Array.from({ length: first }, (_, i) => pair(i, i));
   const [rows, columns] = [lastBefore - first, lastAfter - first];
-  if (rows * columns <= MOST_PAIRS) {
+  if (rows * columns <= MAX_PAIRS) {
     for (const [i, j] of longestCommon(rows, columns, (i, j) => before[first + i].text === after[first + j].text)) {
-      found.push(pair(first + i, first + j));
+      pairs.push(pair(first + i, first + j));
     }
   }
-  for (let i = lastBefore; i < before.length; i++) found.push(pair(i, lastAfter + i - lastBefore));
-  return found;
+  for (let i = lastBefore; i < before.length; i++) pairs.push(pair(i, lastAfter + i - lastBefore));
+  return pairs;
 }
 
 /** Pairs of a longest common subsequence. */
 function longestCommon(rows, columns, isSame) {
   const width = columns + 1;
-  const best = new Uint16Array((rows + 1) * width); // of what follows (i, j)
+  const best = new Uint16Array((rows + 1) * width); // length for the suffixes from (i, j)
   for (let i = rows - 1; i >= 0; i--) {
     for (let j = columns - 1; j >= 0; j--) {
       const at = i * width + j;

@@ -1,11 +1,11 @@
 // Pointer and keyboard input on annotation lanes: a drag adds a region, a click a point; edges and marks can be dragged.
 
-import { msAt, SNAPS, sampleNear } from "./places.js";
+import { msAt, SNAPS, sampleNear } from "./positions.js";
 
 const EDGE_PX = 6;
 const MOVED_PX = 4;
 
-export class Hands {
+export class AnnotationInput {
   constructor(annotator) {
     this.annotator = annotator;
     this.scene = annotator.scene;
@@ -19,10 +19,10 @@ export class Hands {
   }
 
   /** Description of the mark at a point, of any annotator. */
-  story(x, y) {
+  describe(x, y) {
     const hit = this.lane(y, false);
     const mark = hit?.lane.at(this.scene, x, hit.down, EDGE_PX);
-    return mark ? this.annotator.panel.story(mark) : "";
+    return mark ? this.annotator.panel.describe(mark) : "";
   }
 
   /** Part of the mark under the pointer: start, end or whole. */
@@ -58,7 +58,7 @@ export class Hands {
     }
     if (!began.moved && Math.abs(x - began.x) <= MOVED_PX) return true;
     began.moved = true;
-    began.lane.ghost = this.draft(sampleNear(scene, scene.axis.ms(x)));
+    began.lane.preview = this.draft(sampleNear(scene, scene.axis.ms(x)));
     scene.ask();
     this.annotator.viewer.hover(scene.axis.ms(x), y);
     return true;
@@ -67,14 +67,14 @@ export class Hands {
   up(isWhole) {
     const { began, annotator, scene } = this;
     if (!began) return false;
-    const { ghost } = began.lane;
-    began.lane.ghost = null;
+    const { preview } = began.lane;
+    began.lane.preview = null;
     this.began = null;
     scene.ask();
     if (!isWhole) return true;
-    if (began.moved && ghost) {
-      if (began.mark) annotator.change({ start: ghost.start, end: ghost.end }, began.mark.id);
-      else annotator.add(ghost.start, ghost.end);
+    if (began.moved && preview) {
+      if (began.mark) annotator.change({ start: preview.start, end: preview.end }, began.mark.id);
+      else annotator.add(preview.start, preview.end);
     } else if (!began.moved && !began.mark) {
       if (began.lane.layer.kind === "points") annotator.add(began.sample, began.sample);
       else {
@@ -85,7 +85,7 @@ export class Hands {
     return true;
   }
 
-  double(x, y) {
+  double(_x, y) {
     const hit = this.lane(y);
     if (!hit) return false;
     if (this.annotator.mark) this.annotator.playMark();
@@ -100,7 +100,9 @@ export class Hands {
     const { samples } = annotator.document;
     if (!mark) {
       const [start, end] = [began.sample, sample].sort((one, other) => one - other).map((at) => annotator.edge(at));
-      return isPoint ? { id: "", start: annotator.edge(sample), end: annotator.edge(sample), label: annotator.label } : { id: "", start, end, label: annotator.label };
+      return isPoint
+        ? { id: "", start: annotator.edge(sample), end: annotator.edge(sample), label: annotator.label }
+        : { id: "", start, end, label: annotator.label };
     }
     if (part === "whole") {
       const length = mark.end - mark.start;
@@ -121,7 +123,7 @@ export class Hands {
   }
 
   /** Handle a key on the canvas; returns whether it was handled. */
-  pressed(e) {
+  onKey(e) {
     const { annotator } = this;
     const key = e.key.length === 1 ? e.key.toLowerCase() : e.key;
     if (e.ctrlKey || e.metaKey) {
@@ -148,7 +150,7 @@ export class Hands {
       Enter: () => (annotator.mark ? annotator.panel.type() : annotator.markHere()),
     };
     const label = /^[1-9]$/.test(key) ? annotator.layer?.labels[Number(key) - 1] : undefined;
-    const act = label === undefined ? keys[key] : () => annotator.give(label);
+    const act = label === undefined ? keys[key] : () => annotator.applyLabel(label);
     if (!act) {
       if (e.key === "Escape") {
         annotator.pending = null;

@@ -1,6 +1,6 @@
-// Text with the time at which each character arrived; positions are Unicode code points.
+// Text with the arrival time of each character; positions are Unicode code points.
 
-export class Typed {
+export class TimedText {
   constructor() {
     this.chars = [];
     this.times = [];
@@ -25,8 +25,8 @@ export class Typed {
     return this.chars.slice(from, to).join("");
   }
 
-  /** How many characters had arrived by a time after the first one. */
-  arrived(elapsedMs) {
+  /** The number of characters that had arrived `elapsedMs` after the first one. */
+  countArrived(elapsedMs) {
     let count = 0;
     while (count < this.times.length && this.times[count] - this.firstMs <= elapsedMs) count++;
     return count;
@@ -35,7 +35,7 @@ export class Typed {
 
 const ABBREVIATION = /(^|\s)(mr|mrs|ms|dr|prof|st|vs|etc|e\.g|i\.e|p\.m|a\.m|no)\.$/i;
 
-/** Sentences as [from, to) in characters; white space after a sentence belongs to it. */
+/** Sentences as [from, to) in characters, each with the white space after it. */
 export function sentences(chars) {
   const out = [];
   let from = 0;
@@ -44,7 +44,8 @@ export function sentences(chars) {
     let to = k + 1;
     while (to < chars.length && `"'”’)`.includes(chars[to])) to++;
     if (to < chars.length && !/\s/.test(chars[to])) continue;
-    if (chars[k] === "." && to < chars.length && ABBREVIATION.test(chars.slice(Math.max(0, k - 8), k + 1).join(""))) continue;
+    if (chars[k] === "." && to < chars.length && ABBREVIATION.test(chars.slice(Math.max(0, k - 8), k + 1).join("")))
+      continue;
     while (to < chars.length && /\s/.test(chars[to])) to++;
     out.push([from, to]);
     from = to;
@@ -54,7 +55,7 @@ export function sentences(chars) {
   return out;
 }
 
-/** The old way: each sentence at the moment its last character came, as [{tMs, text}] from the first character on. */
+/** Each sentence at the arrival of its last character: [{tMs, text}], from the first character on. */
 export function sentenceArrivals(typed) {
   return sentences(typed.chars).map(([from, to]) => {
     let tMs = 0;
@@ -65,22 +66,24 @@ export function sentenceArrivals(typed) {
   });
 }
 
-/** Pieces as a language model sends them: a word with its leading space, long words in parts. */
+/** Tokens as a language model sends them: a word with its leading space, long words in parts. */
 export function tokens(text) {
   return text.match(/\s*[\p{L}\p{N}'’]{1,6}|\s*[^\s\p{L}\p{N}]+|\s+/gu) ?? [];
 }
 
-/** `tokens` at a steady rate, as [{tMs, text}]. */
+/** `tokens` at a constant rate: [{tMs, text}]. */
 export function tokenArrivals(text, perSecond) {
   return tokens(text).map((piece, k) => ({ tMs: (k * 1000) / perSecond, text: piece }));
 }
 
-/** A steady hand: each word, and the space after it, takes its share of a minute; [{tMs, text}] a key at a time. */
+/** Key presses at a constant speed in words per minute: [{tMs, text}]. */
 export function keystrokes(text, wpm) {
   const perWordMs = 60000 / wpm;
   const words = text.trim().split(/\s+/);
-  return words.flatMap((word, place) => {
-    const keys = Array.from(place < words.length - 1 ? `${word} ` : word);
-    return keys.map((key, k) => ({ tMs: (place + (k + 1) / (keys.length + (place < words.length - 1 ? 0 : 1))) * perWordMs, text: key }));
+  return words.flatMap((word, index) => {
+    const isLast = index === words.length - 1;
+    const keys = Array.from(isLast ? word : `${word} `);
+    const perKey = 1 / (keys.length + (isLast ? 1 : 0));
+    return keys.map((key, k) => ({ tMs: (index + (k + 1) * perKey) * perWordMs, text: key }));
   });
 }

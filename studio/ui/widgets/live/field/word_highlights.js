@@ -1,14 +1,14 @@
-// Words light up in the field itself: behind it lies the same text, unseen, of which stretches are painted.
+// Highlights spoken words in the field: ranges of an invisible copy of the text behind it are painted.
 
-import { places } from "./places.js";
+import { positionMap } from "./position_map.js";
 
 const NAMES = ["heard", "now", "estimate", "pending", "left", "changed"];
-const PIECE = 1024; // of the text behind the field: a browser draws all of a text anew where a light in it changes
-const LONGEST_COMPARED = 20_000; // code points; in a longer text an edit of what was heard is not followed
-const HANDS_OFF_MS = 2500; // after a key or a scroll the field stays where the person put it
+const PIECE = 1024; // length of a text node: a browser repaints a whole node when a highlight in it changes
+const MAX_COMPARED = 20_000; // code points; in a longer text, edits of spoken text are not followed
+const FOLLOW_AFTER_MS = 2500; // without automatic scrolling, after a key press or scroll by the user
 
-/** Where the pieces of a text begin: behind a space where there is one, so that no word is drawn in two. */
-function starts(text) {
+/** Start positions of a text's pieces: after a space where possible, so that no word is split. */
+export function pieceStarts(text) {
   const out = [];
   for (let from = 0; from < text.length; ) {
     out.push(from);
@@ -19,15 +19,15 @@ function starts(text) {
   return out;
 }
 
-export class Lights {
+export class WordHighlights {
   constructor(field, behind) {
     this.field = field;
     this.behind = behind;
     this.text = "";
-    this.nodes = []; // the text in pieces
-    this.starts = []; // of each in it
-    behind.append("\n"); // so that a last, empty line has its height here, too
-    this.isAble = typeof Highlight === "function" && "highlights" in CSS;
+    this.nodes = []; // text nodes of the pieces
+    this.starts = []; // position of each piece
+    behind.append("\n"); // gives a last, empty line its height
+    this.isSupported = typeof Highlight === "function" && "highlights" in CSS;
     this.touchedMs = -Infinity;
     for (const type of ["keydown", "wheel", "pointerdown", "touchmove"]) {
       field.addEventListener(type, (e) => (this.touchedMs = e.timeStamp), { passive: true });
@@ -44,24 +44,24 @@ export class Lights {
     this.paint();
   }
 
-  /** An utterance begins whose text is in the field from a code point on; null where it is not there. */
+  /** Begin an utterance whose text starts at code point `base` of the field; null: it is not in the field. */
   begin(base) {
     this.clear();
     this.base = base;
   }
 
   align() {
-    this.behind.style.inlineSize = `${this.field.clientWidth}px`; // a scroll bar takes room from the words
+    this.behind.style.inlineSize = `${this.field.clientWidth}px`; // a scroll bar reduces the width of the text
     this.behind.scrollTop = this.field.scrollTop;
   }
 
-  /** Light what the caption says of its words. */
+  /** Highlight the caption's words in the field. */
   show(caption) {
     const text = this.field.value;
     if (this.text !== text) this.write(text);
     this.align();
-    if (this.base === null || !this.isAble) return;
-    const at = this.places(caption, text);
+    if (this.base === null || !this.isSupported) return;
+    const at = this.unitMap(caption, text);
     const span = (token) => [at(token.start), at(token.end)];
     const token = caption.byWord[caption.now];
     const last = caption.tokens.at(-1);
@@ -79,38 +79,38 @@ export class Lights {
     if (isNow) this.follow();
   }
 
-  /** Where in the field, in UTF-16 units, stands what stands at a code point of the text as sent. */
-  places(caption, text) {
+  /** A function from code points of the text as sent to UTF-16 units of the field. */
+  unitMap(caption, text) {
     const isPlain = !/[\ud800-\udbff]/.test(text);
     const before = [0]; // UTF-16 units before each code point
     if (!isPlain) for (const char of text) before.push(before.at(-1) + char.length);
     const units = (points) => (isPlain ? points : (before[points] ?? text.length));
-    const moved = this.moved(caption.text, text.slice(units(this.base)));
-    return (points) => Math.min(text.length, units(this.base + moved(points)));
+    const position = this.fieldMap(caption.text, text.slice(units(this.base)));
+    return (points) => Math.min(text.length, units(this.base + position(points)));
   }
 
-  /** Where code points of the text as sent stand in the field's own text; found once for each state of both. */
-  moved(chars, own) {
-    if (chars.length >= LONGEST_COMPARED) return (points) => points;
+  /** A function from code points of the text as sent to those of the field's text; cached. */
+  fieldMap(chars, own) {
+    if (chars.length >= MAX_COMPARED) return (points) => points;
     const sent = chars.join("");
     if (this.compared?.sent !== sent || this.compared.own !== own) {
-      this.compared = { sent, own, places: places([...chars], Array.from(own)) };
+      this.compared = { sent, own, map: positionMap([...chars], Array.from(own)) };
     }
-    return this.compared.places;
+    return this.compared.map;
   }
 
   paint() {
-    if (!this.isAble) return;
+    if (!this.isSupported) return;
     for (const name of NAMES) {
-      const found = this.ranges[name].filter(([from, to]) => from < to);
-      CSS.highlights.set(`live-${name}`, new Highlight(...found.map((span) => this.range(...span))));
+      const spans = this.ranges[name].filter(([from, to]) => from < to);
+      CSS.highlights.set(`live-${name}`, new Highlight(...spans.map(([from, to]) => this.range(from, to))));
     }
   }
 
-  /** Put the same text behind the field, leaving the pieces that it has in common with the one before. */
+  /** Update the copy of the text, changing only pieces that differ. */
   write(text) {
     this.text = text;
-    this.starts = starts(text);
+    this.starts = pieceStarts(text);
     this.starts.forEach((from, k) => {
       this.nodes[k] ??= this.behind.insertBefore(document.createTextNode(""), this.behind.lastChild);
       const piece = text.slice(from, this.starts[k + 1]);
@@ -121,25 +121,26 @@ export class Lights {
 
   range(from, to) {
     const range = new Range();
-    range.setStart(...this.place(from));
-    range.setEnd(...this.place(to));
+    range.setStart(this.pieceAt(from).node, this.pieceAt(from).offset);
+    range.setEnd(this.pieceAt(to).node, this.pieceAt(to).offset);
     return range;
   }
 
-  /** The piece of text in which a place lies, and where in it. */
-  place(at) {
+  /** The text node that contains a position, and the offset in it. */
+  pieceAt(at) {
     const k = this.starts.findLastIndex((from) => from <= at);
-    if (k < 0) return [this.behind, 0];
-    return [this.nodes[k], Math.min(at - this.starts[k], this.nodes[k].length)];
+    if (k < 0) return { node: this.behind, offset: 0 };
+    return { node: this.nodes[k], offset: Math.min(at - this.starts[k], this.nodes[k].length) };
   }
 
-  /** Keep the word that is heard in view, unless hands are on the field. */
+  /** Scroll the current word into view, unless the user has just used the field. */
   follow() {
-    if (performance.now() - this.touchedMs < HANDS_OFF_MS) return;
-    const [now] = this.ranges.now;
-    const word = this.range(...now).getBoundingClientRect();
+    if (performance.now() - this.touchedMs < FOLLOW_AFTER_MS) return;
+    const [from, to] = this.ranges.now[0];
+    const word = this.range(from, to).getBoundingClientRect();
     const view = this.field.getBoundingClientRect();
-    if (word.top < view.top || word.bottom > view.bottom) this.field.scrollTop += word.top - view.top - view.height * 0.3;
+    if (word.top < view.top || word.bottom > view.bottom)
+      this.field.scrollTop += word.top - view.top - view.height * 0.3;
   }
 
   dispose() {

@@ -1,11 +1,11 @@
-// What is known of a race: its keys, and of each lane when its words and its sound were heard, on the race's clock.
+// The data of a race on its clock: keys, and per lane the playback times of words and the sound level.
 
 import { BUCKET_MS } from "./paint.js";
 
-const WORD_MS = 400; // for the picture's first guess at how long it will take
+const WORD_MS = 400; // for an initial estimate of the duration
 
-export class Record {
-  /** `names` are those of the two lanes. */
+export class RaceRecord {
+  /** `names` of the two lanes. */
   constructor(text, wpm, names) {
     this.names = names;
     this.keys = [];
@@ -17,11 +17,20 @@ export class Record {
     }
     this.spanMs = (this.words.length * 60000) / wpm + this.words.length * WORD_MS + 800;
     this.firstWordMs = 0;
-    this.secondMs = this.endMs = null; // when the second lane's sound began, and when it was over
-    this.lanes = [0, 1].map(() => ({ firstMs: null, starts: [], ends: [], spelt: [], lit: [], levels: [], until: 0 }));
+    this.secondMs = this.endMs = null; // start and end of the second lane's playback
+    this.lanes = [0, 1].map(() => ({
+      firstMs: null,
+      starts: [],
+      ends: [],
+      spans: [],
+      lit: [],
+      levels: [],
+      until: 0,
+      at: undefined,
+    }));
   }
 
-  /** The clock has begun, with the first key at `tMs` of it. */
+  /** Set the keys when the clock starts. */
   begin(keys) {
     this.keys = keys;
     this.firstWordMs = (keys.find((key) => !key.text.trim()) ?? keys.at(-1)).tMs;
@@ -29,18 +38,18 @@ export class Record {
 
   event(k, e) {
     const lane = this.lanes[k];
-    if (e.type === "committed") lane.spelt[e.i] = { from: e.char_start, to: e.char_end };
+    if (e.type === "committed") lane.spans[e.i] = { from: e.char_start, to: e.char_end };
     else if (e.type === "word_start") lane.starts[e.i] = e.sample;
     else if (e.type === "word_end") lane.ends[e.i] = e.sample;
   }
 
-  /** Which written word a spoken one belongs to; a sentence's own spaces may differ, so words are found by their order. */
+  /** The index of the written word of a spoken word; by order, because spaces between sentences may differ. */
   writtenAt(lane, i) {
-    const from = lane.spelt[i]?.from ?? 0;
+    const from = lane.spans[i]?.from ?? 0;
     return this.words.findLastIndex((word) => word.from <= from);
   }
 
-  /** The ear is at `sample` of a lane at `tMs`: light its words. */
+  /** Light a lane's words up to `sample`, the playback position at `tMs`. */
   light(k, sample, tMs) {
     const lane = this.lanes[k];
     for (const [i, start] of lane.starts.entries()) {
@@ -52,25 +61,28 @@ export class Record {
     }
   }
 
-  /** The second lane's sound is heard, so all of the first was: also what no picture was drawn for meanwhile. */
-  second(tMs) {
+  /** The second lane's playback starts: light all words of the first, also those of frames that were not drawn. */
+  startSecond(tMs) {
     if (this.secondMs !== null) return;
     this.secondMs = tMs;
     this.light(0, Infinity, tMs);
   }
 
-  /** All was heard. */
+  /** Playback has ended. */
   end(tMs) {
     this.endMs = tMs;
     for (const k of this.lanes.keys()) this.light(k, Infinity, tMs);
     for (const lane of this.lanes) for (const times of lane.lit) if (times) times[1] = Math.min(times[1], tMs);
   }
 
-  /** The ear has moved to `sample` of a lane at `tMs`; `peak(from, to)` is how loud that was. */
-  hear(k, sample, tMs, peak) {
+  /** Add sound levels up to `sample`, the playback position of a lane at `tMs`; `peak(from, to)` is the level of a range. */
+  addLevels(k, sample, tMs, peak) {
     const lane = this.lanes[k];
     const moved = sample - lane.until;
-    if (moved <= 0) return void (lane.at = tMs);
+    if (moved <= 0) {
+      lane.at = tMs;
+      return;
+    }
     const first = Math.floor(Math.max(lane.firstMs ?? 0, lane.at ?? lane.firstMs ?? tMs) / BUCKET_MS);
     const last = Math.floor(tMs / BUCKET_MS);
     const count = Math.max(1, last - first);

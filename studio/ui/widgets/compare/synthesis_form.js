@@ -2,14 +2,92 @@
 
 import { h } from "../rate/dom.js";
 import { Speaker } from "./speaker.js";
-import { waysOf } from "./ways.js";
 
-export const MOST = 8; // utterances in one comparison
+export const MAX_UTTERANCES = 8; // in one comparison
+const STEPS = 5; // values tried of a float option
+const SEEDS = 4;
 
-export class Making {
+const addressOf = (voice, speaker) => `${voice.name}:${speaker}`;
+
+/** Values to try of one option; empty where there is no choice. */
+function valuesToTry(option) {
+  if (option.kind === "choice") return option.choices.slice(0, MAX_UTTERANCES);
+  const { low, high } = option;
+  if (low === null || high === null || high <= low) return [];
+  const isWhole = option.kind === "int";
+  const count = isWhole ? Math.min(MAX_UTTERANCES, high - low + 1) : STEPS;
+  const values = Array.from({ length: count }, (_, k) => low + ((high - low) * k) / (count - 1));
+  return values.map((value) => (isWhole ? Math.round(value) : Number(value.toFixed(3))));
+}
+
+/**
+ * Sets of variants as {name, title, jobs}: all values of each option, all voices, a few seeds. With `isOverlapped` the
+ * result is vocoded again with the overlapped vocoder.
+ * `base`: common settings {voice, speaker, seed, temperature, options}.
+ */
+export function variantSets(voices, base) {
+  const voice = voices.find(({ name }) => name === base.voice) ?? voices[0];
+  const job = (label, more = {}) => ({
+    label,
+    rateHz: voice.sample_rate_hz,
+    voice: addressOf(voice, base.speaker),
+    seed: base.seed,
+    temperature: base.temperature,
+    options: base.options,
+    ...more,
+  });
+  const ways = voice.options.map((option) => {
+    const values = valuesToTry(option);
+    const jobs = values.map((value) =>
+      job(`${option.name} = ${value}`, { options: { ...base.options, [option.name]: value } }),
+    );
+    const isRow = option.kind !== "choice" && values.length > 2;
+    return {
+      name: `${option.name} = ${isRow ? `${values[0]}..${values.at(-1)}` : values.join(", ")}`,
+      title: option.label,
+      jobs,
+    };
+  });
+  const pairs = voices.flatMap((one) => one.speakers.map((speaker) => [one, speaker]));
+  const speaking =
+    pairs.length <= MAX_UTTERANCES ? pairs : voices.slice(0, MAX_UTTERANCES).map((one) => [one, one.speakers[0]]);
+  const everyone = speaking.map(([one, speaker]) =>
+    job(addressOf(one, speaker), {
+      voice: addressOf(one, speaker),
+      temperature: null,
+      options: {},
+      rateHz: one.sample_rate_hz,
+    }),
+  );
+  const families = new Set(voices.map(({ family }) => family)).size;
+  ways.push({
+    name: `All voices (${everyone.length})`,
+    title: families > 1 ? `of ${families} families` : "each with its default settings",
+    jobs: everyone,
+  });
+  const seeds = Array.from({ length: SEEDS }, (_, k) => job(`seed = ${base.seed + k}`, { seed: base.seed + k }));
+  ways.push({
+    name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`,
+    title: "same settings, other random seeds",
+    jobs: seeds,
+  });
+  ways.push({
+    name: "Causal, overlapped vocoder",
+    title: "the same frames with the causal vocoder, and with each segment vocoded separately and cross-faded",
+    jobs: [job("as it is")],
+    isOverlapped: true,
+  });
+  ways.push({ name: "As it is", title: "once, with these settings", jobs: [job("as it is")] });
+  return ways.filter(({ jobs, name, isOverlapped }) => jobs.length > 1 || isOverlapped || name === "As it is");
+}
+
+export class SynthesisForm {
   /** `on`: status(text, level), room() (how many can be added), added(tokens, text, level). `query`: the URL's parameters. */
   constructor(page, server, query, on) {
-    Object.assign(this, { page, server, query, on });
+    this.page = page;
+    this.server = server;
+    this.query = query;
+    this.on = on;
     this.form = page.querySelector(".making");
     this.says = page.querySelector(".says");
     this.voice = page.querySelector(".voice");
@@ -42,7 +120,9 @@ export class Making {
     } catch {
       return; // without voices, stored utterances can still be compared
     }
-    const options = this.voices.flatMap((voice) => voice.speakers.map((speaker) => new Option(`${voice.name}: ${speaker}`, `${voice.name}:${speaker}`)));
+    const options = this.voices.flatMap((voice) =>
+      voice.speakers.map((speaker) => new Option(`${voice.name}: ${speaker}`, `${voice.name}:${speaker}`)),
+    );
     this.voice.replaceChildren(...options);
     this.choose();
     this.page.dataset.voices = this.voices.length;
@@ -66,21 +146,36 @@ export class Making {
       const text = this.query.get(option.name);
       if (text === null) continue;
       const value = option.kind === "choice" ? text : Number(text);
-      const fits = option.kind === "choice" ? option.choices.includes(value) : value >= option.low && value <= option.high;
+      const fits =
+        option.kind === "choice" ? option.choices.includes(value) : value >= option.low && value <= option.high;
       if (fits) options[option.name] = value;
     }
     const temperature = Number(this.query.get("temperature") ?? NaN);
     const seed = this.query.get("seed");
-    return { voice: name, speaker, seed: /^\d{1,15}$/.test(seed ?? "") ? Number(seed) : 0, temperature: temperature >= 0 && temperature <= 2 ? temperature : null, options };
+    return {
+      voice: name,
+      speaker,
+      seed: /^\d{1,15}$/.test(seed ?? "") ? Number(seed) : 0,
+      temperature: temperature >= 0 && temperature <= 2 ? temperature : null,
+      options,
+    };
   }
 
   offer() {
     const { base } = this;
-    const ways = waysOf(this.voices, base);
-    const buttons = ways.map((way) => h("button", { type: "button", text: way.name, title: way.title, on: { click: () => this.begin(way) } }));
+    const ways = variantSets(this.voices, base);
+    const buttons = ways.map((way) =>
+      h("button", { type: "button", text: way.name, title: way.title, on: { click: () => this.begin(way) } }),
+    );
     this.page.querySelector(".ways").replaceChildren(...buttons);
-    const set = Object.entries({ ...base.options, ...(base.seed ? { seed: base.seed } : {}), ...(base.temperature === null ? {} : { temperature: base.temperature }) });
-    this.page.querySelector(".base").textContent = set.length ? `Settings unless a button sets others: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.` : "";
+    const set = Object.entries({
+      ...base.options,
+      ...(base.seed ? { seed: base.seed } : {}),
+      ...(base.temperature === null ? {} : { temperature: base.temperature }),
+    });
+    this.page.querySelector(".base").textContent = set.length
+      ? `Settings unless a button sets others: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.`
+      : "";
     this.show();
   }
 
@@ -98,13 +193,17 @@ export class Making {
       return this.on.status("Enter a text first: all utterances say the same.", "error");
     }
     if (isOverlapped && room === 1) return this.on.status("This adds two utterances: remove one first.", "error");
-    if (!room) return this.on.status(`At most ${MOST} utterances can be compared: remove one first.`, "error");
+    if (!room)
+      return this.on.status(`At most ${MAX_UTTERANCES} utterances can be compared: remove one first.`, "error");
     const accepted = jobs.slice(0, room);
     const tokens = [];
     const refused = [];
     const socket = new URL("ws/speak", this.server.replace(/^http/, "ws"));
     this.speaker = new Speaker(socket, text, accepted, {
-      progress: (number, waits) => this.on.status(`Speaking ${number + 1} of ${accepted.length}: ${accepted[number].label}${waits ? ` (${waits})` : ""} …`),
+      progress: (number, waits) =>
+        this.on.status(
+          `Speaking ${number + 1} of ${accepted.length}: ${accepted[number].label}${waits ? ` (${waits})` : ""} …`,
+        ),
       spoken: (token) => tokens.push(token),
       refused: (message, job) => refused.push(`${job.label}: ${message}`),
       done: async (message) => {
@@ -124,7 +223,9 @@ export class Making {
   async overlap(tokens, refused) {
     this.on.status("Vocoding one segment at a time …");
     try {
-      const answer = await fetch(`${this.server}traces/${encodeURIComponent(tokens[0])}/overlapped`, { method: "POST" });
+      const answer = await fetch(`${this.server}traces/${encodeURIComponent(tokens[0])}/overlapped`, {
+        method: "POST",
+      });
       const body = await answer.json();
       if (answer.ok) tokens.push(body.trace);
       else refused.push(`overlapped: ${body.message}`);

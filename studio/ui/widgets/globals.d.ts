@@ -1,0 +1,12 @@
+// Globals of an audio worklet, which the DOM types lack.
+
+declare class AudioWorkletProcessor {
+  constructor(options?: unknown);
+  readonly port: MessagePort;
+}
+declare function registerProcessor(
+  name: string,
+  processor: new (options: { processorOptions: { ringSamples: number; tap: boolean } }) => AudioWorkletProcessor,
+): void;
+declare const currentFrame: number;
+declare const sampleRate: number;

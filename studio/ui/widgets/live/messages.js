@@ -1,0 +1,129 @@
+// Handlers of the Worker's messages and of events from the server.
+
+const SLOW =
+  "This server generates speech slower than real time. Each word is held until it is complete, so there are pauses between words.";
+
+const QUEUE_POSITION = (ahead) =>
+  ahead
+    ? `All slots are in use: ${ahead === 1 ? "1 person is" : `${ahead} people are`} ahead of you.`
+    : "All slots are in use: you are next.";
+
+/** Show the queue position; null: admitted. */
+function queue(page, ahead) {
+  page.ahead = ahead;
+  if (ahead === null) page.status.drop("queue");
+  else
+    page.status.show(
+      "warn",
+      `${QUEUE_POSITION(ahead)} Keep typing: your text will be spoken when a slot is free.`,
+      "queue",
+    );
+  page.show();
+}
+
+const RACE_FIRST = "The race plays first. Your text is stored: press Speak the rest, or keep typing.";
+
+/** After Stop: show how much was played. */
+function showStopped(page, sample) {
+  const count = page.playedWords ?? page.caption.ends.filter((end) => end <= sample).length;
+  page.status.show(
+    "info",
+    `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, ${(sample / page.rateHz).toFixed(1)} s.`,
+    "stopped",
+  );
+}
+
+export const MESSAGE_HANDLERS = {
+  hello(page, m) {
+    page.settings.setVoices(m.voices);
+  },
+  socket(page, m) {
+    const wasLost = page.isOnline === false;
+    page.isOnline = m.state === "open";
+    if (m.state === "lost") page.status.show("error", "Connection lost. Reconnecting; your text is stored.", "socket");
+    else if (wasLost)
+      page.status.show(
+        "info",
+        `Reconnected.${page.hasRest && page.phase !== "waiting" ? " Press Speak the rest, or keep typing." : ""}`,
+        "socket",
+      );
+    page.show();
+  },
+  batch(page, m) {
+    for (const event of m.list) {
+      const isColumns = event.type === "columns";
+      if (!isColumns) page.root.tap?.events.push(event);
+      if (!page.play) continue; // of an utterance that was cleared
+      if (isColumns) {
+        page.scope.push(event.data);
+        continue;
+      }
+      page.caption.event(event);
+      page.scope.event(event);
+      EVENT_HANDLERS[event.type]?.(page, event);
+    }
+  },
+  begin: (page, m) => page.begin(m),
+  phase(page, m) {
+    page.phase = m.phase;
+    page.mode = m.mode;
+    if (m.finished) {
+      page.hasSpoken = page.play !== null;
+      page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
+    }
+    if (m.phase === "open") page.clearRest();
+    if (m.phase === "idle") queue(page, null);
+    if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
+    if (m.stopped !== undefined && page.play && !page.hasRest) showStopped(page, m.stopped);
+    page.show();
+  },
+  queue: (page, m) => queue(page, m.ahead),
+  race: (page, m) => page.race.receive(m),
+  figures(page, m) {
+    if (page.play?.id !== m.id) return;
+    page.figures.show(m);
+    page.setPasted(m.pasted && m.mode === "keyboard");
+    page.root.figures = m;
+  },
+  cutoff: (page, m) => (page.hasRest = m.hasRest),
+  rest(page) {
+    page.hasRest = true;
+    if (page.isOnline) page.status.show("warn", RACE_FIRST, "rest"); // else the connection messages say it
+    page.show();
+  },
+  cleared: (page) => page.reset(),
+  slow(page, m) {
+    if (m.isSlow) page.status.showMinor("warn", SLOW, "slow");
+    else page.status.drop("slow");
+  },
+  typed(page, m) {
+    page.editor.show(m.text);
+    page.caption.isNew = true;
+  },
+  held: (page, m) => page.caption.setHeld(m.text),
+  trace: (page, m) => page.play?.id === m.utterance && page.links(m),
+  note: (page, m) => page.status.note(m.code),
+  error(page, m) {
+    if (m.code === "closed") return; // the message was sent before the utterance ended
+    const isBusy = m.code === "busy";
+    const text = isBusy
+      ? "All slots are in use and the queue is full. Your text will be spoken when a slot is free."
+      : m.message;
+    page.status.show(isBusy ? "warn" : "error", text, m.code);
+  },
+};
+
+const EVENT_HANDLERS = {
+  ready(page) {
+    page.status.drop("busy");
+    page.status.drop("bad_option"); // the rejected option has been changed
+    page.canCompare = true;
+    page.show();
+  },
+  segment: (page) => (page.isInSegment = true),
+  eos: (page) => (page.isInSegment = false),
+  options: (page, e) => page.settings.showActive(e.options),
+  edited: (page) => page.status.note("edited"),
+  cancelled: (page, e) => (page.playedWords = e.heard.length),
+  failed: (page, e) => page.status.show("error", e.message, "failed"),
+};

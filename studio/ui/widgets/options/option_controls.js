@@ -1,0 +1,108 @@
+// A voice's name, and controls for the options of its family.
+
+const MAX_SEGMENTS = 4; // more choices do not fit in a row
+
+/** A name with capital initials. */
+export const displayName = (name) =>
+  name.replace(/(^|[\s_-]+)(\p{L})/gu, (_, gap, first) => `${gap && " "}${first.toUpperCase()}`);
+
+/** A control for an option; `set(value)` is called on changes. `prefix` makes its DOM ids unique. */
+export const optionControl = (option, set, prefix = "live") =>
+  (CONTROLS[option.kind] ?? CONTROLS.float)(option, set, prefix);
+
+/** The name of a voice as shown. */
+export const voiceName = (card) => (card.title ? card.title.split(": ")[0] : displayName(card.name));
+
+/** Parse an option's value from the page's address; undefined if it is not allowed. */
+export function parseOption(option, text) {
+  if (!text) return undefined;
+  if (option.choices.length) return option.choices.includes(text) ? text : undefined;
+  const value = Number(text);
+  return value >= option.low && value <= option.high && (option.kind !== "int" || Number.isInteger(value))
+    ? value
+    : undefined;
+}
+
+const CONTROLS = {
+  int: slider,
+  float: slider,
+  choice: (option, set, prefix) => (option.choices.length > MAX_SEGMENTS ? menu : segmented)(option, set, prefix),
+};
+
+function slider(option, set, prefix) {
+  const row = element("div", "control slider");
+  const label = element("label", "", option.label);
+  const output = element("output", "", String(option.default));
+  const input = element("input");
+  const step = option.kind === "int" ? 1 : 0.05;
+  Object.assign(input, {
+    type: "range",
+    id: `${prefix}-option-${option.name}`,
+    min: option.low,
+    max: option.high,
+    step,
+  });
+  input.value = option.default;
+  input.dataset.option = option.name;
+  label.htmlFor = input.id;
+  input.addEventListener("input", () => {
+    output.textContent = input.value;
+    set(Number(input.value));
+    output.textContent = input.value;
+  });
+  row.append(label, output, input);
+  return withHelp(row, option, input, prefix);
+}
+
+function menu(option, set, prefix) {
+  const row = element("div", "control");
+  const label = element("label", "", option.label);
+  const input = element("select");
+  input.id = label.htmlFor = `${prefix}-option-${option.name}`;
+  input.dataset.option = option.name;
+  input.replaceChildren(
+    ...option.choices.map((choice) => new Option(choice, choice, choice === option.default, choice === option.default)),
+  );
+  input.addEventListener("change", () => set(input.value));
+  row.append(label, input);
+  return withHelp(row, option, input, prefix);
+}
+
+function segmented(option, set, prefix) {
+  const row = element("fieldset", "control segmented");
+  row.append(element("legend", "", option.label));
+  const group = element("div", "segments");
+  for (const choice of option.choices) {
+    const label = element("label");
+    const input = element("input");
+    Object.assign(input, {
+      type: "radio",
+      name: `${prefix}-option-${option.name}`,
+      value: choice,
+      checked: choice === option.default,
+    });
+    input.dataset.option = option.name;
+    input.addEventListener("change", () => set(choice));
+    label.append(input, element("span", "", choice));
+    group.append(label);
+  }
+  row.append(group);
+  return withHelp(row, option, group, prefix);
+}
+
+/** Add the option's help text below its control. */
+function withHelp(row, option, input, prefix) {
+  if (!option.help) return row;
+  const help = element("small", "help", option.help);
+  help.id = `${prefix}-help-${option.name}`;
+  input.setAttribute("aria-describedby", help.id);
+  row.append(help);
+  return row;
+}
+
+function element(tag, name = "", text = "") {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text) node.textContent = text;
+  return node;
+}
