@@ -14,17 +14,14 @@ import typer
 
 from studio.commands.app import app
 from studio.commands.backup import backup, restore
-from studio.commands.bench import bench
+from studio.commands.bench import bench, evaluate
 from studio.commands.campaign.app import campaign
-from studio.commands.compare import compare
-from studio.commands.evaluate import evaluate
 from studio.commands.force import force
-from studio.commands.inspect import inspect
+from studio.commands.inspect import compare, inspect
 from studio.commands.library import library
-from studio.commands.measure import measure, synth
+from studio.commands.measure import measure, synth, timing
 from studio.commands.replay import replay
 from studio.commands.say import say
-from studio.commands.timing import timing
 from studio.commands.train.app import train
 from studio.commands.voices import voices
 from studio.core.checks import escape_unprintable

@@ -1,6 +1,7 @@
 """Settings of every test run, and the marks that follow from a test's folder and fixtures."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture, mark in _MARKS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Start torch's random numbers anew in every test, where it is imported: near ties depend on them."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)

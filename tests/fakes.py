@@ -21,8 +21,7 @@ from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 from studio.core.cards import Card
 from studio.core.errors import BadFile, Busy, Closing
 from studio.core.events import Audio
-from studio.core.load import EngineLoad, ModuleLoad
-from studio.core.ports import SpeakRequest
+from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
 from studio.core.traces.teacher_forcing import CallerGone, never_stop
 from studio.core.traces.trace import Trace
 from studio.engine.admission import fair_order, pick_evicted

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from studio.measure.signal.spectral import RATE_HZ
+from studio.measure.signal import RATE_HZ
 
 
 @dataclass

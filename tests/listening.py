@@ -1,14 +1,43 @@
-"""A listener to an engine: an utterance, and all that was heard of it, step by step."""
+"""An engine over a tiny voice, and a listener to it: an utterance, and all that was heard of it, step by step."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from tinyvoice import write_tiny_voice
+
 from studio.core import events as ev
-from studio.core.ports import SpeakRequest
+from studio.core.ports import Engine, SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
-from studio.engine.engine import LocalEngine
+from studio.engine.engine import LocalEngine, open_engine
+from studio.text.normalise import best
 
 FRAME = 600  # samples
+
+
+def tiny_engine(root: Path, slots: int = 4, **voice: Any) -> LocalEngine:
+    """An engine over a tiny voice that is written to a folder."""
+    write_tiny_voice(root, **voice)
+    return open_engine(root, best(), device="cpu", threads=1, slots=slots)
+
+
+def say(engine: Engine, text: str, **request: Any) -> Any:
+    """An utterance of a whole text."""
+    utterance = engine.open(SpeakRequest(**request))
+    utterance.push_text(text)
+    utterance.end()
+    return utterance
+
+
+def of(kind: type, events: list[ev.Event]) -> list[Any]:
+    """The events of a kind."""
+    return [one for one in events if isinstance(one, kind)]
+
+
+def samples(events: list[ev.Event]) -> np.ndarray:
+    """All PCM of events, int16."""
+    return np.concatenate([one.pcm for one in of(ev.Audio, events)] or [np.zeros(0, np.int16)])
 
 
 class Listener:

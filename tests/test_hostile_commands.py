@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from studio.core.cards import Card, read_card, sha256_of, write_card
 from studio.core.clips import read_wav
 from studio.core.traces.trace import open_trace
 
+Told = Callable[..., str]
+
 
 @pytest.fixture(scope="module")
 def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,15 +33,20 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
     """What a command that fails says; two lines and a status, as a user sees it."""
-    monkeypatch.setattr(sys, "argv", ["studio", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr().err
-    assert ended.value.code == 2, said
-    assert "Traceback" not in said
-    return said
+
+    def run(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["studio", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr().err
+        assert ended.value.code == 2, said
+        assert "Traceback" not in said
+        return said
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -56,11 +64,7 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *a
 )
 @pytest.mark.parametrize("what", ["pipe", "zero", "folder", "absent"])
 def test_what_is_no_file_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    command: tuple[str, ...],
-    what: str,
+    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], what: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
@@ -76,24 +80,22 @@ def test_what_is_no_file_is_told(
             case _:
                 pass
     (tmp_path / "sounds").mkdir()
-    assert told(monkeypatch, capsys, *(part.replace("WHAT", "given") for part in command))
+    assert told(*(part.replace("WHAT", "given") for part in command))
 
 
-def test_a_manifest_that_names_a_folder_as_a_trace_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_manifest_that_names_a_folder_as_a_trace_is_told(told: Told, tmp_path: Path) -> None:
     put(tmp_path, "a.wav", "b.wav")
     (tmp_path / "x.trace").mkdir()
     files = [{"system": name, "item": "i", "file": f"{name}.wav", "trace": "x.trace"} for name in ("a", "b")]
     whole = {"systems": [{"name": "a"}, {"name": "b"}], "items": [{"name": "i", "text": "Hi."}], "files": files}
     (tmp_path / "manifest.json").write_text(json.dumps(whole), encoding="utf-8")
     new = ("campaign", "new", "a", "--template", "speakstream-mos", "--data", tmp_path / "data", "--from")
-    assert "is not a trace" in told(monkeypatch, capsys, *new, tmp_path / "manifest.json")
+    assert "is not a trace" in told(*new, tmp_path / "manifest.json")
 
 
 @pytest.mark.parametrize("threads", ["0", "100000", "-1"])
-def test_threads_are_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], threads: str) -> None:
-    assert "--threads" in told(monkeypatch, capsys, "say", "Hello there.", "-o", "x.wav", "--threads", threads)
+def test_threads_are_bounded(told: Told, threads: str) -> None:
+    assert "--threads" in told("say", "Hello there.", "-o", "x.wav", "--threads", threads)
 
 
 # --- cards and weights ---------------------------------------------------------------------------
@@ -138,44 +140,32 @@ def test_threads_are_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         ("default_speaker", ["one"]),
     ],
 )
-def test_a_card_of_other_types_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    field: str,
-    value: Any,
-) -> None:
+def test_a_card_of_other_types_is_told(told: Told, tmp_path: Path, field: str, value: Any) -> None:
     folder = write_tiny_voice(tmp_path)
     data = json.loads((folder / "card.json").read_text(encoding="utf-8")) | {field: value}
     (folder / "card.json").write_text(json.dumps(data), encoding="utf-8")
-    said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
+    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
     assert len(said) < 1500
 
 
 @pytest.mark.parametrize("content", ["", "7", "[]", "null", '"card"', "{", "\xff", "[" * 100_000, '{"name": NaN}'])
-def test_a_card_that_is_none_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
-) -> None:
+def test_a_card_that_is_none_is_told(told: Told, tmp_path: Path, content: str) -> None:
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "card.json").write_bytes(content.encode("latin-1"))
-    told(monkeypatch, capsys, "voices", "--voices", tmp_path)
+    told("voices", "--voices", tmp_path)
 
 
-def test_a_card_that_is_a_pipe_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_card_that_is_a_pipe_is_told(told: Told, tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     os.mkfifo(tmp_path / "tiny" / "card.json")
-    assert "pipe" in told(monkeypatch, capsys, "voices", "--voices", tmp_path)
+    assert "pipe" in told("voices", "--voices", tmp_path)
 
 
-def test_no_message_tells_a_terminal_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_no_message_tells_a_terminal_what_to_do(told: Told, tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b]0;b\a"
     folder.mkdir()
     (folder / "card.json").write_text("{")
-    said = told(monkeypatch, capsys, "voices", "--voices", tmp_path)
+    said = told("voices", "--voices", tmp_path)
     assert r"a\x1b]0;b\x07/card.json" in said and "\x1b]" not in said
 
 
@@ -186,9 +176,7 @@ def test_the_shipped_cards_pass() -> None:
         assert Card.from_dict(json.loads(json.dumps(card.to_dict()))) == card
 
 
-def test_weights_that_are_no_numbers_are_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_weights_that_are_no_numbers_are_told(told: Told, tmp_path: Path) -> None:
     folder = write_tiny_voice(tmp_path)
     weights = folder / "speakstream.safetensors"
     tensors = load_file(weights)
@@ -198,7 +186,7 @@ def test_weights_that_are_no_numbers_are_told(
     card = read_card(folder)
     card.sha256["speakstream.safetensors"] = sha256_of(weights)
     write_card(folder, card)
-    said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
+    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
     assert "numbers that are not finite" in said and name in said
 
 
@@ -222,14 +210,10 @@ def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
 
 @pytest.mark.parametrize("asked", [("--option", "m=99"), ("--option", "k=1"), ("--voice", "nobody")])
 def test_what_a_voice_has_not_is_told_before_anything_is_loaded(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    voices: Path,
-    tmp_path: Path,
-    asked: tuple[str, str],
+    told: Told, monkeypatch: pytest.MonkeyPatch, voices: Path, tmp_path: Path, asked: tuple[str, str]
 ) -> None:
     monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_, **__: pytest.fail("loaded"))
-    said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
+    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
     assert asked[1].partition("=")[0] in said
 
 
@@ -249,13 +233,13 @@ def test_a_full_disk_is_told(voices: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told_to_be_made(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails() -> None:
         (tmp_path / "gone" / "out.txt").write_text("")
 
     monkeypatch.setattr("studio.cli.cli", fails)
-    said = told(monkeypatch, capsys)
+    said = told()
     assert "out.txt" in said and "make its folder first" in said
 
 

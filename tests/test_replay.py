@@ -21,6 +21,8 @@ from studio.inspection.replay import replay
 from studio.inspection.replay_script import MAX_REVISIONS, replay_script
 from studio.text.normalise import best
 
+pytestmark = pytest.mark.slow
+
 REQUEST = SpeakRequest("tiny", seed=7, options={"m": 3, "n": 1})
 TEXT = "one two three four five six "
 

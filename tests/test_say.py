@@ -1,4 +1,4 @@
-"""`studio say` and its kin, as a user calls them, on a tiny voice."""
+"""`studio say` and `studio synth`: texts, pipes and arrivals become sounds and traces."""
 
 import json
 import os
@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tinyvoice import write_tiny_voice
+from typer.testing import CliRunner
 
 import studio
+from studio.cli import cli
 from studio.commands.say import read_arrivals, read_pipe
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadText, Full
@@ -23,7 +25,10 @@ from studio.core.ports import SpeakRequest
 from studio.core.speaking import Arrival, _push, speak, typed
 from studio.core.time import MonotonicClock
 from studio.engine.engine import open_engine
+from studio.inspection.batch import measure
 from studio.text.normalise import best
+
+pytestmark = pytest.mark.slow
 
 TEXT = "one two three four five six"
 
@@ -288,3 +293,29 @@ def test_without_a_file_it_says_what_playing_needs_before_it_speaks(voices, tmp_
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode != 0
     assert "libportaudio2" in done.stderr and "none" not in done.stderr
+
+
+def test_texts_by_settings_are_spoken_once_and_measured(tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path / "voices")
+    texts, out = tmp_path / "texts.txt", tmp_path / "out"
+    texts.write_text("hello|one two three\nfour five six\nseven eight\n")
+    systems = ["tiny:one?m=1,n=1", "tiny:two?m=3,n=2"]
+    command = ["synth", "--texts", str(texts), "--count", "2", "--voices", str(tmp_path / "voices"), "-o", str(out)]
+    command += [part for system in systems for part in ("--system", system)]
+    done = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert done.exit_code == 0 and done.stdout.split() == [str(out / "manifest.json")]
+    assert len(json.loads((out / "manifest.json").read_text())["files"]) == 4
+    sounds = sorted(out.glob("*/*.wav"))
+    made = [path.stat().st_mtime_ns for path in sounds]
+    found = measure([out], with_pitch=False)
+    assert sorted({row["system"] for row in found.utterances}) == systems
+    assert {(row["item"], row["text"]) for row in found.utterances} == {
+        ("hello", "one two three"),
+        ("text002", "four five six"),
+    }
+    assert {row["words"] for row in found.utterances} == {3}
+    assert all(row["options"].endswith(("m=1,n=1", "m=3,n=2")) for row in found.utterances)
+    CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert [path.stat().st_mtime_ns for path in sounds] == made
+    again = CliRunner().invoke(cli, [*command, "--texts", str(tmp_path / "absent.txt")])
+    assert isinstance(again.exception, BadFile)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,39 +9,118 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tinyvoice import VOCODERS
+from tinyvoice import BPE_SIZE, VOCODERS, write_tiny_bpe
 
-from studio.engine.vocoders.registry import build_vocoder
-from studio.train.features import Sentence
-from studio.train.recipes.fits import T5Fit
+from studio.engine.vocoders.module import build_vocoder
+from studio.train.families.registry import training_for
+from studio.train.features import Sentence, save_features
+from studio.train.fit.dataset import SpeechDataset
+from studio.train.fit.training import WorkingCopy, build_optimisers, train_step
+from studio.train.recipes.fits import FITS, WindowDraw
 from studio.train.recipes.recipe import CorpusRecipe, Recipe
 
 TINY_ENDS = [8, 22, 34, 44]  # of the words of a tiny sentence, in frames
 
 
-TINY_T5 = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+TINY_WORDS, TINY_FRAMES = ["the", "apple,", "then", "tea."], 52
+TINY_SILENCE = np.full((10, 80), 2, np.uint8)
+_DECODER = {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+_ATTENDING = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+TINY_CONFIGS: dict[str, dict[str, Any]] = {
+    "speakstream": _DECODER,
+    "richtts": _DECODER,
+    "ngram-richtts": _DECODER,
+    "t5": _ATTENDING,
+    "s5": {**_ATTENDING, "alignment_scale": 0.01},
+    "ist": {**_DECODER, "text_tokens": BPE_SIZE},
+    "dsm": {
+        **_DECODER,
+        "depth_layers": 1,
+        "depth_width": 16,
+        "depth_heads": 2,
+        "depth_hidden": 32,
+        "encoder_width": 8,
+        "text_tokens": BPE_SIZE,
+        "delay_s": 0.25,
+        "extract_frames": 60,
+    },
+    "tacotron": {
+        "width": 32,
+        "decoder_width": 48,
+        "prenet_width": 24,
+        "attention_width": 24,
+        "head_width": 32,
+        "speakers": 2,
+        "location_filters": 4,
+        "encoder_dropout": 0.0,
+        "prenet_dropout": 0.2,
+    },
+}
+_HEADS = {"phone_weight": 0.4, "eos_weight": 1.0}
+_SPECIFIC: dict[str, dict[str, Any]] = {
+    "speakstream": {**_HEADS, "windows": WindowDraw([1, 2, 3], [0.5, 0.3, 0.2], [0, 1], [0.5, 0.5], 0.3, 0.3, 0.3)},
+    "richtts": {**_HEADS, "peak_rate": 0.004, "batch_tokens": 600},
+    "ngram-richtts": {**_HEADS, "peak_rate": 0.004, "batch_tokens": 600},
+    "t5": {"cross_weight": 0.1, "stop_weight": 0.3},
+    "s5": {"cross_weight": 0.1, "stop_weight": 0.3, "aux_weight": 0.1, "look_ahead": [1, 2], "crop_share": 0.5},
+    "ist": {**_HEADS, "prompt_frames": [20, 60], "next_share": 0.5, "flush_share": 0.2},
+    "dsm": {
+        "batch_tokens": 300,
+        "max_frames": 160,
+        "crop_share": 0.5,
+        "phone_weight": 0.4,
+        "action_weight": 1.0,
+        "text_dropout": 0.2,
+        "speaker_dropout": 0.2,
+        "turn_share": 0.3,
+        "flush_share": 0.2,
+        "extract_frames": (20, 60),
+    },
+    "tacotron": {
+        "peak_rate": 0.004,
+        "batch_tokens": 300,
+        "clause_words": [2, 0],
+        "stop_weight": 0.3,
+        "last_weight": 4.0,
+        "guide_weight": 2.0,
+        "guide_symbols": 2.0,
+    },
+}
 
 
-def tiny_t5_recipe(**changes: Any) -> Recipe:
-    """Four steps of a tiny T5-TTS of the speakers one and two; ``changes`` are of its fit."""
-    fit = T5Fit(
-        config=TINY_T5,
-        steps=4,
-        peak_rate=0.003,
-        warmup_share=0.1,
-        decay_share=0.3,
-        batch_tokens=400,
-        max_frames=200,
-        join_share=0.5,
-        noise_share=0.3,
-        own_share=0.3,
-        cross_weight=0.1,
-        stop_weight=0.3,
-    )
-    return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
+def tiny_recipe(family: str, **changes: Any) -> Recipe:
+    """Four steps of a tiny net of the speakers one and two; ``changes`` are of its fit."""
+    settings = {"steps": 4, "peak_rate": 0.003, "warmup_share": 0.1, "decay_share": 0.3, "batch_tokens": 400}
+    settings |= {"max_frames": 200, "join_share": 0.5, "noise_share": 0.3, "own_share": 0.3}
+    fit = FITS[family](**{"config": TINY_CONFIGS[family], **settings, **_SPECIFIC[family], **changes})
+    return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), fit)
 
 
-def tiny_sentence(words: Sequence[str], frames: int, speaker: str = "one", seed: int = 0) -> Sentence:
+def tiny_training(family: str, features: Path, state: Path, **changes: Any) -> tuple[Any, SpeechDataset]:
+    """A training that is ready to make batches, and its data."""
+    state.mkdir(exist_ok=True)
+    write_tiny_bpe(state / "bpe.json")
+    training, data = training_for(tiny_recipe(family, **changes)), SpeechDataset(features, ["one", "two"], 1)
+    training.prepare(data, state)
+    return training, data
+
+
+def tiny_references(family: str) -> dict[str, Any]:
+    """Changes of a recipe of T5-TTS or S5-TTS whose voice continues a reference."""
+    return {"reference_frames": (20, 60), "config": {**TINY_CONFIGS[family], "reference_frames": 60}}
+
+
+def steps_on(recipe: Recipe, batch: Any, steps: int, own_share: float = 0.0) -> tuple[list[dict[str, float]], int]:
+    """The losses of each of so many steps on one batch, and the number of matrices that Muon optimises."""
+    training = training_for(recipe)
+    working_copy, optimisers = WorkingCopy(training.module), build_optimisers(training.module, recipe.voice_fit())
+    found = [train_step(working_copy, optimisers, batch, training, 1.0, own_share) for _ in range(steps)]
+    return found, len(optimisers[0].param_groups[0]["params"])
+
+
+def tiny_sentence(
+    speaker: str = "one", seed: int = 0, words: Sequence[str] = TINY_WORDS, frames: int = TINY_FRAMES
+) -> Sentence:
     """Four words, each with a level of its own; three frames of pause follow the second, and all after the last."""
     phones = np.ones(frames, np.uint8)
     phones[22:25] = phones[44:] = 0
@@ -51,20 +129,13 @@ def tiny_sentence(words: Sequence[str], frames: int, speaker: str = "one", seed:
     return Sentence(speaker, [*words], [*TINY_ENDS], levels, phones)
 
 
-def write_tiny_features(folder: Path, sentence: Callable[[str, int], Sentence]) -> Path:
+def write_tiny_features(folder: Path, sentence: Callable[[str, int], Sentence] = tiny_sentence) -> Path:
     """Two shards of three sentences for each of two speakers; ``sentence`` makes one of a speaker and a number."""
+    folder.mkdir(exist_ok=True)
     for speaker in ("one", "two"):
         for shard in range(2):
             made = [sentence(speaker, 10 * shard + i) for i in range(3)]
-            tensors = {
-                "levels": torch.from_numpy(np.concatenate([s.levels for s in made])),
-                "phones": torch.from_numpy(np.concatenate([s.phones for s in made])),
-                "frames": torch.tensor([len(s.levels) for s in made], dtype=torch.int32),
-                "word_ends": torch.tensor([end for s in made for end in s.word_ends], dtype=torch.int32),
-                "silence": torch.full((10, 80), 2, dtype=torch.uint8),
-            }
-            meta = {"words": json.dumps([s.words for s in made]), "speaker": speaker}
-            save_file(tensors, folder / f"{speaker}-{shard:03d}.safetensors", meta)
+            save_features(speaker, made, TINY_SILENCE, folder / f"{speaker}-{shard:03d}.safetensors")
     return folder
 
 

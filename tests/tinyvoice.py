@@ -1,16 +1,17 @@
 """A tiny voice with random weights in a folder of its own: every mechanism of a voice, none of its learning."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from tinybpe import BPE_SIZE, write_tiny_bpe
 from torch import nn
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine.families.base import family_info
+from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.richtts.model import RichTts, RichTtsConfig
@@ -19,7 +20,22 @@ from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamCon
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
 from studio.engine.tokenizers import dmel
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import build_vocoder
+
+# A byte-pair encoding of letters, marks and a few words.
+WORDS = ["▁the", "▁morning", "▁light", "▁slowly", "▁over", "▁stone", "ing"]
+LETTERS = [*"abcdefghijklmnopqrstuvwxyz'", "▁", *"?!.;:,"]
+MERGES = [*dict.fromkeys((word[:end], word[end]) for word in WORDS for end in range(1, len(word)))]
+BPE_SIZE = len({*LETTERS, *(a + b for a, b in MERGES)})
+
+
+def write_tiny_bpe(path: Path, merges: list[tuple[str, str]] = MERGES) -> None:
+    """The encoding as the `tokenizers` library writes it."""
+    pieces = dict.fromkeys([*LETTERS, *(a + b for a, b in merges)])
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": [[*pair] for pair in merges]}
+    path.write_text(json.dumps({"version": "1.0", "model": model}), encoding="utf-8")
+
 
 VOCODERS: dict[str, dict[str, Any]] = {
     "hifigan": {"width": 16, "upsampling": (10, 10, 6), "kernels": (3,), "dilations": (1,), "overlap_frames": 4},
@@ -32,6 +48,11 @@ VOCODERS: dict[str, dict[str, Any]] = {
         "samples_per_step": 10,
     },
 }
+
+
+def row_setup(options: Mapping[str, Any], slots: tuple[int, ...] = (5,), speaker: int = 1) -> RowSetup:
+    """What a row without a net is made with."""
+    return RowSetup(slots, dmel.TIME_BASE, speaker, options, 0.5, 9)
 
 
 def _draw(heads: Sequence[nn.Linear], stacks: Sequence[nn.Module], end: nn.Linear, end_bias: float) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from studio.core.cards import Card, OptionSpec
+from studio.core.cards import Card
 from studio.core.errors import BadOption
-from studio.core.options import merge_options
+from studio.core.options import OptionSpec, merge_options
 from studio.core.ports import MAX_TEMPERATURE
 
 RATE_HZ = 24_000

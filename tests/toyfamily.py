@@ -15,11 +15,12 @@ import pytest
 import torch
 from torch import nn
 
-from studio.core.cards import Card, OptionSpec
+from studio.core.cards import Card
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.options import OptionSpec
 from studio.engine.families.base import FamilyInfo, ModuleInput, NotFinite, RowOutput
 from studio.engine.nets.linear import RowwiseLinear
-from studio.engine.nets.weights import load_weights
+from studio.engine.nets.loading import load_weights
 from studio.engine.tokenizers import dmel
 
 WIDTH = 16

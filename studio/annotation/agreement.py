@@ -10,8 +10,8 @@ import numpy as np
 
 from studio.annotation.layers import AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadOption
-from studio.measure.agreement import cohen_kappa, krippendorff
-from studio.measure.timing.boundaries import BoundaryScore, boundary_score
+from studio.measure.boundaries import BoundaryScore, boundary_score
+from studio.measure.statistics import cohen_kappa, krippendorff
 
 FRAME_MS = 10.0
 LEAST_OVERLAP = 0.5

@@ -6,21 +6,20 @@ atomic list of changes with a unique name, so that an edit that is sent twice is
 """
 
 import json
-import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-from studio.annotation.layers import MAX_MARKS, MAX_NAME, Annotation, AnnotationLayer, AnnotationMark
+from pydantic import Field, TypeAdapter, ValidationError
+
+from studio.annotation.layers import MAX_MARKS, MAX_NAME, Annotation, AnnotationLayer, AnnotationMark, Count, Id
 from studio.core.errors import BadOption, StudioError
 
 MAX_LAYERS = 32
 MAX_LABELS = 64  # of one layer's set
 MAX_CHANGES = 500  # of one interactive edit; an import may have more
 REMEMBERED = 256  # names of past edits
-MAX_SAMPLE = 1 << 53  # exact in every JSON reader
-ID = re.compile(r"[0-9a-z]{1,32}")
 
 
 class AnnotationConflict(StudioError):
@@ -33,45 +32,53 @@ class AnnotationConflict(StudioError):
 class PutLayer:
     """Add a layer, or change its name, kind or label set; its marks stay."""
 
-    layer: str
+    layer: Id
     name: str
     kind: str
     labels: tuple[str, ...]
-    was: int = 0
+    was: Count = 0
 
 
 @dataclass(frozen=True)
 class DropLayer:
     """Remove a layer with its marks; ``was`` is the newest version of the layer and of all its marks."""
 
-    layer: str
-    was: int
+    layer: Id
+    was: Count
 
 
 @dataclass(frozen=True)
 class PutMark:
     """Add or change a mark, identified by its id."""
 
-    layer: str
+    layer: Id
     mark: AnnotationMark
-    was: int = 0
+    was: Count = 0
 
 
 @dataclass(frozen=True)
 class DropMark:
-    layer: str
-    mark: str
-    was: int
+    layer: Id
+    mark: Id
+    was: Count
 
 
 @dataclass(frozen=True)
 class SetDone:
     """Mark the utterance as done or not done."""
 
-    is_done: bool
+    is_done: Annotated[bool, Field(strict=True)]
 
 
 Change = PutLayer | DropLayer | PutMark | DropMark | SetDone
+_ID = TypeAdapter(Id)
+_KINDS: dict[str, TypeAdapter[Any]] = {
+    "done": TypeAdapter(SetDone),
+    "put_layer": TypeAdapter(PutLayer),
+    "drop_layer": TypeAdapter(DropLayer),
+    "put_mark": TypeAdapter(PutMark),
+    "drop_mark": TypeAdapter(DropMark),
+}
 
 
 @dataclass(frozen=True)
@@ -306,7 +313,7 @@ def _unused(name: str, used: Iterable[str]) -> Iterator[str]:
 def parse_edit(data: Any, at: float, max_changes: int | None = MAX_CHANGES) -> AnnotationEdit:
     """An edit from JSON. Raises BadOption."""
     with _well_formed("an edit"):
-        name, changes = _id(data["edit"]), data["changes"]
+        name, changes = _ID.validate_python(data["edit"]), data["changes"]
         if not isinstance(changes, list) or not changes or (max_changes is not None and len(changes) > max_changes):
             raise BadOption("the edit is invalid", f"it has 1 to {max_changes} changes")
         return AnnotationEdit(name, tuple(_change(one) for one in changes), at)
@@ -323,23 +330,15 @@ def journal_line(data: Mapping[str, Any]) -> bytes:
 
 
 def _change(data: Any) -> Change:
-    op = data["op"]
-    if op == "done":
-        return SetDone(_of(bool, data["is_done"]))
-    layer = _id(data["layer"])
-    was = _count(data["was"])
-    if op == "put_layer":
-        labels = tuple(_of(str, label) for label in _of(list, data["labels"]))
-        return PutLayer(layer, _of(str, data["name"]), _of(str, data["kind"]), labels, was)
-    if op == "drop_layer":
-        return DropLayer(layer, was)
-    mark = _id(data["mark"])
-    if op == "drop_mark":
-        return DropMark(layer, mark, was)
-    if op != "put_mark":
-        raise ValueError(f"no change is called {str(op)[:40]!r}")
-    span = (_count(data["start"]), _count(data["end"]))
-    return PutMark(layer, AnnotationMark(*span, _of(str, data["label"]), _of(str, data["note"]), mark), was)
+    kind = _KINDS.get(str(data["op"]))
+    if kind is None:
+        raise ValueError(f"no change is called {str(data['op'])[:40]!r}")
+    if kind is not _KINDS["done"] and "was" not in data:
+        raise KeyError("was")
+    if kind is _KINDS["put_mark"]:
+        mark = {"start_sample": data["start"], "end_sample": data["end"], "id": data["mark"]}
+        data = {**data, "mark": {**mark, "label": data["label"], "note": data["note"]}}
+    return kind.validate_python(data)
 
 
 def _change_to_dict(change: Change) -> dict[str, Any]:
@@ -359,28 +358,14 @@ def _change_to_dict(change: Change) -> dict[str, Any]:
             return {"op": "drop_mark", "layer": change.layer, "mark": change.mark, "was": change.was}
 
 
-def _of(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"{str(value)[:40]!r} is not a {kind.__name__}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SAMPLE:
-        raise ValueError(f"{str(value)[:40]!r} is no count")
-    return value
-
-
-def _id(value: Any) -> str:
-    if not isinstance(value, str) or not ID.fullmatch(value):
-        raise ValueError(f"{str(value)[:40]!r} is no id: 1 to 32 of a-z and 0-9")
-    return value
-
-
 @contextmanager
 def _well_formed(what: str) -> Generator[None]:
     """Turn errors of malformed JSON into BadOption."""
     try:
         yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:80]
+        raise BadOption(f"{what} is malformed: {where}: {first['msg']}", "reload the page and try again") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadOption(f"{what} is malformed: {error}", "reload the page and try again") from error

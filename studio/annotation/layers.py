@@ -4,16 +4,21 @@ Regions of one layer may overlap; formats without overlaps split them into sever
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from studio.core.errors import BadOption
 
 Kind = Literal["regions", "points"]
 
 MAX_MARKS = 20_000
+MAX_SAMPLE = 1 << 53  # exact in every JSON reader
 MAX_NAME = 80
 MAX_LABEL = 200
 MAX_NOTE = 2_000
+Id = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_SAMPLE)]
 
 
 @dataclass(frozen=True, order=True)
@@ -27,11 +32,11 @@ class AnnotationMark:
         id: permanent; chosen by the creator.
     """
 
-    start_sample: int
-    end_sample: int
+    start_sample: Count
+    end_sample: Count
     label: str = ""
     note: str = ""
-    id: str = ""
+    id: Id = ""
 
 
 @dataclass(frozen=True)

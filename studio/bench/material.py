@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from studio.bench.answer_cache import answers, speaking_code
-from studio.bench.evaluation.settings import Setting
+from studio.bench.options import Setting
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
@@ -37,7 +37,7 @@ from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import family_info
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.resynthesis import vocode_streaming
+from studio.engine.vocoders.module import vocode_streaming
 from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recognisers.base import Recogniser, Sound
 from studio.measure.recognisers.registry import open_recogniser, transcribe_all

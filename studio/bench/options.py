@@ -1,14 +1,18 @@
-"""Options that several commands share, as annotated types.
+"""Options that several commands share, as annotated types, and the parameters that every evaluation has.
 
 A benchmark declares its parameters once, in a dataclass: each field annotated with a ``typer.Option`` is an option of
 its command (``studio.commands.measurements``), every other field is for callers in Python.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from studio.core.folders import VOICES
+
+WHISPER = "whisper"
 Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="Voice, as name[:speaker]; the first voice by default.")]
@@ -34,8 +38,33 @@ Compared = Annotated[
 Recogniser = Annotated[
     str,
     typer.Option(
-        help="whisper (base), whisper:NAME from the hub, whisper:FOLDER, or pocketsphinx.",
-        envvar="STUDIO_RECOGNISER",
+        help="whisper (base), whisper:NAME from the hub, whisper:FOLDER, or pocketsphinx.", envvar="STUDIO_RECOGNISER"
     ),
 ]
 Cache = Annotated[Path | None, typer.Option(help="Folder that caches speech and answers; a stopped run resumes.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Parameters that every evaluation has.
+
+    Attributes:
+        voices: folder of voices; ``voice`` is ``name`` or ``name:speaker`` in it, empty for the first.
+        speakers: empty for the speaker named with the voice, or else all.
+        settings: options of the family to compare, each as ``name=value,name=value``. By default those that the family
+            lists where settings are compared, else the card's.
+        workers: recogniser processes.
+        cache: folder for speech and transcripts, None for no cache.
+        quiet: print no table.
+    """
+
+    voices: Voices = VOICES
+    voice: VoiceName = ""
+    device: Device = "auto"
+    cache: Cache = None
+    speakers: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    recogniser: str = WHISPER
+    workers: int = 2
+    seed: int = 0
+    quiet: bool = False

@@ -7,27 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench.evaluation import (
-    boundaries,
-    families,
-    heard,
-    hour,
-    long,
-    prompts,
-    quality,
-    seams,
-    short,
-    vocoder,
-    wer,
-)
-from studio.bench.mos import coverage, kill, load, looks, plan
+from studio.bench import durability
+from studio.bench.evaluation import boundaries, families, heard, hour, prompts, quality, seams, vocoder, wer
+from studio.bench.mos import coverage, load, looks, plan
 from studio.bench.page import highlight, start
+from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
-from studio.bench.page.inspecting import run as inspecting
-from studio.bench.robustness import annotation_kill, fuzz, replaying, soak
 from studio.bench.speed import cascade, latency, measuring, step, wire
 from studio.bench.speed import load as speaking
-from studio.bench.tables import show as tables
+from studio.bench.tables import figures as tables
 from studio.core.cards import read_cards
 from studio.core.errors import BadFile
 from studio.core.folders import VOICES
@@ -43,9 +31,9 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "wer": ("Word error rate", wer.show),
             "quality": ("Predicted MOS", quality.show),
             "prompts": ("Speakers given by a recording", prompts.show),
-            "long": ("Long paragraphs", long.show),
+            "long": ("Long paragraphs", wer.show_long),
             "hour": ("One utterance of an hour", hour.show),
-            "short": ("Texts of one and two words", short.show),
+            "short": ("Texts of one and two words", wer.show_short),
             "heard": ("Typed live, transcribed from the browser's output", heard.show),
             "vocoder": ("Vocoders alone", vocoder.show),
             "boundaries": ("Windows and word boundaries", boundaries.show),
@@ -92,11 +80,11 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
     "reliability": (
         "Reliability",
         {
-            "mos-kill": ("kill -9 while raters answer", kill.show),
-            "annotation-kill": ("kill -9 while annotators work", annotation_kill.show),
-            "fuzz": ("Hostile requests, messages and floods", fuzz.show),
-            "soak": ("Half an hour of ordinary use", soak.show),
-            "replay": ("Traces replayed bit for bit", replaying.show),
+            "mos-kill": ("kill -9 while raters answer", durability.show_mos_kill),
+            "annotation-kill": ("kill -9 while annotators work", durability.show_annotation_kill),
+            "fuzz": ("Hostile requests, messages and floods", durability.show_fuzz),
+            "soak": ("Half an hour of ordinary use", durability.show_soak),
+            "replay": ("Traces replayed bit for bit", durability.show_replay),
         },
     ),
 }

@@ -34,10 +34,7 @@ Database = Annotated[
 Data = Annotated[
     Path,
     typer.Option(
-        help="Folder of clips and of the database.",
-        envvar="STUDIO_DATA_FOLDER",
-        parser=data_folder,
-        metavar="PATH",
+        help="Folder of clips and of the database.", envvar="STUDIO_DATA_FOLDER", parser=data_folder, metavar="PATH"
     ),
 ]
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
@@ -79,8 +76,9 @@ def advised(listening: "ListeningTests", name: str) -> list[str]:
     """Warnings about a campaign's settings, as sentences."""
     from studio.core.errors import BadOption
     from studio.mos.analysis.advice import advice
+    from studio.mos.campaign.config import campaign_config
     from studio.mos.sessions.campaigns import find_campaign
-    from studio.mos.sessions.parts import campaign_config, check_parts
+    from studio.mos.sessions.parts import check_parts
 
     with listening.store.read() as session:
         campaign = find_campaign(session, name)

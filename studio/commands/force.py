@@ -18,8 +18,7 @@ def force(
     text: Annotated[str, typer.Option(help="Its text; by default FILE.txt.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Trace to write; by default FILE.trace.")] = None,
     textgrid: Annotated[
-        Path | None,
-        typer.Option(help="TextGrid whose tier words gives the word times; p_eos decides without one."),
+        Path | None, typer.Option(help="TextGrid whose tier words gives the word times; p_eos decides without one.")
     ] = None,
     align: Annotated[bool, typer.Option("--align", help="Align words with pocketsphinx instead of p_eos.")] = False,
     voice: VoiceName = "",

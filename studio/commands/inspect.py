@@ -1,21 +1,32 @@
-"""``studio inspect``: the timeline of an utterance in the terminal, as a picture or as one HTML page."""
+"""``studio inspect`` and ``studio compare``: timelines in the terminal, as a picture or as one HTML page."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from studio.bench.options import Device, Voices
-from studio.commands.common import Json
+from studio.commands.common import Json, check_output_file
 from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from studio.core.traces.teacher_forcing import TeacherForcingResult
     from studio.core.traces.trace import Trace
 
 File = Annotated[Path, typer.Argument(help="A .trace, the folder of an interrupted one, or a WAV.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw the timeline: typed, generated and played.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Two to eight .trace files, or WAV files with FILE.txt and FILE.TextGrid; one with --overlapped."
+    ),
+]
+ComparisonPicture = Annotated[
+    Path | None, typer.Option(help="Also draw words on one axis, durations, and the difference of the first two.")
+]
 
 
 def inspect(
@@ -31,28 +42,22 @@ def inspect(
         Path | None, typer.Option(help="Also write words, segments and seams as a TextGrid, in the time of the sound.")
     ] = None,
     reference: Annotated[
-        Path | None,
-        typer.Option(help="TextGrid whose tier words is compared; it gives the word times of a WAV."),
+        Path | None, typer.Option(help="TextGrid whose tier words is compared; it gives the word times of a WAV.")
     ] = None,
     attention: Annotated[
-        Path | None,
-        typer.Option(help="Also write the attention of a trace to this .npz, and draw it in --html."),
+        Path | None, typer.Option(help="Also write the attention of a trace to this .npz, and draw it in --html.")
     ] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Show when each word was typed, generated and played, and the cause of every wait."""
-    from studio.commands.common import check_output_file
     from studio.inspection.facts import compare_with_reference, facts, render_facts
     from studio.inspection.opening import open_file, with_word_times
     from studio.inspection.textgrid import read_words, write_textgrid
     from studio.inspection.timeline import timeline
-    from studio.measure.report import console, plain
 
-    pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
-    for option, place in (pictures | {"--html": html}).items():
-        check_output_file(place, option, f".{option[2:]}")
+    pictures = _checked_pictures(svg, png, pdf, html)
     check_output_file(attention, "--attention", ".npz")
     check_output_file(textgrid, "--textgrid", ".textgrid")
     trace = open_file(file, text)
@@ -64,15 +69,11 @@ def inspect(
     found = facts(trace, line)
     if reference and not is_recording:
         found["reference"] = compare_with_reference(trace, true)
-    if as_json:
-        typer.echo(json.dumps(plain(found)))
-    else:
-        for part in render_facts(found):
-            console().print(part, highlight=False, markup=False)
-    if places := [place for place in pictures.values() if place]:
+    _print(found, render_facts(found), as_json)
+    if pictures:
         from studio.inspection.picture import save
 
-        for place in places:
+        for place in pictures:
             save(line, place, title=line.text if len(line.text) < 100 else file.name)
             typer.echo(f"{place}: the timeline", err=True)
     looked = _attention(trace, attention, voices, device) if attention else None
@@ -84,6 +85,24 @@ def inspect(
 
         write_inspection(trace, html, looked)
         typer.echo(f"{html}: the utterance with its sound", err=True)
+
+
+def _checked_pictures(svg: Path | None, png: Path | None, pdf: Path | None, html: Path | None) -> list[Path]:
+    """The pictures to draw. Raises BadFile if one of them, or the page, cannot be written."""
+    pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
+    for option, place in (pictures | {"--html": html}).items():
+        check_output_file(place, option, f".{option[2:]}")
+    return [place for place in pictures.values() if place]
+
+
+def _print(figures: "Mapping[str, Any]", parts: "Iterable[Any]", as_json: bool) -> None:
+    from studio.measure.report import console, plain
+
+    if as_json:
+        typer.echo(json.dumps(plain(figures)))
+        return
+    for part in parts:
+        console().print(part, highlight=False, markup=False)
 
 
 def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "TeacherForcingResult":
@@ -115,3 +134,72 @@ def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "Teach
     away = found.difference(trace.p_eos)
     typer.echo(f"{place}: {found.what}; p_eos computed again differs by at most {away:.2g}", err=True)
     return found
+
+
+def compare(
+    files: Files,
+    text: Annotated[str, typer.Option(help="Text of WAV files without a FILE.txt.")] = "",
+    svg: ComparisonPicture = None,
+    png: ComparisonPicture = None,
+    pdf: ComparisonPicture = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write one page with the sounds and the interactive picture.")
+    ] = None,
+    no_pitch: Annotated[bool, typer.Option("--no-pitch", help="Skip pitch, which takes the longest.")] = False,
+    overlapped: Annotated[
+        bool,
+        typer.Option(
+            "--overlapped", help="Also compare each trace with its frames vocoded segment by segment with cross-fades."
+        ),
+    ] = False,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Compare utterances of one text word by word: times, durations, pitch, level, latency."""
+    from studio.core.errors import BadOption
+    from studio.inspection.comparison.bundle import figures_of, render_comparison
+    from studio.inspection.comparison.compare import MAX_UTTERANCES, compared_utterance, labels
+    from studio.inspection.comparison.compare import compare as compared
+    from studio.inspection.opening import open_source
+
+    count = len(files) * (2 if overlapped else 1)
+    if not 2 <= count <= MAX_UTTERANCES:
+        raise BadOption(
+            f"{count} to compare", f"give from {1 if overlapped else 2} to {MAX_UTTERANCES // (1 + overlapped)} files"
+        )
+    pictures = _checked_pictures(svg, png, pdf, html)
+    traces = [open_source(file, text) for file in files]
+    sources = [file.name for file in files]
+    if overlapped:
+        traces = _with_overlapped(traces, voices, device)
+        sources = [name for file in sources for name in (file, f"{file}, overlapped")]
+    names = labels(traces)
+    if len(set(names)) < len(names):
+        names = sources
+    found = compared([compared_utterance(name, trace) for name, trace in zip(names, traces, strict=True)])
+    figures = figures_of(found, with_pitch=not no_pitch)
+    _print(figures, render_comparison(figures, names), as_json)
+    if pictures:
+        from studio.inspection.comparison.picture import save
+
+        for place in pictures:
+            save(found, names, place)
+            typer.echo(f"{place}: the comparison", err=True)
+    if html:
+        from studio.ui.html_file import write_comparison
+
+        write_comparison(found, html)
+        typer.echo(f"{html}: the comparison with its sounds", err=True)
+
+
+def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[Trace]":
+    """Each trace, and after it the same frames vocoded a segment at a time by the voice that spoke it."""
+    from studio.engine.engine import open_engine
+    from studio.text.normalise import best
+
+    engine = open_engine(voices, best(), device)
+    try:
+        return [one for trace in traces for one in (trace, engine.vocode_overlapped(trace))]
+    finally:
+        engine.close()

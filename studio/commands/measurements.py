@@ -16,27 +16,25 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
 
     Args:
         setting: its docstring is the command's help. Properties that count, where present: ``result_name`` (the name
-            in bench/results) and ``is_partial`` (refuses --save).
+            in bench/results) and ``is_partial`` (refuses --save), and a
+            method ``plots`` (writes pictures of what was saved).
         target: ``module:function`` under studio.bench, called with the parameters; its figures are shown. A list of
             ``failures`` in them that is not empty makes the exit status 1.
     """
-    hints = get_type_hints(setting, {"Routes": Any}, include_extras=True)
+    hints = get_type_hints(setting, include_extras=True)
     options = [field for field in fields(setting) if get_origin(hints[field.name]) is Annotated]
-    needs_routes = "routes" in hints
 
     def command(**values: Any) -> None:
         as_json, save = values.pop("as_json"), values.pop("save")
         given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-        if needs_routes:
-            from studio.commands.routes import all_routes
-
-            given["routes"] = all_routes()
         asked = setting(**{key: value for key, value in given.items() if value is not None}, quiet=as_json)
         if save and getattr(asked, "is_partial", False):
             raise BadOption("a partial run or a run with a planted fault is not a result", "leave out --save")
         module, _, function = target.partition(":")
         figures = getattr(import_module(f"studio.bench.{module}"), function)(asked)
         show(getattr(asked, "result_name", name), figures, as_json, save)
+        for path in asked.plots(figures) if save and hasattr(asked, "plots") else ():
+            typer.echo(f"written to {path}", err=True)
         if figures.get("failures"):
             raise typer.Exit(1)
 

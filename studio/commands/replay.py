@@ -41,10 +41,7 @@ def replay(
         case (str(at), int(threads), str(vocoder)) if 1 <= threads <= _MOST_THREADS:
             engine = open_engine(voices, best(), device=device or at, threads=threads, vocoder=vocoder)
         case _:
-            raise BadFile(
-                "the trace does not say how it was computed",
-                f"device, threads, vocoder: {origin!r:.200}",
-            )
+            raise BadFile("the trace does not say how it was computed", f"device, threads, vocoder: {origin!r:.200}")
     try:
         found = again(engine, before)
     finally:

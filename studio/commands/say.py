@@ -48,8 +48,7 @@ def say(
         int | None, typer.Option("--hop", "-n", help="Words spoken per segment: --option n=... (SpeakStream).")
     ] = None,
     scheme: Annotated[
-        str | None,
-        typer.Option(help="S1 repeats look-ahead words, S2 does not: --option scheme=... (SpeakStream)."),
+        str | None, typer.Option(help="S1 repeats look-ahead words, S2 does not: --option scheme=... (SpeakStream).")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Sampling temperature; by default the voice's; 0 is greedy.")

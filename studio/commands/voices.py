@@ -11,7 +11,8 @@ from studio.commands.common import Json
 from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.cards import Card, OptionSpec
+    from studio.core.cards import Card
+from studio.core.options import OptionSpec
 
 voices = typer.Typer(invoke_without_command=True, help="List the voices and what they are.")
 

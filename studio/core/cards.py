@@ -7,13 +7,27 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from studio.core.card_checks import check_keys, check_option, check_values
-from studio.core.checks import escape_unprintable
+from studio.core.checks import (
+    OBJECT,
+    PRINTABLE,
+    Rule,
+    check_keys,
+    check_values,
+    escape_unprintable,
+    is_file_name,
+    is_printable,
+    list_of,
+    number,
+    object_of,
+    one_of,
+    whole,
+)
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.folders import DEFAULT_VOICE
+from studio.core.options import OptionSpec
 from studio.core.time import TimeBase
 
 log = logging.getLogger(__name__)
@@ -21,18 +35,36 @@ log = logging.getLogger(__name__)
 MAX_WEIGHTS_BYTES = 1 << 32  # of one file: two thousand million bfloat16 numbers
 
 
-@dataclass(frozen=True)
-class OptionSpec:
-    """One option of a family, drawn by the page and checked by the engine."""
-
-    name: str
-    kind: str  # "int" | "choice" | "float"
-    default: Any
-    label: str
-    help: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
+_MAX_DEPTH = 16  # of nested lists and objects: the JSON encoder recurses
+_MAX_FILES = 64
+_NAME = Rule(
+    lambda value: is_printable(value) and 0 < len(value) <= 80 and not set(value) & set("/\\:"),
+    "a name without / and :",
+)
+_NAMES = list_of(_NAME, fewest=1)
+_DIGEST = Rule(lambda value: isinstance(value, str) and len(value) == 64, "a digest")
+_RULES = {
+    **dict.fromkeys(("name", "family", "vocoder", "alphabet", "number_format"), _NAME),
+    **dict.fromkeys(("title", "licence", "learned_from", "notes", "default_speaker"), PRINTABLE),
+    **dict.fromkeys(("config", "figures"), OBJECT),
+    "vocoders": object_of(_NAME.fits, OBJECT, "an object of objects by the names of vocoders", _MAX_FILES),
+    "sample_rate_hz": whole(8_000, 192_000),
+    "frame_samples": whole(1, 192_000),
+    "phase": whole(0, 192_000),
+    "speakers": Rule(lambda value: _NAMES.fits(value) and len(value) == len(set(value)), "a list of different names"),
+    "temperature": number(0, 2),
+    "look_ahead_words": whole(0, 1_000),
+    "delay_frames": whole(0, 10_000),
+    "options": list_of(OBJECT),
+    "stored_in": one_of(("bfloat16", "int8")),
+    "parameters": object_of(_NAME.fits, whole(0), "an object of whole numbers by names", _MAX_FILES),
+    "sha256": object_of(
+        is_file_name,
+        _DIGEST,
+        f"an object of up to {_MAX_FILES} digests by the names of files in the voice's folder",
+        _MAX_FILES,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -92,19 +124,23 @@ class Card:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Card":
         """A card from its JSON form. Raises BadVoice for missing or unknown keys and invalid values."""
-        check_keys("the card", data, Card)
-        check_values(data)
-        values: dict[str, Any] = dict(data)
-        values["options"] = tuple(map(_option, data["options"]))
-        values["speakers"] = tuple(data["speakers"])
+        check_keys(Card, data, "the card", BadVoice)
+        if not _is_shallow(data, _MAX_DEPTH):
+            raise BadVoice(f"lists and objects of the card are nested more than {_MAX_DEPTH} deep", "flatten them")
+        check_values(data, _RULES, "{} of the card is", BadVoice)
+        speaker, speakers = data.get("default_speaker"), data["speakers"]
+        if speaker and speaker not in speakers:
+            raise BadVoice(f"default_speaker of the card is {speaker!r:.80}", f"it is one of {', '.join(speakers)}")
+        options = tuple(map(OptionSpec.from_dict, data["options"]))
+        values: dict[str, Any] = {**data, "options": options, "speakers": tuple(speakers)}
         return Card(**values)
 
 
-def _option(data: Mapping[str, Any]) -> OptionSpec:
-    check_keys("an option of the card", data, OptionSpec)
-    check_option(data)
-    values: dict[str, Any] = {**data, "choices": tuple(data.get("choices", ()))}
-    return OptionSpec(**values)
+def _is_shallow(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list | tuple):
+        return True
+    parts = cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+    return levels > 0 and all(_is_shallow(part, levels - 1) for part in parts)
 
 
 def read_card(folder: Path) -> Card:

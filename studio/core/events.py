@@ -21,12 +21,13 @@ _KINDS: dict[str, type["Event"]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    type: ClassVar[str] = "event"
+    type: ClassVar[str]
     t_ms: float = 0.0
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        _KINDS[cls.type] = cls
+    def __init_subclass__(cls, type: str) -> None:
+        super().__init_subclass__()
+        cls.type = type
+        _KINDS[type] = cls
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: ``{"type": ..., "t_ms": ..., ...}``; binary fields are left out."""
@@ -36,24 +37,22 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queued(Event):
+class Queued(Event, type="queued"):
     """The utterance is queued behind ``ahead`` others; sent again when that changes, until ``ready``.
 
     Its ``t_ms`` counts from the call of ``Engine.open``.
     """
 
-    type: ClassVar[str] = "queued"
     ahead: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready(Event):
+class Ready(Event, type="ready"):
     """The utterance has a slot; its clock starts here, after ``queued_ms`` in the queue.
 
     ``options`` are the family's, complete.
     """
 
-    type: ClassVar[str] = "ready"
     utterance: int
     voice: str
     speaker: str
@@ -66,28 +65,25 @@ class Ready(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReceived(Event):
+class TextReceived(Event, type="text"):
     """Text reached the utterance: from ``char_start`` on, the text as sent is now ``text``."""
 
-    type: ClassVar[str] = "text"
     char_start: int
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class TypingTimes(Event):
+class TypingTimes(Event, type="typed"):
     """How many milliseconds before this event each of the first characters of the next ``text`` was typed."""
 
-    type: ClassVar[str] = "typed"
     char_start: int
     before_ms: list[float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Committed(Event):
+class Committed(Event, type="committed"):
     """Spoken word ``i`` is final: it comes from [char_start, char_end) of the text as sent."""
 
-    type: ClassVar[str] = "committed"
     i: int
     word: str
     written: int
@@ -96,46 +92,41 @@ class Committed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptionsChanged(Event):
+class OptionsChanged(Event, type="options"):
     """New family options, used from the next segment on."""
 
-    type: ClassVar[str] = "options"
     options: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played(Event):
+class Played(Event, type="played"):
     """Playback position: the player has played everything before ``sample``."""
 
-    type: ClassVar[str] = "played"
     sample: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordStart(Event):
+class WordStart(Event, type="word_start"):
     """Spoken word ``i`` begins at ``sample``."""
 
-    type: ClassVar[str] = "word_start"
     i: int
     sample: int
     source: WordSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordEnd(Event):
+class WordEnd(Event, type="word_end"):
     """Spoken word ``i`` ends before ``sample``."""
 
-    type: ClassVar[str] = "word_end"
     i: int
     sample: int
     source: WordSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment(Event):
+class Segment(Event, type="segment"):
     """A segment begins at ``sample``: it speaks ``words`` and was fed ``seen``."""
 
-    type: ClassVar[str] = "segment"
     index: int
     words: list[int]
     seen: list[int]
@@ -144,10 +135,9 @@ class Segment(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eos(Event):
+class Eos(Event, type="eos"):
     """A segment ended before ``frame``; ``forced`` if by a limit and not by the model."""
 
-    type: ClassVar[str] = "eos"
     segment: int
     frame: int
     p: float
@@ -155,13 +145,12 @@ class Eos(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frames(Event):
+class Frames(Event, type="frames"):
     """Acoustic frames and the p_eos of each; stored in the trace's layers, not sent on the wire.
 
     A frame's p_eos is known once the frame was fed back: NaN (None in JSON) for the last frame of a stopped utterance.
     """
 
-    type: ClassVar[str] = "frames"
     first_frame: int
     p_eos: list[float]
     levels: np.ndarray = field(repr=False, compare=False, default_factory=lambda: np.zeros((0, 0), np.uint8))
@@ -176,20 +165,18 @@ class Frames(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wait(Event):
+class Wait(Event, type="wait"):
     """The output paused at ``sample`` for ``reason``; emitted when the pause is over."""
 
-    type: ClassVar[str] = "wait"
     reason: WaitReason
     sample: int
     duration_ms: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audio(Event):
+class Audio(Event, type="audio"):
     """PCM of the voice, int16 [T], beginning at ``sample``. On the wire it is a binary packet."""
 
-    type: ClassVar[str] = "audio"
     sample: int
     pcm: np.ndarray = field(repr=False, compare=False)
 
@@ -203,45 +190,41 @@ class Audio(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flushed(Event):
+class Flushed(Event, type="flushed"):
     """The first ``words`` words will be spoken without waiting for more text."""
 
-    type: ClassVar[str] = "flushed"
     words: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edited(Event):
+class Edited(Event, type="edited"):
     """The writer changed words ``[first, last]`` after they were committed."""
 
-    type: ClassVar[str] = "edited"
     first: int
     last: int
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Revised(Event):
+class Revised(Event, type="revised"):
     """Sound from ``from_sample`` on was taken back; packets of an older ``take`` are dropped.
 
     The first ``words`` committed words stay; the following ones are committed again.
     """
 
-    type: ClassVar[str] = "revised"
     from_sample: int
     take: int
     words: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cancelled(Event):
+class Cancelled(Event, type="cancelled"):
     """The utterance was cancelled when everything before ``sample`` had been played.
 
     ``heard`` are the words played completely, ``word`` is the last one played in part (None for none). ``char_end`` is
     the end of the played part of the text as sent; a token spoken as several words counts when all of them were played.
     """
 
-    type: ClassVar[str] = "cancelled"
     heard: list[int]
     sample: int
     word: int | None = None
@@ -249,29 +232,26 @@ class Cancelled(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unsupported(Event):
+class Unsupported(Event, type="unsupported"):
     """The voice cannot speak [char_start, char_end) of the text as sent; it is skipped."""
 
-    type: ClassVar[str] = "unsupported"
     char_start: int
     char_end: int
     why: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended(Event):
+class Ended(Event, type="ended"):
     """Last event of a successful utterance of ``samples`` samples."""
 
-    type: ClassVar[str] = "ended"
     samples: int
     compute_ms: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed(Event):
+class Failed(Event, type="failed"):
     """Last event of a failed utterance: what failed, and what to do."""
 
-    type: ClassVar[str] = "failed"
     code: str
     message: str
 

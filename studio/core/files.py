@@ -3,7 +3,9 @@
 import errno
 import os
 import stat
+import tomllib
 from pathlib import Path
+from typing import Any
 
 MAX_SETTINGS_BYTES = 1 << 20
 MAX_TEXTS_BYTES = 16_000_000
@@ -47,3 +49,11 @@ def read_lines(path: Path, max_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
     if "\0" in text:
         raise OSError(errno.EILSEQ, "it holds a NUL: it is no text", str(path))
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file. Raises OSError, ValueError."""
+    try:
+        return tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

@@ -1,11 +1,57 @@
-"""A family's options: what a card allows, and checks of what a caller asks for."""
+"""Options of families: what a card allows, and checks of what a caller asks for."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from studio.core.cards import OptionSpec
-from studio.core.errors import BadOption
+from studio.core.checks import PRINTABLE, Rule, check_keys, check_values, list_of, number, one_of, short_repr, whole
+from studio.core.errors import BadOption, BadVoice
+
+_LIMIT = Rule(lambda value: value is None or number().fits(value), "a number or null")
+_RULES = {
+    **dict.fromkeys(("name", "label", "help"), PRINTABLE),
+    "kind": one_of(("int", "float", "choice")),
+    "choices": list_of(PRINTABLE),
+    "low": _LIMIT,
+    "high": _LIMIT,
+}
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """One option of a family, drawn by the page and checked by the engine."""
+
+    name: str
+    kind: str  # "int" | "choice" | "float"
+    default: Any
+    label: str
+    help: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """What a value may be."""
+        if self.kind == "choice":
+            return one_of(self.choices)
+        low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+        return whole(low, high) if self.kind == "int" else number(low, high)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> "OptionSpec":
+        """An option from a card's JSON form. Raises BadVoice: it is invalid, or its default is outside its range."""
+        check_keys(OptionSpec, data, "an option of the card", BadVoice)
+        name = data["name"]
+        what = f"{{}} of the card's option {name!r:.80} is"
+        check_values(data, _RULES, what, BadVoice)
+        values: dict[str, Any] = {**data, "choices": tuple(data.get("choices", ()))}
+        spec = OptionSpec(**values)
+        if (spec.low is None) != (spec.high is None):
+            raise BadVoice(f"the card's option {name!r} has only one of low and high", "give both or neither")
+        check_values(data, {"default": spec.rule}, what, BadVoice)
+        return spec
 
 
 def default_options(specs: Sequence[OptionSpec]) -> dict[str, Any]:
@@ -19,7 +65,8 @@ def merge_options(specs: Sequence[OptionSpec], changes: Mapping[str, Any], base:
     for name, value in changes.items():
         if name not in known:
             raise BadOption(f"there is no option {name[:100]!r}", f"there are {', '.join(known)}")
-        _check(known[name], value)
+        if not known[name].rule.fits(value):
+            raise BadOption(f"{name} cannot be {short_repr(value)}", f"give {known[name].rule.expected}")
     return {**base, **changes}
 
 
@@ -30,14 +77,16 @@ def parse_options(specs: Sequence[OptionSpec], assignments: Sequence[str]) -> di
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if name in known and not equals:
-            raise BadOption(f"{name} has no value", f"write {name}=value, where the value is {_allowed(known[name])}")
+            raise BadOption(
+                f"{name} has no value", f"write {name}=value, where the value is {known[name].rule.expected}"
+            )
         if name not in known:
             names = f"write name=value with one of {', '.join(known)}" if known else "this voice has none: leave it out"
             raise BadOption(f"{assignment[:100]!r} sets no option of this voice", names)
         try:
             options[name] = {"int": int, "float": float}.get(known[name].kind, str)(value)
         except ValueError as error:
-            raise BadOption(f"{name} cannot be {value[:100]!r}", f"give {_allowed(known[name])}") from error
+            raise BadOption(f"{name} cannot be {value[:100]!r}", f"give {known[name].rule.expected}") from error
     return options
 
 
@@ -54,28 +103,3 @@ def options_from_flags(specs: Sequence[OptionSpec], flags: Mapping[str, tuple[st
             rest = f"its options are {', '.join(sorted(known))}" if known else "it has no options"
             raise BadOption(f"this voice has no option for {flag}", f"leave it out: {rest}")
     return [f"{name}={value}" for name, value in used.values()]
-
-
-def _allowed(spec: OptionSpec) -> str:
-    if spec.kind == "choice":
-        return f"one of {', '.join(spec.choices)}"
-    kind = "a whole number" if spec.kind == "int" else "a number"
-    low = "" if spec.low is None else f" from {spec.low:g}"
-    return kind + low + ("" if spec.high is None else f" to {spec.high:g}")
-
-
-def _check(spec: OptionSpec, value: Any) -> None:
-    if spec.kind == "choice":
-        if value not in spec.choices:
-            raise BadOption(f"{spec.name} cannot be {_short_repr(value)}", f"choose {_allowed(spec)}")
-        return
-    is_number = type(value) is int if spec.kind == "int" else type(value) in (int, float)  # a bool is an int
-    low, high = -math.inf if spec.low is None else spec.low, math.inf if spec.high is None else spec.high
-    if not is_number or not low <= value <= high:
-        raise BadOption(f"{spec.name} cannot be {_short_repr(value)}", f"give {_allowed(spec)}")
-
-
-def _short_repr(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > 10**18:  # Python refuses to print a number of 5,000 digits
-        return "a number that long"
-    return repr(value)[:100]

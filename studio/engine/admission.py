@@ -14,7 +14,7 @@ MAX_QUEUE = 10_000
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """Limits of one engine.
+    """Limits of one engine. Raises BadOption: one is out of range.
 
     Attributes:
         queue: length of the queue; 0 refuses with ``busy`` at once.
@@ -24,9 +24,6 @@ class EngineLimits:
         idle_wanted_ms: the same while others are queued; less than ``queue_timeout_ms``, or they wait in vain.
         slow_run_ms: a longer run of a module is logged and counted.
         stuck_run_ms: a longer run ends every utterance, and ``/health`` fails until it returns.
-
-    Raises:
-        BadOption: one is out of range.
     """
 
     queue: int = 16

@@ -12,12 +12,10 @@ from pathlib import Path
 import torch
 
 from studio.core import events as ev
-from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.checks import escape_unprintable
+from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption, BadVoice, Busy, Stuck, StudioError
-from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
-from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
+from studio.core.ports import MAX_SEED, EngineLoad, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.provenance import loaded_git_sha, provenance
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
@@ -30,9 +28,9 @@ from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
 from studio.engine.teacher_forcing import attention_of_trace, trace_of_recording
+from studio.engine.vocoders.module import revocode_by_segment
 from studio.engine.vocoders.overlapped import FADES
-from studio.engine.vocoders.resynthesis import revocode_by_segment
-from studio.engine.voices import Voice, load_voice, pick_device
+from studio.engine.voices import Voice, VoiceStore, find_voices, load_voice, pick_device
 
 _log = logging.getLogger(__name__)
 
@@ -72,13 +70,9 @@ class LocalEngine:
         limits: EngineLimits = DEFAULT_LIMITS,
     ) -> None:
         THREADS.begin()
-        self._threads, self._load_voice = threads, load
         loaded_git_sha()  # runs git: before the first request
-        self._cards = {name: card for name, (card, _) in voices.items()}
-        self._folders = {name: folder for name, (_, folder) in voices.items()}
-        self._device, self._normalise, self._clock = device, normalise, clock
-        self._loaded: dict[str, Voice | BadVoice] = {}
-        self._loading = threading.Lock()
+        self._voices = VoiceStore(voices, lambda card, folder: load(card, folder, device, slots))
+        self._threads, self._device, self._normalise, self._clock = threads, device, normalise, clock
         self._meter = LoadMeter()
         self._watchdog = Watchdog(clock, limits.stuck_run_ms, self._fail_all)
         self._scheduler = Scheduler(clock, self._meter, limits.slow_run_ms, self._watchdog)
@@ -93,51 +87,19 @@ class LocalEngine:
 
     def cards(self) -> Sequence[Card]:
         """Cards of the available voices, the default first."""
-        return list(self._cards.values())
+        return list(self._voices.cards.values())
 
     def voice(self, name: str) -> Voice:
         """Load a voice, once. Raises BadVoice; a failed load is not retried."""
-        if name not in self._loaded:  # without the lock: a loaded voice does not wait for another that is loading
-            with self._loading:
-                if name not in self._loaded:
-                    self._loaded[name] = self._load(name)
-        loaded = self._loaded[name]
-        if isinstance(loaded, BadVoice):
-            raise BadVoice(loaded.what, loaded.do)  # a new one: the traceback of a reraised error grows each time
-        return loaded
-
-    def _load(self, name: str) -> Voice | BadVoice:
-        try:
-            return self._load_voice(self._cards[name], self._folders[name], self._device, self._admission.slots)
-        except BadVoice as error:
-            return error
+        return self._voices.get(name)
 
     def is_loaded(self, voice: str) -> bool:
         """Whether a voice was loaded, or failed to load."""
-        return voice in self._loaded
-
-    def load_first(self) -> None:
-        """Load the first voice that can be loaded; drop and log those before it.
-
-        Raises:
-            BadVoice: none can be loaded.
-        """
-        damaged: dict[str, BadVoice] = {}
-        for name in self._cards:
-            try:
-                self.voice(name)
-                break
-            except BadVoice as error:
-                damaged[name] = error
-        else:
-            raise next(iter(damaged.values()))
-        for name, error in damaged.items():
-            del self._cards[name]
-            _log.warning("left out: %s", escape_unprintable(str(error)))
+        return self._voices.is_loaded(voice)
 
     def open(self, request: SpeakRequest) -> EngineRequest:
         """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
-        card, speaker = parse_voice(request.voice, self._cards)
+        card, speaker = parse_voice(request.voice, self._voices.cards)
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
         if not 0 <= request.seed <= MAX_SEED:
@@ -160,7 +122,7 @@ class LocalEngine:
 
     def teacher_forcing_cards(self) -> Sequence[Card]:
         """Cards of the voices that support teacher forcing, the default first."""
-        return [card for card in self._cards.values() if family_info(card.family).supports_teacher_forcing]
+        return [card for card in self.cards() if family_info(card.family).supports_teacher_forcing]
 
     def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
         """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
@@ -171,7 +133,7 @@ class LocalEngine:
         self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
     ) -> Trace:
         """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
-        card, speaker = parse_voice(recording.voice, self._cards)
+        card, speaker = parse_voice(recording.voice, self._voices.cards)
         meta = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._one_recomputation():
             return trace_of_recording(self.voice(card.name), speaker, recording, self._normalise, meta, should_continue)
@@ -195,8 +157,9 @@ class LocalEngine:
 
     def _voice_of(self, trace: Trace) -> Voice:
         name = str(trace.meta.get("voice", ""))
-        if name not in self._cards:
-            raise BadVoice(f"the voice {name!r} of this trace is not here", f"there are {', '.join(self._cards)}")
+        if name not in self._voices.cards:
+            there = ", ".join(self._voices.cards)
+            raise BadVoice(f"the voice {name!r} of this trace is not here", f"there are {there}")
         return self.voice(name)
 
     def free_slots(self) -> int:
@@ -235,19 +198,9 @@ class LocalEngine:
     # ------------------------------------------------------------ the engine's thread
 
     def _run(self) -> None:
+        """The loop of the engine's thread: open, admit, step; wait where there is nothing to do."""
         torch.set_num_threads(self._threads)  # per thread: torch's default would use every core for some products
-        while True:
-            self._wakeup.clear()  # before anything is read, so that later arrivals set it again
-            self._open_pending()
-            self._drop_finished()
-            with self._lock:
-                draining, closed = self._draining, self._closed
-            if closed:
-                break
-            if draining:
-                self._admission.drain()
-            self._admission.admit()
-            self._admission.end_idle()
+        while self._admit():
             if not self.step():
                 timeout_ms = self._admission.next_timeout_ms()
                 self._wakeup.wait(None if timeout_ms is None else timeout_ms / 1000.0 + _TIMEOUT_MARGIN_S)
@@ -255,8 +208,23 @@ class LocalEngine:
         self._admission.close()
         self._drop_finished()
 
+    def _admit(self) -> bool:
+        """Let new requests in, and finished, idle and timed out ones go; False once the engine is closed."""
+        self._wakeup.clear()  # before anything is read, so that later arrivals set it again
+        self._open_pending()
+        self._drop_finished()
+        with self._lock:
+            draining, closed = self._draining, self._closed
+        if closed:
+            return False
+        if draining:
+            self._admission.drain()
+        self._admission.admit()
+        self._admission.end_idle()
+        return True
+
     def step(self) -> bool:
-        """One engine step for all running requests; returns whether anything was done.
+        """One engine step for all running requests: schedule, run, dispatch. Returns whether anything was done.
 
         An error that belongs to no single request ends the running ones, never the engine.
         """
@@ -370,25 +338,15 @@ def open_engine(
     """
     if not 1 <= threads <= MAX_THREADS:
         raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
-    found = read_cards(voices)
-    if voice_names:
-        cards = {name: card for name, (card, _) in found.items()}
-        chosen = [parse_voice(name, cards)[0].name for name in voice_names]
-        found = {name: found[name] for name in chosen}
-    if vocoder:
-        first = next(iter(found.values()))[0]
-        if vocoder not in first.vocoders:
-            raise BadVoice(f"voice {first.name!r} has no vocoder {vocoder!r}", f"it has {', '.join(first.vocoders)}")
-        for name, (card, folder) in found.items():
-            if vocoder in card.vocoders:
-                found[name] = (replace(card, vocoder=vocoder), folder)
-    clock = clock or MonotonicClock()
-    engine = LocalEngine(found, pick_device(device), slots, normalise, clock, threads, limits=limits)
+    found = find_voices(voices, voice_names, vocoder)
+    engine = LocalEngine(
+        found, pick_device(device), slots, normalise, clock or MonotonicClock(), threads, limits=limits
+    )
     try:
         if voice_names:
             engine.voice(next(iter(found)))
         else:
-            engine.load_first()
+            engine._voices.load_first()
     except StudioError:
         engine.close()
         raise

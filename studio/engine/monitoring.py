@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from studio.core.load import EngineLoad, ModuleLoad
+from studio.core.ports import EngineLoad, ModuleLoad
 from studio.core.time import Clock
 from studio.engine.admission import Admission
 from studio.engine.request.request import EngineRequest

@@ -83,20 +83,17 @@ class Scheduler:
 
     def step(self, requests: Sequence[EngineRequest]) -> bool:
         """One step: schedule, run, dispatch. Returns whether anything was done."""
-        ready, progressed = self._read_inputs(requests)
+        scheduled, progressed = self._schedule(requests)
         began_ms = self._clock.now_ms()
-        scheduled = self._policy.choose(ready, lambda one: one[0].buffered_ms(began_ms))
         for voice in {id(request.voice): request.voice for request, _ in scheduled}.values():
             batch = [(request, wanted) for request, wanted in scheduled if request.voice is voice]
-            self._run_modules(voice, batch)
-            self._run_vocoder(voice, [request for request, _ in batch])
-            for request, _ in batch:
-                _guard(request, request.on_step_end)
+            self._run(voice, batch)
+            self._dispatch(batch)
         self._policy.on_step(len(scheduled), self._clock.now_ms() - began_ms)
         return progressed or bool(scheduled)
 
-    def _read_inputs(self, requests: Sequence[EngineRequest]) -> tuple[list[tuple[EngineRequest, ModuleInput]], bool]:
-        """The requests that can run, each with its next input; and whether any read text or ended."""
+    def _schedule(self, requests: Sequence[EngineRequest]) -> tuple[list[tuple[EngineRequest, ModuleInput]], bool]:
+        """The requests that run now, each with its next input; and whether any read text or ended."""
         ready, progressed = list[tuple[EngineRequest, ModuleInput]](), False
         for request in requests:
             progressed |= bool(_guard(request, request.read_input))
@@ -104,65 +101,65 @@ class Scheduler:
             if module_input is not None:
                 ready.append((request, module_input))
             progressed |= request.done
-        return ready, progressed
+        now_ms = self._clock.now_ms()
+        return self._policy.choose(ready, lambda one: one[0].buffered_ms(now_ms)), progressed
 
-    def _run_modules(self, voice: "Voice", batch: list[tuple[EngineRequest, ModuleInput]]) -> None:
+    def _run(self, voice: "Voice", batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
+        """Run a voice's modules, then its vocoder; each request takes its result at once."""
         for name, module in voice.family.modules.items():
             rows = [(request, wanted.inputs) for request, wanted in batch if wanted.module == name]
             for part in _batches(rows, module.max_rows):
-                for request, outputs, ms in self._run(name, module, voice.family.slots, part):
-                    _guard(request, lambda request=request, outputs=outputs, ms=ms: request.on_output(outputs, ms))
+                for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part):
+                    _guard(request, request.on_output, outputs, ms)
+        chunks = [(one, one.pending_frames) for one, _ in batch if not one.done and len(one.pending_frames)]
+        for count in sorted({len(frames) for _, frames in chunks}):  # a batch holds chunks of one length
+            for part in _batches([chunk for chunk in chunks if len(chunk[1]) == count], voice.vocode.max_rows):
+                for request, samples, ms in self._run_batch("vocode", voice.vocode, voice.vocode.slots, part):
+                    _guard(request, request.on_samples, samples, ms)
 
-    def _run_vocoder(self, voice: "Voice", requests: list[EngineRequest]) -> None:
-        rows = [(one, one.pending_frames) for one in requests if not one.done and len(one.pending_frames)]
-        for count in sorted({len(frames) for _, frames in rows}):  # a batch holds chunks of one length
-            for part in _batches([row for row in rows if len(row[1]) == count], voice.vocode.max_rows):
-                for request, samples, ms in self._run("vocode", voice.vocode, voice.vocode.slots, part):
-                    _guard(request, lambda request=request, samples=samples, ms=ms: request.on_samples(samples, ms))
+    def _dispatch(self, batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
+        """Send what follows the sound of this step."""
+        for request, _ in batch:
+            _guard(request, request.on_step_end)
 
-    def _run(
+    def _run_batch(
         self, name: str, module: Module, slots: Any, batch: list[tuple[EngineRequest, Any]]
     ) -> Iterator[tuple[EngineRequest, Any, float]]:
-        """Run one batch; yields each row's result with its share of the time."""
-        began_ms = self._clock.now_ms()
+        """Run one batch of a module; yields each row's result with its share of the time."""
+        voice, began_ms = batch[0][0].card.name, self._clock.now_ms()
+        self._watchdog.start_run(f"{name} of {voice}")
         try:
-            outputs = self._watched_run(name, module, slots, batch)
+            outputs = module.run(slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch])
         except Exception as error:  # noqa: BLE001 - the engine must go on for the others
-            if len(batch) == 1:
-                _fail(batch[0][0], error)
-                return
-            for row in batch:  # find the row that fails
-                yield from self._run(name, module, slots, [row])
-            return
-        duration_ms = self._clock.now_ms() - began_ms
-        self._record(batch[0][0].card.name, name, len(batch), duration_ms)
-        for (request, _), output in zip(batch, outputs, strict=True):
-            yield request, output, duration_ms / len(batch)
-
-    def _watched_run(self, name: str, module: Module, slots: Any, batch: list[tuple[EngineRequest, Any]]) -> list[Any]:
-        self._watchdog.start_run(f"{name} of {batch[0][0].card.name}")
-        try:
-            return module.run(slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch])
+            outputs = error
         finally:
             self._watchdog.end_run()
-
-    def _record(self, voice: str, module: str, rows: int, duration_ms: float) -> None:
+        if isinstance(outputs, Exception):
+            if len(batch) == 1:
+                _fail(batch[0][0], outputs)
+                return
+            for row in batch:  # find the row that fails
+                yield from self._run_batch(name, module, slots, [row])
+            return
+        duration_ms = self._clock.now_ms() - began_ms
         is_slow = duration_ms > self._slow_run_ms
-        self._meter.on_run(voice, module, rows, duration_ms, is_slow=is_slow)
+        self._meter.on_run(voice, name, len(batch), duration_ms, is_slow=is_slow)
         if is_slow:
-            _log.warning("%s of %s took %.0f ms for %d rows and delayed all", module, voice, duration_ms, rows)
+            _log.warning("%s of %s took %.0f ms for %d rows and delayed all", name, voice, duration_ms, len(batch))
+        for (request, _), output in zip(batch, outputs, strict=True):
+            yield request, output, duration_ms / len(batch)
 
 
 def _batches(rows: list[T], max_rows: int) -> Iterator[list[T]]:
     return (rows[first : first + max_rows] for first in range(0, len(rows), max_rows))
 
 
-def _guard(request: EngineRequest, work: Callable[[], T]) -> T | None:
+def _guard(request: EngineRequest, work: Callable[..., T], *args: Any) -> T | None:
     """Call ``work`` for a request that is not done; an error ends that request alone."""
     if request.done:
         return None
     try:
-        return work()
+        return work(*args)
     except Exception as error:  # noqa: BLE001 - the engine must go on for the others
         _fail(request, error)
         return None

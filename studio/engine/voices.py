@@ -1,23 +1,27 @@
 """Voices: a card, a family's net and a vocoder, loaded and verified together."""
 
-from collections.abc import Generator, Mapping, Sequence
+import logging
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from studio.core.cards import Card
+from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
 from studio.engine.families.base import Family, Row, SupportsLookup, family_info
-from studio.engine.nets.weights import load_weights, parameter_limit
+from studio.engine.nets.loading import load_weights, parameter_limit
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.registry import acoustic_tokenizer
+from studio.engine.tokenizers.dmel import acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.module import VocodeModule
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import VocodeModule, build_vocoder
+
+_log = logging.getLogger(__name__)
 
 _RESTORE = "restore card.json from the repository"
 
@@ -65,6 +69,71 @@ class Voice:
     def release(self, row: Row) -> None:
         """Free a row's slots, if any."""
         self.free_slots.extend(row.slots)
+
+
+class VoiceStore:
+    """The voices of an engine, each loaded once, at its first use.
+
+    Attributes:
+        cards, folders: by name, the default voice first.
+    """
+
+    def __init__(self, voices: Mapping[str, tuple[Card, Path]], load: Callable[[Card, Path], Voice]) -> None:
+        self.cards = {name: card for name, (card, _) in voices.items()}
+        self.folders = {name: folder for name, (_, folder) in voices.items()}
+        self.load = load
+        self._loaded: dict[str, Voice | BadVoice] = {}
+        self._loading = threading.Lock()
+
+    def is_loaded(self, name: str) -> bool:
+        """Whether a voice was loaded, or failed to load."""
+        return name in self._loaded
+
+    def get(self, name: str) -> Voice:
+        """Load a voice, once. Raises BadVoice; a failed load is not retried."""
+        if name not in self._loaded:  # without the lock: a loaded voice does not wait for another that is loading
+            with self._loading:
+                if name not in self._loaded:
+                    try:
+                        self._loaded[name] = self.load(self.cards[name], self.folders[name])
+                    except BadVoice as error:
+                        self._loaded[name] = error
+        loaded = self._loaded[name]
+        if isinstance(loaded, BadVoice):
+            raise BadVoice(loaded.what, loaded.do)  # a new one: the traceback of a reraised error grows each time
+        return loaded
+
+    def load_first(self) -> None:
+        """Load the first voice that can be loaded; drop and log those before it. Raises BadVoice: none can."""
+        damaged: dict[str, BadVoice] = {}
+        for name in self.cards:
+            try:
+                self.get(name)
+                break
+            except BadVoice as error:
+                damaged[name] = error
+        else:
+            raise next(iter(damaged.values()))
+        for name, error in damaged.items():
+            del self.cards[name]
+            _log.warning("left out: %s", escape_unprintable(str(error)))
+
+
+def find_voices(folder: Path, names: Sequence[str] | None, vocoder: str) -> dict[str, tuple[Card, Path]]:
+    """The voices of a folder, or those named, each with the given vocoder if it has it. Raises BadVoice."""
+    found = read_cards(folder)
+    if names:
+        cards = {name: card for name, (card, _) in found.items()}
+        chosen = [parse_voice(name, cards)[0].name for name in names]
+        found = {name: found[name] for name in chosen}
+    if vocoder:
+        first = next(iter(found.values()))[0]
+        if vocoder not in first.vocoders:
+            raise BadVoice(f"voice {first.name!r} has no vocoder {vocoder!r}", f"it has {', '.join(first.vocoders)}")
+        for name, (card, path) in found.items():
+            if vocoder in card.vocoders:
+                found[name] = (replace(card, vocoder=vocoder), path)
+    return found
 
 
 def pick_device(name: str) -> torch.device:

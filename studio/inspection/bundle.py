@@ -17,8 +17,8 @@ from studio.core.traces.teacher_forcing import TeacherForcingResult
 from studio.core.traces.trace import Trace
 from studio.inspection.facts import facts
 from studio.inspection.timeline import Timeline, timeline
+from studio.measure.prosody import prosody
 from studio.measure.report import plain
-from studio.measure.signal.prosody import prosody
 
 _ALIGN = 4
 _IN_TIMELINE = ("text", "heard_by", "words", "segments", "pauses")

@@ -11,7 +11,7 @@ from studio.inspection.textgrid import word_spans
 from studio.inspection.timeline import Timeline
 from studio.measure.latency import STEPS, ladder
 from studio.measure.seams import seam_jumps
-from studio.measure.timing.word_timing import SpokenSpan, timing_score
+from studio.measure.word_timing import SpokenSpan, timing_score
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

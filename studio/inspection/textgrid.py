@@ -6,7 +6,7 @@ from studio.core.errors import BadFile
 from studio.core.files import read_bounded
 from studio.core.traces.textgrid import MAX_BYTES, TextGridEntry, TextGridTier, read_tiers, write_tiers
 from studio.core.traces.trace import Trace
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.word_timing import SpokenSpan
 
 _WORDS = "words"
 

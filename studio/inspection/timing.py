@@ -10,15 +10,13 @@ import numpy as np
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
 from studio.core.traces.trace import Trace
-from studio.inspection.batch.sources import Source
-from studio.inspection.opening import open_file
+from studio.inspection.opening import Source, open_file
 from studio.inspection.textgrid import read_words, word_spans
+from studio.measure.boundaries import WordBoundaries, word_boundaries
 from studio.measure.recognisers.base import map_processes
 from studio.measure.recognisers.registry import Takes, open_aligner, open_recogniser
 from studio.measure.tables import Column
-from studio.measure.timing.boundaries import WordBoundaries, word_boundaries
-from studio.measure.timing.cut_check import BoundaryCut, cut_check, share_held
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.word_timing import BoundaryCut, SpokenSpan, cut_check, share_held
 
 COLUMNS = (
     Column("file", "text", "the utterance"),

@@ -238,8 +238,7 @@ class Annotations:
                 if is_new:
                     self._check_new(path)
                 with path.open("a+b", buffering=0) as file:
-                    if fcntl is not None:
-                        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+                    lock_file(file)
                     if not _is_same_file(path, file):
                         continue  # replaced or removed in the meantime
                     if is_new:
@@ -271,9 +270,14 @@ class Annotations:
 def read_journal(path: Path) -> bytes:
     """The complete lines of a journal, read under its lock. Raises OSError."""
     with path.open("rb", buffering=0) as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_SH)  # until it is closed
+        lock_file(file, is_shared=True)
         return _complete_lines(file.read())
+
+
+def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
+    """Lock an open file across processes, until it is closed."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
 
 
 def check_annotator(annotator: str) -> str:

@@ -24,15 +24,10 @@ from studio.core.folders import data_folder
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import UnpackLimits, open_bytes
-from studio.library.annotations import AnnotatedSound, Annotations
+from studio.library.annotations import AnnotatedSound, Annotations, lock_file
 from studio.library.assignments import Assignments
 from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
 from studio.library.index import Index, Query
-
-try:
-    import fcntl
-except ImportError:  # Windows: locks work within one process only
-    fcntl = None
 
 MAX_FILE_BYTES = sum(MAX_BYTES.values())
 MAX_NOTE_BYTES = 1 << 20
@@ -251,8 +246,7 @@ class Library:
                     f"the library cannot be changed: {error.strerror}", "check the permissions of its folder"
                 ) from error
             with file:
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+                lock_file(file)
                 yield
 
     def _index_files(

@@ -9,7 +9,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.traces.revisions import LaterRevisions
 from studio.core.traces.trace import Trace
-from studio.measure.signal.loudness import active_level_db, first_audible_sample
+from studio.measure.signal import active_level_db, first_audible_sample
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from itertools import pairwise
 import numpy as np
 
 from studio.core.traces.spectrogram import log_mel
-from studio.measure.bootstrap import BootstrapInterval, draw_counts, percentile_interval
-from studio.measure.signal.prosody import Prosody, prosody
+from studio.measure.prosody import Prosody, prosody
+from studio.measure.statistics import BootstrapInterval, draw_counts, percentile_interval
 
 VALID_FROM = 0.80  # a valid detector reaches this area on naive concatenation
 FOLDS = 10

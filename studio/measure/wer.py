@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from studio.core.errors import NeedsPackage
-from studio.measure.bootstrap import REPEATS, BootstrapInterval, draw_counts, percentile_interval
+from studio.measure.statistics import REPEATS, BootstrapInterval, draw_counts, percentile_interval
 
 if TYPE_CHECKING:
     from whisper_normalizer.english import EnglishTextNormalizer

@@ -19,7 +19,7 @@ from studio.core import durable
 from studio.core.cards import Card
 from studio.core.errors import BadFile
 from studio.core.folders import data_folder
-from studio.mos.analysis.interim_looks import InterimLooks
+from studio.mos.analysis.stopping_rule import InterimLooks
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.voices import system_titles
 from studio.mos.kinds.registry import kind_of
@@ -27,16 +27,12 @@ from studio.mos.sessions import stages, takes
 from studio.mos.sessions.answers import store_answer
 from studio.mos.sessions.assignment import is_full
 from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign
-from studio.mos.sessions.next_part import current_part, enter_next_part
-from studio.mos.sessions.sounds import RaterSounds
-from studio.mos.sessions.stage_views import stage_view, visitor_view
+from studio.mos.sessions.carry_over import current_part, enter_next_part, find_rater
+from studio.mos.sessions.stage_views import RaterSounds, stage_view, visitor_view
 from studio.mos.store.access import Access, Forbidden, Visitor
 from studio.mos.store.clips import ClipFolder
-from studio.mos.store.database import Faults, Store
-from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import System
+from studio.mos.store.database import Store
+from studio.mos.store.tables import AnswerCreate, AnswerPublic, Campaign, Rater, System, row_id
 
 LADDER = "/arena"  # the public page of all open arenas
 _SEEN_STEP_S = 60.0  # resolution of a rater's ``seen_at``; saves a write per trial
@@ -85,13 +81,13 @@ class ListeningTests:
         """
         with self.store.read() as session:
             row, role = self._linked(session, campaign, key)
-            identity = self.access.identity(_id(row), role, who)
-            rater = stages.find_rater(session, _id(row), identity)
+            identity = self.access.identity(row_id(row), role, who)
+            rater = find_rater(session, row_id(row), identity)
             if rater is not None:
                 rater = current_part(session, rater)
-                return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
-            stages.check_open(session, _id(row), role)
-            visitor, run = Visitor(_id(row), role, identity, panel, device), self.run_of(session, row)
+                return {"token": self.access.rater_token(row_id(rater)), "stage": rater.stage}
+            stages.check_open(session, row_id(row), role)
+            visitor, run = Visitor(row_id(row), role, identity, panel, device), self.run_of(session, row)
             seen = visitor_view(session, run, self._entry_stage(session, run, visitor))
         return {"token": self.access.visitor_token(visitor), "stage": seen["stage"], "shown": seen}
 
@@ -110,7 +106,7 @@ class ListeningTests:
 
         def work(session: Session) -> dict[str, Any]:
             run = self._run_of_visitor(session, visitor)
-            rater = stages.find_rater(session, run.id, visitor.identity)  # a repeated call changes nothing
+            rater = find_rater(session, run.id, visitor.identity)  # a repeated call changes nothing
             if rater is None and self._entry_stage(session, run, visitor) == "full":
                 return visitor_view(session, run, "full")
             rater = rater or stages.accept_consent(session, run, visitor, stage, data)
@@ -226,7 +222,7 @@ class ListeningTests:
         """Paths of a campaign's links by role, and of an arena's ladder. Raises BadOption."""
         with self.store.read() as session:
             row = find_campaign(session, campaign)
-        number = _id(row)
+        number = row_id(row)
         test = self.access.link_id(number)
         paths = {
             name: f"/rate?{urlencode({'test': test, 'key': self.access.link_key(number, role)})}"
@@ -242,11 +238,11 @@ class ListeningTests:
 
     def run_of(self, session: Session, campaign: Campaign) -> LoadedCampaign:
         """Load a campaign; cached while it is open, since it does not change then."""
-        found = self._running.get(_id(campaign))
+        found = self._running.get(row_id(campaign))
         if found is None:
             found = load_campaign(session, campaign)
             if campaign.state == "open":
-                self._running[_id(campaign)] = found
+                self._running[row_id(campaign)] = found
         return found
 
     def _linked(self, session: Session, name: str, key: str) -> tuple[Campaign, str]:
@@ -259,7 +255,7 @@ class ListeningTests:
         ids = {self.access.link_id(found): found for found in session.exec(select(Campaign.id)) if found is not None}
         row = session.get(Campaign, ids[name]) if name in ids else None
         row = row or session.exec(select(Campaign).where(Campaign.name == name)).first()
-        role = self.access.role_of_link(_id(row) if row else 0, key)
+        role = self.access.role_of_link(row_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role
 
@@ -269,11 +265,11 @@ class ListeningTests:
         Args:
             holds: the rater whose token the browser has; the response for another rater includes a new token.
         """
-        rater, run = self._rater(session, _id(enter_next_part(session, rater, run, partial(self.run_of, session))))
-        out, new = stage_view(session, run, rater, partial(self.access.clip_key, _id(rater)))
+        rater, run = self._rater(session, row_id(enter_next_part(session, rater, run, partial(self.run_of, session))))
+        out, new = stage_view(session, run, rater, partial(self.access.clip_key, row_id(rater)))
         if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
-            stages.record_seen(session, _id(rater), new)
-        return out if rater.id == holds else out | {"token": self.access.rater_token(_id(rater))}
+            stages.record_seen(session, row_id(rater), new)
+        return out if rater.id == holds else out | {"token": self.access.rater_token(row_id(rater))}
 
     def _entry_stage(self, session: Session, run: LoadedCampaign, visitor: Visitor) -> str:
         """A visitor's first stage: consent, or full if all quotas are filled (previews are exempt)."""
@@ -301,7 +297,7 @@ class ListeningTests:
         self._running.clear()
 
 
-def open_listening_tests(database: str, data: Path, faults: Faults | None = None) -> ListeningTests:
+def open_listening_tests(database: str, data: Path) -> ListeningTests:
     """Open the listening tests of a database and a data folder; both are created if missing.
 
     Args:
@@ -321,9 +317,4 @@ def open_listening_tests(database: str, data: Path, faults: Faults | None = None
             database = f"sqlite:///{file}"
     except OSError as error:
         raise BadFile(f"the data folder {data} cannot be used: {error}", "give another --data") from error
-    return ListeningTests(Store(database, faults), ClipFolder(root / "clips"))
-
-
-def _id(row: Campaign | Rater) -> int:
-    assert row.id is not None, "rows from the database have ids"
-    return row.id
+    return ListeningTests(Store(database), ClipFolder(root / "clips"))

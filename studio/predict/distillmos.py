@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from studio.core.errors import NeedsPackage, StudioError
-from studio.measure.signal.spectral import at_16k
+from studio.measure.signal import at_16k
 
 PROCESS = "studio.predict.distillmos_process"
 HEADER = struct.Struct("<I")  # samples that follow, s16le at 16 kHz

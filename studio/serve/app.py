@@ -9,8 +9,7 @@ from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
 
 import studio
-from studio.core.load import SupportsLoad
-from studio.core.ports import Engine
+from studio.core.ports import Engine, SupportsLoad
 from studio.mos.service import ListeningTests
 from studio.serve.auth import is_owner
 from studio.serve.errors import add_error_handlers
@@ -32,7 +31,7 @@ from studio.serve.server import DRAIN, Drain
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 from studio.serve.traces import inspection
-from studio.serve.traces.routes import add_overlapped, add_traces
+from studio.serve.traces.inspection import add_overlapped, add_traces
 from studio.serve.traces.teacher_forcing import FORCE_FILES, TeacherForcingService, add_teacher_forcing
 
 

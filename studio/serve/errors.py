@@ -27,7 +27,7 @@ from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import NotOpen
 from studio.mos.sessions.stages import NotThisStage
 from studio.mos.stimuli.editing import DraftConflict, LosesSounds
-from studio.mos.stimuli.from_utterance import LeavesHoles
+from studio.mos.stimuli.speech import LeavesHoles
 from studio.mos.store.access import Forbidden, TooMany
 
 PRIVATE = {"Cache-Control": "private, no-store"}

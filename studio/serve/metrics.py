@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from studio.core.load import EngineLoad, ModuleLoad, SupportsLoad
+from studio.core.ports import EngineLoad, ModuleLoad, SupportsLoad
 
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # bounds of the histogram
 

@@ -17,13 +17,12 @@ from starlette.types import ASGIApp
 
 from studio.core.errors import BadOption, Closing, StudioError
 from studio.core.ports import Engine
-from studio.mos.store.access import RateLimit
 from studio.serve.live.protocol import MAX_MESSAGE_BYTES
 from studio.serve.middleware.connections import (
-    UPGRADES_BURST,
-    UPGRADES_PER_S,
-    LimitedHttpProtocol,
-    LimitedWebSocketProtocol,
+    PING_S,
+    Connection,
+    ConnectionLimits,
+    ConnectionMiddleware,
 )
 from studio.serve.settings import ServeSettings
 
@@ -91,6 +90,8 @@ class Server(uvicorn.Server):
     """uvicorn's server, with an end to endless responses and a bounded shutdown.
 
     Attributes:
+        limits: those of the connections, and which are open.
+        app_state: the app's state, if it has one.
         on_ready: called when the port answers.
         on_stopped: called after the last response, before uvicorn raises the signal again: SIGTERM ends the process
             there, and a hung request ends it after ``MAX_SHUTDOWN_S``.
@@ -98,6 +99,10 @@ class Server(uvicorn.Server):
 
     on_ready: Callable[[], None] = staticmethod(lambda: None)
     on_stopped: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits, app_state: object) -> None:
+        super().__init__(config)
+        self.limits, self.app_state = limits, app_state
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -117,14 +122,18 @@ class Server(uvicorn.Server):
         await self._drain()
         left_s = MAX_SHUTDOWN_S - (time.monotonic() - began_s) - SLACK_S
         self.config.timeout_graceful_shutdown = max(1, round(min(GRACE_S, left_s)))
-        for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
+        for end in getattr(self.app_state, CLOSING, ()):
             end()
+        for connection in [*self.limits.connections]:
+            if connection.is_closing_socket:  # uvicorn would fail to close it once more
+                connection.abort()
+        await asyncio.sleep(0)
         await super().shutdown(sockets)
         await asyncio.to_thread(self.on_stopped)
 
     async def _drain(self) -> None:
         """Finish the speech; a second signal interrupts that."""
-        drain = getattr(getattr(self.config.app, "state", None), DRAIN, None)
+        drain = getattr(self.app_state, DRAIN, None)
         if drain is None:
             return
         running = asyncio.create_task(drain.run())
@@ -145,19 +154,17 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
     """A server, not started.
 
     Messages are bounded before they are parsed. Nothing is compressed: deflating PCM costs latency and gains nothing.
-    There is no access log. Pings detect clients that vanished. Connections are limited, so that file descriptors are
-    left for files and for the database.
+    There is no access log. Connections are limited, so that file descriptors are left for files and for the database.
     """
     limit = max_connections()
-    http_limits = {
-        "max_connections": limit,
-        "max_per_address": limit // 2,
-        "proxies": [ipaddress.ip_network(proxy) for proxy in settings.proxies],
-        "upgrades": RateLimit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S),
-    }
-    frames_per_s = max(LimitedWebSocketProtocol.frames_per_s, 2 * settings.messages_per_s)
+    limits = ConnectionLimits(
+        max_connections=limit,
+        max_per_address=limit // 2,
+        proxies=[ipaddress.ip_network(proxy) for proxy in settings.proxies],
+        frames_per_s=max(1000.0, 2.0 * settings.messages_per_s),
+    )
     config = uvicorn.Config(
-        app,
+        ConnectionMiddleware(app, limits),
         host=settings.host,
         port=settings.port,
         root_path=settings.root_path,
@@ -166,16 +173,16 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
         server_header=False,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),
-        http=type("HttpProtocol", (LimitedHttpProtocol,), http_limits),
-        ws=type("WebSocketProtocol", (LimitedWebSocketProtocol,), {"frames_per_s": frames_per_s}),
+        http=type("LimitedConnection", (Connection,), {"limits": limits}),
+        ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_interval=10.0,
-        ws_ping_timeout=10.0,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=None,  # a pong may come late; Connection detects clients that neither send nor read
         timeout_graceful_shutdown=round(GRACE_S),
         backlog=ACCEPT_BATCH,
     )
-    return Server(config)
+    return Server(config, limits, getattr(app, "state", None))
 
 
 def max_connections() -> int:

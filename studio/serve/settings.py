@@ -5,10 +5,19 @@ A command's own flags override both (``dataclasses.replace``). No module reads s
 
 import ipaddress
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
 
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
@@ -17,7 +26,18 @@ from studio.core.folders import DEFAULT_TRACES
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
 MAX_DRAIN_MS = 3_000  # of the 5 s in which a server has to stop
-_MAY_BE_0 = ("port", "max_queue", "drain_ms")
+
+
+def _not_empty(value: Any) -> Any:
+    if not value:  # an empty Path is the working directory
+        raise BadOption("traces_folder is empty", "give a folder, or leave it out")
+    return value
+
+
+Positive = Annotated[int, Field(strict=True, ge=1)]
+Port = Annotated[int, Field(strict=True, ge=0, le=65_535, description="a whole number from 0 (any free one) to 65535")]
+Strings = Annotated[tuple[str, ...], Field(description="a list of strings")]
+Folder = Annotated[Path, BeforeValidator(_not_empty), Field(description="a path in quotes")]
 
 
 @dataclass(frozen=True)
@@ -58,42 +78,50 @@ class ServeSettings:
     """
 
     host: str = "127.0.0.1"
-    port: int = 7860
-    key: str = field(default="", repr=False)
-    proxies: tuple[str, ...] = ()
+    port: Port = 7860
+    key: str = Field(default="", repr=False)
+    proxies: Strings = ()
     root_path: str = ""
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    traces_folder: Path = DEFAULT_TRACES
-    max_traces: int = 200
-    max_traces_bytes: int = 500_000_000
-    max_trace_bytes: int = 200_000_000
-    max_utterances_per_socket: int = 8
-    max_sockets: int = 64
-    max_queue: int = 16
-    queue_timeout_ms: int = 120_000
-    slow_run_ms: int = 1_000
-    stuck_run_ms: int = 30_000
-    idle_utterance_ms: int = 1_800_000
-    idle_wanted_ms: int = 60_000
-    drain_ms: int = 2_500
-    credit_ms: int = 2_000
-    credit_cap_ms: int = 60_000
-    idle_flush_ms: int = 700
-    quiet_close_ms: int = 600_000
-    idle_socket_ms: int = 300_000
-    max_text_chars: int = 1_000_000
-    messages_per_s: int = 400
-    send_timeout_ms: int = 5_000
-    log_level: str = "warning"
+    allowed_hosts: Strings = ()
+    allowed_origins: Strings = ()
+    traces_folder: Folder = DEFAULT_TRACES
+    max_traces: Positive = 200
+    max_traces_bytes: Positive = 500_000_000
+    max_trace_bytes: Positive = 200_000_000
+    max_utterances_per_socket: Positive = 8
+    max_sockets: Positive = 64
+    max_queue: Annotated[int, Field(strict=True, ge=0)] = 16
+    queue_timeout_ms: Positive = 120_000
+    slow_run_ms: Positive = 1_000
+    stuck_run_ms: Positive = 30_000
+    idle_utterance_ms: Positive = 1_800_000
+    idle_wanted_ms: Positive = 60_000
+    drain_ms: Annotated[int, Field(strict=True, ge=0, le=MAX_DRAIN_MS)] = 2_500
+    credit_ms: Positive = 2_000
+    credit_cap_ms: Positive = 60_000
+    idle_flush_ms: Positive = 700
+    quiet_close_ms: Positive = 600_000
+    idle_socket_ms: Positive = 300_000
+    max_text_chars: Positive = 1_000_000
+    messages_per_s: Positive = 400
+    send_timeout_ms: Positive = 5_000
+    log_level: Literal["critical", "error", "warning", "info"] = "warning"
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, values: Any, handler: ModelWrapValidatorHandler["ServeSettings"]) -> "ServeSettings":
+        """Raises BadOption."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        allowed = allowed_by(TypeAdapter(cls).json_schema()["properties"][name])
+        raise BadOption(f"{name} cannot be {first['input']!r:.80}", f"give {allowed}")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65_535:
-            raise BadOption(f"port cannot be {self.port}", "give 0 (any free one) to 65535")
         if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
             raise BadOption(f"root_path cannot be {self.root_path!r}", "begin it with / and end it without one")
-        if self.log_level not in ("critical", "error", "warning", "info"):
-            raise BadOption(f"log_level cannot be {self.log_level!r}", "choose critical, error, warning or info")
         if self.key and len(self.key) < MIN_KEY_CHARS:
             raise BadOption(f"a key of {len(self.key)} characters is guessed", f"give at least {MIN_KEY_CHARS}")
         for proxy in self.proxies:
@@ -103,15 +131,6 @@ class ServeSettings:
                 raise BadOption(
                     f"proxies cannot hold {proxy!r:.80}", "give addresses or networks: 10.0.0.0/8"
                 ) from error
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name not in _MAY_BE_0 and isinstance(value, int) and value < 1:
-                raise BadOption(f"{one.name} cannot be {value}", "give a whole number from 1 on")
-        if self.max_queue < 0 or not 0 <= self.drain_ms <= MAX_DRAIN_MS:
-            raise BadOption(
-                f"max_queue = {self.max_queue} or drain_ms = {self.drain_ms} is out of range",
-                f"neither is below 0, and drain_ms is at most {MAX_DRAIN_MS}",
-            )
         if self.credit_ms > self.credit_cap_ms:
             raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
 
@@ -125,15 +144,14 @@ def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSetting
     """
     kinds = get_type_hints(ServeSettings)
     values: dict[str, Any] = {}
-    if file is not None:
-        for name, value in _serve_table(file).items():
-            _check_name(name, kinds, f"[serve] of {file}", name)
-            values[name] = _checked_value(name, value, kinds[name])
+    for name, value in (_serve_table(file) if file is not None else {}).items():
+        _check_name(name, kinds, f"[serve] of {file}", name)
+        values[name] = value
     for variable, text in environ.items():
         if variable.startswith(ENV_PREFIX):
             name = variable.removeprefix(ENV_PREFIX).lower()
             _check_name(name, kinds, "the environment", variable)
-            values[name] = _FROM_TEXT[kinds[name]](variable, text)
+            values[name] = _from_text(variable, text, kinds[name])
     return ServeSettings(**values)
 
 
@@ -157,36 +175,27 @@ def _check_name(name: str, kinds: Mapping[str, Any], where: str, shown: str) -> 
         raise BadOption(f"{where} has no setting {shown!r}", f"known are {', '.join(kinds)}")
 
 
-def _checked_value(name: str, value: Any, kind: Any) -> Any:
-    """A TOML value of the setting's type; nothing is converted (true is not a number)."""
-    if kind is int and type(value) is int:
-        return value
-    if kind is str and isinstance(value, str):
-        return value
-    if kind is Path and isinstance(value, str):
-        return _path(name, value)
-    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return tuple(value)
-    expected = {int: "a whole number", str: "a string", Path: "a path in quotes"}.get(kind, "a list of strings")
-    raise BadOption(f"{name} cannot be {value!r}", f"give {expected}")
+def _from_text(variable: str, text: str, kind: Any) -> Any:
+    if kind is int:
+        try:
+            return int(text)
+        except ValueError as error:
+            raise BadOption(f"{variable} cannot be {text!r}", "give a whole number") from error
+    return [part.strip() for part in text.split(",") if part.strip()] if kind == tuple[str, ...] else text
 
 
-def _integer(variable: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise BadOption(f"{variable} cannot be {text!r}", "give a whole number") from error
-
-
-def _path(name: str, text: str) -> Path:
-    if not text:  # an empty Path is the working directory
-        raise BadOption(f"{name} is empty", "give a folder, or leave it out")
-    return Path(text)
-
-
-_FROM_TEXT: dict[Any, Callable[[str, str], Any]] = {
-    int: _integer,
-    str: lambda _, text: text,
-    Path: _path,
-    tuple[str, ...]: lambda _, text: tuple(part.strip() for part in text.split(",") if part.strip()),
-}
+def allowed_by(schema: Mapping[str, Any]) -> str:
+    """What a property's JSON schema allows, in words: its description, or its type with the limits."""
+    if "description" in schema:
+        return schema["description"]
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    if "maxLength" in schema:
+        return f"a string of at most {schema['maxLength']} characters"
+    first = schema.get("anyOf", [schema])[0]
+    low, high = first.get("minimum"), first.get("maximum")
+    if schema.get("type") == "integer":
+        return f"a whole number from {low} " + (f"to {high}" if high is not None else "on")
+    if schema.get("type") == "string":
+        return "a string"
+    return f"a number from {low:,.0f} to {high:,.0f}{' or null' if 'anyOf' in schema else ''}"

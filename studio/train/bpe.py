@@ -8,7 +8,7 @@ import numpy as np
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.text.words import WordStream
-from studio.engine.families.common.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
+from studio.engine.families.common.text_tokens import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
 from studio.train.features import phone_of

@@ -6,7 +6,7 @@ voices of other families, and is faster than a corpus' teacher.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,15 +22,14 @@ from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import collect_trace
 from studio.engine.engine import LocalEngine
 from studio.engine.tokenizers import dmel
-from studio.measure.recognisers.base import Sound
 from studio.measure.wer import word_errors
 from studio.train.alignment import PhoneModel, align
+from studio.train.corpus.asr_filter import Transcribe
 from studio.train.corpus.synthesis import read_sentences
 from studio.train.corpus.texts import read_texts
 from studio.train.features import Sentence, save_features
 
 SHARD_TEXTS = 50
-Transcribe = Callable[[Sequence[Sound]], list[str]]
 
 
 @dataclass(frozen=True)

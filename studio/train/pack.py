@@ -16,12 +16,12 @@ from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
 from studio.engine.families.base import FamilyInfo, family_info
-from studio.engine.nets.weights import quantise_int8, weights_file
+from studio.engine.nets.loading import quantise_int8, weights_file
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import build_vocoder
 from studio.train.families.registry import training_for, without_teacher
-from studio.train.fit.weights import load_initial_weights, write_weights
+from studio.train.fit.resources import load_initial_weights, write_weights
 from studio.train.recipes.recipe import CorpusRecipe, Recipe
 from studio.train.teachers.registry import open_teacher
 

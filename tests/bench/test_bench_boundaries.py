@@ -1,22 +1,30 @@
-"""Boundary figures where the answer is known: a net that knows the ends, and speech cut at its words."""
+"""Boundaries where the answer is known: a net that knows the ends, speech cut at its words; interleaving by hand."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 import torch
 from needs import needs
+from safetensors.torch import save_file
+from tinyvoice import write_tiny_bpe
+from typer.testing import CliRunner
 
 from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries, teacher_forced, unaided, window_obeyed
+from studio.bench.evaluation.interleaving import eval_interleaving, heat_maps
+from studio.bench.evaluation.settings import InterleavingSetting
 from studio.bench.material import TeacherSpeech
+from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
-from studio.core.errors import BadVoice
+from studio.core.errors import BadFile, BadVoice
 from studio.core.folders import TEXTS, VOICES
 from studio.core.traces.trace import collect_trace
-from studio.engine.families.speakstream.family import SpeakStreamFamily
+from studio.engine.families.ist.policy import PAPER_RATIOS
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.speakstream.policy import SpeakStreamOptions
+from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.pocketsphinx import PocketSphinx
 from studio.train.teachers.programs import Programs
@@ -139,3 +147,45 @@ def test_a_family_without_p_eos_is_refused_in_words() -> None:
     asked = BoundarySetting(voices=VOICES, voice="finch", device="cpu", quiet=True, texts=TEXTS / "eval.txt")
     with pytest.raises(BadVoice, match="finch is of the family s5, which has no p_eos"):
         eval_boundaries(asked)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """One shard of one sentence of two words, six frames each, one more after them; and an encoding."""
+    folder = tmp_path / "features"
+    folder.mkdir()
+    tensors = {
+        "levels": torch.zeros(13, 80, dtype=torch.uint8),
+        "phones": torch.zeros(13, dtype=torch.uint8),
+        "frames": torch.tensor([13], dtype=torch.int32),
+        "word_ends": torch.tensor([6, 12], dtype=torch.int32),
+        "silence": torch.zeros(1, 80, dtype=torch.uint8),
+    }
+    meta = {"words": json.dumps([["the", "stone."]]), "speaker": "one"}
+    save_file(tensors, folder / "one-000.safetensors", meta)
+    write_tiny_bpe(tmp_path / "bpe.json")
+    return folder, tmp_path / "bpe.json"
+
+
+def test_figures_of_a_corpus_and_their_picture(corpus):
+    features, bpe = corpus
+    found = eval_interleaving(InterleavingSetting(features=features, bpe=bpe, quiet=True))
+    assert (found["texts"], found["tokens_per_word"]) == (1, 1.5)
+    assert found["frames_per_token"] == pytest.approx(13 / 3)
+    # 1:4 of ▁the ▁stone . end: x0 y0-3 x1 y4-7 x2 y8-11 end y12
+    assert found["ratios"]["1:4"]["mean_distance"][:2] == pytest.approx(
+        [np.mean([1, 2, 3, 4, 6, 7]), np.mean([8, 9, 11, 12, 13, 14]) - 7.5]
+    )
+    figure = heat_maps(found)
+    assert len(figure.data) == 4 and [*figure.data[0].x] == [*PAPER_RATIOS]
+    assert np.array(figure.data[0].z).shape == (2, 12), "as many words as the longest sample has"
+
+
+def test_the_command_says_what_lacks_and_draws(corpus, tmp_path):
+    features, bpe = corpus
+    command = ["eval", "interleaving", "--features", str(features), "--bpe", str(bpe), "--json"]
+    done = CliRunner().invoke(cli, [*command, "-o", str(tmp_path / "heat.html")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "heat.html").stat().st_size > 1e6, "it needs no network"
+    with pytest.raises(BadFile, match="holds no features"):
+        eval_interleaving(InterleavingSetting(features=tmp_path, bpe=bpe))

@@ -2,10 +2,31 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from studio.bench import summary
+from studio.bench.answer_cache import code_digest, speaking_code
+from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
+from studio.bench.evaluation.hour import HourSetting, _Hour, eval_hour
+from studio.bench.evaluation.quality import QualitySetting, eval_quality
+from studio.bench.evaluation.seams import SeamSetting, eval_seams
+from studio.bench.evaluation.vocoder import VocoderSetting, eval_vocoder
+from studio.bench.evaluation.wer import (
+    LongSetting,
+    ShortSetting,
+    WerSetting,
+    draw_texts,
+    eval_long,
+    eval_short,
+    eval_wer,
+)
+from studio.bench.material import EvaluationRun, evaluation_run
+from studio.bench.options import Setting
+from studio.bench.speed.latency import LatencySetting, bench_latency
+from studio.bench.summary import summarise
 from studio.core.clips import read_wav, write_wav
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.measure.recognisers.pocketsphinx import WordTime
@@ -13,8 +34,6 @@ from studio.measure.report import plain, write_result
 
 
 def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
-    from studio.bench.evaluation.wer import WerSetting, eval_wer
-
     out = eval_wer(WerSetting(**given, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "teacher", "dmel", "m=1", "m=3"}
@@ -33,8 +52,6 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
 
 
 def test_a_stopped_run_goes_on_where_it_was(given):
-    from studio.bench.evaluation.wer import WerSetting, eval_wer
-
     setting = WerSetting(**given, settings=("m=1",), quiet=True)
     first = eval_wer(setting)
     kept = {path: path.stat().st_mtime_ns for path in given["cache"].rglob("*.*")}
@@ -47,8 +64,6 @@ def test_a_stopped_run_goes_on_where_it_was(given):
 
 
 def test_long_speech_is_scored_by_halves(given):
-    from studio.bench.evaluation.long import LongSetting, eval_long
-
     one = eval_long(LongSetting(**given, settings=("m=2",), quiet=True))["speakers"]["slt"]
     assert one["second_above_first"]["value"] == pytest.approx(one["second"] - one["first"])
     assert 0.0 < one["rtf"] < 20.0
@@ -56,8 +71,6 @@ def test_long_speech_is_scored_by_halves(given):
 
 
 def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, capsys):
-    from studio.bench.evaluation.hour import HourSetting, eval_hour
-
     asked = {name: value for name, value in given.items() if name != "count"} | {"settings": ("m=2",)}
     out = eval_hour(HourSetting(**asked, minutes=0.1, block_minutes=0.02))
     one = out["speakers"]["slt"]
@@ -71,9 +84,6 @@ def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, ca
 
 
 def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
-    from studio.bench.evaluation.hour import HourSetting, _Hour
-    from studio.bench.material import evaluation_run
-
     asked = {name: value for name, value in given.items() if name != "count"}
     setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)  # nothing is recognised here
     with evaluation_run(setting) as at:
@@ -88,9 +98,6 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
 
 
 def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
-    from studio.bench.evaluation.settings import Setting
-    from studio.bench.material import evaluation_run
-
     asked = {name: given[name] for name in ("voices", "voice") if name in given}
     with evaluation_run(Setting(**asked, cache=tmp_path, quiet=True)) as at:
         (first,) = at.speak("slt", ["The kettle is on."], {})
@@ -105,16 +112,12 @@ def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
 
 
 def test_the_socket_is_timed_with_the_cards_own_options(given):
-    from studio.bench.speed.latency import LatencySetting, bench_latency
-
     asked = given | {"count": 1}
     out = bench_latency(LatencySetting(**asked, warm=0, pause_ms=0.0, typed=0, cold=0, served=1, quiet=True))
     assert out["t4_t0_ms"]["n"] == 1 and out["t4_t0_ms"]["p50"] > 0
 
 
 def test_short_texts_stand_beside_the_teacher(given, capsys):
-    from studio.bench.evaluation.short import ShortSetting, eval_short
-
     out = eval_short(ShortSetting(**given | {"cache": None}, settings=("m=2",)))
     one = out["speakers"]["slt"]
     assert len(out["texts"]) == one["n"] == 2 and [len(text.split()) for text in out["texts"]] == [1, 2]
@@ -130,8 +133,6 @@ def test_short_texts_stand_beside_the_teacher(given, capsys):
 
 
 def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
-    from studio.bench.evaluation.short import draw_texts
-
     lines = ["The dog, however, slept.", 'She said "go on" twice.']
     texts = draw_texts(lines, 12, 0)
     assert texts == draw_texts(lines, 12, 0) != draw_texts(lines, 12, 1) and len(set(texts)) == len(texts)
@@ -140,8 +141,6 @@ def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
 
 
 def test_vocoders_stand_beside_the_teacher(given, capsys):
-    from studio.bench.evaluation.vocoder import VocoderSetting, eval_vocoder
-
     out = eval_vocoder(VocoderSetting(**given))
     one = out["vocoders"]["sourcefilter"]
     assert out["n"] == 2
@@ -154,8 +153,6 @@ def test_vocoders_stand_beside_the_teacher(given, capsys):
 
 
 def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(given, tmp_path, capsys):
-    from studio.bench.evaluation.quality import QualitySetting, eval_quality
-
     loud, quiet = tmp_path / "noisy", tmp_path / "teacher"
     for folder, noise in ((loud, 2000), (quiet, 0)):
         folder.mkdir()
@@ -186,8 +183,6 @@ def _taught(given):
 
 
 def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
-    from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
-
     out = eval_boundaries(BoundarySetting(**given, m=3, hops=(1, 2)))["speakers"]["slt"]
     assert set(out["window"]) == {"1", "2"}
     assert out["window"]["1"]["forced"] > 0.9
@@ -197,8 +192,6 @@ def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
 
 
 def test_latency_is_keyed_by_the_ladder(given, capsys):
-    from studio.bench.speed.latency import LatencySetting, bench_latency
-
     brief = {"warm": 1, "typed": 1, "cold": 0, "served": 0, "gap_ms": 20.0, "pause_ms": 0.0}
     out = bench_latency(LatencySetting(**given, settings=("m=3",), **brief))
     assert out["typed"]["n"] == 1 and out["typed"]["t2_t0_ms"]["p50"] > 0.0
@@ -211,9 +204,6 @@ def test_latency_is_keyed_by_the_ladder(given, capsys):
 
 
 def test_results_become_a_page(given, tmp_path):
-    from studio.bench.speed.latency import LatencySetting, bench_latency
-    from studio.bench.summary import summarise
-
     with pytest.raises(BadFile, match="no results"):
         summarise(tmp_path, tmp_path / "page.md")
     setting = LatencySetting(**given, settings=("m=3",), warm=1, typed=0, cold=0, served=0, quiet=True)
@@ -227,8 +217,6 @@ def test_results_become_a_page(given, tmp_path):
 
 @pytest.mark.parametrize("named", [{"voice": "finch", "sha256": {"s5.safetensors": "0"}}, {"voices": {"finch": {}}}])
 def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypatch):
-    from studio.bench import summary
-
     monkeypatch.setitem(summary.TOPICS["speech"][1], "wer", ("Word error rate", lambda _: None))
     figures = {"hardware": {}, "command": "studio eval wer", "date": "2026-11-27", "git_sha": "0", **named}
     (tmp_path / "wer-2026-11-27.json").write_text(json.dumps(figures))
@@ -238,8 +226,6 @@ def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypa
 
 
 def test_mistakes_are_named(given, tmp_path):
-    from studio.bench.evaluation.wer import WerSetting, eval_wer
-
     with pytest.raises(BadVoice, match="no speaker 'nobody'"):
         eval_wer(WerSetting(**{**given, "speakers": ("nobody",)}))
     with pytest.raises(BadVoice, match="there are no voices"):
@@ -251,8 +237,6 @@ def test_mistakes_are_named(given, tmp_path):
 
 
 def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):
-    from studio.bench.evaluation.quality import QualitySetting, eval_quality
-
     own = tmp_path / "slt"
     own.mkdir()
     for number in range(3):
@@ -274,8 +258,6 @@ def evenly(sounds, texts, *, on_done, **_):
 
 
 def test_seams_are_told_from_other_boundaries_of_the_same_words(given, monkeypatch, capsys):
-    from studio.bench.evaluation.seams import SeamSetting, eval_seams
-
     monkeypatch.setattr("studio.bench.evaluation.seams.align_all", evenly)
     texts = [f"{one} and {another} ran home." for one in ("birds", "dogs", "cats") for another in ("men", "girls")]
     path = given["texts"].with_name("seams.txt")
@@ -295,8 +277,6 @@ def test_seams_are_told_from_other_boundaries_of_the_same_words(given, monkeypat
 
 
 def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):
-    from studio.bench.evaluation.quality import QualitySetting, eval_quality
-
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
@@ -304,8 +284,6 @@ def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypa
 
 
 def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, monkeypatch, capsys):
-    from studio.bench.evaluation.wer import WerSetting, eval_wer
-
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_wer(WerSetting(**{**given, "cache": None}, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
@@ -316,10 +294,6 @@ def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, mo
 
 
 def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypatch):
-    from studio.bench.evaluation.quality import QualitySetting, eval_quality
-    from studio.bench.evaluation.wer import WerSetting, eval_wer
-    from studio.bench.material import EvaluationRun
-
     def spoken(*_, **__):
         pytest.fail("something was spoken")
 
@@ -333,8 +307,6 @@ def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypa
 
 
 def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
-    from studio.bench.evaluation.quality import QualitySetting, eval_quality
-
     def judged(folder):
         return eval_quality(QualitySetting(**given, quiet=True, folders=(folder,)))["folders"][str(folder)]
 
@@ -348,3 +320,35 @@ def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
     (tmp_path / "two.flac").write_bytes(b"fLaC, not")
     with pytest.raises(BadFile, match=r"two\.flac cannot be read"):
         judged(tmp_path)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    for name in ("core", "engine/families", "text", "ui"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "one.py").write_text("ONE = 1\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("where", ["core/one.py", "engine/families/one.py", "text/one.py", "engine/two.py"])
+def test_code_that_speaks_is_known_by_its_content(package: Path, where: str) -> None:
+    before = code_digest(package)
+    (package / where).write_text("ONE = 2\n", encoding="utf-8")
+    assert code_digest(package) != before
+
+
+def test_where_a_line_stands_counts(package: Path) -> None:
+    before = code_digest(package)
+    (package / "engine" / "families" / "one.py").rename(package / "engine" / "one.py")
+    assert code_digest(package) != before
+
+
+def test_what_speaks_nothing_changes_nothing(package: Path) -> None:
+    before = code_digest(package)
+    (package / "ui" / "one.py").write_text("ONE = 2\n", encoding="utf-8")
+    (package / "engine" / "notes.md").write_text("Notes.", encoding="utf-8")
+    assert code_digest(package) == before
+
+
+def test_the_studio_s_own_is_asked_once() -> None:
+    assert speaking_code() == speaking_code() and len(speaking_code()) == 64

@@ -13,16 +13,16 @@ from needs import needs
 from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
-from studio.bench.page.served import packets_ms
-from studio.bench.speed import generate, load, newcomers, pooled, step, typists
-from studio.bench.speed.histogram import batches
-from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
+from studio.bench.settings import LoadSetting, StepSetting
+from studio.bench.speed import load, newcomers, step, step_baselines, typists
+from studio.bench.speed.latency import packets_ms
+from studio.bench.speed.load import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
 from studio.bench.speed.subject import Subject, frames_of
+from studio.bench.speed.typists import batches
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
-from studio.core.load import EngineLoad, ModuleLoad
-from studio.core.ports import SpeakRequest
+from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
 from studio.engine.scheduler import SchedulingPolicy
 from studio.measure.report import plain
 
@@ -38,9 +38,8 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
 
 
 def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
-    setting = load.QueriesSetting(
-        subject=subject, lines=LINES, rates=(4,), kinds=("short",), seconds=1.0, places=2, quiet=True
-    )
+    asked = {"rates": (4,), "kinds": ("short",), "query_seconds": 1.0, "places": 2}
+    setting = LoadSetting(**vars(subject), lines=LINES, **asked, quiet=True)
     out = subject.about() | load.bench_queries(setting)
     fixed, poisson = out["runs"]
     assert fixed["queries"] == 4 and (fixed["arrivals"], poisson["arrivals"]) == ("fixed", "poisson")
@@ -84,7 +83,7 @@ def test_arrivals_are_even_or_poisson() -> None:
 def test_newcomers_come_one_after_another_and_go_at_their_first_sound(
     subject: Subject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setting = typists.TypistsSetting(subject=subject, lines=LINES, seconds=1.0, quiet=True)
+    setting = LoadSetting(**vars(subject), lines=LINES, seconds=1.0, quiet=True)
     out = newcomers.bench_newcomers(setting, fitting=4)
     assert (out["idle"]["typists"], out["full"]["typists"]) == (0, 3)
     for one in (out["idle"], out["full"]):
@@ -100,14 +99,14 @@ def test_typists_are_doubled_then_halved(
 ) -> None:
     tried: list[int] = []
 
-    def fake(setting: typists.TypistsSetting, count: int) -> dict:
+    def fake(setting: LoadSetting, count: int) -> dict:
         tried.append(count)
         batch = {"module": "decode", "runs": 3, "mean_rows": 1.0, "ms_per_run": 2.0, "histogram": {"1": {"runs": 3}}}
         common = {"failed": 0, "words": 9, "audio_s": 3.0, "longest_ms": 0.0, "modules": [batch]}
         return common | {"typists": count, "stalls": max(0, count - 11), "stalled_typists": 0}
 
     monkeypatch.setattr(typists, "_try", fake)
-    setting = typists.TypistsSetting(subject=subject, lines=LINES, quiet=True)
+    setting = LoadSetting(**vars(subject), lines=LINES, quiet=True)
     out = subject.about() | typists.bench_typists(setting)
     assert tried == [1, 2, 4, 8, 16, 12, 10, 11] and out["typists_without_stall"] == 11
     assert typists.answer(out) == "11 live typists at 60 words a minute fit this machine."
@@ -121,7 +120,7 @@ def test_typists_are_doubled_then_halved(
 
 
 def test_a_try_counts_what_was_typed_and_heard(subject: Subject) -> None:
-    setting = typists.TypistsSetting(subject=subject, lines=LINES, wpm=600.0, seconds=0.5, quiet=True)
+    setting = LoadSetting(**vars(subject), lines=LINES, wpm=600.0, seconds=0.5, quiet=True)
     found = typists._try(setting, 2)
     assert found["words"] >= 10 and found["audio_s"] > 0 and found["failed"] == 0
     modules = subject.loaded(2).family.modules
@@ -142,10 +141,8 @@ def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
 
 
 def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
-    setting = step.StepSetting(
-        subject=subject, rows=(1, 2), contexts=(50,), steps=3, warm=1, pooled=2, stock=False, quiet=True
-    )
-    out = subject.about() | step.bench_step(setting)
+    short = {"rows": (1, 2), "contexts": (50,), "steps": 3, "warm": 1, "pooled": 2}
+    out = step.bench_step(StepSetting(**vars(subject), **short, stock=False, quiet=True))
     one, two = out["runs"]
     voice = subject.loaded(2)
     layers, width = voice.card.config["layers"], voice.card.config["width"]
@@ -177,7 +174,7 @@ def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
     monkeypatch.setattr(SchedulingPolicy, "choose", seen)
     voice = subject.loaded(3)
     free = len(voice.free_slots)
-    out = pooled.bench_pool(voice, 3, 4, 2)
+    out = step_baselines.bench_pool(voice, 3, 4, 2)
     assert len(voice.free_slots) == free
     assert {(1, 1), (3, 3)} <= sizes and all(ready == chosen for ready, chosen in sizes), "nobody waits"
     assert 0 < out["gain_low"] <= out["gain"] <= out["gain_high"]
@@ -185,12 +182,12 @@ def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
 
 
 def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = generate.Stock(2, 64, 2, 128, torch.device("cpu"))
+    sizes = step_baselines.Stock(2, 64, 2, 128, torch.device("cpu"))
     with monkeypatch.context() as patch:
-        patch.setattr(generate, "find_spec", lambda name: None)
-        assert "pip install" in generate.stock_loop(sizes, (20,), 3)["left_out"]
+        patch.setattr(step_baselines, "find_spec", lambda name: None)
+        assert "pip install" in step_baselines.stock_loop(sizes, (20,), 3)["left_out"]
     needs(find_spec("transformers"), "the package transformers")
-    found = generate.stock_loop(sizes, (20,), 3)
+    found = step_baselines.stock_loop(sizes, (20,), 3)
     assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
 
 

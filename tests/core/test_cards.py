@@ -1,4 +1,4 @@
-"""Which speaker is offered first, and whom the net calls its first; what a card may say."""
+"""Which speaker is offered first, what a card may say, and what may be asked of a voice."""
 
 import json
 from copy import deepcopy
@@ -9,8 +9,9 @@ import pytest
 from tones import tone_card
 
 from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.errors import BadVoice
+from studio.core.errors import BadOption, BadVoice
 from studio.core.folders import VOICES
+from studio.core.options import OptionSpec, merge_options, options_from_flags, parse_options
 from studio.serve.live.protocol import hello
 
 
@@ -80,7 +81,7 @@ def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str)
         ({"kind": "choice"}, "is 3; it is one of its choices"),
         ({"kind": "choice", "choices": ["a", "b"], "default": "c"}, "is 'c'; it is one of a, b"),
         ({"kind": "choice", "choices": "abc", "default": "a"}, "choices of the card's option 'm' is 'abc'"),
-        ({"kind": "text"}, "kind of the card's option 'm' is 'text'; it is int, float or choice"),
+        ({"kind": "text"}, "kind of the card's option 'm' is 'text'; it is one of int, float, choice"),
         ({"\x1b[2J": 1}, r"an option of the card has unknown keys: \\x1b\[2J;"),
     ],
 )
@@ -110,3 +111,38 @@ def test_names_that_a_terminal_obeys_are_refused(field: str, sign: str) -> None:
 def test_what_lies_too_deep_is_refused() -> None:
     with pytest.raises(BadVoice, match="nested more than 16 deep"):
         Card.from_dict(shipped() | {"figures": {"a": NESTED}})
+
+
+SPECS = (
+    OptionSpec("guidance", "float", 1.0, "Guidance", "how far to go", low=1.0, high=3.0),
+    OptionSpec("other", "int", 0, "Other speaker", "who has the other turns", low=0, high=2),
+    OptionSpec("mode", "choice", "whole", "Mode", choices=("whole", "ngram")),
+    OptionSpec("far", "int", 0, "Far", low=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("other=1.5", "other cannot be '1.5'; give a whole number from 0 to 2$"),
+        ("other=3", "other cannot be 3; give a whole number from 0 to 2$"),
+        ("guidance=abc", "guidance cannot be 'abc'; give a number from 1 to 3$"),
+        ("guidance=nan", "guidance cannot be nan; give a number from 1 to 3$"),
+        ("far=x", "far cannot be 'x'; give a whole number from 1$"),
+        ("mode=all", "mode cannot be 'all'; give one of whole, ngram$"),
+        ("other", "other has no value; write other=value, where the value is a whole number from 0 to 2$"),
+        ("mode", "mode has no value; write mode=value, where the value is one of whole, ngram$"),
+        ("k=1", "'k=1' sets no option of this voice; write name=value with one of guidance, other, mode, far$"),
+    ],
+)
+def test_what_an_option_cannot_be_is_told_with_its_kind_and_range(written, told):
+    with pytest.raises(BadOption, match=told):
+        merge_options(SPECS, parse_options(SPECS, [written]), {})
+
+
+def test_a_flag_is_named_as_it_was_typed():
+    assert options_from_flags(SPECS, {"--window": ("m", None), "--other": ("other", 2)}) == ["other=2"]
+    with pytest.raises(BadOption, match=r"this voice has no option for --window.*its options are far, guidance, mode"):
+        options_from_flags(SPECS, {"--window": ("m", 3)})
+    with pytest.raises(BadOption, match="it has no options"):
+        options_from_flags((), {"--window": ("m", 3)})

@@ -1,11 +1,18 @@
-"""Files of text that somebody names: bounded, UTF-8, never waited for."""
+"""Files that a user names, and clips: addresses, WAV files."""
 
+import hashlib
+import io
 import os
+import struct
+import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 from needs import needs
 
+from studio.core.clips import clip_id, read_wav, to_float, to_int16, wav_bytes, write_wav
+from studio.core.errors import BadFile
 from studio.core.files import read_lines
 
 
@@ -43,3 +50,74 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "texts.txt")
     with pytest.raises(OSError, match="pipe"):
         read_lines(tmp_path / "texts.txt")
+
+
+PCM = np.array([0, 1, -1, 32767, -32768, 1234], np.int16)
+
+
+def test_address_is_the_sha_of_rate_and_samples():
+    assert clip_id(PCM, 24000) == hashlib.sha256(struct.pack("<I", 24000) + PCM.astype("<i2").tobytes()).hexdigest()
+    assert clip_id(PCM, 24000) != clip_id(PCM, 16000)
+    changed = PCM.copy()
+    changed[2] += 1
+    assert clip_id(changed, 24000) != clip_id(PCM, 24000)
+
+
+def test_every_int16_survives_float():
+    every = np.arange(-32768, 32768).astype(np.int16)
+    assert np.array_equal(to_int16(to_float(every)), every)
+
+
+def test_loud_floats_are_clipped():
+    assert to_int16(np.array([2.0, -2.0, 0.5])).tolist() == [32767, -32768, 16384]
+
+
+def test_wav_round_trip_and_the_standard_library_agrees(tmp_path):
+    write_wav(tmp_path / "a.wav", PCM, 24000)
+    samples, rate_hz = read_wav(tmp_path / "a.wav")
+    assert rate_hz == 24000
+    assert np.array_equal(samples, PCM)
+    with wave.open(str(tmp_path / "a.wav")) as wav:
+        assert wav.getparams()[:4] == (1, 2, 24000, len(PCM))
+        assert wav.readframes(99) == PCM.astype("<i2").tobytes()
+
+
+def test_an_empty_wav_is_a_wav():
+    samples, rate_hz = read_wav(wav_bytes(PCM[:0], 16000))
+    assert (len(samples), rate_hz) == (0, 16000)
+
+
+@pytest.mark.parametrize("channels, width", [(2, 2), (1, 1), (1, 3)])
+def test_other_kinds_are_named(channels, width):
+    file = io.BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setnchannels(channels)
+        wav.setsampwidth(width)
+        wav.setframerate(8000)
+        wav.writeframes(bytes(channels * width * 4))
+    with pytest.raises(BadFile, match=f"{channels} channels of {8 * width} bits"):
+        read_wav(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"RIFF", b"not a wav at all, but long enough to look", wav_bytes(PCM, 8000)[:30]]
+)
+def test_damage_is_a_clear_error(data):
+    with pytest.raises(BadFile, match=r"cannot be read as WAV: [a-z]"):
+        read_wav(data)
+
+
+def test_absent_file_is_named(tmp_path):
+    with pytest.raises(BadFile, match=r"there is no file .*none\.wav"):
+        read_wav(tmp_path / "none.wav")
+
+
+def test_a_chunk_that_claims_more_than_there_is_is_a_damaged_file(tmp_path):
+    """``wave`` answers such a file with a bare RuntimeError."""
+    path = tmp_path / "cut.wav"
+    data = bytearray(wav_bytes(np.zeros(400, np.int16), 24_000))
+    at = data.index(b"fmt ") + 4
+    data[at : at + 4] = (2**30).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    with pytest.raises(BadFile):
+        read_wav(path)

@@ -13,16 +13,14 @@ from sqlalchemy import create_engine, text
 from sqlmodel import select
 
 from studio.core.clips import read_wav
-from studio.mos.campaign.config import from_json
-from studio.mos.import_export.merge_database import merge_from
+from studio.mos.campaign.config import campaign_config, from_json
+from studio.mos.import_export.merge import merge_from
 from studio.mos.service import open_listening_tests
 from studio.mos.stimuli.editing import change_settings, new_draft
 from studio.mos.store import migrations
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.trials import Trial
-from studio.serve.mos.draft_sounds import DraftSounds
+from studio.mos.store.tables import Answer, Campaign, Trial
+from studio.serve.mos.draft_audio import DraftSounds
 
 
 class _InDatabase(WritePath):
@@ -93,7 +91,7 @@ class Settings(_InDatabase):
 
     def save(self, number: int) -> str:
         with self.listening.store.read() as session:
-            config = from_json(json.loads(session.exec(select(Campaign.config)).one()))
+            config = campaign_config(session.exec(select(Campaign)).one())
         texts = replace(config.texts, title=f"title {number}")
         change_settings(self.listening, "d", replace(config, texts=texts))
         return texts.title

@@ -15,10 +15,8 @@ from studio.library.index import Query
 from studio.library.library import Library
 from studio.mos.service import open_listening_tests
 from studio.mos.stimuli.editing import new_draft
-from studio.mos.store.tables.answers import Answer, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.trials import Trial
-from studio.serve.mos.draft_sounds import DraftSounds
+from studio.mos.store.tables import Answer, Campaign, Score, Trial
+from studio.serve.mos.draft_audio import DraftSounds
 
 
 class Site:

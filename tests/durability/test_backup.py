@@ -21,7 +21,7 @@ from studio.backup.create import create_backup
 from studio.backup.restore import check_backup, restore_backup
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NotStored
-from studio.mos.import_export.merge_database import merge_from
+from studio.mos.import_export.merge import merge_from
 from studio.mos.service import open_listening_tests
 from studio.mos.store.database import Store
 

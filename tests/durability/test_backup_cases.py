@@ -25,7 +25,7 @@ from studio.backup.restore import check_backup, restore_backup
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.serve.mos.draft_sounds import DraftSounds
+from studio.serve.mos.draft_audio import DraftSounds
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ SERVER = """
 import sys, time
 from pathlib import Path
 from studio.mos.service import open_listening_tests
-from studio.mos.store.tables.campaigns import Secret
+from studio.mos.store.tables import Secret
 from studio.serve.app import guarded_app
 from studio.serve.server import run, bind_port
 from studio.serve.settings import ServeSettings

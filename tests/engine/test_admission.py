@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import of, say
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
@@ -40,10 +41,6 @@ def opened(voices: Path, places: int = 1, **limits: Any) -> Iterator[LocalEngine
         engine.close()
 
 
-def of(kind: type, events: list[ev.Event]) -> list[Any]:
-    return [one for one in events if isinstance(one, kind)]
-
-
 def test_who_waits_too_long_is_told_and_is_out(voices: Path) -> None:
     with opened(voices, queue_timeout_ms=60.0) as engine:
         taken, waiting = engine.open(SpeakRequest()), engine.open(SpeakRequest())
@@ -64,9 +61,7 @@ def test_who_makes_no_use_of_a_place_loses_it_to_who_waits(voices: Path) -> None
         silent.push_text("one two ")
         time.sleep(0.4)
         assert engine.load().waiting == 0 and engine.free_slots() == 0, "nobody wants it"
-        waiting = engine.open(SpeakRequest())
-        waiting.push_text("good morning ")
-        waiting.end()
+        waiting = say(engine, "good morning ")
         last = [*silent.events()][-1]
         assert isinstance(last, ev.Failed) and (last.code, "while others waited" in last.message) == ("idle", True)
         assert isinstance([*waiting.events()][-1], ev.Ended)
@@ -169,18 +164,14 @@ def test_a_run_that_does_not_come_back_is_told_to_all(voices: Path) -> None:
         free.set()
         while engine.stuck():
             time.sleep(0.005)
-        again = engine.open(SpeakRequest())
-        again.push_text("good morning ")
-        again.end()
+        again = say(engine, "good morning ")
         assert isinstance([*again.events()][-1], ev.Ended)
 
 
 def test_who_waits_too_long_to_be_let_in_is_told_and_holds_nothing(voices: Path) -> None:
     with opened(voices, open_ms=1_000.0) as engine:
         hung, free = hanging(engine)
-        speaking = engine.open(SpeakRequest())
-        speaking.push_text("good morning ")
-        speaking.end()
+        speaking = say(engine, "good morning ")
         assert hung.wait(60.0)
         with pytest.raises(Stuck, match="does not come back"):
             engine.open(SpeakRequest())
@@ -195,9 +186,7 @@ def test_an_engine_that_is_stuck_can_be_closed(voices: Path) -> None:
     engine = open_engine(voices, best(), device="cpu", threads=1, slots=1, limits=EngineLimits(stuck_run_ms=50.0))
     free = threading.Event()
     engine.voice("tiny").vocode.run = lambda *_: free.wait(60.0)
-    utterance = engine.open(SpeakRequest())
-    utterance.push_text("good morning ")
-    utterance.end()
+    utterance = say(engine, "good morning ")
     assert isinstance([*utterance.events()][-1], ev.Failed)
     engine.close()
     free.set()

@@ -10,8 +10,8 @@ from tinyvoice import write_tiny_voice
 from torch import nn
 
 from studio.engine.engine import LocalEngine, open_engine
-from studio.engine.families.common.phoneme_ids import spell
 from studio.engine.families.common.teacher_forcing import TeacherForcingInput
+from studio.engine.families.common.text_tokens import spell
 from studio.text import phonemes
 from studio.text.normalise import plain
 

@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +15,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from tinyvoice import write_tiny_voice
+from listening import tiny_engine
 
 from studio.core import events as ev
 from studio.core.errors import BadOption, Closed, TooLate
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
 from studio.core.traces.trace import Trace, collect_trace
-from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
-from studio.text.normalise import best
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +36,8 @@ FRAME = 600
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root, speakers=("one", "two"))
-    engine = open_engine(root, best(), device="cpu", threads=1, slots=PLACES + 1)
-    yield engine
-    engine.close()
+    with closing(tiny_engine(tmp_path_factory.mktemp("voices"), slots=PLACES + 1, speakers=("one", "two"))) as engine:
+        yield engine
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Frames given to a net, not drawn: what it says of them is what it said while it spoke, and no sample changes."""
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import tinyvoice
 import torch
 import toyfamily
+from listening import say
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
@@ -26,13 +28,15 @@ from studio.core.traces.trace_writer import save_trace
 from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.common.teacher_forcing import TeacherForcedFamily, TeacherForcingInput
-from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.model import SpeakStream
 from studio.engine.families.speakstream.policy import SpeakStreamOptions
+from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
 from studio.text.normalise import plain
 from studio.train.families.speakstream_fit import BOS, FRAME, SpeakStreamTrainingModule, collate, interleave
 from studio.train.features import Sentence
+
+pytestmark = pytest.mark.slow
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
 FORCIBLE = ["speakstream", "s5", "t5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]
@@ -43,23 +47,20 @@ ONE_WORD_EACH = {"tacotron": {"clause_words": 1}, "richtts": {"mode": "ngram", "
 def engine(request, tmp_path):
     speaks_on = {"eos_bias": -4.0} if request.param == "t5" else {}  # it reads all of a sentence: one end is the end
     write_tiny_voice(tmp_path, family=request.param, **speaks_on)
-    made = open_engine(tmp_path, plain(), device="cpu")
-    yield made
-    made.close()
+    with closing(open_engine(tmp_path, plain(), device="cpu")) as engine:
+        yield engine
 
 
 @pytest.fixture
 def stream(tmp_path):
     write_tiny_voice(tmp_path)
-    made = open_engine(tmp_path, plain(), device="cpu")
-    yield made
-    made.close()
+    with closing(open_engine(tmp_path, plain(), device="cpu")) as engine:
+        yield engine
 
 
 def spoken(engine: LocalEngine, text: str = TEXT, flush_after: int = 0, **options) -> Trace:
-    utterance = engine.open(SpeakRequest(seed=4, options=options))
     if flush_after:
-        words = text.split()
+        utterance, words = engine.open(SpeakRequest(seed=4, options=options)), text.split()
         utterance.push_text(" ".join(words[:flush_after]) + " ")
         utterance.flush()
         made = []
@@ -69,8 +70,7 @@ def spoken(engine: LocalEngine, text: str = TEXT, flush_after: int = 0, **option
                 utterance.push_text(" ".join(words[flush_after:]))
                 utterance.end()
         return collect_trace(utterance.provenance, made)
-    utterance.push_text(text)
-    utterance.end()
+    utterance = say(engine, text, seed=4, options=options)
     return collect_trace(utterance.provenance, utterance.events())
 
 
@@ -111,12 +111,9 @@ def test_every_window_is_followed(stream, options) -> None:
 )
 def test_what_a_family_can_do_is_followed(tmp_path, family, options) -> None:
     write_tiny_voice(tmp_path, family=family)
-    made = open_engine(tmp_path, plain(), device="cpu")
-    try:
+    with closing(open_engine(tmp_path, plain(), device="cpu")) as made:
         trace = spoken(made, " ".join([TEXT + "."] * 3), **options)
         assert made.compute_attention(trace).difference(trace.p_eos) < 1e-4
-    finally:
-        made.close()
 
 
 def test_a_flush_is_followed(engine) -> None:
@@ -294,14 +291,8 @@ def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
     for rate_hz in (24_000, 8_000):
         with pytest.raises(BadFile, match="at least 50 ms"):
             stream.teacher_force(TeacherForcingRequest(np.ones(rate_hz // 20 - 1, np.int16), rate_hz, text="one"))
-        assert (
-            len(
-                stream.teacher_force(
-                    TeacherForcingRequest(np.ones(rate_hz // 20, np.int16), rate_hz, text="one two")
-                ).frames
-            )
-            == 2
-        )
+        shortest = TeacherForcingRequest(np.ones(rate_hz // 20, np.int16), rate_hz, text="one two")
+        assert len(stream.teacher_force(shortest).frames) == 2
     trace = spoken(stream)
     trace.frames = trace.frames[:0]
     with pytest.raises(BadFile, match="no frame"):
@@ -310,16 +301,10 @@ def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
     trace.meta["checkpoint_sha256"] = {"other": "weights"}
     with pytest.raises(BadVoice, match="other weights"):
         stream.compute_attention(trace)
-    for damaged in (
-        {"seed": None},
-        {"seed": -1},
-        {"seed": 2**70},
-        {"options": []},
-        {"options": None},
-        {"options": True},
-    ):
+    damaged = [("seed", None), ("seed", -1), ("seed", 2**70), ("options", []), ("options", None), ("options", True)]
+    for name, value in damaged:
         trace = spoken(stream)
-        trace.meta |= damaged
+        trace.meta[name] = value
         with pytest.raises(BadFile, match="it is damaged: no utterance has this value"):
             stream.compute_attention(trace)
     trace = spoken(stream)
@@ -332,28 +317,19 @@ def test_a_family_of_another_package_that_cannot_says_so(tmp_path) -> None:
     with pytest.MonkeyPatch.context() as patch, toyfamily.installed(tmp_path):
         patch.setitem(tinyvoice.NETS, "toy", lambda _: toyfamily.Net(toyfamily.Config()))
         write_tiny_voice(tmp_path, family="toy")
-        other = open_engine(tmp_path, plain(), device="cpu")
-        try:
+        with closing(open_engine(tmp_path, plain(), device="cpu")) as other:
             assert not other.teacher_forcing_cards()
             with pytest.raises(NotSupported, match=r"family toy.* these families can: .*tacotron"):
                 other.teacher_force(TeacherForcingRequest(np.ones(24_000, np.int16), 24_000, text="one"))
-        finally:
-            other.close()
 
 
 @pytest.mark.parametrize("family", family_names())
 def test_who_says_that_it_can_be_given_frames_can(tmp_path, family) -> None:
     write_tiny_voice(tmp_path, family=family)
-    made = open_engine(tmp_path, plain(), device="cpu")
-    try:
-        assert (
-            isinstance(made.voice("tiny").family, TeacherForcedFamily) == family_info(family).supports_teacher_forcing
-        )
-        assert [card.name for card in made.teacher_forcing_cards()] == ["tiny"] * family_info(
-            family
-        ).supports_teacher_forcing
-    finally:
-        made.close()
+    supports = family_info(family).supports_teacher_forcing
+    with closing(open_engine(tmp_path, plain(), device="cpu")) as made:
+        assert isinstance(made.voice("tiny").family, TeacherForcedFamily) == supports
+        assert [card.name for card in made.teacher_forcing_cards()] == ["tiny"] * supports
 
 
 @pytest.mark.parametrize("word", ["\x1b[31m", "\x00", "", "two words", "Two", "42", "\u00e9", "a" * 41, "a" * 100_000])

@@ -22,6 +22,11 @@ def folder(tmp_path):
     return write_tiny_voice(tmp_path)
 
 
+def edit_card(folder, **change):
+    card = json.loads((folder / "card.json").read_text())
+    (folder / "card.json").write_text(json.dumps(card | change))
+
+
 def opened(folder, device="cpu", **options):
     return open_engine(folder.parent, best(), device=device, threads=1, **options)
 
@@ -37,9 +42,7 @@ def test_a_changed_weight_file_is_refused(folder):
 
 def test_the_engine_says_which_voices_are_loaded_and_what_cannot_be_is_not_waited_for(folder):
     for name in ("later", "damaged"):
-        shutil.copytree(folder, folder.parent / name)
-        card = json.loads((folder / "card.json").read_text())
-        (folder.parent / name / "card.json").write_text(json.dumps(card | {"name": name}))
+        edit_card(shutil.copytree(folder, folder.parent / name), name=name)
     (folder.parent / "damaged" / "speakstream.safetensors").write_bytes(b"not these")
     engine = opened(folder, voice_names=["tiny", "later", "damaged"])
     assert [engine.is_loaded(name) for name in ("tiny", "later", "damaged")] == [True, False, False]
@@ -61,8 +64,7 @@ def test_voices_of_one_folder_share_a_vocoder(folder):
     beside = folder.parent / "beside" / "sourcefilter.safetensors"
     shutil.copytree(folder, beside.parent)
     (folder / "sourcefilter.safetensors").unlink()
-    card = json.loads((folder / "card.json").read_text())
-    (beside.parent / "card.json").write_text(json.dumps(card | {"name": "beside"}))
+    edit_card(beside.parent, name="beside")
     engine = opened(folder, voice_names=["tiny"])
     engine.close()
     data = bytearray(beside.read_bytes())
@@ -81,16 +83,13 @@ def test_voices_of_one_folder_share_a_vocoder(folder):
     ],
 )
 def test_a_card_that_does_not_fit(folder, change, message):
-    card = json.loads((folder / "card.json").read_text())
-    (folder / "card.json").write_text(json.dumps(card | change))
+    edit_card(folder, **change)
     with pytest.raises(BadVoice, match=message):
         opened(folder)
 
 
 def test_weights_of_another_size_do_not_load(folder):
-    card = json.loads((folder / "card.json").read_text())
-    card["config"]["width"] = 32
-    (folder / "card.json").write_text(json.dumps(card))
+    edit_card(folder, config=json.loads((folder / "card.json").read_text())["config"] | {"width": 32})
     with pytest.raises(BadVoice, match="does not fit"):
         opened(folder)
 
@@ -114,27 +113,21 @@ def test_an_empty_folder_says_where_voices_are(tmp_path):
 
 
 def test_requests_that_cannot_be_met(folder):
+    whole = r"m cannot be .*; give a whole number from 1 to 6"
+    refused: list[tuple[type[Exception], str, dict]] = [
+        (BadVoice, "no voice 'lark'", {"voice": "lark"}),
+        (BadVoice, "no speaker 'three'", {"voice": "tiny:three"}),
+        (BadOption, "1 <= n <= m", {"options": {"m": 1, "n": 2}}),
+        *((BadOption, whole, {"options": {"m": wrong}}) for wrong in (0, 7, 1.5, "3", True)),
+        (BadOption, "there is no option 'speed'", {"options": {"speed": 2}}),
+        *((BadOption, "temperature", {"temperature": wrong}) for wrong in (9.0, float("nan"))),
+        *((BadOption, "seed", {"seed": wrong}) for wrong in (-1, 2**53)),
+    ]
     engine = opened(folder, slots=1, limits=EngineLimits(queue=0))
     try:
-        with pytest.raises(BadVoice, match="no voice 'lark'"):
-            engine.open(SpeakRequest(voice="lark"))
-        with pytest.raises(BadVoice, match="no speaker 'three'"):
-            engine.open(SpeakRequest(voice="tiny:three"))
-        with pytest.raises(BadOption, match="1 <= n <= m"):
-            engine.open(SpeakRequest(options={"m": 1, "n": 2}))
-        for wrong in (0, 7, 1.5, "3", True):
-            with pytest.raises(BadOption, match=r"m cannot be .*; give a whole number from 1 to 6"):
-                engine.open(SpeakRequest(options={"m": wrong}))
-        with pytest.raises(BadOption, match="there is no option 'speed'"):
-            engine.open(SpeakRequest(options={"speed": 2}))
-        with pytest.raises(BadOption, match="temperature"):
-            engine.open(SpeakRequest(temperature=9.0))
-        with pytest.raises(BadOption, match="temperature"):
-            engine.open(SpeakRequest(temperature=float("nan")))
-        with pytest.raises(BadOption, match="seed"):
-            engine.open(SpeakRequest(seed=-1))
-        with pytest.raises(BadOption, match="seed"):
-            engine.open(SpeakRequest(seed=2**53))
+        for error, told, request in refused:
+            with pytest.raises(error, match=told):
+                engine.open(SpeakRequest(**request))
         first = engine.open(SpeakRequest())
         assert engine.free_slots() == 0
         with pytest.raises(Busy, match="places are taken"):
@@ -184,8 +177,6 @@ def test_a_closed_engine_fails_what_still_speaks(folder):
 
 def test_the_studios_default_voice_is_the_first_of_a_folder(folder):
     for name in ("ant", DEFAULT_VOICE, "bee"):
-        copied = shutil.copytree(folder, folder.parent / name)
-        card = json.loads((copied / "card.json").read_text())
-        (copied / "card.json").write_text(json.dumps(card | {"name": name}))
+        edit_card(shutil.copytree(folder, folder.parent / name), name=name)
     shutil.rmtree(folder)
     assert [*read_cards(folder.parent)] == [DEFAULT_VOICE, "ant", "bee"]

@@ -16,9 +16,9 @@ from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.trace_writer import TraceWriter
-from studio.inspection.batch import run
-from studio.inspection.batch.sources import find_sources
-from studio.inspection.batch.tables import TABLES
+from studio.inspection import batch as run
+from studio.inspection.batch_tables import TABLES
+from studio.inspection.opening import find_sources
 
 GRID = """File type = "ooTextFile"
 Object class = "TextGrid"

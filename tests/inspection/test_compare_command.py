@@ -18,8 +18,7 @@ from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import open_engine
-from studio.inspection.comparison.compare import compare, compared_utterance
-from studio.inspection.comparison.naming import labels
+from studio.inspection.comparison.compare import compare, compared_utterance, labels
 from studio.inspection.comparison.picture import draw
 from studio.inspection.opening import open_source
 from studio.text.normalise import best

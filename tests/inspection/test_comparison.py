@@ -10,7 +10,15 @@ from inspection.spoken import RATE_HZ, story
 from studio.core import events as ev
 from studio.core.errors import BadOption, BadText
 from studio.core.traces.trace import Trace, collect_trace
-from studio.inspection.comparison.common_axis import TimeMap, match_words, stretched
+from studio.inspection.comparison.common_axis import (
+    FLOOR_DB,
+    STEP_S,
+    TimeMap,
+    columns_s,
+    match_words,
+    spectrogram_db,
+    stretched,
+)
 from studio.inspection.comparison.compare import (
     compare,
     compared_utterance,
@@ -18,10 +26,9 @@ from studio.inspection.comparison.compare import (
     spectral_difference,
     with_prosody,
 )
-from studio.inspection.comparison.spectra import FLOOR_DB, STEP_S, columns_s, spectrogram_db
 from studio.inspection.opening import recording_trace, with_word_times
-from studio.measure.signal.prosody import prosody
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.prosody import prosody
+from studio.measure.word_timing import SpokenSpan
 
 
 def tone(length_s: float, hz: float = 200.0, peak: float = 6000.0, rate_hz: int = RATE_HZ) -> np.ndarray:

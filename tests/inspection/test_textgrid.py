@@ -16,7 +16,7 @@ from studio.core.traces.trace import collect_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.opening import recording_trace, with_word_times
 from studio.inspection.textgrid import read_words, word_spans, write_textgrid
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.word_timing import SpokenSpan
 
 
 def test_a_thousand_random_words_come_back_to_the_sample(tmp_path: Path) -> None:

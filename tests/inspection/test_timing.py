@@ -15,7 +15,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, read_tiers, write_tiers
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection import timing
-from studio.inspection.batch.sources import find_sources
+from studio.inspection.opening import find_sources
 from studio.inspection.textgrid import word_spans
 from studio.inspection.timing import TimingSetting, summary, time_all
 from studio.measure.recognisers.registry import open_aligner
@@ -103,7 +103,7 @@ def test_pocketsphinx_gives_takes_between_its_frames(tmp_path: Path) -> None:
     import soundfile
 
     from studio.core.folders import DEMO
-    from studio.measure.timing.boundaries import word_boundaries
+    from studio.measure.boundaries import word_boundaries
 
     items = {one["name"]: one["text"] for one in json.loads((DEMO / "manifest.json").read_text())["items"]}
     path = next(DEMO.glob("teacher-*/bridge*.flac"))

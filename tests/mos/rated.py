@@ -15,7 +15,7 @@ from studio.mos.sessions.campaigns import set_state
 from studio.mos.stimuli.building import build_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
+from studio.mos.store.tables import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
 
 SYSTEMS = ("heron", "osprey", "teal")
 NASTY = '=HYPERLINK("http://x")<script>alert(1)</script> \u2028\'quoted\', "twice"\nand a second line'

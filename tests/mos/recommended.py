@@ -20,9 +20,7 @@ from studio.mos.import_export.export_answers import export_rows
 from studio.mos.sessions.campaigns import find_campaign, set_state
 from studio.mos.stimuli.building import build_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
-from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot
+from studio.mos.store.tables import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate, Slot, Stimulus, System
 
 NAMES = ("osprey", "reference", "teal")
 ITEMS = 4

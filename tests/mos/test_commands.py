@@ -23,7 +23,7 @@ from studio.mos.service import open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.stimuli.editing import new_draft, put_system, set_texts
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.stimuli import Item
+from studio.mos.store.tables import Item
 
 Studio = Callable[..., tuple[str, str]]
 

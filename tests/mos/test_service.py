@@ -23,10 +23,7 @@ from studio.mos.sessions.campaigns import NotOpen
 from studio.mos.store.access import Forbidden
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import Answer, Rater, Slot, Stimulus, System, Trial
 
 SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1, 100)])
 SIMILARITY = replace(AB, kind="similarity", choices=["a", "b"])
@@ -103,16 +100,7 @@ def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> 
     assert {len(s) for s in sounds} == {44 + 16_000}, "a header and the samples, nothing else"
     for shown in (g for g in got if g.get("stage") == "trials"):
         assert set(shown) == {"stage", "title", "language", "stages", "screen", "trial"}
-        assert set(shown["trial"]) == {
-            "trial",
-            "position",
-            "of",
-            "practice",
-            "text",
-            "slots",
-            "break_before",
-            "asked",
-        }
+        assert set(shown["trial"]) == {"trial", "position", "of", "practice", "text", "slots", "break_before", "asked"}
 
 
 def _parts(url: str) -> tuple[str, int, str]:

@@ -1,26 +1,34 @@
 """Small campaigns with real sounds, and raters who go through them by the calls that the routes make."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlmodel import select
+from sqlalchemy import create_engine, text
+from sqlmodel import Session, select
 
 from studio.core.clips import to_int16
 from studio.mos.campaign.config import CampaignConfig, Gates, Question, Texts
 from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.service import ListeningTests
-from studio.mos.sessions import environment
 from studio.mos.sessions.campaigns import create_campaign, set_state
-from studio.mos.sessions.headphones import correct_answers
+from studio.mos.sessions.hearing_checks import environment_answers, headphone_answers
 from studio.mos.sessions.stages import check_seed, count_tries
 from studio.mos.store.clips import ClipFolder, StoredClip
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic, ChoiceCreate, PlayCreate, ScoreCreate
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables import (
+    AnswerCreate,
+    AnswerPublic,
+    Campaign,
+    ChoiceCreate,
+    PlayCreate,
+    Rater,
+    ScoreCreate,
+    Secret,
+)
 
 RATE_HZ = 16_000
 CLIP_MS = 500.0
@@ -152,7 +160,7 @@ class RaterSession:
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
-            right = correct_answers(kind, check_seed(rater, count_tries(session, rater, "headphones")))
+            right = headphone_answers(kind, check_seed(rater, count_tries(session, rater, "headphones")))
         return [(a + 1) % 3 if i < wrong else a for i, a in enumerate(right)]
 
     def environment(self, wrong: int = 0) -> list[int]:
@@ -160,7 +168,7 @@ class RaterSession:
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
-            right = environment.correct_answers(check_seed(rater, count_tries(session, rater, "environment")))
+            right = environment_answers(check_seed(rater, count_tries(session, rater, "environment")))
         return [2 if i < wrong else a for i, a in enumerate(right)]
 
     def answer(self, shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerPublic:
@@ -190,3 +198,34 @@ def reply(shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> A
         plays=[PlayCreate(slot=s["slot"], plays=1, heard_ms=heard_ms) for s in trial["slots"]],
         response_ms=1500.0,
     )
+
+
+def keep(name: str, value: str = "x") -> Callable[[Session], str]:
+    """A write of one row; answers its name."""
+
+    def work(session: Session) -> str:
+        session.add(Secret(name=name, value=value))
+        return name
+
+    return work
+
+
+def names(url: str) -> set[str]:
+    """What another connection sees."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        found = set(connection.execute(text("SELECT name FROM secret")).scalars())
+    engine.dispose()
+    return found
+
+
+def hold(store: Store) -> tuple[threading.Event, threading.Event]:
+    """Keep the writer busy: what is written meanwhile waits, and then shares a commit."""
+    busy, go_on = threading.Event(), threading.Event()
+
+    def work(_session: Session) -> None:
+        busy.set()
+        go_on.wait(20)
+
+    store.write(work)
+    return busy, go_on

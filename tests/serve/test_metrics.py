@@ -11,8 +11,7 @@ from serve.serving import Serving
 from starlette.testclient import TestClient
 from tinyvoice import write_tiny_voice
 
-from studio.core.load import EngineLoad, ModuleLoad
-from studio.core.ports import SpeakRequest
+from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
 from studio.engine.engine import open_engine
 from studio.serve.metrics import add_metrics
 from studio.text.normalise import best

@@ -36,7 +36,7 @@ def test_file_then_environment(tmp_path: Path) -> None:
         ("[serve]\nroot_path = 'studio/'\n", "begin it with /"),
         ("[serve]\nmax_traces = 0\n", "from 1 on"),
         ("[serve]\ncredit_ms = 90000\n", "credit_cap_ms"),
-        ("[serve]\nlog_level = 'loud'\n", "choose critical"),
+        ("[serve]\nlog_level = 'loud'\n", "one of critical"),
         ("[serve]\ntraces_folder = ''\n", "traces_folder is empty"),
     ],
 )

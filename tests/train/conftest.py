@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
+from tinyfeatures import tiny_recipe, write_tiny_features, write_tiny_vocoder
 
 from studio.train.families.registry import training_for
 from studio.train.fit.loop import run
@@ -34,12 +34,9 @@ def small(recipe: Recipe) -> Recipe:
 def trained(tmp_path_factory) -> Path:
     """Features, a state, a vocoder and a packed voice."""
     root = tmp_path_factory.mktemp("damaged")
-    (root / "features").mkdir()
-    write_tiny_features(
-        root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
-    )
-    run(training_for(tiny_t5_recipe()), root / "features", root / "state", torch.device("cpu"), threads=1)
-    pack_voice(tiny_t5_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
+    write_tiny_features(root / "features")
+    run(training_for(tiny_recipe("t5")), root / "features", root / "state", torch.device("cpu"), threads=1)
+    pack_voice(tiny_recipe("t5"), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
     return root
 
 
@@ -47,3 +44,9 @@ def trained(tmp_path_factory) -> Path:
 def made(trained, tmp_path) -> Path:
     """The same, for a test to damage."""
     return Path(shutil.copytree(trained, tmp_path / "made"))
+
+
+@pytest.fixture(scope="session")
+def features(tmp_path_factory) -> Path:
+    """Two shards of three sentences of each of two speakers, one of them for validation."""
+    return write_tiny_features(tmp_path_factory.mktemp("features"))

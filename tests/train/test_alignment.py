@@ -1,13 +1,18 @@
-"""Alignment: phones and words' ends of frames, where only the ends of words with their pauses are known."""
+"""Phones aligned within known words, and attention guided by them."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from studio.core.errors import BadFile
+from studio.engine.families.common.text_tokens import Bpe
+from studio.engine.nets.transformer import Decoder, DecoderConfig, rotary
 from studio.text.phonemes import pronounce
 from studio.train.alignment import PAUSE, PhoneModel, align
+from studio.train.bpe import phones_of_tokens, train_bpe
+from studio.train.families.common import NO_TARGET, GuidedHead, token_of_frames
 from studio.train.features import PHONES, Sentence, phone_of, save_features
 from studio.train.fit.dataset import frame_words
 
@@ -73,3 +78,99 @@ def test_a_corpus_without_pauses_or_phones_is_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(BadFile, match="no pauses or no phones"):
             PhoneModel.load(folder)
+
+
+def decode_guided(decoder: Decoder, x, queries, first, last=None):
+    """What is decoded, and what is lost."""
+    head = GuidedHead(decoder, queries, first, last)
+    return decoder(x, watch=head), head.loss
+
+
+def test_a_frame_speaks_the_token_whose_phone_it_is():
+    pau, a, b, c = PAUSE, 1, 2, 3
+    words = np.array([0] * 8 + [1] * 4)
+    phones = np.array([pau, a, a, a, a, b, c, pau, b, b, b, pau], np.uint8)
+    said = [[(a,), (b, c), ()], [(), (b,)]]  # the second token has two phones; a mark; a symbol that nobody hears
+    assert token_of_frames(words, phones, said).tolist() == [0, 0, 0, 0, 0, 1, 1, 2, 4, 4, 4, 4]
+
+
+def test_a_phone_that_is_heard_otherwise_keeps_its_place():
+    phones = np.array([1, 1, 9, 3, 3], np.uint8)
+    assert token_of_frames(np.zeros(5, int), phones, [[(1,), (2,), (3,)]]).tolist() == [0, 0, 1, 2, 2]
+
+
+def test_tokens_without_phones_have_their_words_frames_evenly():
+    phones = np.array([1, 1, 1, 1, 1, 2, 0], np.uint8)
+    letters = [[(), (), ()]]
+    assert token_of_frames(np.array([0] * 6 + [1]), phones, letters).tolist() == [0, 0, 1, 1, 2, 2, NO_TARGET]
+    hurried = [[(1, 2), (3, 4, 5, 6, 7)]]
+    assert token_of_frames(np.array([0] * 6 + [1]), phones, hurried).tolist() == [0, 0, 0, 1, 1, 1, NO_TARGET]
+
+
+def test_a_tokens_phones_are_those_that_it_is_written_in(tmp_path):
+    train_bpe([["then", "the", "apple,", "tea."]] * 20, 70, tmp_path / "bpe.json", "phonemes")
+    bpe = Bpe.read(tmp_path / "bpe.json")
+    phones = phones_of_tokens(bpe)
+    for word, heard in (("then", "dh eh n"), ("apple,", "ae p ax l")):
+        assert [PHONES[one] for token in bpe.encode(word) for one in phones[token]] == heard.split()
+    train_bpe([["then", "the"]] * 20, 40, tmp_path / "letters.json")
+    assert set(phones_of_tokens(Bpe.read(tmp_path / "letters.json"))) == {()}
+
+
+@pytest.fixture
+def decoder() -> Decoder:
+    torch.manual_seed(4)
+    made = Decoder(DecoderConfig(3, 32, 2, 48))
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+def test_what_is_decoded_does_not_change(decoder):
+    x = torch.randn(2, 12, 32)
+    hidden, _ = decode_guided(decoder, x, torch.tensor([5]), torch.tensor([2]))
+    torch.testing.assert_close(hidden, decoder(x))
+
+
+def test_the_loss_is_that_heads_attention_at_the_token(decoder):
+    x = torch.randn(2, 12, 32)
+    seen = []
+    hook = decoder.blocks[1].norm_attention.register_forward_hook(lambda block, given, out: seen.append(given[0]))
+    queries, keys = torch.tensor([5, 12 + 7, 12 + 9]), torch.tensor([2, 7, NO_TARGET])
+    _, lost = decode_guided(decoder, x, queries, keys)
+    hook.remove()
+    block, expected = decoder.blocks[1], []
+    q, k, _ = block.project(seen[0], *rotary(torch.arange(12), 16, 10_000.0))
+    for row, at, key in ((0, 5, 2), (1, 7, 7)):
+        shares = (k[row, 0, : at + 1] @ q[row, 0, at] / 4.0).softmax(0)
+        expected.append(-shares[key].log())
+    torch.testing.assert_close(lost, torch.stack(expected).mean())
+
+
+def test_a_stretch_may_be_attended_to_anywhere_in_it(decoder):
+    x, query = torch.randn(1, 12, 32), torch.tensor([9])
+    alone = [decode_guided(decoder, x, query, torch.tensor([key]))[1] for key in range(3, 7)]
+    _, lost = decode_guided(decoder, x, query, torch.tensor([3]), torch.tensor([6]))
+    torch.testing.assert_close(lost, -torch.stack(alone).neg().exp().sum().log())
+    _, all_of_it = decode_guided(decoder, x, query, torch.tensor([0]), torch.tensor([9]))
+    torch.testing.assert_close(all_of_it, torch.tensor(0.0))
+
+
+def test_where_nothing_is_asked_nothing_is_lost(decoder):
+    _, lost = decode_guided(decoder, torch.randn(1, 6, 32), torch.tensor([3]), torch.tensor([NO_TARGET]))
+    assert lost == 0.0 and lost.isfinite()
+
+
+def test_a_head_learns_where_to_look(decoder):
+    torch.manual_seed(5)
+    x, queries = torch.randn(4, 20, 32), torch.arange(4 * 20).view(4, 20)[:, 10:].flatten()
+    keys = (queries % 20) // 2
+    optim = torch.optim.Adam(decoder.parameters(), lr=0.01)
+    found = []
+    for _ in range(60):
+        _, lost = decode_guided(decoder, x, queries, keys)
+        optim.zero_grad()
+        lost.backward()
+        optim.step()
+        found.append(float(lost.detach()))
+    assert found[-1] < 0.5 < 2.0 < found[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tinyfeatures import tensors_changed, tiny_t5_recipe
+from tinyfeatures import tensors_changed, tiny_recipe
 from typer.testing import CliRunner
 
 from studio.cli import cli
@@ -20,11 +20,9 @@ from studio.train.corpus.asr_filter import filter_corpus
 from studio.train.distillation import lines_of
 from studio.train.families.registry import training_for
 from studio.train.features import read_features, write_features
-from studio.train.fit.loop import run
-from studio.train.fit.optimisers import rate_share
-from studio.train.fit.prefetch import BatchPrefetcher
+from studio.train.fit.loop import BatchPrefetcher, run
 from studio.train.fit.resources import lock_state_folder
-from studio.train.fit.training import sample_levels
+from studio.train.fit.training import rate_share, sample_levels
 from studio.train.recipes.recipe import CorpusRecipe, read_recipe
 
 CPU = torch.device("cpu")
@@ -65,7 +63,7 @@ def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
     path = made / "features" / "one-001.safetensors"
     path.write_bytes(path.read_bytes()[:300] if data is None else data)
     with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
-        fitting = training_for(tiny_t5_recipe())
+        fitting = training_for(tiny_recipe("t5"))
         run(fitting, made / "features", made / "other", CPU, threads=1)
 
 
@@ -86,18 +84,18 @@ def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
     else:
         torch.save(saved | {"fitter": {name: tensor * float("nan") for name, tensor in saved["fitter"].items()}}, path)
     with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
-        run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
+        run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1)
 
 
 def test_a_training_without_a_sentence_ends_in_words(made):
-    held_back = replace(tiny_t5_recipe(), corpus=replace(tiny_t5_recipe().corpus, validation_shards=2))
+    held_back = replace(tiny_recipe("t5"), corpus=replace(tiny_recipe("t5").corpus, validation_shards=2))
     with pytest.raises(BadFile, match=r"features leaves no sentence to train on.*validation_shards"):
         run(training_for(held_back), made / "features", made / "other", CPU, threads=1)
 
 
 def test_what_other_processes_find_wrong_is_told(made):
     (made / "features" / "one-001.safetensors").write_bytes(b"junk")
-    ahead = BatchPrefetcher(training_for(tiny_t5_recipe()), made / "features", 1)
+    ahead = BatchPrefetcher(training_for(tiny_recipe("t5")), made / "features", 1)
     try:
         with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
             next(ahead.batches(0))
@@ -106,7 +104,7 @@ def test_what_other_processes_find_wrong_is_told(made):
 
 
 def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
-    steady = replace(tiny_t5_recipe(decay_share=0.0, own_share=1.0), temperature=0.0)
+    steady = replace(tiny_recipe("t5", decay_share=0.0, own_share=1.0), temperature=0.0)
     assert rate_share(0.9, steady.voice_fit()) == 1.0
     assert run(training_for(steady), made / "features", made / "other", CPU, threads=1).is_file()
     logits = torch.tensor([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
@@ -115,8 +113,8 @@ def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
 
 def test_a_state_belongs_to_one_training_at_a_time(made):
     with lock_state_folder(made / "state"), pytest.raises(BadFile, match=r"another training is at work in .*--state"):
-        run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
-    assert run(training_for(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1).is_file()
+        run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1)
+    assert run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1).is_file()
 
 
 def test_a_training_that_was_killed_leaves_its_state_free(made):

@@ -13,7 +13,7 @@ from train.fake_kokoro import AHEAD, RATE_HZ, STEP, FakeKokoro, tone_hz
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
 from studio.engine.tokenizers import dmel
-from studio.measure.signal.loudness import active_level_db, first_audible_sample
+from studio.measure.signal import active_level_db, first_audible_sample
 from studio.text.phonemes import phonemise
 from studio.train.teachers import kokoro
 from studio.train.teachers.port import normalised_words, restore_case

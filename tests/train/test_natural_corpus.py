@@ -11,7 +11,7 @@ from train.fake_kokoro import FakeKokoro
 
 from studio.core.errors import BadFile
 from studio.engine.tokenizers import dmel
-from studio.measure.signal.loudness import active_level_db
+from studio.measure.signal import active_level_db
 from studio.train.corpus import asr_filter, shards, synthesis
 from studio.train.corpus.texts import CorpusText, HeldOut, draw_texts, write_texts
 from studio.train.families.registry import training_for

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tinyfeatures import tensors_changed, times, tiny_t5_recipe
+from tinyfeatures import tensors_changed, times, tiny_recipe
 from tinyvoice import VOCODERS
 
 from studio.core.cards import read_card, read_cards
@@ -16,7 +16,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.core.folders import VOICES
 from studio.engine.engine import open_engine
 from studio.engine.families.base import family_info
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import build_vocoder
 from studio.text.normalise import best
 from studio.train.pack import pack_voice
 
@@ -26,24 +26,18 @@ def speaks(voices: Path) -> None:
     engine.close()
 
 
+def in_weights(change):
+    """A change of the tensors of a training's weights."""
+    return lambda made: tensors_changed(made / "state/t5.safetensors", change)
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda made: tensors_changed(made / "state/t5.safetensors", lambda t: t.popitem()), "does not fit this net"),
+        (in_weights(lambda t: t.popitem()), "does not fit this net"),
         (lambda made: (made / "state/t5.safetensors").write_bytes(b"\x80\x04."), "is no file of weights"),
-        (
-            lambda made: tensors_changed(
-                made / "state/t5.safetensors",
-                lambda t: times(t, float("nan")),
-            ),
-            "has numbers that are not finite",
-        ),
-        (
-            lambda made: tensors_changed(
-                made / "state/t5.safetensors", lambda t: t.update({k: v.long() for k, v in t.items()})
-            ),
-            "does not fit this net",
-        ),
+        (in_weights(lambda t: times(t, float("nan"))), "has numbers that are not finite"),
+        (in_weights(lambda t: t.update({k: v.long() for k, v in t.items()})), "does not fit this net"),
         (lambda made: (made / "vocoders/sourcefilter.json").unlink(), "a vocoder.s configuration"),
         (lambda made: (made / "vocoders/sourcefilter.json").write_text("["), "a vocoder.s configuration"),
         (
@@ -62,7 +56,7 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
         spoil(made)
     before = {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()}
     with pytest.raises(BadFile, match=told):
-        pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
+        pack_voice(tiny_recipe("t5"), made / "state", made / "vocoders", made / "voices")
     assert {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()} == before
     speaks(made / "voices")
 
@@ -70,14 +64,14 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
 @pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
 def test_a_recipe_of_no_voice_is_refused(made, change):
     with pytest.raises(BadOption, match=r"trains no voice|a voice cannot be called"):
-        pack_voice(replace(tiny_t5_recipe(), **change), made / "state", made / "vocoders", made / "voices")
+        pack_voice(replace(tiny_recipe("t5"), **change), made / "state", made / "vocoders", made / "voices")
     assert [path.name for path in (made / "voices").iterdir()] == ["small"]
 
 
 def test_a_voice_packed_again_is_the_new_one(made):
     tensors_changed(made / "state/t5.safetensors", lambda t: times(t, 1.5))
     before = (made / "voices/small/t5.safetensors").read_bytes()
-    folder = pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
+    folder = pack_voice(tiny_recipe("t5"), made / "state", made / "vocoders", made / "voices")
     assert (folder / "t5.safetensors").read_bytes() != before
     assert np.isfinite(load_file(folder / "t5.safetensors")["levels_out.weight"].float().numpy()).all()
     assert json.loads((folder / "card.json").read_text())["name"] == "small"
@@ -86,14 +80,14 @@ def test_a_voice_packed_again_is_the_new_one(made):
 
 def test_a_recipe_says_which_options_are_in_force(made):
     place, before = (made / "state", made / "vocoders", made / "voices"), family_info("t5").options
-    pack_voice(replace(tiny_t5_recipe(), options={"chunk_frames": 3}), *place)
+    pack_voice(replace(tiny_recipe("t5"), options={"chunk_frames": 3}), *place)
     card, _ = read_cards(made / "voices")["small"]
     changed = [(one.name, one.default) for one, own in zip(card.options, before, strict=True) if one != own]
     assert changed == [("chunk_frames", 3)], "and nothing else of any"
     speaks(made / "voices")
     for options, told in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
         with pytest.raises(BadOption, match=told):
-            pack_voice(replace(tiny_t5_recipe(), options=options), *place)
+            pack_voice(replace(tiny_recipe("t5"), options=options), *place)
     assert read_cards(made / "voices")["small"][0] == card
 
 
@@ -103,20 +97,20 @@ def test_a_recipe_says_which_vocoder_speaks(made):
     save_file(vocoder.state_dict(), made / "vocoders/hifigan.safetensors")
     (made / "vocoders/hifigan.json").write_text(json.dumps({"config": vocoder.plain_config()}))
     for asked, speaks_by in (("", "sourcefilter"), ("hifigan", "hifigan"), ("sourcefilter", "sourcefilter")):
-        pack_voice(replace(tiny_t5_recipe(), default_vocoder=asked), *place)
+        pack_voice(replace(tiny_recipe("t5"), default_vocoder=asked), *place)
         card, _ = read_cards(made / "voices")["small"]
         assert card.vocoder == speaks_by and set(card.vocoders) == {"hifigan", "sourcefilter"}
         speaks(made / "voices")
     with pytest.raises(BadFile, match="has no vocoder 'loud'; it has hifigan, sourcefilter"):
-        pack_voice(replace(tiny_t5_recipe(), default_vocoder="loud"), *place)
+        pack_voice(replace(tiny_recipe("t5"), default_vocoder="loud"), *place)
     assert read_cards(made / "voices")["small"][0] == card
 
 
 def test_a_voice_may_have_the_vocoder_of_a_voice_that_is_there(made):
-    folder = pack_voice(tiny_t5_recipe(), made / "state", made / "voices/small", made / "others")
+    folder = pack_voice(tiny_recipe("t5"), made / "state", made / "voices/small", made / "others")
     assert (folder / "card.json").read_text() == (made / "voices/small/card.json").read_text()
     speaks(made / "others")
-    shipped = pack_voice(tiny_t5_recipe(), made / "state", VOICES / "finch", made / "more")
+    shipped = pack_voice(tiny_recipe("t5"), made / "state", VOICES / "finch", made / "more")
     assert read_card(shipped).vocoders == read_card(VOICES / "wren").vocoders
     ours, theirs = (load_file(one / "sourcevocos.safetensors") for one in (shipped, VOICES / "wren"))
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -134,5 +128,5 @@ def test_a_voice_may_have_the_vocoder_of_a_voice_that_is_there(made):
 def test_the_vocoder_of_a_damaged_voice_is_refused(made, spoil, told):
     spoil(made / "voices/small")
     with pytest.raises(BadFile, match=told):
-        pack_voice(tiny_t5_recipe(), made / "state", made / "voices/small", made / "others")
+        pack_voice(tiny_recipe("t5"), made / "state", made / "voices/small", made / "others")
     assert not (made / "others/small").exists()

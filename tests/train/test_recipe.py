@@ -39,25 +39,37 @@ def test_what_is_shipped_can_be_read(path):
 @pytest.mark.parametrize(
     ("key", "line", "told"),
     [
-        ("steps =", 'steps = "many"', r"\[fit\] steps cannot be 'many'; input should be a valid integer"),
-        ("steps =", "steps = -1", r"\[fit\] steps cannot be -1; it is from 1 to"),
+        ("steps =", 'steps = "many"', r"\[fit\] steps cannot be 'many'; it is a whole number from 1"),
+        ("steps =", "steps = -1", r"\[fit\] steps cannot be -1; it is a whole number from 1 to"),
         ("steps =", "steps = 0", "steps cannot be 0"),
         ("steps =", "steps = true", "steps cannot be True"),
-        ("peak_rate =", "peak_rate = nan", "peak_rate cannot be nan; it is from 0"),
-        ("own_share =", "own_share = 1.5", "own_share cannot be 1.5; it is from 0.0 to 1.0"),
+        ("peak_rate =", "peak_rate = nan", "peak_rate cannot be nan; it is a number from 0 to 1"),
+        ("own_share =", "own_share = 1.5", "own_share cannot be 1.5; it is a number from 0 to 1"),
         ("seed =", 'seed = "x"', r"\[recipe\] seed cannot be 'x'"),
-        ("seed =", "seed = -1", r"\[recipe\] seed cannot be -1; it is from 0 to 9223372036854775807"),
-        ("seed =", "seed = 99999999999999999999999999", "seed cannot be 9999.*; it is from 0"),
+        (
+            "seed =",
+            "seed = -1",
+            r"\[recipe\] seed cannot be -1; it is a whole number from 0 to 9,223,372,036,854,775,807",
+        ),
+        ("seed =", "seed = 99999999999999999999999999", "seed cannot be 9999.*; it is a whole number from 0"),
         ("name =", 'name = "../../x"', r"a voice cannot be called '\.\./\.\./x'"),
         ("speakers = \\[", "speakers = []", r"speakers is \[\]; it lists one or more"),
         ("speakers = \\[", 'speakers = ["a", "a"]', "each once"),
-        ("speakers = \\[", 'speakers = "ab"', "speakers cannot be 'ab'; input should be a valid"),
+        ("speakers = \\[", 'speakers = "ab"', "speakers cannot be 'ab'; it is a list of values, each text"),
         ("shard_sentences =", "shard_sentences = 0", "has empty shards"),
         ("family =", 'family = ["s5"]', r"family \['s5'\] cannot be trained"),
-        ("prompt_frames =", "prompt_frames = 1979-05-27", "prompt_frames cannot be .*write numbers, texts"),
-        ("prompt_frames =", "prompt_frames = [60]", r"prompt_frames are no two lengths; write \[fewest, most\]"),
-        ("prompt_frames =", "prompt_frames = [120, 60]", "prompt_frames are no two lengths"),
-        ("temperature =", "temperature = -1.0", r"\[recipe\] temperature cannot be -1.0; it is from 0.* to 2"),
+        (
+            "prompt_frames =",
+            "prompt_frames = 1979-05-27",
+            "prompt_frames cannot be .*; it is a list of values, each a whole number",
+        ),
+        (
+            "prompt_frames =",
+            "prompt_frames = [60]",
+            r"prompt_frames cannot be \[60\]; it is two lengths, \[fewest, most\]",
+        ),
+        ("prompt_frames =", "prompt_frames = [120, 60]", r"prompt_frames cannot be \[120, 60\]; it is two lengths"),
+        ("temperature =", "temperature = -1.0", r"\[recipe\] temperature cannot be -1.0; it is a number from 0 to 2"),
         ("temperature =", "temperature = nan", "temperature cannot be nan"),
     ],
 )
@@ -72,7 +84,7 @@ def test_a_recipe_of_other_things_is_refused(tmp_path, text):
     path.write_text('[corpus]\nspeakers = ["a"]\nshard_sentences = 1\nvalidation_shards = 0\n', encoding="utf-8")
     whole = f"{text}\n{path.read_text()}" if "corpus" not in text else text
     path.write_text(whole, encoding="utf-8")
-    with pytest.raises(BadOption, match=r"is a table of keys and values|cannot be trained|is 3"):
+    with pytest.raises(BadOption, match=r"is 3; it is an object|cannot be trained"):
         read_recipe(path)
 
 
@@ -102,7 +114,7 @@ def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
         ("n_weights =", "n_weights = [0, 0, 0, 0, 0, 0]", "n_weights cannot be .*add up to 1"),
         ("look_ahead =", "look_ahead = [0, 1, 2, 3, 4, 6]", "look_ahead cannot be .*numbers of words, 0 to 5"),
         ("look_ahead_weights =", "look_ahead_weights = []", "look_ahead_weights cannot be"),
-        ("flush_share =", "flush_share = 1.5", "flush_share cannot be 1.5; it is from 0.0 to 1.0"),
+        ("flush_share =", "flush_share = 1.5", "flush_share cannot be 1.5; it is a number from 0 to 1"),
     ],
 )
 def test_windows_that_cannot_be_drawn_are_refused(tmp_path, key, line, told):
@@ -124,13 +136,6 @@ def test_unknown_keys_are_shown_as_a_terminal_can_show_them(tmp_path):
 def test_a_recipe_without_a_fit_fits_nothing():
     with pytest.raises(BadOption, match=r"'ten-speakers' trains no voice; add a \[fit\]"):
         training_for(read_recipe(RECIPES / "ten-speakers.toml"))
-
-
-@pytest.mark.parametrize("family", ["speakstream", "ngram-richtts", "t5", "s5", "ist", "dsm", "tacotron"])
-def test_a_net_of_other_speakers_than_the_corpus_is_refused(tmp_path, family):
-    recipe = read_recipe(changed(tmp_path, ("speakers = \\d", "speakers = 9"), of=f"{family}-tiny"))
-    with pytest.raises(BadOption, match=r"\[fit.config\] has 9 speakers and \[corpus\] 2; write the same number"):
-        training_for(recipe)
 
 
 @pytest.mark.parametrize("heads", [3, 128])
@@ -182,7 +187,7 @@ def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):
         ('voice = "linnet"', 'recipe = "../voices/finch/recipe.toml"', r"no recipe '\.\./voices"),
         ('voice = "linnet"', 'recipe = "/etc/passwd"', "no recipe '/etc/passwd'"),
         ('voice = "linnet"', 'voice = "../x"', r"of no voice '\.\./x'"),
-        ('voice = "linnet"', "recipe = 3", r"\[nets\] recipe cannot be 3; input should be a valid string"),
+        ('voice = "linnet"', "recipe = 3", r"\[nets\] recipe cannot be 3; it is text"),
         ('name = "ist"', 'name = ["q"]', r"\[nets\] name cannot be \['q'\]"),
         ('measure = "wer"', 'measure = ["wer"]', r"measure cannot be \['wer'\]; it is one of"),
         ('paper = "003"', 'paper = "003"\nparts = [1]', "cannot be read"),
@@ -209,7 +214,7 @@ def test_a_table_lists_tables(tmp_path, name):
     ("said", "told"),
     [
         ("stepz = 3", r"\[vocoders.mine\] has unknown keys: stepz; known are"),
-        ('steps = "x"', r"\[vocoders.mine\] steps cannot be 'x'; input should be a valid integer"),
+        ('steps = "x"', r"\[vocoders.mine\] steps cannot be 'x'; it is a whole number"),
     ],
 )
 def test_settings_of_a_vocoder_that_cannot_be_are_refused(tmp_path, said, told):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tinybpe import BPE_SIZE, write_tiny_bpe
+from tinyvoice import BPE_SIZE, write_tiny_bpe
 
 from studio.core.errors import BadFile, BadOption
 from studio.engine.tokenizers import dmel
@@ -14,7 +14,7 @@ from studio.train.families.registry import training_for
 from studio.train.features import Sentence, save_features
 from studio.train.fit.dataset import SpeechDataset, find_prompts
 from studio.train.fit.loop import run
-from studio.train.fit.weights import read_weights
+from studio.train.fit.resources import read_weights
 from studio.train.recipes.recipe import Recipe, read_recipe
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -1,7 +1,6 @@
 """Vocoder training: targets line up with frames, losses mean what they say, and a run continues where it stopped."""
 
 import json
-import wave
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,16 +13,23 @@ from needs import needs
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
+from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.engine.tokenizers import dmel
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import LEFT_OUT, read_sound
 from studio.train.fit.resources import lock_state_folder
 from studio.train.vocoder.data import VocoderDataset, analyse, collate, crop, degrade, hop_pitch, load_shard
-from studio.train.vocoder.discriminators import Discriminators, SampleDiscriminators, WaveDiscriminator
 from studio.train.vocoder.fit import VocoderFit, VocoderTrainer, fit
-from studio.train.vocoder.losses import SpectralLoss, fine_log_mel, pitch_loss
+from studio.train.vocoder.losses import (
+    Discriminators,
+    SampleDiscriminators,
+    SpectralLoss,
+    WaveDiscriminator,
+    fine_log_mel,
+    pitch_loss,
+)
 
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {
@@ -57,13 +63,16 @@ def corpus(tmp_path: Path) -> Path:
     for shard, f0_hz in (("slt-000", 200), ("rms-000", 100)):
         (folder / shard).mkdir(parents=True)
         for i in range(8):
-            with wave.open(str(folder / shard / f"{i:04d}.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(RATE)
-                file.writeframes(buzz(2.2, f0_hz + 5 * i, 0.2, seed=i).tobytes())
+            write_wav(folder / shard / f"{i:04d}.wav", buzz(2.2, f0_hz + 5 * i, 0.2, seed=i), RATE)
         (folder / shard / "labels.jsonl").write_text("")
     return folder
+
+
+def asked(corpus: Path, folder: Path, **changes: Any) -> VocoderFit:
+    """Two steps of a small source filter."""
+    settings = VocoderFit(corpus, folder / "state", folder / "out" / "voice.safetensors", "sourcefilter", device="cpu")
+    small = {"config": CONFIGS["sourcefilter"], "steps": 2, "rows": 2, "crop_frames": 24, "warm_frames": 4}
+    return replace(settings, **small | changes)
 
 
 def test_pitch_targets_are_right_and_begin_with_the_voice() -> None:
@@ -154,19 +163,7 @@ def test_folded_samples_and_spectra_tell_a_buzz_from_noise() -> None:
 @pytest.mark.parametrize("vocoder", sorted(CONFIGS))
 def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder: str) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
-    settings = VocoderFit(
-        corpus,
-        tmp_path / "state",
-        tmp_path / "out" / "voice.safetensors",
-        vocoder=vocoder,
-        config=CONFIGS[vocoder],
-        steps=3,
-        rows=2,
-        crop_frames=24,
-        warm_frames=4,
-        device="cpu",
-        adversarial_from=2,
-    )
+    settings = asked(corpus, tmp_path, vocoder=vocoder, config=CONFIGS[vocoder], steps=3, adversarial_from=2)
     first = fit(settings)
     second = fit(replace(settings, steps=5))
     assert all(np.isfinite(value) for value in [*first.values(), *second.values()])
@@ -214,20 +211,9 @@ def test_what_was_misheard_is_not_trained_on(corpus: Path, tmp_path: Path) -> No
 
 
 def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:
-    with wave.open(str(tmp_path / "x.wav"), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(16000)
-        file.writeframes(b"\0\0" * 100)
+    write_wav(tmp_path / "x.wav", np.zeros(100, np.int16), 16_000)
     with pytest.raises(BadFile, match="24000 Hz"):
         read_sound(tmp_path / "x.wav")
-
-
-def asked(corpus: Path, folder: Path, **changes: Any) -> VocoderFit:
-    """Two steps of a small source filter."""
-    settings = VocoderFit(corpus, folder / "state", folder / "out" / "voice.safetensors", "sourcefilter", device="cpu")
-    small = {"config": CONFIGS["sourcefilter"], "steps": 2, "rows": 2, "crop_frames": 24, "warm_frames": 4}
-    return replace(settings, **small | changes)
 
 
 @pytest.mark.parametrize("what", ["junk", "nothing", "half", "other keys", "other sizes"])
@@ -243,7 +229,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_with_is_named(corpus: Path, tmp_pat
         settings = replace(settings, config=CONFIGS["sourcefilter"] | {"width": 48})
     else:
         path.write_bytes({"junk": b"junk", "nothing": b"", "half": data[:5000]}[what])
-    with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of other settings.*--state"):
+    with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
         fit(settings)
 
 
@@ -278,7 +264,7 @@ def test_a_state_of_a_vocoder_belongs_to_one_training(corpus: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"steps": 0}, "steps cannot be 0; it is from 1"),
+        ({"steps": 0}, "steps cannot be 0; it is a whole number from 1"),
         ({"rows": 0}, "rows cannot be 0"),
         ({"learning_rate": float("nan")}, "learning_rate cannot be nan"),
         ({"warm_up_steps": 0}, "warm_up_steps cannot be 0"),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from studio.annotation.formats.sample_grid import SampleGrid, decode_text, unix_newlines
+from studio.annotation.formats.tiers import SampleGrid, decode_text, unix_newlines
 from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.checks import is_number
 from studio.core.errors import BadFile

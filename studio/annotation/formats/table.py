@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from studio.annotation.formats.sample_grid import SampleGrid, decode_text, parse_number
+from studio.annotation.formats.tiers import SampleGrid, decode_text, parse_number
 from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadFile
 from studio.core.traces.textgrid import decimal

@@ -5,8 +5,15 @@ Praat treats intervals without text as gaps, so a region without a label is writ
 
 from dataclasses import replace
 
-from studio.annotation.formats.sample_grid import SampleGrid, check_size
-from studio.annotation.formats.tiers import MarkTier, layers_from_tiers, notes_name, split_into_tiers, tier_name
+from studio.annotation.formats.tiers import (
+    MarkTier,
+    SampleGrid,
+    check_size,
+    layers_from_tiers,
+    notes_name,
+    split_into_tiers,
+    tier_name,
+)
 from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.textgrid import TextGridEntry, read_tiers, write_tiers

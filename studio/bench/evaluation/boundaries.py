@@ -14,14 +14,14 @@ from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, 
 from studio.core.errors import BadVoice
 from studio.core.traces.trace import Trace
 from studio.engine.families.common.teacher_forcing import TeacherForcingInput
-from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.model import SpeakStream
 from studio.engine.families.speakstream.policy import SpeakStreamOptions
+from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
+from studio.measure.boundaries import BoundaryScore, boundary_score, distances, speaks_exactly
 from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.report import print_table
-from studio.measure.timing.boundaries import BoundaryScore, boundary_score, distances, speaks_exactly
 from studio.train.families.speakstream_fit import BOS, EOS, FRAME, collate, interleave
 from studio.train.features import Sentence, encode_label
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from studio.bench.evaluation.quality import QualitySetting, eval_quality
 from studio.bench.evaluation.seams import seams_of
-from studio.bench.evaluation.settings import FamiliesSetting, Setting
+from studio.bench.evaluation.settings import FamiliesSetting
 from studio.bench.evaluation.wer import WerSetting, eval_wer
 from studio.bench.material import evaluation_run, options_text, read_texts
+from studio.bench.options import Setting
 from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.core.cards import Card, find_file, read_cards
 from studio.core.errors import BadOption

@@ -16,8 +16,7 @@ from studio.bench.evaluation.settings import HourSetting
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
-from studio.core.load import resident_bytes
-from studio.core.ports import SpeakRequest
+from studio.core.ports import SpeakRequest, resident_bytes
 from studio.measure.report import print_table, recogniser_name, setting_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, word_errors
 

@@ -10,7 +10,7 @@ import typer
 
 from studio.bench.evaluation.settings import InterleavingSetting
 from studio.core.errors import BadFile, NeedsPackage
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.ist.policy import PAPER_RATIOS, Ratio
 from studio.engine.tokenizers import dmel
 from studio.measure.interleaving import MOST_WORDS, AlignedText, position_statistics

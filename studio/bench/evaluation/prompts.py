@@ -14,9 +14,9 @@ from studio.bench.evaluation.settings import PromptSetting
 from studio.bench.evaluation.wer import resynthesised
 from studio.bench.material import EvaluationRun, evaluation_run, read_texts
 from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.measure.prosody import prosody
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table
-from studio.measure.signal.prosody import prosody
 from studio.measure.speaker_identity import Nearer, NearestSpeaker, mfcc_statistics, nearer, nearer_together
 from studio.train.recipes.recipe import read_recipe
 

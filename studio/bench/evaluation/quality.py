@@ -18,9 +18,9 @@ from studio.bench.material import EvaluationRun, read_texts, work_folder
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, NeedsPackage
 from studio.engine.tokenizers import dmel
-from studio.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, weights_name
+from studio.measure.statistics import bootstrap_mean, bootstrap_mean_difference
 from studio.predict.distillmos import DistillMos, MosPredictor
 
 ENDINGS = (".wav", ".flac")

@@ -17,7 +17,7 @@ from studio.bench.material import EvaluationRun, evaluation_run, options_text, r
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.trace import Trace
 from studio.engine.tokenizers import dmel
-from studio.engine.vocoders.resynthesis import EQUAL_POWER, segment_spans, vocode_by_segment
+from studio.engine.vocoders.module import EQUAL_POWER, segment_spans, vocode_by_segment
 from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.report import print_table

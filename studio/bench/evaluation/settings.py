@@ -6,37 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from studio.bench.options import Cache, Compared, Count, Device, Recogniser, Speakers, Texts, VoiceName, Voices
+from studio.bench.options import WHISPER, Compared, Count, Recogniser, Setting, Speakers, Texts, VoiceName
 from studio.core.errors import BadOption
-from studio.core.folders import TEXTS, VOICES
-
-WHISPER = "whisper"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Parameters that every evaluation has.
-
-    Attributes:
-        voices: folder of voices; ``voice`` is ``name`` or ``name:speaker`` in it, empty for the first.
-        speakers: empty for the speaker named with the voice, or else all.
-        settings: options of the family to compare, each as ``name=value,name=value``. By default those that the family
-            lists where settings are compared, else the card's.
-        workers: recogniser processes.
-        cache: folder for speech and transcripts, None for no cache.
-        quiet: print no table.
-    """
-
-    voices: Voices = VOICES
-    voice: VoiceName = ""
-    device: Device = "auto"
-    cache: Cache = None
-    speakers: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    recogniser: str = WHISPER
-    workers: int = 2
-    seed: int = 0
-    quiet: bool = False
+from studio.core.folders import TEXTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from studio.core.clips import to_float
 from studio.core.errors import BadText
 from studio.engine.tokenizers import dmel
 from studio.measure.report import print_table
-from studio.measure.signal.loudness import active_level_db
+from studio.measure.signal import active_level_db
 from studio.measure.wer import corpus_errors, scored_words, word_errors
 from studio.train.corpus.shards import resample_and_scale
 from studio.train.teachers.port import Teacher

@@ -15,7 +15,7 @@ from studio.core.clips import to_float
 from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, recogniser_name
-from studio.measure.signal.spectral import stft_distance
+from studio.measure.signal import stft_distance
 from studio.measure.wer import bootstrap_difference, bootstrap_rate
 
 _ANALYSES = {"mels": dmel.log_mel, "dmel": lambda pcm: dmel.dequantise(dmel.encode(pcm))}

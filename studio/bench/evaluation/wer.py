@@ -1,18 +1,35 @@
-"""Word error rate by setting (paper 000, Table I: by window), beside the teacher's."""
+"""Word error rates: by setting (paper 000, Table I: by window), of halves of paragraphs, of short texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 
-from studio.bench.evaluation.settings import WerSetting
-from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, read_texts, vocode
+from studio.bench.evaluation.settings import LongSetting, ShortSetting, WerSetting
+from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, options_text, read_texts, vocode
+from studio.core import events as ev
 from studio.core.clips import to_float
+from studio.core.errors import BadFile
+from studio.core.traces.trace import Trace
 from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.base import Sound
-from studio.measure.report import print_table, recogniser_name
-from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors
+from studio.measure.report import console, print_table, recogniser_name, setting_name
+from studio.measure.signal import audible_s
+from studio.measure.statistics import bootstrap_mean
+from studio.measure.wer import (
+    WordErrors,
+    bootstrap_difference,
+    bootstrap_rate,
+    corpus_errors,
+    scored_words,
+    word_errors,
+    word_errors_by_part,
+)
+
+_WHO = ("teacher", "dmel", "voice")  # dmel: the teacher's frames through the voice's vocoder
+_WHOLE = 0.5  # share of the teacher's length; shorter speech is cut off
 
 
 def eval_wer(setting: WerSetting) -> dict[str, Any]:
@@ -99,3 +116,139 @@ def show(out: Mapping[str, Any]) -> None:
 
 def _against_first(above: Mapping[str, Any] | None) -> str:
     return f"{above['value']:+.3f} ({above['low']:+.3f} to {above['high']:+.3f})" if above else ""
+
+
+def eval_long(setting: LongSetting) -> dict[str, Any]:
+    """WER of the first and the second half of each paragraph, and the real-time factor."""
+    texts = read_texts(setting.texts, setting.count)
+    out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "speakers": {}}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
+        for speaker in at.speakers:
+            out["speakers"][speaker] = _halves(at, speaker, texts)
+    if not setting.quiet:
+        show_long(out)
+    return out
+
+
+def _halves(at: EvaluationRun, speaker: str, texts: list[str]) -> dict[str, Any]:
+    traces = at.speak(speaker, texts, at.one_setting, at_once=1)  # the real-time factor is measured
+    heard = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
+    halves = [
+        word_errors_by_part(text, words, [len(scored_words(text)) // 2])
+        for text, words in zip(texts, heard, strict=True)
+    ]
+    first, second = [one for one, _ in halves], [one for _, one in halves]
+    return {
+        "first": corpus_errors(first).rate,
+        "second": corpus_errors(second).rate,
+        "second_above_first": asdict(bootstrap_difference(second, first)),
+        "rtf": real_time_factor(traces),
+        "audio_s": sum(len(one.pcm) / one.rate_hz for one in traces),
+    }
+
+
+def real_time_factor(traces: list[Trace]) -> float:
+    """Compute / audio over many utterances, by the engine's count."""
+    compute_s = sum(one.compute_ms for trace in traces for one in trace.events if isinstance(one, ev.Ended)) / 1000.0
+    audio_s = sum(len(trace.pcm) / trace.rate_hz for trace in traces)
+    return compute_s / audio_s if audio_s else float("nan")
+
+
+def show_long(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [speaker, one["first"], one["second"], one["second_above_first"]["value"], one["rtf"], one["audio_s"]]
+        for speaker, one in out["speakers"].items()
+    ]
+    columns = ("", "WER first half", "second half", "difference", "rtf", "audio s")
+    title = f"Long speech: {out['n']} paragraphs{setting_name(out)}; WER by {recogniser_name(out)}"
+    print_table(title, columns, rows)
+
+
+def eval_short(setting: ShortSetting) -> dict[str, Any]:
+    """Share of texts recognised, beside the teacher's, and lengths relative to the teacher's."""
+    texts = draw_texts(read_texts(setting.texts), setting.count, setting.seed)
+    if not texts:
+        raise BadFile(f"{setting.texts} holds no word", "give a file of sentences")
+    out: dict[str, Any] = {"texts": texts, "speakers": {}}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
+        for speaker in at.speakers:
+            out["speakers"][speaker] = _short(at, speaker, texts)
+    if not setting.quiet:
+        show_short(out)
+    return out
+
+
+def draw_texts(lines: Sequence[str], count: int, seed: int) -> list[str]:
+    """Distinct texts of one and of two words alternately, from anywhere in ``lines``, without punctuation."""
+    dice = np.random.default_rng(seed)
+    found: list[str] = []
+    pools = [[" ".join(words) for line in lines for words in _runs(line, length)] for length in (1, 2)]
+    for number in range(count):
+        pool = sorted({*pools[number % 2]} - {*found})
+        if pool:
+            found.append(pool[dice.integers(len(pool))])
+    return found
+
+
+def _runs(line: str, length: int) -> list[list[str]]:
+    """Every sequence of ``length`` words without punctuation between them."""
+    words = line.split()
+    bare = [word.strip("\"'()[].,;:!?") for word in words]
+    starts = range(len(words) - length + 1)
+    whole = (at for at in starts if all(word[-1:].isalnum() for word in words[at : at + length - 1]))
+    return [run for at in whole if all(run := [one.lower() for one in bare[at : at + length]])]
+
+
+def _short(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+    taught = at.teacher(speaker, texts)
+    kept = [place for place, one in enumerate(taught) if one is not None]
+    texts = [texts[place] for place in kept]
+    teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
+    spoken: list[Sound] = [(one.pcm, one.rate_hz) for one in at.speak(speaker, texts, at.one_setting)]
+    sounds = {"teacher": teacher, "dmel": resynthesised(at, teacher), "voice": spoken}
+    heard = {name: at.transcribe(f"{speaker} {name}", sound) for name, sound in sounds.items()}
+    right = {name: [_same(*pair) for pair in zip(texts, said, strict=True)] for name, said in heard.items()}
+    gains = [float(ours) - float(theirs) for ours, theirs in zip(right["voice"], right["teacher"], strict=True)]
+    said_as = zip(texts, heard["voice"], right["voice"], strict=True)
+    lengths = [audible_s(*one) / max(audible_s(*like), 1e-3) for one, like in zip(spoken, teacher, strict=True)]
+    return {
+        "n": len(texts),
+        "right": {name: float(np.mean(each)) for name, each in right.items()},
+        "above_teacher": asdict(bootstrap_mean(gains)),
+        "shortest": min(lengths),
+        "cut_short": [text for text, length in zip(texts, lengths, strict=True) if length < _WHOLE],
+        "misheard": [[text, said] for text, said, is_right in said_as if not is_right],
+    }
+
+
+def _same(text: str, heard: str) -> bool:
+    return scored_words(text) == scored_words(heard)
+
+
+def show_short(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = []
+    for speaker, one in out["speakers"].items():
+        right, above = one["right"], one["above_teacher"]
+        paired = f"{above['low']:+.2f} to {above['high']:+.2f}"
+        rows.append(
+            [speaker, one["n"], *(right.get(name) for name in _WHO), paired, one["shortest"], len(one["cut_short"])]
+        )
+    columns = (
+        "",
+        "n",
+        "teacher right",
+        "its dMel right",
+        "voice right",
+        "95% paired",
+        "shortest / teacher",
+        "cut short",
+    )
+    title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, heard by {recogniser_name(out)}"
+    print_table(title, columns, rows)
+    for speaker, one in out["speakers"].items():
+        for text, said in one["misheard"]:
+            console().print(f"{speaker}: {text!r} was heard as {said!r}", markup=False)

@@ -15,12 +15,12 @@ from studio.bench.mos.settings import CoverageSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.core.errors import BadOption
 from studio.measure.report import console, no_bar, print_table
-from studio.mos.stats.bradley_terry.fit import centred, fit
-from studio.mos.stats.bradley_terry.intervals import clustered_intervals
+from studio.mos.stats.bradley_terry import centred, fit
 from studio.mos.stats.columns import F8
+from studio.mos.stats.elo_intervals import clustered_intervals
 from studio.mos.stats.interval import Clusters, Interval
 from studio.mos.stats.means import by_system, pairwise_differences
-from studio.mos.stats.ordinal.model import ordinal_model
+from studio.mos.stats.ordinal import ordinal_model
 from studio.mos.stats.preference import preference
 
 METHODS: tuple[Clusters, ...] = ("two_way", "by_rater")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from studio.bench.mos.server import bare_server
+from studio.bench.mos.server import PROGRAM, bare_server
 from studio.bench.mos.settings import MosLoadSetting
 from studio.bench.mos.site import BenchSite, audit, make_site, rater_process
 from studio.bench.page.browser import own_command, running_app
@@ -97,7 +97,7 @@ def _server(setting: MosLoadSetting, site: BenchSite) -> Iterator[tuple[str, lis
     if setting.bare:
         with bare_server(site.folder) as server:
             server.begin()
-            yield server.url, ["python", "-m", "studio.bench.mos.server"]
+            yield server.url, ["python", *PROGRAM]
         return
     command = [*own_command(), "--data", str(site.folder), "--database", site.database]
     with running_app(command) as url:

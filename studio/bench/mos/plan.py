@@ -15,13 +15,12 @@ import numpy as np
 from studio.bench.mos.settings import PlanSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.measure.report import console, no_bar, print_table
-from studio.mos.stats.bradley_terry.fit import fit
-from studio.mos.stats.bradley_terry.intervals import clustered_intervals
-from studio.mos.stats.bradley_terry.strength import points
+from studio.mos.stats.bradley_terry import fit, points
 from studio.mos.stats.columns import Ratings, Votes
+from studio.mos.stats.elo_intervals import clustered_intervals
 from studio.mos.stats.means import by_system
-from studio.mos.stats.planning.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
-from studio.mos.stats.planning.planner import (
+from studio.mos.stats.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
+from studio.mos.stats.planner import (
     MAX_RATERS,
     PlannedTest,
     RaterPlan,

@@ -1,29 +1,24 @@
 """The ``/mos`` and ``/library`` routes through uvicorn as in ``studio app``, without engine and page.
 
 ``python -m studio.bench.mos.server`` imports everything, then forks a server for each line of JSON on stdin and prints
-its process id, so that servers start immediately. The kill benches kill that child; only these servers accept planted
-faults.
+its process id, so that servers start immediately. The kill harnesses kill that child.
 """
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from studio.bench.page.browser import PageFailed
-from studio.core import durable
+from studio.bench.page.browser import PageFailed, free_port
 from studio.mos.service import open_listening_tests
-from studio.mos.store.database import Faults
 from studio.serve.app import guarded_app
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.annotation import owner_routes
@@ -33,6 +28,7 @@ from studio.serve.settings import ServeSettings
 from studio.serve.traces.inspection import TraceViews
 
 START_S = 60.0
+PROGRAM = ("-m", "studio.bench.mos.server")
 
 
 @dataclass(frozen=True)
@@ -41,16 +37,12 @@ class ServerSpec:
 
     folder: str
     port: int
-    acknowledge_before_commit: bool = False
-    synchronous_off: bool = False
-    acknowledge_before_write: bool = False  # of annotations
 
 
 def serve(spec: ServerSpec) -> None:
     """Serve until stopped."""
     settings = ServeSettings(port=spec.port)
-    faults = Faults(spec.acknowledge_before_commit, spec.synchronous_off)
-    listening = open_listening_tests("", Path(spec.folder), faults)
+    listening = open_listening_tests("", Path(spec.folder))
     app = guarded_app(settings)
 
     @app.get("/health")
@@ -59,23 +51,10 @@ def serve(spec: ServerSpec) -> None:
 
     access = LibraryAccess(Path(spec.folder) / "library", add_listening(app, listening), TraceViews())
     app.include_router(owner_routes(access, "/library"))
-    if spec.acknowledge_before_write:
-        _delay_journal_writes()
     try:
         run(app, settings, on_stopped=listening.close)
     finally:
         listening.close()
-
-
-def _delay_journal_writes() -> None:
-    """Plant a fault: lines of an annotation's journal are written some time after the response."""
-    append = durable.append
-
-    def late(file: BinaryIO, start: int, data: bytes) -> None:
-        own = os.fdopen(os.dup(file.fileno()), "ab", buffering=0)
-        threading.Timer(0.05, append, (own, start, data)).start()
-
-    durable.append = late
 
 
 class BareServer:
@@ -131,20 +110,16 @@ class BareServer:
 
 
 @contextmanager
-def bare_server(folder: Path, *, plant: str = "", wrapper: Sequence[str] = ()) -> Iterator[BareServer]:
+def bare_server(folder: Path, *, program: Sequence[str] = PROGRAM, wrapper: Sequence[str] = ()) -> Iterator[BareServer]:
     """Server of a site's folder, not yet started.
 
     Args:
-        plant: a fault of studio.mos.store.database.Faults.
+        program: arguments of Python that run ``fork_servers``.
         wrapper: command prefix that the server runs under, e.g. strace.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [*wrapper, sys.executable, "-m", "studio.bench.mos.server"]
+    command = [*wrapper, sys.executable, *program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        planted = {plant.replace("-", "_"): True} if plant else {}
-        server = BareServer(process, ServerSpec(str(folder), port, **planted))
+        server = BareServer(process, ServerSpec(str(folder), free_port()))
         try:
             yield server
         finally:
@@ -154,7 +129,7 @@ def bare_server(folder: Path, *, plant: str = "", wrapper: Sequence[str] = ()) -
             process.stdin.close()
 
 
-def _fork_servers() -> None:
+def fork_servers() -> None:
     """Fork a server per line of stdin, one at a time; the last one ends with stdin."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # killed children are reaped immediately
     child = 0
@@ -172,4 +147,4 @@ def _fork_servers() -> None:
 
 
 if __name__ == "__main__":
-    _fork_servers()
+    fork_servers()

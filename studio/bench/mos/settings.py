@@ -1,4 +1,4 @@
-"""Parameters of the listening-test and annotation benchmarks of ``studio bench``."""
+"""Parameters of ``studio bench mos-*``."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -8,7 +8,6 @@ import typer
 from studio.bench.options import Seed
 from studio.core.errors import BadOption
 
-Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; an unknown name lists them.")]
 Tests = tuple[Literal["mos", "mushra", "cmos", "preference", "elo"], ...]
 COVERAGE_TESTS = ("preference", "elo", "mos")
 
@@ -33,52 +32,6 @@ class MosLoadSetting:
     clip_s: float = 4.0
     timeout_s: float = 900.0
     quiet: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class MosKillSetting:
-    """kill -9 while raters answer; fails when an acknowledged answer is lost, or acknowledged before a sync.
-
-    Attributes:
-        life_s: range of seconds from a server's first acknowledgement to its end.
-    """
-
-    kills: Annotated[int, typer.Option(min=0, help="Kills at random moments; 0 for none.")] = 200
-    raters: Annotated[int, typer.Option(min=1, help="Concurrent raters.")] = 24
-    traced_s: Annotated[float, typer.Option("--traced", min=0.0, help="Seconds under strace; 0 for none.")] = 10.0
-    plant: Plant = ""
-    seed: Seed = 0
-    think_s: tuple[float, float] = (0.1, 0.6)
-    life_s: tuple[float, float] = (0.0, 0.8)
-    quiet: bool = False
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a fault is planted, so that the figures are not saved."""
-        return bool(self.plant)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnnotationKillSetting:
-    """kill -9 while annotators work; fails when an acknowledged edit is lost, or a repeated one is applied twice.
-
-    Attributes:
-        life_s: range of seconds from a server's first acknowledgement to its end.
-        think_s: the longest time between two edits of one annotator.
-    """
-
-    kills: Annotated[int, typer.Option(min=1, help="Kills at random moments.")] = 50
-    annotators: Annotated[int, typer.Option(min=1, max=32, help="Concurrent annotators, a document each.")] = 2
-    plant: Plant = ""
-    seed: Seed = 0
-    life_s: tuple[float, float] = (0.0, 0.6)
-    think_s: float = 0.03
-    quiet: bool = False
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a fault is planted, so that the figures are not saved."""
-        return bool(self.plant)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Simulated raters of the benches, whose answers violate the assumptions of every interval.
 
-They share no code with ``studio.mos.stats.planning.population``, which the planner and ``campaign simulate`` use:
+They share no code with ``studio.mos.stats.planner``, which the planner and ``campaign simulate`` use:
 percepts are continuous; scores are cut from them at thresholds that differ between raters, votes from the difference of
 two with an individual indifference band. Noise has heavier tails than normal, raters use narrow or wide ranges of the
 scale, scripts favour systems, and some raters answer at random.

@@ -45,6 +45,13 @@ class PageFailed(StudioError):
     code = "page_failed"
 
 
+def free_port() -> int:
+    """A TCP port of this machine that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def own_command() -> list[str]:
     """The command of this package's app."""
     return [sys.executable, "-m", "studio", "app"]
@@ -64,23 +71,21 @@ def running_app(command: Sequence[str] | None, traces: Path | None = None) -> It
 
 @contextmanager
 def app_process(
-    command: Sequence[str] | None, traces: Path | None = None
+    command: Sequence[str] | None, traces: Path | None = None, log_path: Path | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Start the app; yields the process and its future address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as kept:
         folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
         environ = {**os.environ, **folders}
-        with Path(kept, "server.log").open("wb") as log:  # hides the owner's token, which is not used here
+        with (log_path or Path(kept, "server.log")).open("wb") as log:  # hides the owner's token
             whole = [*(command or own_command()), "--port", str(port)]
             process = subprocess.Popen(whole, env=environ, stdout=log, stderr=log)
             try:
                 yield process, f"http://127.0.0.1:{port}/"
             finally:
                 process.terminate()
-                process.wait(20.0)
+                process.wait(30.0)
 
 
 def wait_for(process: subprocess.Popen[bytes], page: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from studio.bench.page.browser import open_page, running_app, type_words, wait_utterances_played
-from studio.bench.page.settings import HighlightSetting
+from studio.bench.settings import HighlightSetting
 from studio.measure.report import print_table
 
 # window.ear records the reported times before SHIFT_S is added to them.

@@ -4,10 +4,14 @@ The app runs as a process and Chromium types into it. Times are taken inside the
 the render clock of the audio worklet. The engine's share comes from the trace of the same text.
 """
 
+import base64
+import io
+import itertools
 import shlex
 import tempfile
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from studio.bench.page.browser import (
     utterances_played,
     wait_utterances_played,
 )
-from studio.bench.page.settings import PageSetting
+from studio.bench.settings import PageSetting
 from studio.core.traces.trace import open_trace
 from studio.measure.latency import ladder, percentiles
 from studio.measure.report import no_bar, print_table
@@ -30,6 +34,7 @@ from studio.measure.report import no_bar, print_table
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 CLICK_TARGET_MS = 2000.0  # target of the first sound after one click
+FRAME_S = 0.1  # least time between two frames of an animation
 _TRIES = 3
 MORE_WORDS = 2  # words typed beyond the first window
 _CLICKED = """() => addEventListener('click', (e) => {
@@ -211,12 +216,23 @@ def screenshot(
     dark: bool = False,
     inspect: bool = False,
 ) -> None:
-    """Type a text and take a screenshot while it is spoken, or of the Inspect page afterwards."""
+    """Type a text and take a screenshot while it is spoken, or of the Inspect page afterwards.
+
+    A path that ends in ``.webp`` or ``.gif`` gets an animation of typing and speaking instead.
+    """
     scheme = "dark" if dark else "light"
+    path.parent.mkdir(parents=True, exist_ok=True)
     with (
         running_app(command) as url,
         open_page(url, viewport={"width": width, "height": height}, color_scheme=scheme) as page,
     ):
+        if path.suffix in (".webp", ".gif"):
+            with _recorded(page, path):
+                type_words(page, PICTURED.split(), 250.0)
+                page.keyboard.press("Control+Enter")
+                page.wait_for_function("Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
+                page.wait_for_timeout(1500)
+            return
         type_words(page, PICTURED.split(), 150.0)
         page.wait_for_timeout(700)
         if inspect:
@@ -225,5 +241,30 @@ def screenshot(
             page.goto(page.wait_for_selector('[data-get="inspect"]:not([hidden])').get_attribute("href"))
             page.wait_for_selector('.inspect[data-state="open"]')
             page.wait_for_timeout(700)
-        path.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=path)
+
+
+@contextmanager
+def _recorded(page: Any, path: Path) -> Iterator[None]:
+    """Write what the page shows meanwhile as an animation of at most ten frames a second, 800 pixels wide."""
+    from PIL import Image
+
+    frames: list[tuple[float, bytes]] = []
+    session = page.context.new_cdp_session(page)
+
+    def add(event: dict[str, Any]) -> None:
+        at_s = event["metadata"]["timestamp"]
+        if not frames or at_s - frames[-1][0] >= FRAME_S:
+            frames.append((at_s, base64.b64decode(event["data"])))
+        session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
+
+    session.on("Page.screencastFrame", add)
+    session.send("Page.startScreencast", {"format": "png"})
+    yield
+    session.send("Page.stopScreencast")
+    images = [Image.open(io.BytesIO(data)).convert("RGB") for _, data in frames]
+    size = (800, round(800 * images[0].height / images[0].width))
+    small = [image.resize(size, Image.Resampling.LANCZOS) for image in images]
+    times_s = [at_s for at_s, _ in frames]
+    durations = [round(1000 * (b - a)) for a, b in itertools.pairwise([*times_s, times_s[-1] + 2.0])]
+    small[0].save(path, save_all=True, append_images=small[1:], duration=durations, loop=0, quality=75, method=4)

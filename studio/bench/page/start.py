@@ -10,7 +10,7 @@ from websockets.sync.client import connect
 
 from studio.bench.material import read_texts
 from studio.bench.page.browser import app_process, wait_for
-from studio.bench.page.settings import StartSetting
+from studio.bench.settings import StartSetting
 from studio.core.errors import NeedsPackage
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table

@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any
 
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
-from studio.bench.speed.settings import CascadeSetting
+from studio.bench.settings import CascadeSetting
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.files import read_bounded

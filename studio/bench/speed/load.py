@@ -4,67 +4,86 @@ Times are the engine's, from the moment when a query was due, so that delays of 
 an utterance has ended, so that reading adds no load.
 """
 
+import itertools
+import random
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from rich.progress import Progress
 
-from studio.bench.speed.histogram import batches, show_batches
-from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
+from studio.bench.material import read_texts
+from studio.bench.settings import ARRIVALS, KINDS, LoadSetting
+from studio.bench.speed.newcomers import bench_newcomers
 from studio.bench.speed.newcomers import show as show_newcomers
-from studio.bench.speed.subject import Subject
+from studio.bench.speed.typists import answer, batches, bench_typists, show_batches, stalls_ms
 from studio.bench.speed.typists import show as show_typists
-from studio.bench.speed.typists import stalls_ms
 from studio.core import events as ev
-from studio.core.errors import BadOption, Busy
+from studio.core.errors import Busy
 from studio.core.ports import SpeakRequest
+from studio.core.traces.trace import collect_trace
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table
 
 CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
+_RATES = (10, 30, 60, 70, 100)  # queries a second, as in paper 004
 _OPENERS = 32
 _POINTS = (50, 95, 99)
 _LONGEST_S = 120.0  # after the last query
+MEANS_S: dict[str, float] = dict(zip(KINDS, (2.64, 4.08, 7.00, 4.54), strict=True))  # paper 004, Table 1
+_MIXED = {"short": 0.34, "medium": 0.335, "long": 0.325}  # shares of the other three whose mean is 4.54 s
+_SPREAD = 0.3  # lengths are uniform within this share of the mean
+_CALIBRATION = 4  # texts that calibrate the duration of a character
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueriesSetting:
-    """Parameters of the queries.
+@dataclass(frozen=True)
+class Arrivals:
+    """Arrival process of queries: ``fixed`` intervals (paper 004, 3.2.1) or ``poisson``."""
 
-    Attributes:
-        rates: queries a second, one run each.
-        kinds: kinds of text, see ``material.MEANS_S``.
-        arrivals: ``fixed`` and ``poisson``.
-        seconds: duration of a run's arrivals (200 in the paper).
-        places: concurrent utterances; further queries are refused.
-        lines: texts from which queries are made.
-        options: of every query; empty for the card's.
-
-    Raises:
-        BadOption: a kind of texts or of arrivals is unknown.
-    """
-
-    subject: Subject
-    lines: Sequence[str]
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    rates: Sequence[float] = (10, 30, 60, 70, 100)
-    kinds: Sequence[str] = ("mixed",)
-    arrivals: Sequence[str] = ("fixed", "poisson")
-    seconds: float = 200.0
-    places: int = 64
+    kind: str
+    per_s: float
+    seconds: float
     seed: int = 0
-    quiet: bool = False
 
-    def __post_init__(self) -> None:
-        for given, known in ((self.kinds, [*MEANS_S]), (self.arrivals, ["fixed", "poisson"])):
-            if unknown := [one for one in given if one not in known]:
-                raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")
+    def times_s(self) -> list[float]:
+        """Arrival time of every query, from 0."""
+        if self.kind == "fixed":
+            return [k / self.per_s for k in range(int(self.per_s * self.seconds))]
+        draw = random.Random(f"arrivals {self.seed} {self.per_s}")
+        times = itertools.accumulate(draw.expovariate(self.per_s) for _ in itertools.count())
+        return [*itertools.takewhile(lambda at_s: at_s < self.seconds, times)]
+
+
+def seconds_per_char(engine: LocalEngine, lines: Sequence[str]) -> float:
+    """Seconds of speech per character, measured on a few texts."""
+    chars, seconds = 0, 0.0
+    for line in lines[:_CALIBRATION]:
+        utterance = engine.open(SpeakRequest())
+        utterance.push_text(line)
+        utterance.end()
+        trace = collect_trace({}, utterance.events())
+        chars, seconds = chars + len(line), seconds + len(trace.pcm) / trace.rate_hz
+    return max(seconds, 0.01) / max(chars, 1)
+
+
+def texts_of(kind: str, count: int, s_per_char: float, lines: Sequence[str], seed: int = 0) -> list[str]:
+    """Texts whose speech lasts ``MEANS_S[kind]`` on average: joined sentences, cut at a word."""
+    draw = random.Random(f"texts {kind} {seed}")
+    words = itertools.cycle(" ".join(lines).split())
+    found = []
+    for _ in range(count):
+        one = draw.choices([*_MIXED], [*_MIXED.values()])[0] if kind == "mixed" else kind
+        wanted = MEANS_S[one] * draw.uniform(1.0 - _SPREAD, 1.0 + _SPREAD) / s_per_char
+        text = next(words)
+        while len(text) + 3 < wanted:  # about half a word of tolerance
+            text += " " + next(words)
+        found.append(text)
+    return found
 
 
 @dataclass(frozen=True)
@@ -79,24 +98,34 @@ class _Query:
     failed: bool = False
 
 
-def bench_queries(setting: QueriesSetting) -> dict[str, Any]:
+def bench_load(setting: LoadSetting) -> dict[str, Any]:
+    """Typists, a newcomer's wait, and queries where they are asked for. Raises BadFile."""
+    setting = replace(setting, lines=read_texts(setting.texts))
+    out = setting.subject.about() | bench_typists(setting)
+    out["newcomers"] = bench_newcomers(setting, out["typists_without_stall"])
+    if not setting.quiet:
+        show_all(out)
+    if setting.queries or setting.rates or setting.kinds or setting.arrivals:
+        out["queries"] = bench_queries(setting)
+        if not setting.quiet:
+            show(out | out["queries"])
+            print(answer(out))  # again, since much was printed after it
+    return out
+
+
+def bench_queries(setting: LoadSetting) -> dict[str, Any]:
     """One row for each kind of text, arrival process and rate."""
+    kinds, processes = setting.kinds or ("mixed",), setting.arrivals or ARRIVALS
+    runs = [(k, a, r) for k in kinds for a in processes for r in setting.rates or _RATES]
     rows: list[dict[str, Any]] = []
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress:
-        runs = [(k, a, r) for k in setting.kinds for a in setting.arrivals for r in setting.rates]
-        bar = progress.add_task("queries", total=len(runs))
-        for kind, arrivals, rate in runs:
-            rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.seconds, setting.seed)))
-            progress.advance(bar)
-    rates = [
-        {"kind": k, "arrivals": a, "per_s": highest_clean_rate(rows, k, a)}
-        for k in setting.kinds
-        for a in setting.arrivals
-    ]
-    return {"seconds": setting.seconds, "places": setting.places, "runs": rows, "held": rates}
+        for kind, arrivals, rate in progress.track(runs, description="queries"):
+            rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.query_seconds, setting.seed)))
+    held = [{"kind": k, "arrivals": a, "per_s": highest_clean_rate(rows, k, a)} for k in kinds for a in processes]
+    return {"seconds": setting.query_seconds, "places": setting.places, "runs": rows, "held": held}
 
 
-def _run(setting: QueriesSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
+def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
     engine = setting.subject.engine(setting.places)
     try:
         s_per_char = seconds_per_char(engine, setting.lines)  # also warms up the engine

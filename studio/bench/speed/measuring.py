@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from studio.bench.speed.settings import MeasuringSetting
+from studio.bench.settings import MeasuringSetting
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, NeedsPackage, StudioError
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
-from studio.inspection.batch.run import measure
+from studio.inspection.batch import measure
 from studio.measure.report import no_bar, print_table
 
 _PAUSES_S = (0.2, 0.4, 0.8)

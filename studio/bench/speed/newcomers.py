@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from studio.bench.speed.typists import TypistsSetting, crowd, leave, warm
+from studio.bench.settings import LoadSetting
+from studio.bench.speed.typists import crowd, leave, warm
 from studio.core import events as ev
 from studio.core.errors import Busy
 from studio.core.ports import SpeakRequest
@@ -63,7 +64,7 @@ class _Newcomers:
             self.unheard += 1
 
 
-def bench_newcomers(setting: TypistsSetting, fitting: int) -> dict[str, Any]:
+def bench_newcomers(setting: LoadSetting, fitting: int) -> dict[str, Any]:
     """First-sound latency on an idle engine, and with the share ``FULL`` of the typists that fit."""
     console = Console(stderr=True, quiet=setting.quiet)
     found: dict[str, Any] = {}
@@ -73,7 +74,7 @@ def bench_newcomers(setting: TypistsSetting, fitting: int) -> dict[str, Any]:
     return found
 
 
-def _among(setting: TypistsSetting, count: int) -> dict[str, Any]:
+def _among(setting: LoadSetting, count: int) -> dict[str, Any]:
     engine = setting.subject.engine(count + _SPARE_PLACES)
     try:
         warm(engine, setting.lines)

@@ -4,24 +4,25 @@ A step reads every weight once and each row's KV cache once. The floor is those 
 reaches in the same run.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import MethodType
 from typing import Any
 
 import numpy as np
 import torch
 from rich.progress import Progress
 
-from studio.bench.speed.generate import Stock, stock_loop
-from studio.bench.speed.pooled import bench_pool
-from studio.bench.speed.pooled import show as show_pool
-from studio.bench.speed.subject import Subject
+from studio.bench.settings import StepSetting
+from studio.bench.speed.step_baselines import Stock, bench_pool, stock_loop
+from studio.bench.speed.step_baselines import show as show_pool
 from studio.core.errors import BadOption
 from studio.core.options import default_options
 from studio.engine.families.base import Row
-from studio.engine.families.speakstream.inputs import SegmentPrefill
-from studio.engine.nets.cpu.linear import PanelLinear
+from studio.engine.families.speakstream.policy import SegmentPrefill
+from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import RowwiseLinear
 from studio.engine.voices import Voice
@@ -33,35 +34,13 @@ _COPIES = 7
 _WORDS = "several ordinary words that a voice may speak for a while without coming to an end".split()
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepSetting:
-    """Parameters of the step benchmark.
-
-    Attributes:
-        rows: batch sizes.
-        contexts: tokens in the KV cache of each row.
-        steps: timed steps, after ``warm`` untimed ones.
-        pooled: rows for the comparison of batched and single rows.
-        stock: also time a stock generate loop, if transformers is installed.
-    """
-
-    subject: Subject
-    rows: Sequence[int] = (1, 2, 4, 8)
-    contexts: Sequence[int] = (100, 500)
-    steps: int = 40
-    warm: int = 8
-    pooled: int = 8
-    stock: bool = True
-    quiet: bool = False
-
-
 def bench_step(setting: StepSetting) -> dict[str, Any]:
     """Step times by context and batch size, the copy bandwidth, the gain of batching, and a stock loop's times.
 
     Raises:
         BadOption: the voice is not a SpeakStream voice, whose prefill sets the context.
     """
-    torch.set_num_threads(setting.subject.threads)
+    torch.set_num_threads(setting.threads)
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress, torch.inference_mode():
         bar = progress.add_task("steps", total=len(setting.contexts) * len(setting.rows) + 2)
         voice = setting.subject.loaded(max(setting.pooled, *setting.rows))
@@ -76,13 +55,13 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
         stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         progress.advance(bar)
     rows = [_with_floors(run, _alone(runs, run["context"])) for run in runs]
-    return {
-        "bandwidth_gb_s": bandwidth / 1e9,
-        "steps": setting.steps,
-        "runs": rows,
-        "pool": pool,
-        "stock": stock,
-    }
+    out = setting.subject.about() | {"bandwidth_gb_s": bandwidth / 1e9, "steps": setting.steps}
+    out |= {"runs": rows, "pool": pool, "stock": stock}
+    if not setting.quiet:
+        show(out)
+        if stock and "left_out" in stock:
+            print(stock["left_out"], file=sys.stderr)
+    return out
 
 
 def copy_bandwidth(device: torch.device) -> float:
@@ -212,6 +191,8 @@ def _keys_and_values(slots: Any) -> KVCache:
 
 def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
     """Every object of a type within a tree of this package's objects."""
+    if isinstance(tree, MethodType):
+        tree = tree.__self__
     if isinstance(tree, Mapping):
         tree = [*tree.values()]
     if isinstance(tree, list | tuple):

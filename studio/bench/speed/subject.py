@@ -4,27 +4,27 @@ Speed does not depend on the weights, except for the length of the speech: segme
 word lengths, so that a text lasts as long as read speech.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from studio.bench.settings import SubjectSetting
 from studio.core.cards import Card, read_cards
 from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
 from studio.engine.admission import EngineLimits
 from studio.engine.engine import LocalEngine, open_engine
-from studio.engine.families.common.rows import FrameOutput
-from studio.engine.families.speakstream.family import SpeakStreamFamily
+from studio.engine.families.common.rows import FrameOutput, RowSetup
+from studio.engine.families.common.teacher_forcing import TeacherForcingInput
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.speakstream.policy import OPTION_SPECS
 from studio.engine.families.speakstream.row import SpeakStreamRow
+from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.registry import acoustic_tokenizer
-from studio.engine.vocoders.module import VocodeModule
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.vocoders.module import VocodeModule, build_vocoder
 from studio.engine.vocoders.vocstream import NARROW, PAPER
 from studio.engine.voices import Voice, load_voice, pick_device
 from studio.text.normalise import best
@@ -45,22 +45,8 @@ def frames_of(word: str) -> int:
     return max(2, round(FRAMES_PER_CHAR * (len(word) + 1)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """The model under test.
-
-    Attributes:
-        voices: folder of voices; ``voice`` is one of its names, empty for the first.
-        size: random weights of a named size instead of a voice: ``paper`` (258M) or ``small``.
-        vocoder: one of the card's, or for a size one of ``VOCODERS`` (default vocstream, as in the paper).
-    """
-
-    voices: Path
-    voice: str = ""
-    size: str = ""
-    vocoder: str = ""
-    device: str = "auto"
-    threads: int = 1
+class Subject(SubjectSetting):
+    """The model under test, and how to load it."""
 
     def card(self) -> Card:
         """The voice's card, or a generated one for the size. Raises BadVoice, BadOption."""
@@ -171,8 +157,5 @@ class _TimedRow(SpeakStreamRow):
 class _TimedFamily(SpeakStreamFamily):
     """SpeakStream with timed rows."""
 
-    def row(
-        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
-    ) -> _TimedRow:
-        how = {"speaker": speaker, "options": options, "temperature": temperature, "seed": seed}
-        return _TimedRow(slots, self._limits, dmel.TIME_BASE, self.prompt(speaker), **how)
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> _TimedRow:
+        return _TimedRow(setup, self._limits, self.prompt(setup.speaker))

@@ -13,10 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
-from studio.bench.speed.histogram import batches, show_batches
-from studio.bench.speed.subject import Subject
+from studio.bench.settings import LoadSetting
 from studio.core import events as ev
-from studio.core.ports import SpeakRequest
+from studio.core.ports import EngineLoad, SpeakRequest
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.report import print_table
@@ -26,26 +25,6 @@ CREDIT_S = 2.0  # as the page requests
 WARM_S = 1.5  # warm-up, not counted
 _TICK_S = 0.02
 _CHARACTERS_PER_WORD = 6  # convention of typing speed
-
-
-@dataclass(frozen=True, kw_only=True)
-class TypistsSetting:
-    """Parameters of the typists.
-
-    Attributes:
-        wpm: typing speed, words of six characters a minute.
-        seconds: duration of a run.
-        most: typists of the largest run.
-        lines: texts to type.
-    """
-
-    subject: Subject
-    lines: Sequence[str]
-    wpm: float = 60.0
-    seconds: float = 20.0
-    most: int = 64
-    seed: int = 0
-    quiet: bool = False
 
 
 @dataclass
@@ -59,7 +38,7 @@ class Typist:
     typed: int = field(default=0)
 
 
-def bench_typists(setting: TypistsSetting) -> dict[str, Any]:
+def bench_typists(setting: LoadSetting) -> dict[str, Any]:
     """The largest number without a stall, every run, and the batches of the largest run without stalls."""
     tries: dict[int, dict[str, Any]] = {}
     console = Console(stderr=True, quiet=setting.quiet)
@@ -87,7 +66,7 @@ def bench_typists(setting: TypistsSetting) -> dict[str, Any]:
     return found | {"modules": tries[low]["modules"] if low else []}
 
 
-def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
+def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
     engine = setting.subject.engine(count)
     try:
         warm(engine, setting.lines)
@@ -120,7 +99,7 @@ def warm(engine: LocalEngine, lines: Sequence[str]) -> None:
 
 
 def crowd(
-    engine: LocalEngine, setting: TypistsSetting, count: int, on_tick: Callable[[float], None] | None = None
+    engine: LocalEngine, setting: LoadSetting, count: int, on_tick: Callable[[float], None] | None = None
 ) -> list[Typist]:
     """Run ``count`` typists for ``setting.seconds``; ``on_tick`` is called with the time in seconds."""
     draw = random.Random(f"typists {setting.seed} {count}")
@@ -212,3 +191,40 @@ def show(out: Mapping[str, Any]) -> None:
     print_table(title, ("typists", "stalls", "typists with stalls", longest, "speech, s"), rows)
     if out["modules"]:
         show_batches(out["modules"], f"Batches with {out['typists_without_stall']} typists")
+
+
+def batches(after: EngineLoad, before: EngineLoad | None = None) -> list[dict[str, Any]]:
+    """Runs and mean time by batch size for each module, between two snapshots of the load."""
+    past = {(one.voice, one.name): one for one in before.modules} if before else {}
+    found = []
+    for one in after.modules:
+        old = past.get((one.voice, one.name))
+        runs = {size: count - (old.runs.get(size, 0) if old else 0) for size, count in sorted(one.runs.items())}
+        ms = {size: one.ms[size] - (old.ms.get(size, 0.0) if old else 0.0) for size in runs}
+        kept = {size: count for size, count in runs.items() if count}
+        rows, total = sum(size * count for size, count in kept.items()), sum(kept.values())
+        found.append(
+            {
+                "module": one.name,
+                "runs": total,
+                "mean_rows": rows / max(1, total),
+                "ms_per_run": sum(ms.values()) / max(1, total),
+                "histogram": {str(size): {"runs": n, "ms": ms[size] / n} for size, n in kept.items()},
+            }
+        )
+    return found
+
+
+def show_batches(modules: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the histogram."""
+    rows = [
+        [
+            one["module"],
+            one["runs"],
+            f"{one['mean_rows']:.1f}",
+            f"{one['ms_per_run']:.2f}",
+            "  ".join(f"{size}: {it['runs']}" for size, it in one["histogram"].items()),
+        ]
+        for one in modules
+    ]
+    print_table(title, ("module", "runs", "rows", "ms a run", "runs by rows"), rows)

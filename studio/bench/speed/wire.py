@@ -18,7 +18,7 @@ import numpy as np
 from starlette.types import Message
 from starlette.websockets import WebSocket
 
-from studio.bench.speed.settings import WireSetting
+from studio.bench.settings import WireSetting
 from studio.core import events as ev
 from studio.core.cards import Card, read_cards
 from studio.core.ports import Engine, SpeakRequest

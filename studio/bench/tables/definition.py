@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from studio.bench.speed import cascade
-from studio.core.card_checks import is_file_name
+from studio.core.checks import build, is_file_name
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import read_toml
 from studio.core.folders import RECIPES, TABLES, VOICES
-from studio.train.recipes.settings import read_toml, strict
 
 # Figures of each measurement, and whether larger is better.
 FIGURES: dict[str, dict[str, bool]] = {
@@ -145,9 +145,9 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices
         data = read_toml(path)
     except (OSError, ValueError) as error:
         raise BadFile(f"the table {path} cannot be read: {error}", "restore it from the repository") from error
-    nets = [strict(Net, one, "nets") for one in _listed(data, "nets", "table")]
+    nets = [build(Net, one, "nets") for one in _listed(data, "nets", "table")]
     parts = [_part(one) for one in _listed(data, "parts", "table")]
-    table = strict(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")
+    table = build(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")
     _check(table, recipes, voices)
     return table
 
@@ -166,9 +166,9 @@ def _part(data: dict[str, Any]) -> Part:
     if not isinstance(measure, str) or measure not in FIGURES:
         raise BadOption(f"[{where}] measure cannot be {measure!r:.40}", f"it is one of {', '.join(FIGURES)}")
     first = next(iter(FIGURES[measure]))
-    rows = [strict(Row, one, f"{where}.rows") for one in _listed(data, "rows", where)]
-    claims = [strict(Claim, {"figure": first, **one}, f"{where}.claims") for one in _listed(data, "claims", where)]
-    return strict(Part, {"differs": "", **data, "rows": rows, "claims": claims}, where)
+    rows = [build(Row, one, f"{where}.rows") for one in _listed(data, "rows", where)]
+    claims = [build(Claim, {"figure": first, **one}, f"{where}.claims") for one in _listed(data, "claims", where)]
+    return build(Part, {"differs": "", **data, "rows": rows, "claims": claims}, where)
 
 
 def _check(table: TableDefinition, recipes: Path, voices: Path) -> None:

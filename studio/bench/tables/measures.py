@@ -8,9 +8,9 @@ from typing import Any
 
 from studio.bench.evaluation.wer import resynthesised, score
 from studio.bench.material import EvaluationRun
+from studio.bench.settings import LoadSetting
 from studio.bench.speed.cascade import FIGURES, CascadeSetting, cascade, evenly
-from studio.bench.speed.load import QueriesSetting, bench_queries
-from studio.bench.speed.subject import Subject
+from studio.bench.speed.load import bench_queries
 from studio.bench.tables.definition import Row
 from studio.core.options import merge_options
 from studio.measure.recognisers.base import Sound
@@ -66,19 +66,17 @@ class VoiceMeasurement:
         """Figures of whole texts at a rate, on an otherwise idle machine."""
         options = merge_options(self.at.card.options, row.options, {})
         self.at.close()  # its engine would use memory and cores
-        setting = QueriesSetting(
-            subject=Subject(
-                voices=self.at.setting.voices,
-                voice=self.at.card.name,
-                device=self.at.setting.device,
-                threads=self.threads,
-            ),
+        setting = LoadSetting(
+            voices=self.at.setting.voices,
+            voice=self.at.card.name,
+            device=self.at.setting.device,
+            threads=self.threads,
             lines=self.texts,
             options=options,
             rates=(float(row.load["per_s"]),),
             kinds=(row.load["kind"],),
             arrivals=(row.load["arrivals"],),
-            seconds=float(row.load["seconds"]),
+            query_seconds=float(row.load["seconds"]),
             places=row.load["places"],
             seed=self.at.setting.seed,
             quiet=True,

@@ -19,7 +19,7 @@ from studio.core.checks import escape_unprintable
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
 from studio.core.folders import RECIPES, VOICES
 from studio.engine.engine import open_engine
-from studio.engine.families.common.bpe import FILE as BPE_FILE
+from studio.engine.families.common.text_tokens import FILE as BPE_FILE
 from studio.engine.voices import pick_device
 from studio.text.normalise import best
 from studio.train.distillation import DistillationOptions, Transcribe, distil

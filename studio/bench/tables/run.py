@@ -16,13 +16,12 @@ from typing import Any
 
 from rich.console import Console
 
-from studio.bench.evaluation.settings import Setting
 from studio.bench.material import evaluation_run, read_texts
+from studio.bench.options import Setting
 from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
+from studio.bench.tables.figures import figures_of, show, verdict
 from studio.bench.tables.measures import VoiceMeasurement
 from studio.bench.tables.nets import TableWorkspace, make, missing_inputs, prepare, voice_name, write_recipes
-from studio.bench.tables.show import show
-from studio.bench.tables.verdicts import figures_of, verdict
 from studio.core import durable
 from studio.core.errors import BadOption, StudioError
 from studio.core.folders import TABLES

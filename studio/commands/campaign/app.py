@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.bench.options import Device, Voices
-from studio.commands.campaign.draft import campaign_draft
+from studio.commands.campaign.editing import campaign_in
 from studio.commands.campaign.figures import campaign_figures
-from studio.commands.campaign.predict import campaign_predict
-from studio.commands.campaign.taking_in import campaign_in
 from studio.commands.common import Base, Data, Database, Json, Name, advised, opened, progress_bar
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, TRAPS, VOICES, is_default_data
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 
 campaign = typer.Typer(no_args_is_help=True, help="Create, open, monitor and analyse listening tests.")
 campaign.add_typer(campaign_in)
-campaign.add_typer(campaign_draft)
 campaign.add_typer(campaign_figures)
-campaign.add_typer(campaign_predict)
 
 
 @campaign.command("templates")
@@ -55,8 +51,7 @@ def new(
         float | None, typer.Option(help="Rate the first and last SECONDS of each script separately; 30 in paper 002.")
     ] = None,
     traps: Annotated[
-        int,
-        typer.Option(min=0, max=5, help="Shipped traps ('please choose two') per session, on scales of 1 to 5."),
+        int, typer.Option(min=0, max=5, help="Shipped traps ('please choose two') per session, on scales of 1 to 5.")
     ] = 0,
     seed: Annotated[int | None, typer.Option(help="Seed of the design; random by default, and stored.")] = None,
     start: Annotated[bool, typer.Option("--open/--draft", help="Open it for raters immediately.")] = True,
@@ -125,7 +120,7 @@ def _trapped(
 
 def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Path, voices: Path, device: str) -> Path:
     from studio.commands.stimuli import speak_all
-    from studio.mos.campaign.texts import read_texts
+    from studio.mos.campaign.names import read_texts
 
     if not systems:
         raise BadOption("--systems is missing", "give --systems, 'clara?m=3,n=1' for instance")
@@ -152,7 +147,7 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
 
     from studio.mos.analysis.results import overview
     from studio.mos.report.cells import answer_count
-    from studio.mos.store.tables.campaigns import Campaign
+    from studio.mos.store.tables import Campaign
 
     with opened(database, data) as listening, listening.store.read() as session:
         rows = [overview(session, c) for c in session.exec(select(Campaign))]
@@ -292,11 +287,7 @@ def delete_rater(
         done = erase_rater(listening.store, listening.clips, listening.access, name, who)
     typer.echo(f"{' and '.join(done.pseudonyms)}: forgotten, {done.answers} answers with them")
     if not done.is_gone_from_files:
-        typer.secho(
-            "note: another process reads the database; its log keeps a copy for now",
-            err=True,
-            fg="yellow",
-        )
+        typer.secho("note: another process reads the database; its log keeps a copy for now", err=True, fg="yellow")
 
 
 @campaign.command("token")

@@ -1,4 +1,4 @@
-"""``studio campaign`` elo, simulate and plan: statistics without a database, except for a pilot."""
+"""``studio campaign`` elo, simulate and plan: statistics without a database, except for a pilot; and predict."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from studio.commands.common import Data, Database, Json, opened, progress_bar
+from studio.bench.options import Threads
+from studio.commands.common import Data, Database, Json, Name, opened, progress_bar
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
     from studio.mos.analysis.planning import Pilot
-    from studio.mos.stats.planning.planner import PlannedTest, RaterPlan
+    from studio.mos.stats.planner import PlannedTest, RaterPlan
 
 campaign_figures = typer.Typer()
 
@@ -45,8 +46,8 @@ def elo(
 
     From an export, exactly the rows of the analysis are used; excluded rows are counted.
     """
+    from studio.mos.stats.columns import votes_from_csv
     from studio.mos.stats.elo import EloMethod, elo_report
-    from studio.mos.stats.votes_file import votes_from_csv
 
     if method not in get_args(EloMethod):
         raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(EloMethod))}")
@@ -62,7 +63,7 @@ def elo(
 
 def _show_elo(found: dict[str, Any]) -> None:
     from studio.mos.report.cells import p_value
-    from studio.mos.report.choices import elo_difference, elo_interval, elo_score, ranked
+    from studio.mos.report.pairs import elo_difference, elo_interval, elo_score, ranked
 
     for system, row in ranked(found):
         typer.echo(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
@@ -87,7 +88,7 @@ def simulate(
     from dataclasses import asdict
     from functools import partial
 
-    from studio.mos.stats.planning.simulate import IntervalCoverage, elo_coverage, mos_coverage, preference_coverage
+    from studio.mos.stats.simulate import IntervalCoverage, elo_coverage, mos_coverage, preference_coverage
 
     asked: dict[str, Callable[..., list[IntervalCoverage]]] = {"MOS": mos_coverage}
     for count in scripts or (10, 100):
@@ -126,10 +127,7 @@ def plan(
     pilot: Annotated[
         str | None, typer.Option(help="Campaign that gives the systems and the variances of raters and scripts.")
     ] = None,
-    question: Annotated[
-        str,
-        typer.Option(help="Question of the pilot; required if it has several."),
-    ] = "",
+    question: Annotated[str, typer.Option(help="Question of the pilot; required if it has several.")] = "",
     runs: Annotated[int, typer.Option(min=10, help="Simulated tests per number of raters.")] = 200,
     seed: Annotated[int, typer.Option()] = 0,
     database: Database = "",
@@ -142,16 +140,17 @@ def plan(
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planning.pilot import SMALL_PILOT
-    from studio.mos.stats.planning.planner import (
+    from studio.mos.stats.pilot import SMALL_PILOT
+    from studio.mos.stats.planner import (
         HALF_RANGE,
         PlannedTest,
+        RatingPopulation,
+        VotePopulation,
         WidthNotReached,
         default_population,
         raters_for_elo,
         raters_for_means,
     )
-    from studio.mos.stats.planning.population import RatingPopulation, VotePopulation
 
     if test is not None and test not in get_args(PlannedTest):
         raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(PlannedTest))}")
@@ -229,3 +228,26 @@ def _pilot(name: str, test: "PlannedTest | None", question: str, database: str, 
 
     with opened(database, data) as listening, listening.store.read() as session:
         return campaign_pilot(session, find_campaign(session, name), test, question)
+
+
+@campaign_figures.command("predict")
+def predict(name: Name, threads: Threads = 1, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Predict the MOS of a campaign's sounds with DistillMOS; shown beside ratings, never used for ranking.
+
+    Scores are stored by content, so a stopped run resumes.
+    """
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from studio.mos.analysis.clips import predict_clips, unpredicted
+    from studio.predict.distillmos import DistillMos
+
+    with opened(database, data) as listening, DistillMos(threads) as predictor:
+        with listening.store.read() as session:
+            wanted = unpredicted(session, name, predictor.about["sha256"])
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("predicting", total=len(wanted))
+            predict_clips(listening.store, listening.clips, wanted, predictor, lambda: progress.advance(bar))
+    by = f"{predictor.about['name']} {predictor.about['version']}"
+    typer.echo(f"{name}: {len(wanted)} sounds predicted by {by}" if wanted else f"{name}: {by} has judged every sound")

@@ -23,8 +23,7 @@ def fit(
     threads: Annotated[int | None, typer.Option(min=1, max=256, help="CPU threads.")] = None,
     start: Annotated[Path | None, typer.Option(help="Initial weights, such as a shipped voice's.")] = None,
     like: Annotated[
-        Path | None,
-        typer.Option(help="Weights of another net: layers of the same name and shape are loaded."),
+        Path | None, typer.Option(help="Weights of another net: layers of the same name and shape are loaded.")
     ] = None,
     workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that prefetch batches, for a GPU.")] = 0,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="Time limit; the rate decays by then.")] = None,
@@ -35,8 +34,7 @@ def fit(
     from studio.core.errors import BadOption
     from studio.engine.voices import pick_device
     from studio.train.families.registry import training_for
-    from studio.train.fit.loop import run
-    from studio.train.fit.prefetch import BatchPrefetcher
+    from studio.train.fit.loop import BatchPrefetcher, run
     from studio.train.recipes.recipe import read_recipe
 
     if teacher is not None and start is None:
@@ -110,12 +108,13 @@ def vocoder(
     minutes: Annotated[float | None, typer.Option(min=0.1, help="Time limit; the rate decays by then.")] = None,
 ) -> None:
     """Train a vocoder."""
+    from studio.core.checks import check_keys, check_values, rules_of
     from studio.train.recipes.recipe import read_recipe, vocoder_settings
-    from studio.train.recipes.settings import check_keys
     from studio.train.vocoder.fit import VocoderFit, fit
 
     settings = vocoder_settings(read_recipe(recipe), name)
-    check_keys(VocoderFit, settings, f"vocoders.{name}")
+    check_keys(VocoderFit, settings, f"[vocoders.{name}]", is_partial=True)
+    check_values(settings, rules_of(VocoderFit), f"[vocoders.{name}] {{}} cannot be")
     arguments = settings | {"start": start, "device": device, "threads": threads}
     if minutes is not None:
         arguments["budget_s"] = 60.0 * minutes

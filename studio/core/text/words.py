@@ -231,3 +231,30 @@ def _resume_points(held: list[tuple[TokenPiece, int]], words: list[SpokenWord]) 
         if after and words[-len(after) :] == after and before.char_end < piece.char_start:
             points.append(TextPosition(piece.char_start, after[0].i, written))
     return points
+
+
+@dataclass(frozen=True)
+class ClauseRule:
+    """A clause ends after a word with one of ``marks``, after ``most_words`` words (1 or more), or with the word that
+    reaches ``most_letters`` letters.
+
+    A committed word includes its mark, so no text after the clause is needed.
+    """
+
+    most_words: int
+    most_letters: int
+    marks: str = MARKS
+
+    def length(self, words: Sequence[str], *, is_all: bool) -> int | None:
+        """Number of words in the next clause; None while it may still grow.
+
+        Args:
+            words: committed words that are in no clause yet.
+            is_all: the text has ended or was flushed: the rest is a clause.
+        """
+        letters = 0
+        for count, word in enumerate(words, start=1):
+            letters += len(word)
+            if word[-1] in self.marks or count >= self.most_words or letters >= self.most_letters:
+                return count
+        return len(words) if is_all and words else None

@@ -8,15 +8,14 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast, get_args, get_origin
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.checks import is_number
+from studio.core.checks import rules_of
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile
 
@@ -38,6 +37,7 @@ _NPY = re.compile(
     rb"'shape': \(((?:[0-9]{1,12}(?:, |,?(?=\))))*)\), \} *\n)",
     re.DOTALL,
 )
+_WHOLE = (1 - 2**53, 2**53 - 1)  # whole numbers that JavaScript holds exactly
 _BATCH_LINES = 1000  # events parsed by one json.loads call
 REQUIRED = ("meta.json", "events.jsonl", "audio.wav")
 
@@ -241,24 +241,9 @@ def _check_encodable(value: Any, allow_nan: bool = False) -> None:
 @cache
 def _checks(kind: type[ev.Event]) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
     """Each field of an event with a check of its declared type; cached, since a long trace has 70,000 events."""
-    return tuple((one.name, _check(one.type)) for one in fields(kind))
-
-
-def _check(kind: Any) -> Callable[[Any], bool]:
-    if get_origin(kind) is list:
-        each = _check(get_args(kind)[0])
-        return lambda value: isinstance(value, list) and all(map(each, cast(list[Any], value)))
-    if get_origin(kind) is dict:
-        return lambda value: isinstance(value, dict)
-    if get_origin(kind) is Literal:
-        known = get_args(kind)
-        return lambda value: value in known
-    if kind is float:
-        return is_number
-    if kind is int:
-        return _is_whole
-    return lambda value: isinstance(value, kind)
+    rules = rules_of(kind, lambda _, hint: _WHOLE if hint in (int, list[int]) else None)
+    return tuple((name, rule.fits) for name, rule in rules.items())
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
+    return type(value) is int and _WHOLE[0] <= value <= _WHOLE[1]

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from studio.core.cards import Card, OptionSpec
+from studio.core.cards import Card
 from studio.core.errors import BadVoice, StudioError
 from studio.core.events import Event
+from studio.core.options import OptionSpec
 
 if TYPE_CHECKING:
     import torch  # rows and the pool, which import this, know no torch

@@ -7,14 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from studio.engine.nets.cpu.decode import CpuDecodeStep
-from studio.engine.nets.cpu.linear import PanelLinear
-from studio.engine.nets.cpu.prefill import CpuPrefill
-from studio.engine.nets.cuda.decode import BatchedDecodeStep
+from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep, CpuPrefill
+from studio.engine.nets.cpu.kernels import PanelLinear
+from studio.engine.nets.cuda import BatchedDecodeStep
 from studio.engine.nets.folded import FoldedLayer, RotaryTable, unit
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear
-from studio.engine.nets.transformer import Between, Decoder
+from studio.engine.nets.transformer import Between, CrossAttention, Decoder
 
 
 class CachedDecoder:
@@ -157,3 +156,46 @@ def attend(q: Tensor, cached: list[tuple[Tensor, Tensor]], mask: Tensor | None) 
         return torch.bmm(shares, cached[0][1])
     first, second = shares.split([keys.shape[1] for keys, _ in cached], dim=2)
     return torch.bmm(first, cached[0][1]) + torch.bmm(second, cached[1][1])
+
+
+class CachedCrossAttention:
+    """Runs a trained cross-attention to encoder steps in the slots of a KV cache; rows do not depend on each other."""
+
+    @torch.no_grad()
+    def __init__(self, layer: int, trained: CrossAttention, number_format: NumberFormat = "float32") -> None:
+        self._layer, self._heads, self._width = layer, trained.heads, trained.head_width
+        root = (trained.heads * trained.head_width) ** 0.5
+        self._trained, self._norm_gain = trained, trained.norm.weight * root
+        self._query = RowwiseLinear(trained.query.weight * self._norm_gain, None, number_format)
+        self._gain = trained.norm_query.weight.detach().clone()  # the norm's root of d and the scores' 1 / root cancel
+        self._out = RowwiseLinear(trained.out.weight, None, number_format)
+
+    def for_decode(self) -> CpuCrossAttention:
+        """The layer for one token of each row, on a CPU in float32, attending to all that a slot holds."""
+        query = PanelLinear(self._trained.query.weight, gain=self._norm_gain)
+        return CpuCrossAttention(self._layer, query, self._gain.numpy(), PanelLinear(self._trained.out.weight))
+
+    def __call__(
+        self, h: Tensor, slots: KVCache, rows: Sequence[int], visible: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Attend from [N, D], one token of each row or N tokens of one row, to the rows' slots.
+
+        Args:
+            visible: bool [N, T], where the tokens of one row may attend; everywhere unless given.
+
+        Returns:
+            [N, D], and each row's shares of its last token, mean of the heads, [T].
+        """
+        is_one_row = len(rows) == 1 and len(h) > 1
+        q = h / torch.linalg.vector_norm(h, dim=1, keepdim=True)
+        q = (self._query(q.unsqueeze(0))[0] if is_one_row else self._query(q)).view(len(h), self._heads, self._width)
+        q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True) * self._gain
+        mixed, row_shares = torch.empty_like(h), list[Tensor]()
+        for b, row in enumerate(rows):
+            mine = slice(None) if is_one_row else slice(b, b + 1)
+            ((keys, values),) = slots.read(self._layer, row, int(slots.length[row]))
+            scores = torch.bmm(q[mine].transpose(0, 1), keys.transpose(1, 2))
+            shares = (scores if visible is None else scores.masked_fill(~visible, float("-inf"))).softmax(-1)
+            mixed[mine] = torch.bmm(shares, values).transpose(0, 1).flatten(1)
+            row_shares.append(shares[:, -1].mean(0))
+        return h + (self._out(mixed.unsqueeze(0))[0] if is_one_row else self._out(mixed)), row_shares

@@ -10,9 +10,8 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
-from studio.engine.nets.cpu.decode import CpuDecodeLayer
-from studio.engine.nets.cpu.linear import PanelLinear
-from studio.engine.nets.cpu.prefill import CompiledPrefillLayer, PackedPrefillLayer, PrefillLayer
+from studio.engine.nets.cpu.decoder import CompiledPrefillLayer, CpuDecodeLayer, PackedPrefillLayer, PrefillLayer
+from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.linear import NumberFormat, PackedLinear, RowwiseLinear
 from studio.engine.nets.transformer import Block, DecoderConfig
 

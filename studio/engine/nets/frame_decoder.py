@@ -9,6 +9,13 @@ from studio.engine.nets.transformer import Decoder, DecoderConfig
 from studio.engine.tokenizers import dmel
 
 
+def init_levels(level: nn.Embedding) -> None:
+    """Initialise an embedding of levels; levels are ordered, and so are their first coordinates."""
+    nn.init.normal_(level.weight, std=1.0)
+    with torch.no_grad():
+        level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+
+
 class FrameDecoder(nn.Module):
     """Symbols and dMel frames in, the next frame's 80 channels and the probability of s_eos out.
 
@@ -32,9 +39,7 @@ class FrameDecoder(nn.Module):
         self.register_buffer("silence", torch.zeros(speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
         for table in (self.symbol, self.speaker):
             nn.init.normal_(table.weight, std=0.5)
-        nn.init.normal_(self.level.weight, std=1.0)
-        with torch.no_grad():  # levels are ordered: so are their initial embeddings
-            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        init_levels(self.level)
         nn.init.zeros_(self.levels_out.weight)
         nn.init.zeros_(self.eos_out.weight)
         nn.init.constant_(self.eos_out.bias, -3.0)

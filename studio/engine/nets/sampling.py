@@ -36,15 +36,12 @@ def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
 
 
 def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
-    """Draw one level for each channel by the inverse of its distribution.
+    """Draw one level for each channel by the inverse of its distribution. Returns uint8 [B, C].
 
     Args:
         logits: [B, C, K].
         temperature: float [B]; 0 takes the most likely level.
         noise: [B, C] in (0, 1), from ``uniform``.
-
-    Returns:
-        uint8 [B, C].
     """
     shares = (logits / temperature.clamp(min=1e-3)[:, None, None]).softmax(-1).cumsum(-1)
     sampled = (shares < noise.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

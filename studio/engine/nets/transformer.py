@@ -204,3 +204,35 @@ class ReferenceDecoder:
             h = block.feed(h)
         self.length += count
         return self._decoder.norm(h)[0], torch.stack(found)
+
+
+class CrossAttention(nn.Module):
+    """Attends from the normalised residual stream to an encoder's steps, with normalised queries and keys."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.head_width = heads, width // heads
+        self.norm = nn.RMSNorm(width)
+        self.query = nn.Linear(width, width, bias=False)
+        self.key_value = nn.Linear(width, 2 * width, bias=False)
+        self.norm_query = nn.RMSNorm(self.head_width)
+        self.norm_key = nn.RMSNorm(self.head_width)
+        self.out = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.out.weight)  # every layer begins as the identity
+
+    def keys_values(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of an encoder's steps [B, T, D], each [B, H, T, D / H]."""
+        k, v = self.key_value(steps).unflatten(-1, (2, self.heads, self.head_width)).unbind(-3)
+        return self.norm_key(k).transpose(1, 2), v.transpose(1, 2)
+
+    def forward(self, x: Tensor, steps: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+        """Attend from [B, S, D] to [B, T, D], where bool [B, S, T] allows it.
+
+        Returns:
+            [B, S, D], and the attention shares, mean of the heads, float32 [B, S, T].
+        """
+        q = self.norm_query(self.query(self.norm(x)).unflatten(-1, (self.heads, self.head_width))).transpose(1, 2)
+        k, v = self.keys_values(steps)
+        scores = (q @ k.transpose(2, 3)).float() * self.head_width**-0.5
+        shares = scores.masked_fill(~visible.unsqueeze(1), float("-inf")).softmax(-1)
+        return x + self.out((shares.to(v.dtype) @ v).transpose(1, 2).flatten(2)), shares.mean(1)

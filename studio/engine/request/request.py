@@ -8,7 +8,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.engine.families.base import ModuleInput, NotFinite, RevisableRow
 from studio.engine.request.client import RequestClient
-from studio.engine.request.revision import RevisionPoints
+from studio.engine.request.playback import RevisionPoints
 from studio.engine.request.text_intake import IntakeStep
 
 _READ_AHEAD_WORDS = 64  # unspoken committed words: a long paste is read as it is spoken

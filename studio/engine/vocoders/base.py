@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption, BadVoice
-from studio.engine.nets.config import NetConfig
+from studio.engine.nets.loading import NetConfig
 
 
 @dataclass

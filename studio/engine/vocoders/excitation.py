@@ -143,14 +143,11 @@ def multiply_polar(spectrum: Tensor, gain: Tensor, angle: Tensor) -> tuple[Tenso
 
 
 def overlap_add(responses: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-    """Add responses that begin one hop after each other.
+    """Add responses that begin one hop after each other. Returns samples [B, S * hop] and the next tail.
 
     Args:
         responses: [B, S, (overlaps + 1) * hop].
         tail: [B, overlaps, hop], the ends of earlier responses.
-
-    Returns:
-        Samples [B, S * hop] and the next tail.
     """
     overlaps, hop = tail.shape[1:]
     batch, hops, _ = responses.shape

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine.nets.config import NetConfig
 from studio.engine.nets.linear import RowwiseLinear
+from studio.engine.nets.loading import NetConfig
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine.nets.config import NetConfig
+from studio.engine.nets.loading import NetConfig
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
 from studio.engine.vocoders.excitation import uniform_noise
@@ -171,12 +171,6 @@ class VocStream(Vocoder[VocStreamState]):
             cycle=c.generator_cycle,
             kernel=c.kernel,
         )
-
-    def half_counts(self) -> tuple[int, int]:
-        """Parameters of the upsampler and of the generator, each with the layers that feed it."""
-        upsampler = [*self.spread.parameters(), *self.upsampler.parameters()]
-        generator = [*self.condition.parameters(), *self.generator.parameters()]
-        return sum(p.numel() for p in upsampler), sum(p.numel() for p in generator)
 
     def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> VocStreamState:
         """Silence before the first frame."""

@@ -1,22 +1,26 @@
 """Pack a comparison for its page: words, time maps, figures and sounds; prosody and differences separately."""
 
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from studio.core.checks import to_printable
+from studio.core.errors import NeedsPackage
 from studio.inspection.bundle import pack_arrays
-from studio.inspection.comparison.common_axis import TimeMap
+from studio.inspection.comparison.common_axis import BANDS, STEP_S, TimeMap, mean_difference_db
 from studio.inspection.comparison.compare import (
     ComparedUtterance,
+    ComparedWord,
     UtteranceComparison,
     clock_figures,
     pair_figures,
     pairs_of,
     spectral_difference,
+    with_prosody,
 )
-from studio.inspection.comparison.spectra import BANDS, STEP_S, mean_difference_db
-from studio.inspection.comparison.tables import measured_rows
+from studio.measure.prosody import prosody
 from studio.measure.report import plain
 
 MOST_DB = 30.0  # of a difference, as it is drawn
@@ -111,3 +115,135 @@ def pack_difference(comparison: UtteranceComparison, one: int, other: int, *, st
 
 def _map(laid: TimeMap) -> dict[str, list[float]]:
     return {"axis": laid.axis_s.tolist(), "own": laid.own_s.tolist()}
+
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PAIR = (
+    ("words", "words"),
+    ("duration_r", "durations: r"),
+    ("duration_ratio", "durations: ratio"),
+    ("pitch_st", "pitch (st)"),
+    ("level_db", "level (dB)"),
+    ("known_to_heard_ms", "known → heard (ms)"),
+    ("spectral_db", "spectrum (dB)"),
+)
+_ONE = (
+    ("audio_s", "s"),
+    ("words", "words"),
+    ("segments", "segments"),
+    ("forced", "forced"),
+    ("first_audio_ms", "first audio (ms)"),
+    ("known_to_heard_p50_ms", "known → heard"),
+    ("known_to_heard_p95_ms", "p95 (ms)"),
+    ("stalls", "stalls"),
+    ("rtf", "rtf"),
+)
+
+
+def figures_of(comparison: UtteranceComparison, *, with_pitch: bool = True) -> dict[str, Any]:
+    """Figures of utterances, words and pairs, with times in s of each sound; ``lacks`` says why there is no pitch."""
+    rows, lacks = measured_rows(comparison, with_pitch=with_pitch)
+    return {
+        "utterances": [dict(clock_figures(utterance)) for utterance in comparison.utterances],
+        "reference": comparison.reference,
+        "shares": list(comparison.shares),
+        "words": [
+            {"text": word.text, "said": [one and _plainly(one) for one in row]}
+            for word, row in zip(comparison.utterances[comparison.reference].words, rows, strict=True)
+        ],
+        "pairs": [_pair(comparison, rows, one, other) for one, other in pairs_of(len(comparison.utterances))],
+        "lacks": lacks,
+    }
+
+
+def measured_rows(comparison: UtteranceComparison, *, with_pitch: bool) -> tuple[list[list[ComparedWord | None]], str]:
+    """The rows with pitch and level, and why there is no pitch (empty where there is)."""
+    traces, lacks = [utterance.trace for utterance in comparison.utterances], ""
+    try:
+        spoken = [prosody(one.pcm, one.rate_hz, with_pitch=with_pitch) for one in traces]
+    except NeedsPackage as error:
+        spoken, lacks = [prosody(one.pcm, one.rate_hz, with_pitch=False) for one in traces], str(error)
+    return with_prosody(comparison.rows, spoken), lacks
+
+
+def _pair(
+    comparison: UtteranceComparison, rows: Sequence[Sequence[ComparedWord | None]], one: int, other: int
+) -> dict[str, Any]:
+    figures = vars(pair_figures(rows, one, other))
+    picture = spectral_difference(comparison, one, other, stretch=comparison.can_stretch)
+    return {"one": one, "other": other, **figures, "spectral_db": mean_difference_db(picture)}
+
+
+def _plainly(word: ComparedWord) -> dict[str, Any]:
+    return {**vars(word), "duration_s": word.duration_s}
+
+
+def render_comparison(figures: Mapping[str, Any], names: Sequence[str]) -> "Iterable[RenderableType]":
+    """Terminal tables of utterances, words and pairs."""
+    numbered = [f"{k + 1} {name}" for k, name in enumerate(names)]
+    each = figures["utterances"]
+    yield _table(
+        "Utterances",
+        ["", *(title for _, title in _ONE)],
+        ([name, *(one[key] for key, _ in _ONE)] for name, one in zip(numbered, each, strict=True)),
+    )
+    for k, share in enumerate(figures["shares"]):
+        if share < 1.0:
+            yield f"{numbered[k]}: {share:.0%} of the words of the shorter text are the same"
+        if not each[k]["timed"]:
+            yield f"{numbered[k]}: where its words lie is not known; put a TextGrid with the tier words beside it"
+    if figures["words"]:
+        columns = ["word", *(f"{k + 1}" for k in range(len(names)))]
+        yield _table(
+            "Words: start and duration (ms)",
+            columns,
+            ([word["text"], *(_span(one) for one in word["said"])] for word in figures["words"]),
+        )
+        if any(one and one["pitch_hz"] for word in figures["words"] for one in word["said"]):
+            yield _table(
+                "Words: pitch (Hz) and level (dB of full scale)",
+                columns,
+                ([word["text"], *(_sound(one) for one in word["said"])] for word in figures["words"]),
+            )
+    rows = (
+        [f"{pair['other'] + 1} against {pair['one'] + 1}", *(pair[key] for key, _ in _PAIR)]
+        for pair in figures["pairs"]
+    )
+    yield _table(
+        "Pairs: medians over words; pitch, level and times of the first number less the second's",
+        ["", *(title for _, title in _PAIR)],
+        rows,
+    )
+    if figures["lacks"]:
+        yield figures["lacks"]
+
+
+def _span(word: Mapping[str, Any] | None) -> str:
+    return "-" if word is None else f"{1000 * word['start_s']:,.0f} +{1000 * word['duration_s']:,.0f}"
+
+
+def _sound(word: Mapping[str, Any] | None) -> str:
+    if word is None:
+        return "-"
+    pitch = f"{word['pitch_hz']:.0f}" if word["pitch_hz"] else "-"
+    return f"{pitch} {word['level_db']:.0f}" if word["level_db"] is not None else pitch
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> "RenderableType":
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+    for one in rows:
+        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(to_printable(value)) for value in one))
+    return table
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:  # what is not a number
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from studio.core.errors import NeedsPackage
+from studio.inspection.comparison.common_axis import HIGH_HZ, LOW_HZ, STEP_S
 from studio.inspection.comparison.compare import UtteranceComparison, pair_figures, spectral_difference
-from studio.inspection.comparison.spectra import HIGH_HZ, LOW_HZ, STEP_S
 from studio.inspection.picture import write_figure
 
 if TYPE_CHECKING:

@@ -25,10 +25,7 @@ class Recogniser(Protocol):
 
 
 def map_processes(
-    job: Callable[..., T],
-    items: Sequence[tuple[Any, ...]],
-    workers: int,
-    on_done: Callable[[], object] | None = None,
+    job: Callable[..., T], items: Sequence[tuple[Any, ...]], workers: int, on_done: Callable[[], object] | None = None
 ) -> list[T]:
     """Run ``job(*item)`` for each item; results in order, ``on_done`` after each. One worker runs in this process."""
     if workers <= 1 or len(items) <= 1:

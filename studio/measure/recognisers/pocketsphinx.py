@@ -17,7 +17,7 @@ import numpy as np
 from studio.core.cards import sha256_of
 from studio.core.errors import NeedsPackage
 from studio.measure.recognisers.base import Sound, map_processes
-from studio.measure.signal.spectral import at_16k
+from studio.measure.signal import at_16k
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _MODEL = "en-us"

@@ -18,7 +18,7 @@ from studio.core.errors import BadOption
 from studio.measure.recognisers.base import Recogniser, Sound, map_processes
 from studio.measure.recognisers.pocketsphinx import PocketSphinx
 from studio.measure.recognisers.whisper import Whisper
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.word_timing import SpokenSpan
 
 DEFAULT = "whisper"
 ALIGNERS = ("pocketsphinx", "whisper")

@@ -14,8 +14,8 @@ from studio.core.cards import sha256_of
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.folders import expand_folder
-from studio.measure.signal.spectral import at_16k
-from studio.measure.timing.word_timing import SpokenSpan
+from studio.measure.signal import at_16k
+from studio.measure.word_timing import SpokenSpan
 
 HUB_NAME = "base"
 _FILES = ("model.bin", "config.json", "tokenizer.json", "vocabulary.*")

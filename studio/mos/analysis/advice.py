@@ -1,6 +1,5 @@
 """Warnings about a test before it opens: settings that have no effect, or an unexpected one."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -9,21 +8,20 @@ from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.mos.analysis.planning import planned_test, raters_needed
-from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.design import Unit
 from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign
 from studio.mos.sessions.parts import part_mismatch, preceding_campaigns
 from studio.mos.stats.agreement import ConsensusAnswers, rater_consensus
-from studio.mos.stats.planning.planner import default_population
-from studio.mos.stats.planning.population import draw_ratings
-from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.stats.planner import default_population, draw_ratings
+from studio.mos.store.tables import Campaign
 
 _MAX_FAILING = 0.2  # share of careful raters that a gate may fail without a warning
 
 
 def advice(session: Session, campaign: Campaign) -> list[StudioError]:
     """Warnings with hints for settings that do not work as intended."""
-    config = from_json(json.loads(campaign.config))
+    config = campaign_config(campaign)
     try:
         run = load_campaign(session, campaign)
     except (BadFile, BadOption):
@@ -35,30 +33,23 @@ def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> l
     """Tests that continue with this one but whose raters cannot."""
     warnings: list[StudioError] = []
     for other, first in preceding_campaigns(session, campaign):
+        continues = f"{other.name!r} continues with this test, which"
         if why := part_mismatch(first, config):
-            warnings.append(
-                BadOption(
-                    f"{other.name!r} continues with this test, which {why}: its raters will end before it",
-                    "use the same consent, consent version and language for both",
-                )
-            )
+            hint = "use the same consent, consent version and language for both"
+            warnings.append(BadOption(f"{continues} {why}: its raters will end before it", hint))
         elif other.state == "open" and campaign.state == "closed":
-            warnings.append(
-                BadOption(
-                    f"{other.name!r} continues with this test, which is closed: its raters end before it",
-                    "open this test again, or close the other",
-                )
-            )
+            hint = "open this test again, or close the other"
+            warnings.append(BadOption(f"{continues} is closed: its raters end before it", hint))
     return warnings
 
 
 def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[StudioError]:
     """A minimum agreement that can judge nobody, or that few careful raters would reach."""
-    gates = config.gates
+    gates, nobody = config.gates, "agreement with the others judges nobody:"
     if not gates.min_consensus:
         return []
     if config.kind == "abx":
-        return [BadOption("agreement with the others judges nobody: ABX trials have correct answers", "set it to 0")]
+        return [BadOption(f"{nobody} ABX trials have correct answers", "set it to 0")]
     if gates.min_consensus == 1:
         return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation")]
     if run is None:
@@ -66,23 +57,16 @@ def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[St
     reach = consensus_reach(run)
     if not reach.comparable and gates.consensus_by == "stimulus":
         hint = "assign at least two raters to each stimulus, or compare by system"
-        return [BadOption("agreement with the others judges nobody: raters share no stimuli", hint)]
+        return [BadOption(f"{nobody} raters share no stimuli", hint)]
     if reach.comparable < gates.consensus_answers:
-        return [
-            BadOption(
-                f"agreement with the others judges nobody: a session has {reach.comparable} comparable answers, and "
-                f"{gates.consensus_answers} are required",
-                "require fewer answers, or assign more trials to each rater",
-            )
-        ]
+        required = f"a session has {reach.comparable} comparable answers, and {gates.consensus_answers} are required"
+        return [BadOption(f"{nobody} {required}", "require fewer answers, or assign more trials to each rater")]
     if reach.below is not None and reach.below > _MAX_FAILING:
-        return [
-            BadOption(
-                f"{round(100 * reach.below)}% of careful raters would be below an agreement of {gates.min_consensus:g} "
-                f"with the others, in simulated tests of {raters_needed(run)} raters with default variances",
-                "set a lower correlation, assign more raters to each stimulus, or compare by system",
-            )
-        ]
+        what = (
+            f"{round(100 * reach.below)}% of careful raters would be below an agreement of {gates.min_consensus:g} "
+            f"with the others, in simulated tests of {raters_needed(run)} raters with default variances"
+        )
+        return [BadOption(what, "set a lower correlation, assign more raters to each stimulus, or compare by system")]
     return []
 
 
@@ -139,9 +123,8 @@ def _share_below(run: LoadedCampaign, trials: int) -> float:
     rng = np.random.default_rng(0)
     correlations: list[float | None] = []
     for _ in range(min(_MOST_TESTS, -(-_RATERS // raters))):
-        order = np.concatenate([rng.permutation(cells) for _ in range(config.raters_per_stimulus + 1)])[
-            : raters * trials
-        ]
+        order = np.concatenate([rng.permutation(cells) for _ in range(config.raters_per_stimulus + 1)])
+        order = order[: raters * trials]
         rater = np.repeat(np.arange(raters), trials)
         answers: list[ConsensusAnswers] = []
         for question in range(questions):

@@ -10,17 +10,25 @@ from sqlmodel import Session
 from studio.core.errors import BadOption
 from studio.mos.analysis.results import analysed_answers
 from studio.mos.campaign.config import Question
-from studio.mos.kinds.base import CountedAnswer, Kind
+from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.registry import Kind
 from studio.mos.kinds.tables import ratings_of, votes_of
 from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign
-from studio.mos.stats import mushra
-from studio.mos.stats.bradley_terry.strength import points
+from studio.mos.stats import means
+from studio.mos.stats.bradley_terry import points
 from studio.mos.stats.columns import Ratings, ratings_from_rows
 from studio.mos.stats.interval import count_distinct
-from studio.mos.stats.planning.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
-from studio.mos.stats.planning.planner import HALF_RANGE, PlannedTest, RaterPlan, default_population, raters_for_means
-from studio.mos.stats.planning.population import RatingPopulation, VotePopulation
-from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.stats.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
+from studio.mos.stats.planner import (
+    HALF_RANGE,
+    PlannedTest,
+    RaterPlan,
+    RatingPopulation,
+    VotePopulation,
+    default_population,
+    raters_for_means,
+)
+from studio.mos.store.tables import Campaign
 
 TESTS: dict[str, tuple[PlannedTest, ...]] = {
     "acr": ("mos",),
@@ -62,8 +70,6 @@ def campaign_pilot(session: Session, campaign: Campaign, test: PlannedTest | Non
     """Population estimated from the analysed answers of a campaign, for a test that its kind can plan.
 
     Args:
-        session: database session.
-        campaign: the pilot.
         test: the planned test; by default the first that the kind can plan.
         question: the question to plan for; optional if only one was rated.
 
@@ -87,15 +93,8 @@ def campaign_pilot(session: Session, campaign: Campaign, test: PlannedTest | Non
     population = rating_population(ratings)
     reach = HALF_RANGE[test] if rated_question is None else (rated_question.high - rated_question.low) / 2
     raters, scripts = count_distinct(ratings.rater), count_distinct(ratings.item)
-    return Pilot(
-        test,
-        rated_question and rated_question.id,
-        raters,
-        scripts,
-        population,
-        conservative_ratings(population, ratings),
-        reach,
-    )
+    cautious = conservative_ratings(population, ratings)
+    return Pilot(test, rated_question and rated_question.id, raters, scripts, population, cautious, reach)
 
 
 def _select_question(session: Session, campaign: Campaign, answers: Sequence[CountedAnswer], question: str) -> Question:
@@ -118,7 +117,7 @@ def _ratings(answers: Sequence[CountedAnswer], test: PlannedTest, question: str)
     hidden = {a.reference for a in answers if a.reference is not None}
     if test == "mushra" and hidden and len(ratings):
         anchor = next((a.mid_anchor for a in answers if a.mid_anchor in ratings.systems), None)
-        ratings = mushra.exclude_raters(ratings, mushra.post_screen(ratings, hidden.pop(), anchor).dropped)
+        ratings = means.exclude_raters(ratings, means.post_screen(ratings, hidden.pop(), anchor).dropped)
     return ratings
 
 
@@ -196,8 +195,7 @@ def plan_draft(run: LoadedCampaign, half_width: float, runs: int = 200) -> Draft
     systems = len({system for unit in run.units for system in unit.systems})
     items = len({unit.item_id for unit in run.units})
     share = _trials_per_rater(run) / len(run.units)
-    plan = raters_for_means(
-        half_width, default_population(test, systems), items, share, runs, half_range=HALF_RANGE[test]
-    )
+    population = default_population(test, systems)
+    plan = raters_for_means(half_width, population, items, share, runs, half_range=HALF_RANGE[test])
     quota = math.ceil(plan.raters * _trials_per_rater(run) / len(run.units))
     return DraftPlan(test, systems, items, share, quota, plan)

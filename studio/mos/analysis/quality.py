@@ -15,20 +15,28 @@ from typing import Any, Literal
 from sqlmodel import Session, col, func, select
 
 from studio.measure.tables import csv_text
-from studio.mos.analysis.agreement import by_rater, campaign_consensus, repeated_answers
-from studio.mos.analysis.answers import load_answers
-from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.analysis.answers import by_rater, campaign_consensus, load_answers, repeated_answers
+from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.names import expected_scores
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import MATCH
 from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.stats.agreement import RaterConsensus, RepeatedAnswer, consistency
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Choice,
+    Item,
+    Passage,
+    Play,
+    Rater,
+    Score,
+    Slot,
+    Stimulus,
+    System,
+    Trial,
+)
 
 Verdict = Literal["ok", "fail", "unknown"]
 GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones", "environment", "consensus")
@@ -77,14 +85,8 @@ class RaterVerdicts:
 def rater_verdicts(
     session: Session, campaign: Campaign, answers: Sequence[CountedAnswer] | None = None
 ) -> list[RaterVerdicts]:
-    """Verdicts of every rater other than previews, in order of joining.
-
-    Args:
-        session: database session.
-        campaign: the campaign.
-        answers: all answers, if already loaded.
-    """
-    config, individual = from_json(json.loads(campaign.config)), individual_verdicts(session, campaign)
+    """Verdicts of every rater other than previews, in order of joining; ``answers`` are all answers, if loaded."""
+    config, individual = campaign_config(campaign), individual_verdicts(session, campaign)
     pool = {j.pseudonym for j in individual if j.use != "fail"}
     loaded = load_answers(session, campaign.id or 0, everyone=True) if answers is None else answers
     consensus = campaign_consensus(config, loaded, pool)
@@ -98,7 +100,7 @@ def rater_verdicts(
 
 def excluded_raters(session: Session, campaign: Campaign) -> set[str]:
     """Pseudonyms of raters whom the gates exclude; answers are loaded only if a gate needs them."""
-    needs_answers = from_json(json.loads(campaign.config)).gates.consensus_required
+    needs_answers = campaign_config(campaign).gates.consensus_required
     verdicts = (rater_verdicts if needs_answers else individual_verdicts)(session, campaign)
     return {j.pseudonym for j in verdicts if j.use == "fail"}
 
@@ -177,16 +179,12 @@ def panel_csv(session: Session, campaign: Campaign) -> str:
 
 def _consensus_verdict(config: CampaignConfig, consensus: RaterConsensus | None, finished: bool) -> Verdict:
     """Minimum agreement with the others. Judged only after finishing, with enough answers."""
-    least = config.gates.min_consensus
-    if (
-        not least
-        or consensus is None
-        or consensus.r is None
-        or not finished
-        or consensus.n < config.gates.consensus_answers
-    ):
+    gates = config.gates
+    if not gates.min_consensus or not finished or consensus is None or consensus.r is None:
         return "unknown"
-    return "ok" if consensus.r >= least else "fail"
+    if consensus.n < gates.consensus_answers:
+        return "unknown"
+    return "ok" if consensus.r >= gates.min_consensus else "fail"
 
 
 def _count(verdicts: Sequence[RaterVerdicts]) -> dict[str, dict[str, int]]:
@@ -213,17 +211,18 @@ def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str]
         slack = 1 if trial.role == "gold" else 0
         if scores and expected_by_question and expected_by_question.keys() <= {s.question for s in stored}:
             right = all(abs(s.value - expected_by_question.get(s.question, s.value)) <= slack for s in stored)
-            checks[trial.rater_id, trial.role].append(right)
         elif scores and expected.lstrip("-").isdigit():
-            checks[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
+            right = all(abs(v - int(expected)) <= slack for v in scores)
         elif scores and relative:  # the better one of two stimuli
             shown = _shown(session, trial.id)
             right = all(v != 0 and shown["b" if v > 0 else "a"] == expected for v in scores)
-            checks[trial.rater_id, trial.role].append(right)
         elif choice is not None:
             shown = _shown(session, trial.id)
             correct = shown["x"] if choice.question == MATCH else expected  # X is set by the design
-            checks[trial.rater_id, trial.role].append(correct in (choice.outcome, shown.get(choice.outcome)))
+            right = correct in (choice.outcome, shown.get(choice.outcome))
+        else:
+            continue
+        checks[trial.rater_id, trial.role].append(right)
     return checks
 
 

@@ -1,7 +1,8 @@
-"""Results of a campaign: counts, funnel and tables for the results page, the report and the command line."""
+"""Results of a campaign (counts, funnel and tables), computed once for each change."""
 
 import json
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,27 +10,35 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.analysis.agreement import consensus_settings, consistency_tables, repeated_answers, with_and_without
-from studio.mos.analysis.answers import load_answers
-from studio.mos.analysis.interim_looks import interim_looks
-from studio.mos.analysis.predicted import predicted
+from studio.mos.analysis.answers import consistency_tables, load_answers, repeated_answers
+from studio.mos.analysis.clips import predicted, systems_by_script
 from studio.mos.analysis.quality import RaterVerdicts, excluded_raters, gate_counts, rater_verdicts
-from studio.mos.analysis.rated_sound import systems_by_script
-from studio.mos.campaign.config import CampaignConfig, Question, from_json
+from studio.mos.analysis.stopping_rule import estimates, interim_looks
+from studio.mos.campaign.config import CampaignConfig, Question, campaign_config
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import ratings_of
 from studio.mos.sessions import takes
-from studio.mos.sessions.answers import count_answers, count_skipped
-from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign, opening_problems
-from studio.mos.sessions.stage_order import ordered_stages
+from studio.mos.sessions.answers import count_answers
+from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign, opening_problems
+from studio.mos.sessions.parts import ordered_stages
 from studio.mos.stats.columns import ScoreScale
-from studio.mos.stats.ordinal.model import MOST_LEVELS, ordinal_model
-from studio.mos.store.tables.answers import Answer, Play
-from studio.mos.store.tables.campaigns import Campaign, Look
-from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Trial
+from studio.mos.stats.ordinal import MOST_LEVELS, ordinal_model
+from studio.mos.store.database import Store
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Item,
+    Look,
+    Passage,
+    Play,
+    Prediction,
+    Rater,
+    Removal,
+    Stimulus,
+    System,
+    Trial,
+)
 
 
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
@@ -39,7 +48,7 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     traps, golds and repeats; ``skipped`` are live trials that raters had to skip. ``stopped`` is the look that closed
     the campaign, if any. ``lacking`` says what a draft needs first, empty if it can be opened.
     """
-    config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
+    config, lacking, wanted = campaign_config(campaign), "", 0
     try:
         run = load_campaign(session, campaign)
         wanted = 0 if run.kind.is_standing else len(run.units) * config.raters_per_stimulus
@@ -63,7 +72,7 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "answers": answers.get("test", 0),
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,
-        "skipped": count_skipped(session, campaign.id or 0),
+        "skipped": sum(count_answers(session, campaign.id or 0, skipped=True).values()),
         "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
         "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
     }
@@ -167,15 +176,24 @@ def _consensus(
         for j in verdicts
         if j.consensus
     ]
-    out = {**consensus_settings(run.config.gates), "raters": raters, "failed": 0, "estimates": []}
+    gates = run.config.gates
+    settings = {
+        "by": gates.consensus_by,
+        "minimum": gates.min_consensus,
+        "answers": gates.consensus_answers,
+        "required": gates.consensus_required,
+    }
+    out = {**settings, "raters": raters, "failed": 0, "estimates": []}
     before = {j.pseudonym for j in verdicts if j.use_without_consensus != "fail"}
     after = {j.pseudonym for j in verdicts if j.pseudonym in before and j.verdicts["consensus"] != "fail"}
     if before == after:
         return out
-    tables = [
-        run.kind.analyse(run.config, [a for a in answers if a.rater in some], seed=seed) for some in (before, after)
-    ]
-    return out | {"failed": len(before) - len(after), "estimates": with_and_without(*tables)}
+    everybody, kept = (
+        dict(estimates(run.kind.analyse(run.config, [a for a in answers if a.rater in some], seed=seed)))
+        for some in (before, after)
+    )
+    rows = [{"name": name, "everybody": dict(i), "kept": kept.get(name)} for name, i in everybody.items()]
+    return out | {"failed": len(before) - len(after), "estimates": rows}
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -184,17 +202,8 @@ def _look(look: Look) -> dict[str, Any]:
 
 def _design(config: CampaignConfig) -> dict[str, Any]:
     """Settings that a reader of the results needs."""
-    names = (
-        "raters_per_stimulus",
-        "trials_per_sitting",
-        "pairs",
-        "baseline",
-        "must_listen",
-        "repeats",
-        "show_text",
-        "text_after",
-        "then",
-    )
+    names = ("raters_per_stimulus", "trials_per_sitting", "pairs", "baseline", "must_listen", "repeats")
+    names += ("show_text", "text_after", "then")
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
     arena = asdict(config.arena) if kind_of(config.kind).is_standing else None
@@ -239,13 +248,7 @@ def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
 def second_opinions(
     questions: Sequence[Question], answers: Sequence[CountedAnswer], tables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Ordinal model of each question with means on a scale of few levels; ``reason`` says why there is none.
-
-    Args:
-        questions: of the campaign.
-        answers: those behind the tables.
-        tables: of the campaign's kind.
-    """
+    """Ordinal model of each question with means on a scale of few levels; ``reason`` says why there is none."""
     models: dict[str, Any] = {}
     for question in questions:
         table = tables.get("questions", {}).get(question.id, {"n": 0})
@@ -256,3 +259,56 @@ def second_opinions(
             except BadOption as error:
                 models[question.id] = {"reason": error.what}
     return models
+
+
+_MAX_ENTRIES = 16
+
+ResultsVersion = tuple[str, int, int, int, int]
+
+
+class ResultsCache:
+    """The latest results of the most recently requested campaigns; thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._entries: OrderedDict[tuple[str, bool], tuple[ResultsVersion, dict[str, Any]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, campaign: str, everyone: bool = False) -> tuple[ResultsVersion, dict[str, Any]]:
+        """A version that changes with the results, and the results. Raises BadOption, BadFile."""
+        with self._store.read() as session:
+            row = find_campaign(session, campaign)
+            version = results_version(session, row)
+            with self._lock:
+                entry = self._entries.get((campaign, everyone))
+            if entry is None or entry[0] != version:
+                entry = (version, results(session, row, everyone=everyone))
+        with self._lock:
+            self._entries[campaign, everyone] = entry
+            self._entries.move_to_end((campaign, everyone))
+            while len(self._entries) > _MAX_ENTRIES:
+                self._entries.popitem(last=False)
+        return entry
+
+
+def results_version(session: Session, campaign: Campaign) -> ResultsVersion:
+    """Values that change whenever a campaign's results do: newest answer, newest passage, raters, erased raters.
+
+    The first part covers its state, looks, predictions, and tags of scripts.
+    """
+    answer = select(func.max(Answer.id)).join(Trial, col(Trial.id) == col(Answer.trial_id))
+    passage = select(func.max(Passage.id)).join(Rater, col(Rater.id) == col(Passage.rater_id))
+    raters = select(func.count()).select_from(Rater).where(Rater.campaign_id == campaign.id)
+    looks = select(func.count()).select_from(Look).where(Look.campaign_id == campaign.id)
+    clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
+    predictions = select(func.count()).select_from(Prediction).where(col(Prediction.clip_sha).in_(clips))
+    erased = select(func.count()).select_from(Removal).where(Removal.campaign_id == campaign.id)
+    tags = select(Item.tags, func.count(), func.sum(Item.id)).where(Item.campaign_id == campaign.id, Item.tags != "")
+    tagged = sorted(tuple(row) for row in session.exec(tags.group_by(col(Item.tags))))
+    return (
+        f"{campaign.id} {campaign.state} {session.exec(looks).one()} {session.exec(predictions).one()} {tagged}",
+        session.exec(answer.where(Trial.campaign_id == campaign.id)).one() or 0,
+        session.exec(passage.where(Rater.campaign_id == campaign.id)).one() or 0,
+        session.exec(raters).one(),
+        session.exec(erased).one(),
+    )

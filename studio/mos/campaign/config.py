@@ -1,31 +1,48 @@
-"""Campaign settings: frozen dataclasses with strict parsing from JSON or TOML values."""
+"""Campaign settings: frozen pydantic dataclasses, read strictly from JSON or TOML values."""
 
+import json
 import re
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from dataclasses import asdict, field
+from typing import Annotated, Any, Literal
 
-from studio.core.checks import is_number
+from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic.dataclasses import dataclass
+
+from studio.core.checks import MAX_WHOLE
 from studio.core.errors import BadOption
 from studio.mos.campaign.names import check_name
+from studio.mos.store.json_columns import read_strict
+from studio.mos.store.tables import Campaign
 
 Spending = Literal["obrien_fleming", "pocock"]
 Choice = Literal["a", "b", "tie", "both_bad"]
-T = TypeVar("T")
+Score = Annotated[int, Field(ge=-100, le=100)]
+Whole = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
+Share = Annotated[float, Field(ge=0, le=1)]
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Question:
     """A question with integer scores from ``low`` to ``high``; ``labels`` names some of them."""
 
     id: str
     prompt: str
-    low: int
-    high: int
+    low: Score
+    high: Score
     labels: dict[str, str] = field(default_factory=dict[str, str])
 
+    @model_validator(mode="after")
+    def _rises(self) -> "Question":
+        if self.low >= self.high:
+            raise BadOption(
+                f"the scale of question {self.id!r} is {self.low} to {self.high}",
+                "low must be below high, both within -100 to 100",
+            )
+        return self
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, config=_STRICT)
 class ScreeningQuestion:
     """A screening question; if ``accept`` is set, other answers end the session."""
 
@@ -35,7 +52,7 @@ class ScreeningQuestion:
     accept: list[str] = field(default_factory=list[str])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Gates:
     """Checks before and between the trials, and exclusion criteria of the analysis.
 
@@ -58,62 +75,54 @@ class Gates:
     environment_required: bool = False
     level: bool = True
     screening: list[ScreeningQuestion] = field(default_factory=list[ScreeningQuestion])
-    training: int = 0
-    traps: int = 0
-    golds: int = 0
-    min_variance: float = 0.0
-    max_repeat_distance: float = 0.0
+    training: Whole = 0
+    traps: Whole = 0
+    golds: Whole = 0
+    min_variance: Annotated[float, Field(ge=0)] = 0.0
+    max_repeat_distance: Share = 0.0
     pace: bool = False
-    min_consensus: float = 0.0
+    min_consensus: Share = 0.0
     consensus_required: bool = False
-    consensus_answers: int = 10
+    consensus_answers: Annotated[int, Field(ge=3, le=MAX_WHOLE)] = 10  # a correlation needs 3 or more
     consensus_by: Literal["stimulus", "system"] = "stimulus"
 
-    def __post_init__(self) -> None:
-        """Raises BadOption on a number outside its range."""
-        for name in ("training", "traps", "golds", "min_variance"):
-            if getattr(self, name) < 0:
-                raise BadOption(f"gates.{name} is {getattr(self, name)}", "it is 0 or more")
-        if not 0 <= self.max_repeat_distance <= 1:
-            raise BadOption(
-                f"gates.max_repeat_distance is {self.max_repeat_distance}", "it is a share of the scale, 0 to 1"
-            )
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "Gates":
         if self.environment_required and not self.environment:
             raise BadOption("gates.environment_required needs gates.environment", "set gates.environment, too")
-        if not 0 <= self.min_consensus <= 1:
-            raise BadOption(f"gates.min_consensus is {self.min_consensus}", "it is a correlation, 0 to 1")
         if self.consensus_required and not self.min_consensus:
             raise BadOption("gates.consensus_required needs gates.min_consensus", "set gates.min_consensus, too")
-        if self.consensus_answers < 3:
-            raise BadOption(f"gates.consensus_answers is {self.consensus_answers}", "a correlation needs 3 or more")
+        return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Texts:
     """Texts for raters. The consent has a version, which is stored with each rater."""
 
     title: str = "Listening test"
     consent: str = ""
-    consent_version: int = 1
+    consent_version: Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)] = 1
     instructions: str = ""
     thanks: str = "Thank you. Your answers are saved."
     language: str = "en"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class CompletionLink:
     """Completion code and redirect URL for a recruiting panel."""
 
     code: str | None = None
     redirect_url: str | None = None
 
-    def __post_init__(self) -> None:
-        """Raises BadOption unless the URL is http or https."""
-        if self.redirect_url is not None and not re.match("https?://", self.redirect_url, re.IGNORECASE):
-            raise BadOption(f"completion.redirect_url is {self.redirect_url!r:.80}", "begin it with https://")
+    @field_validator("redirect_url")
+    @classmethod
+    def _is_web_page(cls, url: str | None) -> str | None:
+        if url is not None and not re.match("https?://", url, re.IGNORECASE):
+            raise BadOption(f"completion.redirect_url is {url!r:.80}", "begin it with https://")
+        return url
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Completion(CompletionLink):
     """Completion link of raters who finished, and of the other outcomes.
 
@@ -133,7 +142,7 @@ class Completion(CompletionLink):
         return ends.get(stage, CompletionLink())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class StopRule:
     """When to stop recruiting; with both criteria set, either is sufficient.
 
@@ -144,19 +153,17 @@ class StopRule:
         spending: alpha spending of ``decided`` over the looks; ``obrien_fleming`` keeps most of it for the end.
     """
 
-    half_width: float | None = None
+    half_width: Annotated[float, Field(gt=0)] | None = None
     decided: bool = False
-    looks: list[int] = field(default_factory=lambda: [20, 40, 60, 80, 100])
+    looks: list[Whole] = field(default_factory=lambda: [20, 40, 60, 80, 100])
     spending: Spending = "obrien_fleming"
 
-    def __post_init__(self) -> None:
-        """Raises BadOption unless the half-width is positive and the looks rise."""
-        if self.half_width is not None and not self.half_width > 0:
-            raise BadOption(f"stop.half_width is {self.half_width}", "it is above 0")
-        if not self.looks or self.looks[0] < 2 or sorted(set(self.looks)) != self.looks:
-            raise BadOption(f"stop.looks are {self.looks}", "give rising numbers of raters, from 2 on")
-        if self.spending not in get_args(Spending):
-            raise BadOption(f"stop.spending is {self.spending!r}", f"it may be {', '.join(get_args(Spending))}")
+    @field_validator("looks")
+    @classmethod
+    def _rise(cls, looks: list[int]) -> list[int]:
+        if not looks or looks[0] < 2 or sorted(set(looks)) != looks:
+            raise BadOption(f"stop.looks are {looks}", "give rising numbers of raters, from 2 on")
+        return looks
 
     @property
     def is_active(self) -> bool:
@@ -164,7 +171,7 @@ class StopRule:
         return self.half_width is not None or self.decided
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Arena:
     """Settings of the kind ``arena``.
 
@@ -176,30 +183,14 @@ class Arena:
         max_chars: maximal length of a typed text.
     """
 
-    min_votes: int = 30
-    per_day: int = 20
-    per_pair: int = 5
-    explore: float = 0.2
-    max_chars: int = 300
-
-    def __post_init__(self) -> None:
-        """Raises BadOption on a number outside its range."""
-        for name, low, high in _ARENA_RANGES:
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise BadOption(f"arena.{name} is {value}", f"it may be {low} to {high}")
+    min_votes: Annotated[int, Field(ge=1, le=100_000)] = 30
+    per_day: Annotated[int, Field(ge=1, le=1000)] = 20
+    per_pair: Annotated[int, Field(ge=1, le=1000)] = 5
+    explore: Share = 0.2
+    max_chars: Annotated[int, Field(ge=20, le=2000)] = 300
 
 
-_ARENA_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("min_votes", 1, 100_000),
-    ("per_day", 1, 1000),
-    ("per_pair", 1, 1000),
-    ("explore", 0.0, 1.0),
-    ("max_chars", 20, 2000),
-)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class CampaignConfig:
     """One listening test.
 
@@ -224,15 +215,15 @@ class CampaignConfig:
     questions: list[Question] = field(default_factory=list[Question])
     choices: list[Choice] = field(default_factory=list[Choice])
     prompt: str = ""
-    raters_per_stimulus: int = 7
-    trials_per_sitting: int = 10
+    raters_per_stimulus: Annotated[int, Field(ge=1, le=10_000)] = 7
+    trials_per_sitting: Annotated[int, Field(ge=1, le=500)] = 10
     pairs: Literal["all", "baseline"] = "all"
     baseline: str | None = None
-    break_after: int = 0
-    must_listen: float = 1.0
+    break_after: Annotated[int, Field(ge=0, le=500)] = 0
+    must_listen: Share = 1.0
     show_text: bool = True
     text_after: bool = False
-    repeats: int = 0
+    repeats: Annotated[int, Field(ge=0, le=50)] = 0
     narrowband: bool = False
     then: str = ""
     gates: Gates = field(default_factory=Gates)
@@ -241,20 +232,10 @@ class CampaignConfig:
     stop: StopRule = field(default_factory=StopRule)
     arena: Arena = field(default_factory=Arena)
 
-    def __post_init__(self) -> None:
-        """Raises BadOption on a number outside its range."""
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise BadOption(f"{name} is {value}", f"it may be {low} to {high}")
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "CampaignConfig":
         if self.then:
             check_name(self.then)
-        for question in self.questions:
-            if not -100 <= question.low < question.high <= 100:
-                raise BadOption(
-                    f"the scale of question {question.id!r} is {question.low} to {question.high}",
-                    "low must be below high, both within -100 to 100",
-                )
         most = (self.trials_per_sitting + 1) // 2  # trials of the first half are repeated in the second
         if self.repeats > most:
             raise BadOption(
@@ -262,15 +243,10 @@ class CampaignConfig:
             )
         if len({q.id for q in self.questions}) < len(self.questions):
             raise BadOption("two questions have the same id", "give each its own")
+        return self
 
 
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("raters_per_stimulus", 1, 10_000),
-    ("trials_per_sitting", 1, 500),
-    ("break_after", 0, 500),
-    ("must_listen", 0.0, 1.0),
-    ("repeats", 0, 50),
-)
+_CONFIG = TypeAdapter(CampaignConfig)
 
 
 def to_json(config: CampaignConfig) -> dict[str, Any]:
@@ -279,52 +255,16 @@ def to_json(config: CampaignConfig) -> dict[str, Any]:
 
 
 def from_json(data: Any) -> CampaignConfig:
-    """Settings from JSON or TOML values. Raises BadOption on unknown keys, missing keys or wrong types."""
-    return _read(CampaignConfig, data, "campaign")
-
-
-def _read(kind: type[T], data: Any, where: str) -> T:
-    if not isinstance(data, dict):
-        raise BadOption(f"[{where}] is not a table", "give keys and values")
-    table = cast("dict[str, Any]", data)
-    hints = get_type_hints(kind)
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(str(k) for k in set(table) - known)
-    if unknown:
-        raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
-    values = {name: _value(hints[name], value, f"{where}.{name}") for name, value in table.items()}
+    """Settings from JSON or TOML values. Raises BadOption on unknown or missing keys, wrong types and limits."""
     try:
-        return kind(**values)
-    except TypeError as error:
-        raise BadOption(f"[{where}] is not complete: {error}", f"it takes {', '.join(sorted(known))}") from error
+        text = json.dumps(data)
+    except (TypeError, RecursionError) as error:
+        raise BadOption(
+            f"the settings cannot be read: {error}", "give numbers, texts, and lists and tables of them"
+        ) from error
+    return read_strict(_CONFIG, text, "campaign")
 
 
-def _value(hint: Any, value: Any, where: str) -> Any:
-    origin, args = get_origin(hint), get_args(hint)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _read(hint, value, where)
-    if origin is Literal:
-        return _require(value in args, value, where, f"one of {', '.join(map(str, args))}")
-    if origin in (Union, UnionType):
-        inner = next(a for a in args if a is not type(None))
-        return None if value is None else _value(inner, value, where)
-    if origin is list:
-        _require(isinstance(value, list), value, where, "a list")
-        return [_value(args[0], v, f"{where}[{i}]") for i, v in enumerate(value)]
-    if origin is dict:
-        _require(isinstance(value, dict), value, where, "a table")
-        return {str(k): _value(args[1], v, f"{where}.{k}") for k, v in value.items()}
-    if hint is float:
-        _require(is_number(value), value, where, "a number")
-        return float(value)
-    if hint is int:
-        return _require(isinstance(value, int) and is_number(value), value, where, "a whole number")
-    if hint is bool:
-        return _require(isinstance(value, bool), value, where, "true or false")
-    return _require(isinstance(value, str), value, where, "text")
-
-
-def _require(good: bool, value: Any, where: str, allowed: str) -> Any:
-    if not good:
-        raise BadOption(f"{where} is {value!r}", f"it must be {allowed}")
-    return value
+def campaign_config(campaign: Campaign) -> CampaignConfig:
+    """The settings of a campaign in the database."""
+    return read_strict(_CONFIG, campaign.config, "campaign")

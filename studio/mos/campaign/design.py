@@ -69,6 +69,11 @@ class AssignedUnit:
     order: tuple[int, ...]
     role: str = "test"
 
+    def played(self) -> list[tuple[int, str]]:
+        """The stimulus of each slot, with its place: candidate or reference."""
+        reference = self.unit.reference
+        return [*((s, "candidate") for s in self.order), *([] if reference is None else [(reference, "reference")])]
+
 
 def assign_units(table: UnitTable, counts: AssignmentCounts, quota: int, count: int, rng: Random) -> list[AssignedUnit]:
     """Units for one rater: fewest raters first, no script twice while others are left, systems balanced.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.names import check_name, expected_scores, read_tags
+from studio.core.errors import BadFile
+from studio.mos.campaign.names import blaming, check_name, expected_scores, read_tags
 from studio.mos.store.sounds import MAX_FILE_BYTES
 
 SOUNDS = (".wav", ".flac")
@@ -83,8 +83,7 @@ class ManifestBuilder:
     ) -> None:
         """Add a system unless it exists. Without a role, the names ``reference`` and ``anchor...`` imply theirs.
 
-        Raises:
-            BadFile: the name or role is not allowed, the role differs, or with ``new`` the system was listed before.
+        Raises BadFile: the name or role is not allowed, the role differs, or with ``new`` the system was listed before.
         """
         self._claim(where, "system", name, self.systems, MAX_SYSTEMS, new)
         if role and name in self.systems and role != self.systems[name].role:
@@ -123,10 +122,8 @@ class ManifestBuilder:
             raise self._differs(where, "item", name, "text")
         if expected and item.expected and expected != item.expected:
             raise self._differs(where, "item", name, "expected answer")
-        try:
+        with blaming(where):
             tagged = read_tags(tags or "")
-        except BadOption as error:
-            raise BadFile(f"{where}: {error.what}", error.do) from error
         if tagged and item.tags and tagged != item.tags:
             raise self._differs(where, "item", name, "tags")
         self.items[name] = replace(
@@ -186,10 +183,8 @@ class ManifestBuilder:
     def _claim(self, where: str, what: str, name: str, there: Mapping[str, Any], limit: int, new: bool) -> None:
         """Check a name, also against names that differ only in capitals."""
         _plain(where, what, name, 80)
-        try:
+        with blaming(where):
             check_name(name)
-        except BadOption as error:
-            raise BadFile(f"{where}: {error.what}", error.do) from error
         key = (what, name.casefold())
         if name not in there and key in self._places:
             raise BadFile(

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studio.core.cards import Card, OptionSpec
+from studio.core.cards import Card
 from studio.core.errors import BadFile, BadOption
-from studio.mos.store.tables.stimuli import System
+from studio.core.options import OptionSpec
+from studio.mos.store.tables import System
 
 TEACHER = "teacher"
 _OWN = ("voice", "speaker", "seed", "temperature")
@@ -35,8 +36,7 @@ class SystemVoice:
 def parse_voice_spec(text: str) -> SystemVoice:
     """Parse ``[voice:]speaker[?option=value,...]``; the voice ``teacher`` is the model that made the training data.
 
-    Raises:
-        BadOption: the spec is malformed.
+    Raises BadOption: the spec is malformed.
     """
     match = _SPEC.fullmatch(text)
     if match is None or not (match["voice"] or match["speaker"]):

@@ -13,23 +13,31 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.measure.tables import write_rows
-from studio.mos.analysis.agreement import by_rater, consistency_tables, repeated_answers
-from studio.mos.analysis.answers import typed_scripts
+from studio.measure.tables import Column, write_rows
+from studio.mos.analysis.answers import by_rater, consistency_tables, repeated_answers, typed_scripts
 from studio.mos.analysis.quality import rater_verdicts
 from studio.mos.campaign.config import to_json
-from studio.mos.import_export.data_dictionary import DICTIONARY
-from studio.mos.kinds.base import Kind
-from studio.mos.kinds.registry import kind_of
+from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.sessions.takes import REPLAYED, TYPED, latest_takes
 from studio.mos.stats.agreement import consistency
 from studio.mos.store.clips import ClipFolder
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Choice,
+    Item,
+    Passage,
+    Play,
+    Rater,
+    Removal,
+    Score,
+    Slot,
+    Stimulus,
+    System,
+    Trial,
+    row_id,
+)
 
 _ABOUT = "a listening test"
 _BATCH = 500  # answers per query
@@ -38,8 +46,8 @@ _BATCH = 500  # answers per query
 def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
     """One row per score and choice in order of arrival, with the keys of ``DICTIONARY``."""
     judged = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
-    typed = typed_scripts(session, campaign.id or 0)
-    steady = {rater: consistency(mine) for rater, mine in by_rater(repeated_answers(session, campaign.id or 0)).items()}
+    typed = typed_scripts(session, row_id(campaign))
+    steady = {rater: consistency(mine) for rater, mine in by_rater(repeated_answers(session, row_id(campaign))).items()}
     answers = session.exec(
         select(Answer, Trial, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
@@ -53,7 +61,6 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
         answered = [a.id for a, *_ in part if a.id is not None]
         marks = _Marks(session, kind_of(campaign.kind), answered, [t.id for _, t, *_ in part])
         for answer, trial, rater, item in part:
-            assert answer.id is not None, "rows from the database have ids"
             row = {column.name: None for column in DICTIONARY} | {
                 "campaign": campaign.name,
                 "rater": rater,
@@ -79,7 +86,7 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
             if answer.missing:
                 yield row | {"missing": answer.missing}
             places = {question: place for place, question in enumerate(trial.asked.split(), start=1)}
-            for mark in marks.of(answer.id, trial.id):
+            for mark in marks.of(row_id(answer), trial.id):
                 yield row | mark | {"asked": places.get(mark["question"])}
 
 
@@ -184,7 +191,7 @@ def export_metadata(session: Session, campaign: Campaign) -> dict[str, Any]:
             {"name": i.name, "role": i.role, "text": i.text, "expected": i.expected, "tags": i.tags} for i in items
         ],
         "forgotten": {"raters": len(gone), "answers": sum(r.answers for r in gone)},
-        "consistency": consistency_tables(repeated_answers(session, campaign.id or 0), set()),
+        "consistency": consistency_tables(repeated_answers(session, row_id(campaign)), set()),
         "comments": _comments(session, campaign),
     }
 
@@ -192,8 +199,7 @@ def export_metadata(session: Session, campaign: Campaign) -> dict[str, Any]:
 def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: Path) -> int:
     """Copy a campaign's traces into a folder; returns their number.
 
-    Raises:
-        BadFile: a file cannot be written, or a name in the database leads outside the folder.
+    Raises BadFile: a file cannot be written, or a name in the database leads outside the folder.
     """
     wanted = {
         f"{system}/{item}": trace
@@ -238,3 +244,62 @@ def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
     )
     said = [(rater, str(json.loads(data).get("comment", ""))) for rater, data in found]
     return [{"rater": rater, "comment": comment} for rater, comment in said if comment]
+
+
+DICTIONARY: tuple[Column, ...] = (
+    Column("campaign", "text", "name of the campaign"),
+    Column("rater", "text", "pseudonym of the rater, drawn at random; the same only in campaigns of one session"),
+    Column("accept", "text", "whether to pay the rater: ok, fail or unknown (unfinished)"),
+    Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate applied; analysed)"),
+    Column(
+        "headphones",
+        "text",
+        "headphone check: ok, fail or unknown (none, or not played); decides only where the campaign requires it",
+    ),
+    Column(
+        "environment",
+        "text",
+        "environment test of P.808: ok, fail or unknown (none, not played); decides only where it is required",
+    ),
+    Column("repeats_exact", "number", "share of the rater's answers to repeated trials that were the same both times"),
+    Column("repeats_apart", "number", "mean distance of those answers, as a share of the scale; another choice is 1"),
+    Column(
+        "consensus_r", "number", "correlation of the rater's answers with the mean of the others'; empty without one"
+    ),
+    Column("consensus_n", "integer", "number of the rater's answers that other raters answered too"),
+    Column("trial", "text", "id of the trial"),
+    Column("position", "integer", "position of the trial in the rater's session, from 0"),
+    Column("role", "text", "test, training, trap, gold or repeat; only test enters the tables"),
+    Column("item", "text", "name of the script; in an arena a hash of the typed words, the same for all raters"),
+    Column("tags", "text", "tags of the script, separated by semicolons"),
+    Column("question", "text", "id of the question; 'preference' for a choice between two sounds, 'match' in abx"),
+    Column("asked", "integer", "p835: whether the question was asked first (1), second or third; empty in other tests"),
+    Column(
+        "slot", "integer", "position of the sound in the trial, from 0; in a comparison (ccr) 1; empty for a choice"
+    ),
+    Column("system", "text", "system that spoke the sound; in a comparison (ccr) the second; empty for a choice"),
+    Column("score", "integer", "the score; in a comparison (ccr) the second against the first; empty for a choice"),
+    Column("low", "integer", "lowest score of the scale; empty for a choice"),
+    Column("high", "integer", "highest score of the scale; empty for a choice"),
+    Column("system_a", "text", "system that was shown first (a); empty for the score of one sound"),
+    Column("system_b", "text", "system that was shown second (b); empty for the score of one sound"),
+    Column("reference", "text", "system played as the reference, or as X (abx); empty without one"),
+    Column("outcome", "text", "a, b, tie or both_bad; empty for a score"),
+    Column("attempt", "integer", "1 for the first answer to the trial, 2 for another one sent later, and so on"),
+    Column("counted", "boolean", "whether this attempt counts; the first one does"),
+    Column("response_ms", "number", "time from the trial's display to the answer, in milliseconds"),
+    Column("plays", "integer", "how often the sound was played; for a choice or a comparison, both sounds together"),
+    Column(
+        "heard_ms",
+        "number",
+        "how long the sound was played, in milliseconds; both together for a choice or a comparison",
+    ),
+    Column("latency_a_ms", "number", "live: first audible sound of a after the words it needed, in milliseconds"),
+    Column("latency_b_ms", "number", "live: the same of b, which got a's keystrokes replayed"),
+    Column("late_ms", "number", "live: delay of b by late keystrokes, in milliseconds"),
+    Column("missing", "text", "live: why the rater skipped the trial: late, failed or mute; empty if it was answered"),
+    Column("trace_a", "text", "live: address of a's trace in the clip folder"),
+    Column("trace_b", "text", "live: address of b's trace"),
+    Column("received_at", "text", "when the answer was stored, UTC, ISO 8601"),
+    Column("comment", "text", "what the rater wrote beside the answer, as typed"),
+)

@@ -15,11 +15,8 @@ from sqlmodel import Session, col, select
 from studio.measure.tables import Column, write_rows
 from studio.mos.analysis.quality import GATES, rater_verdicts
 from studio.mos.sessions.campaigns import load_campaign
-from studio.mos.sessions.stage_order import ordered_stages
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.trials import Trial
+from studio.mos.sessions.parts import ordered_stages
+from studio.mos.store.tables import Answer, Campaign, Passage, Rater, Trial
 
 _ABOUT = (
     Column("campaign", "text", "name of the campaign"),

@@ -9,17 +9,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.mos.import_export.merge_raters import RaterMerge
+from studio.mos.import_export.foreign_database import check_campaigns, open_other_database
+from studio.mos.import_export.merge_raters import RaterMerge, moved_row
+from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, free_name, load_campaign
 from studio.mos.store.clips import ClipFolder
-from studio.mos.store.tables.campaigns import Campaign, Look
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Clip, Item, Prediction, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Look, Prediction, Rater, Stimulus, System
 
 Row = TypeVar("Row", System, Item, Stimulus, Look)
 
@@ -55,6 +56,60 @@ class MergeReport:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, without the traces."""
         return {name: value for name, value in asdict(self).items() if name not in ("traces", "dropped")}
+
+
+def merge_from(
+    listening: ListeningTests,
+    other: str,
+    clips: Path | None = None,
+    *,
+    only: str | None = None,
+    dry: bool = False,
+    accept_removals: bool = False,
+) -> list[MergeReport]:
+    """Merge another database's campaigns in one transaction; idempotent.
+
+    Args:
+        other: a SQLite file or a database URL.
+        clips: the other studio's clip folder; by default beside its file.
+        only: name of a single campaign to merge.
+        dry: change nothing, only return the report.
+        accept_removals: erase here the raters who were erased there.
+
+    Raises:
+        BadFile: the database or a clip cannot be read, or the databases are inconsistent; nothing was changed.
+        BadOption: the URL is invalid, or the campaign does not exist.
+    """
+    with open_other_database(other) as (store, beside), store.read() as theirs:
+        folder = ClipFolder(clips or beside or listening.clips.root)
+        check_campaigns(theirs, campaigns_of(theirs, only))
+
+        def work(ours: Session) -> list[MergeReport]:
+            found = merge_campaigns(theirs, ours, only, accept_removals=accept_removals)
+            if dry:
+                raise _DryRun(found)
+            copy_traces([trace for one in found for trace in one.traces], folder, listening.clips)
+            return found
+
+        if not dry:
+            copy_clips(clips_of(theirs, only), folder, listening.clips)
+        try:
+            brought = listening.store.write(work).result()
+        except _DryRun as enough:
+            return enough.found
+        for trace in (trace for one in brought for trace in one.dropped):
+            listening.clips.drop_trace(trace)
+        if accept_removals and any(one.removals for one in brought):
+            listening.store.truncate_log()
+        return brought
+
+
+class _DryRun(Exception):
+    """Raised at the end of a dry run, so that the store rolls back."""
+
+    def __init__(self, found: list[MergeReport]) -> None:
+        super().__init__()
+        self.found = found
 
 
 def merge_campaigns(
@@ -155,7 +210,7 @@ def _new(theirs: Session, ours: Session, campaign: Campaign) -> tuple[Campaign, 
     """Add a campaign with its systems, items and stimuli."""
     name = free_name(ours, campaign.name)
     state = "closed" if campaign.state == "open" else campaign.state
-    here = Campaign(**_fields(campaign, name=name, state=state))
+    here = Campaign(**moved_row(campaign, name=name, state=state))
     ours.add(here)
     ours.flush()
     report = MergeReport(campaign.name, name, joined=False)
@@ -179,7 +234,7 @@ def _brought(session: Session, theirs: list[Row], **ours: Any) -> dict[int, int]
     """Add copies of rows in their order; returns the new id of each."""
     copies: list[Row] = []
     for row in theirs:
-        copies.append(type(row)(**_fields(row, **ours)))
+        copies.append(type(row)(**moved_row(row, **ours)))
         session.add(copies[-1])
         session.flush()
     return _pair(theirs, copies)
@@ -220,8 +275,3 @@ def _rows(session: Session, table: type[Row], campaign: Campaign) -> list[Row]:
 def _pair(theirs: list[Row], ours: list[Row]) -> dict[int, int]:
     """Our id of each of their rows, given in the same order."""
     return {a.id: b.id for a, b in zip(theirs, ours, strict=True) if a.id is not None and b.id is not None}
-
-
-def _fields(row: SQLModel, **ours: Any) -> dict[str, Any]:
-    """A row's columns without its id, some of them replaced."""
-    return {**row.model_dump(exclude={"id"}), **ours}

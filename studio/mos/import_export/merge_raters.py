@@ -9,10 +9,20 @@ from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile
 from studio.mos.sessions.erasure import delete_rater, person_of
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.trials import Slot, Take, Trial
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Choice,
+    Passage,
+    Play,
+    Rater,
+    Removal,
+    Score,
+    Slot,
+    Take,
+    Trial,
+    row_id,
+)
 
 _MARKS = (Score, Choice, Play)
 
@@ -58,7 +68,7 @@ class RaterMerge:
                     self.dropped += delete_rater(self._ours, self._here, pseudonym, removal.at)[1]
                 new += len(here)
             elif not here and not any(_is_same(removal, one) for one in known):
-                self._ours.add(Removal(**_moved(removal, campaign_id=self._here.id)))
+                self._ours.add(Removal(**moved_row(removal, campaign_id=self._here.id)))
                 new += 1
         if nameless:
             self.notes.append(f"{nameless} removals of an older version have only a pseudonym and were not merged")
@@ -92,7 +102,7 @@ class RaterMerge:
                 self.notes.append(f"{rater.pseudonym} was erased here and is not merged")
                 continue
             if here is None:
-                here = Rater(**_moved(rater, campaign_id=self._here.id, identity=identity))
+                here = Rater(**moved_row(rater, campaign_id=self._here.id, identity=identity))
                 while here.pseudonym in taken:
                     here.pseudonym = f"r{secrets.token_hex(5)}"
                 taken.add(here.pseudonym)
@@ -102,9 +112,8 @@ class RaterMerge:
                     setattr(here, name, getattr(rater, name))
             self._ours.add(here)
             self._ours.flush()
-            assert here.id is not None, "flushed rows have ids"
-            self._passages(rater, here.id)
-            trials += self._trials(trials_there, here.id)
+            self._passages(rater, row_id(here))
+            trials += self._trials(trials_there, row_id(here))
             self._takes(trials_there)
             answers += self._answers(rater)
         return raters, trials, answers
@@ -129,7 +138,7 @@ class RaterMerge:
         known = set(self._ours.exec(select(Passage.stage, Passage.at).where(Passage.rater_id == here)))
         for passage in self._theirs.exec(select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))):
             if (passage.stage, passage.at) not in known:
-                self._ours.add(Passage(**_moved(passage, rater_id=here)))
+                self._ours.add(Passage(**moved_row(passage, rater_id=here)))
 
     def _trials(self, trials_there: list[Trial], here: int) -> int:
         """Merge a rater's trials; returns the number of new ones."""
@@ -174,7 +183,7 @@ class RaterMerge:
             if any((b.digest, b.received_at) == (answer.digest, answer.received_at) for b in before):
                 continue
             counted = int(answer.counted and not any(b.counted for b in before))
-            row = Answer(**_moved(answer, attempt=len(before) + 1, counted=counted))
+            row = Answer(**moved_row(answer, attempt=len(before) + 1, counted=counted))
             self._ours.add(row)
             self._ours.flush()
             for marks in _MARKS:
@@ -209,6 +218,6 @@ def _is_of(removal: Removal, rater: Rater) -> bool:
     return removal.person == person_of(rater.identity) and rater.joined_at <= removal.at
 
 
-def _moved(row: Any, **ours: Any) -> dict[str, Any]:
+def moved_row(row: Any, **ours: Any) -> dict[str, Any]:
     """A row's columns without its id, some of them replaced."""
     return {**row.model_dump(exclude={"id"}), **ours}

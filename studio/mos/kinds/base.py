@@ -1,14 +1,13 @@
-"""The interface of a kind of test: create units, describe the trial page, validate and analyse answers."""
+"""What kinds of test are made of: stimuli and their units, answers and their marks."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
-from studio.core.errors import StudioError
+from studio.core.errors import BadFile, BadOption, StudioError
 from studio.mos.campaign.config import CampaignConfig
 from studio.mos.campaign.design import Unit
-from studio.mos.store.tables.answers import AnswerCreate
+from studio.mos.store.tables import AnswerCreate
 
 
 class BadAnswer(StudioError):
@@ -71,58 +70,6 @@ class CountedAnswer:
     latencies_ms: tuple[float | None, ...] = ()
 
 
-class Kind(ABC):
-    """One kind of listening test."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    about: ClassVar[str] = ""  # one sentence for experimenters
-    is_relative: ClassVar[bool] = False  # a score compares the second sound with the first
-    has_duplicates: ClassVar[bool] = False  # a trial may contain the same sound twice, so clips are blinded
-    needs_anchors: ClassVar[bool] = False  # low-pass anchors are derived from the reference
-    required_plays: ClassVar[int] = 1  # plays of a sound per answer
-    is_live: ClassVar[bool] = False  # spoken while the rater types; clips only set the level
-    is_standing: ClassVar[bool] = False  # no end: one trial at a time, typed texts are the scripts
-
-    @abstractmethod
-    def check(self, config: CampaignConfig) -> None:
-        """Raises BadOption if the settings do not fit the kind."""
-
-    @abstractmethod
-    def assign(self, stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
-        """All units to rate. Raises BadFile naming missing stimuli."""
-
-    def question_orders(self, config: CampaignConfig) -> list[str]:
-        """Balanced orders of questions asked one after another, as ids separated by spaces; empty if asked at once.
-
-        A rater keeps one order for a whole session.
-        """
-        return []
-
-    @abstractmethod
-    def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[AnswerMark]:
-        """The marks of an answer to a trial with ``slots`` rated slots. Raises BadAnswer."""
-
-    def analysed_answers(self, config: CampaignConfig, answers: Sequence[CountedAnswer]) -> Sequence[CountedAnswer]:
-        """The answers that enter the means, after the gates: all, unless the kind has a post-screening."""
-        return answers
-
-    @abstractmethod
-    def analyse(self, config: CampaignConfig, answers: Sequence[CountedAnswer], *, seed: int = 0) -> dict[str, Any]:
-        """Tables with intervals, JSON-safe."""
-
-    def screen(self, config: CampaignConfig) -> dict[str, Any]:
-        """Page data of the questions; equal for every trial, so it reveals nothing."""
-        return {
-            "kind": self.name,
-            "prompt": config.prompt,
-            "questions": [asdict(q) for q in config.questions],
-            "choices": list(config.choices),
-            "must_listen": config.must_listen,
-            "text_after": config.text_after,
-        }
-
-
 def score_marks(config: CampaignConfig, slots: Sequence[int], answer: AnswerCreate) -> list[AnswerMark]:
     """Marks of an answer that scores every question of these slots exactly once. Raises BadAnswer."""
     if answer.choices:
@@ -153,3 +100,99 @@ def choice_marks(config: CampaignConfig, answer: AnswerCreate, question: str = "
     if outcome not in config.choices:
         raise BadAnswer(f"{outcome!r} cannot be chosen here", f"choose {', '.join(config.choices)}")
     return [AnswerMark(question, outcome=outcome)]
+
+
+def single_units(stock: StimulusStock, _config: CampaignConfig) -> list[Unit]:
+    """One unit per stimulus; systems may lack scripts."""
+    systems = [*stock.systems, *stock.references]
+    present = [(item, system) for item in stock.items for system in systems if (item, system) in stock.stimuli]
+    return [_unit(stock, item, (system,)) for item, system in present]
+
+
+def units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+    """One unit per stimulus beside its reference, including reference against reference (null pairs).
+
+    Raises BadFile if a script lacks the reference, BadOption unless there is exactly one.
+    """
+    reference = _one_reference(stock)
+    _check_complete(stock, [] if reference is None else [reference])
+    return _beside(stock, single_units(stock, config), reference)
+
+
+def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool = False) -> list[Unit]:
+    """One unit per script and pair of systems; beside the reference with ``has_reference``.
+
+    Raises:
+        BadFile: a script lacks a system, or the reference.
+        BadOption: fewer than two systems, the required baseline is missing, or there is not exactly one reference.
+    """
+    if len(stock.systems) < 2:
+        raise BadOption("a pair needs two systems", "add one")
+    if config.pairs == "baseline" and stock.baseline is None:
+        what = f"the baseline {config.baseline!r} is not one of the systems"
+        raise BadOption(what, "set baseline to a system's name")
+    reference = _one_reference(replace(stock, is_unscored=False)) if has_reference else None
+    pairs = [pair for pair in combinations(stock.systems, 2) if config.pairs == "all" or stock.baseline in pair]
+    _check_complete(stock, [*stock.systems, *([] if reference is None else [reference])])
+    return _beside(stock, [_unit(stock, item, pair) for item in stock.items for pair in pairs], reference)
+
+
+def pair_units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+    """``pair_units`` where the reference counts as a system."""
+    return pair_units(replace(stock, systems=[*stock.systems, *stock.references], references=[]), config)
+
+
+def abx_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+    """Two units per script and pair, one with each as X, so that the quotas balance X."""
+    return [
+        replace(unit, key=f"{unit.key}~{x}", reference=stock.stimuli[unit.item_id, x])
+        for unit in pair_units_with_reference(stock, config)
+        for x in unit.systems
+    ]
+
+
+def page_units(stock: StimulusStock, _config: CampaignConfig) -> list[Unit]:
+    """One unit per script with all systems. Raises BadFile if a script lacks a system."""
+    systems = (*stock.systems, *stock.references)
+    _check_complete(stock, systems)
+    return [_unit(stock, item, systems) for item in stock.items]
+
+
+def mushra_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+    """``page_units`` with anchors and the hidden reference, beside the open one, of which there must be exactly one."""
+    reference = _one_reference(stock)
+    return _beside(stock, page_units(replace(stock, systems=[*stock.systems, *stock.anchors]), config), reference)
+
+
+def _beside(stock: StimulusStock, units: list[Unit], reference: int | None) -> list[Unit]:
+    """The units with an open reference."""
+    return units if reference is None else [replace(u, reference=stock.stimuli[u.item_id, reference]) for u in units]
+
+
+def _one_reference(stock: StimulusStock) -> int | None:
+    if len(stock.references) == 1:
+        return stock.references[0]
+    if stock.is_unscored and not stock.references:
+        return None
+    raise BadOption(f"the test needs one reference system, there are {len(stock.references)}", "mark one as reference")
+
+
+def _unit(stock: StimulusStock, item: int, systems: tuple[int, ...]) -> Unit:
+    return Unit(
+        key=f"{item}:{'+'.join(map(str, systems))}",
+        item_id=item,
+        stimuli=tuple(stock.stimuli[item, s] for s in systems),
+        systems=systems,
+        reference=None,
+    )
+
+
+def _check_complete(stock: StimulusStock, systems: Iterable[int]) -> None:
+    missing = [(i, s) for i in stock.items for s in systems if (i, s) not in stock.stimuli]
+    if missing:
+        item, system = missing[0]
+        raise BadFile(
+            f"{len(missing)} {'sound is' if len(missing) == 1 else 'sounds are'} missing, the first of the script "
+            f"{stock.names.get(item, item)!r} by the system {stock.system_names.get(system, system)!r}",
+            "every system must say every script in this kind of test",
+        )

@@ -1,14 +1,18 @@
-"""The tables of scores and of choices, as JSON values: what the kinds have in common."""
+"""Tables of scores, choices and latencies as JSON values."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from studio.measure.agreement import krippendorff
+import numpy as np
+
+from studio.measure.statistics import krippendorff
+from studio.mos.campaign.config import Question
 from studio.mos.kinds.base import CountedAnswer
-from studio.mos.stats import agreement, elo, means, mushra, preference
+from studio.mos.stats import agreement, elo, latency, means, preference
 from studio.mos.stats.columns import Ratings, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.latency import LatencyAnswers, LatencySlope
 from studio.mos.stats.preference import AbxAnswer, CmosAnswer, abx_result, abx_results, cmos_results, order_effect
 
 A0 = B0 = 0.1  # shape and rate of the prior on strengths
@@ -37,24 +41,22 @@ def votes_of(answers: Sequence[CountedAnswer]) -> Votes:
     )
 
 
-def score_tables(answers: Sequence[CountedAnswer], question: str, low: int, high: int) -> dict[str, Any]:
+def score_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[str, Any]:
     """Means with every interval, by system and by stimulus, differences between systems, agreement, a histogram."""
-    ratings = ratings_of(answers, question, ScoreScale(low, high))
+    low, high = question.low, question.high
+    ratings = _scaled_ratings(answers, question)
     if not len(ratings):
         return {"n": 0}
     matrix = agreement.score_matrix(ratings)
     icc = agreement.icc(matrix)
     return {
         "n": len(ratings),
-        "systems": {
-            method: {name: asdict(i) for name, i in means.by_system(ratings, method).items()}
-            for method in ("two_way", "by_rater", "plain")
-        },
-        "quartiles": {name: asdict(row) for name, row in mushra.quartiles(ratings).items()},
-        "p808": {name: asdict(row) for name, row in means.p808(ratings).items()},
+        "systems": {m: _as_dicts(means.by_system(ratings, m)) for m in ("two_way", "by_rater", "plain")},
+        "quartiles": _as_dicts(means.quartiles(ratings)),
+        "p808": _as_dicts(means.p808(ratings)),
         "stimuli": [
             {"item": item, "system": system, **asdict(i)}
-            for (system, item), i in sorted(means.by_stimulus(ratings).items(), key=lambda found: found[0][::-1])
+            for (system, item), i in sorted(means.by_stimulus(ratings).items(), key=lambda row: row[0][::-1])
         ],
         "differences": [asdict(d) for d in means.pairwise_differences(ratings)],
         "agreement": {
@@ -63,9 +65,9 @@ def score_tables(answers: Sequence[CountedAnswer], question: str, low: int, high
             "icc": None if icc is None else asdict(icc),
         },
         "tags": {
-            tag: {"n": len(rows), "items": _scripts(mine), "systems": _means(rows)}
+            tag: {"n": len(rows), "items": _scripts(mine), "systems": _as_dicts(means.by_system(rows))}
             for tag, mine in _by_tag(answers)
-            if len(rows := ratings_of(mine, question, ScoreScale(low, high)))
+            if len(rows := _scaled_ratings(mine, question))
         },
         "histogram": {
             name: [int(((ratings.system == s) & (ratings.score == value)).sum()) for value in range(low, high + 1)]
@@ -74,15 +76,11 @@ def score_tables(answers: Sequence[CountedAnswer], question: str, low: int, high
     }
 
 
-def asking_tables(answers: Sequence[CountedAnswer], question: str, low: int, high: int) -> list[dict[str, Any]]:
-    """The mean of a question by question order: [{order, mean, n, ...}]."""
+def asking_tables(answers: Sequence[CountedAnswer], question: Question) -> list[dict[str, Any]]:
+    """Mean of a question by question order: [{order, mean, n, ...}]."""
     orders = sorted({a.asked for a in answers if a.asked}, reverse=True)
-    found: list[dict[str, Any]] = []
-    for order in orders:
-        rows = ratings_of([a for a in answers if a.asked == order], question, ScoreScale(low, high))
-        if len(rows):
-            found.append({"order": list(order), **asdict(means.mean_of(rows))})
-    return found
+    by_order = [(order, _scaled_ratings([a for a in answers if a.asked == order], question)) for order in orders]
+    return [{"order": list(order), **asdict(means.mean_of(rows))} for order, rows in by_order if len(rows)]
 
 
 def choice_tables(answers: Sequence[CountedAnswer], seed: int) -> dict[str, Any]:
@@ -110,61 +108,65 @@ def choice_tables(answers: Sequence[CountedAnswer], seed: int) -> dict[str, Any]
     }
 
 
-def screened_tables(answers: Sequence[CountedAnswer], question: str, low: int, high: int) -> dict[str, Any]:
-    """The tables of a MUSHRA question after its post-screening; beside them who went, and everybody's means."""
-    ratings = ratings_of(answers, question, ScoreScale(low, high))
-    found = screening(answers, ratings)
-    if found is None:
-        return {"questions": {question: score_tables(answers, question, low, high)}}
-    screen, reference, anchor = found
-    passing = [a for a in answers if a.rater not in screen.dropped]
-    return {
-        "questions": {question: score_tables(passing, question, low, high)},
+def screened_answers(answers: Sequence[CountedAnswer], question: Question) -> Sequence[CountedAnswer]:
+    """Answers of raters who pass the post-screening of a MUSHRA question."""
+    screening = _screening(answers, _scaled_ratings(answers, question))
+    return answers if screening is None else [a for a in answers if a.rater not in screening[0].dropped]
+
+
+def screened_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[str, Any]:
+    """Tables of a MUSHRA question after its post-screening, the numbers of excluded raters, and means of all raters."""
+    ratings = _scaled_ratings(answers, question)
+    tables = {"questions": {question.id: score_tables(screened_answers(answers, question), question)}}
+    if (screening := _screening(answers, ratings)) is None:
+        return tables
+    screen, reference, anchor = screening
+    return tables | {
         "post_screen": {
             "reference": reference,
             "mid_anchor": anchor,
-            "limit": mushra.LIMIT,
-            "share": mushra.SHARE,
+            "limit": means.LIMIT,
+            "share": means.SHARE,
             "raters": len(screen.low_share),
             "dropped": len(screen.dropped),
             "by_reference": len(screen.by_reference),
             "by_anchor": len(screen.by_anchor),
             "unharmed": len(screen.unharmed),
-            "everybody": {name: asdict(i) for name, i in means.by_system(ratings).items()},
-        },
+            "everybody": _as_dicts(means.by_system(ratings)),
+        }
     }
 
 
-def screening(answers: Sequence[CountedAnswer], ratings: Ratings) -> tuple[mushra.PostScreen, str, str | None] | None:
-    """The post-screening of a MUSHRA question, its hidden reference and mid anchor; None without a reference."""
+def _screening(answers: Sequence[CountedAnswer], ratings: Ratings) -> tuple[means.PostScreen, str, str | None] | None:
+    """Post-screening of a MUSHRA question, its hidden reference and mid anchor; None without a reference."""
     hidden = {a.reference for a in answers if a.reference is not None}
     if not len(ratings) or not hidden:
         return None
     [reference] = hidden
-    known = {a.mid_anchor for a in answers} & set(ratings.systems)
-    anchor = known.pop() if known else None
-    return mushra.post_screen(ratings, reference, anchor), reference, anchor
+    anchor = next(iter({a.mid_anchor for a in answers} & set(ratings.systems)), None)
+    return means.post_screen(ratings, reference, anchor), reference, anchor
 
 
 def comparison_tables(
-    answers: Sequence[CountedAnswer], question: str, low: int, high: int, baseline: str | None
+    answers: Sequence[CountedAnswer], question: Question, baseline: str | None = None
 ) -> dict[str, Any]:
     """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
-    given = _compared(answers, question)
-    if not given:
+    scale = ScoreScale(question.low, question.high)
+    rated = [a for a in answers if (question.id, 1) in a.scores]
+    if not rated:
         return {"n": 0}
+
+    def compared(answers: Sequence[CountedAnswer]) -> list[CmosAnswer]:
+        return [CmosAnswer(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question.id, 1]) for a in answers]
+
+    def pairs(answers: Sequence[CountedAnswer]) -> list[dict[str, Any]]:
+        return [asdict(c) for c in cmos_results(compared(answers), baseline, scale)]
+
     return {
-        "n": len(given),
-        "pairs": [asdict(c) for c in cmos_results(given, baseline, ScoreScale(low, high))],
-        "tags": {
-            tag: {
-                "n": len(mine),
-                "items": _scripts(mine),
-                "pairs": [asdict(c) for c in cmos_results(_compared(mine, question), baseline, ScoreScale(low, high))],
-            }
-            for tag, mine in _by_tag(a for a in answers if (question, 1) in a.scores)
-        },
-        "order": asdict(order_effect(given, ScoreScale(low, high))),
+        "n": len(rated),
+        "pairs": pairs(rated),
+        "tags": {tag: {"n": len(mine), "items": _scripts(mine), "pairs": pairs(mine)} for tag, mine in _by_tag(rated)},
+        "order": asdict(order_effect(compared(rated), scale)),
     }
 
 
@@ -185,14 +187,6 @@ def identity_tables(answers: Sequence[CountedAnswer]) -> dict[str, Any]:
     }
 
 
-def _compared(answers: Sequence[CountedAnswer], question: str) -> list[CmosAnswer]:
-    return [
-        CmosAnswer(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
-        for a in answers
-        if (question, 1) in a.scores
-    ]
-
-
 def _by_tag(answers: Iterable[CountedAnswer]) -> list[tuple[str, list[CountedAnswer]]]:
     """The answers on the scripts of each tag; a script of two tags is in both."""
     found: defaultdict[str, list[CountedAnswer]] = defaultdict(list)
@@ -206,5 +200,72 @@ def _scripts(answers: Sequence[CountedAnswer]) -> int:
     return len({a.item for a in answers})
 
 
-def _means(ratings: Ratings) -> dict[str, Any]:
-    return {name: asdict(i) for name, i in means.by_system(ratings).items()}
+def _as_dicts(rows: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: asdict(row) for name, row in rows.items()}
+
+
+def _scaled_ratings(answers: Sequence[CountedAnswer], question: Question) -> Ratings:
+    return ratings_of(answers, question.id, ScoreScale(question.low, question.high))
+
+
+_WORTH = {"a": 1.0, "b": 0.0, "tie": 0.5, "both_bad": 0.5}
+
+
+def latency_tables(answers: Sequence[CountedAnswer], questions: Sequence[Question]) -> dict[str, Any]:
+    """Latencies of every voice, preference by latency difference, and scores of each question by latency.
+
+    Answers without both latencies are excluded; ``n`` counts the rest. Slopes are per 100 ms, over all answers and
+    within the same voices.
+    """
+    known = [a for a in answers if len(a.latencies_ms) == 2 and None not in a.latencies_ms]
+    if not known:
+        return {"n": 0}
+    voices = sorted({name for a in known for name in a.systems})
+    return {
+        "n": len(known),
+        "per_ms": latency.PER_MS,
+        "systems": {name: _of_voice(known, name) for name in voices},
+        "preference": _preference(known, voices),
+        "questions": {q.id: _scores(known, voices, q) for q in questions},
+    }
+
+
+def _of_voice(answers: Sequence[CountedAnswer], name: str) -> dict[str, Any]:
+    ms = [m for a in answers for s, m in zip(a.systems, a.latencies_ms, strict=True) if s == name and m is not None]
+    low, middle, high = np.percentile(ms, (25, 50, 75))
+    return {"n": len(ms), "low_ms": float(low), "median_ms": float(middle), "high_ms": float(high)}
+
+
+def _preference(answers: Sequence[CountedAnswer], voices: list[str]) -> dict[str, Any]:
+    votes = [a for a in answers if "preference" in a.outcomes]
+    if not votes:
+        return {"n": 0}
+    first, second = (np.array([voices.index(a.systems[slot]) for a in votes]) for slot in (0, 1))
+    sooner = np.array([(a.latencies_ms[1] or 0.0) - (a.latencies_ms[0] or 0.0) for a in votes])
+    worth = np.array([_WORTH[a.outcomes["preference"]] for a in votes])
+    data = LatencyAnswers(worth, sooner, latency.voice_columns(first, second, voices), *_codes(votes))
+    bins = latency.latency_bins(latency.orient_to_faster(data), ScoreScale(0.0, 1.0), null=0.5)
+    return {"n": len(votes), "bins": [asdict(b) for b in bins], **_slopes(data, latency.preference_slope)}
+
+
+def _scores(answers: Sequence[CountedAnswer], voices: list[str], question: Question) -> dict[str, Any]:
+    rows = [(a, slot, value) for a in answers for (asked, slot), value in a.scores.items() if asked == question.id]
+    if not rows:
+        return {"n": 0}
+    voice = latency.voice_columns(np.array([voices.index(a.systems[slot]) for a, slot, _ in rows]), None, voices)
+    ms = np.array([a.latencies_ms[slot] or 0.0 for a, slot, _ in rows])
+    value = np.array([float(value) for *_, value in rows])
+    data = LatencyAnswers(value, ms, voice, *_codes([a for a, *_ in rows]))
+    bins = latency.latency_bins(data, ScoreScale(question.low, question.high))
+    return {"n": len(rows), "bins": [asdict(b) for b in bins], **_slopes(data, latency.score_slope)}
+
+
+def _slopes(data: LatencyAnswers, slope: Callable[[LatencyAnswers, bool], LatencySlope | None]) -> dict[str, Any]:
+    found = {name: slope(data, same) for name, same in (("slope", False), ("slope_same_voices", True))}
+    return {name: None if one is None else asdict(one) for name, one in found.items()}
+
+
+def _codes(answers: Sequence[CountedAnswer]) -> tuple[Any, Any]:
+    """Codes of raters and of scripts."""
+    rater, item = (np.unique([getattr(a, of) for a in answers], return_inverse=True)[1] for of in ("rater", "item"))
+    return rater, item

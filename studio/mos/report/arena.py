@@ -1,16 +1,133 @@
-"""Public ladder page of an arena: one HTML file without scripts, all text escaped."""
+"""Ladder of an arena: aggregate figures of systems, and its public page, one HTML file without scripts.
+
+It tells nothing about individual raters.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from html import escape
-from pathlib import Path
+from typing import Any
 
-from studio.mos.analysis.ladder import ArenaLadder, LadderEntry
+from sqlmodel import Session, col, select
+
+from studio.mos.analysis.quality import excluded_raters
+from studio.mos.kinds.tables import A0, B0, C
 from studio.mos.report.cells import NONE, number, percent
 from studio.mos.report.charts import IntervalMark, interval_chart
-from studio.mos.report.choices import elo_interval, elo_score
+from studio.mos.report.page import document, tiles
+from studio.mos.report.pairs import elo_interval, elo_score
+from studio.mos.sessions.campaigns import LoadedCampaign
+from studio.mos.sessions.pairing import pair_of
+from studio.mos.sessions.takes import script_ids
+from studio.mos.stats.columns import Vote, Votes, votes_from_rows
+from studio.mos.stats.elo import elo_report
+from studio.mos.store.tables import Answer, Campaign, Choice, Rater, System, Trial
 
-_CSS = Path(__file__).with_name("page.css")
+
+@dataclass(frozen=True)
+class LadderEntry:
+    """A ranked system.
+
+    Attributes:
+        best: highest rank compatible with the intervals of the differences; ``worst`` the lowest.
+        low: of the 95% interval of ``elo``, like ``high`` None if not estimable.
+        state: set if there is no two-sided interval (``elo_report``).
+    """
+
+    name: str
+    best: int
+    worst: int
+    elo: float
+    low: float | None
+    high: float | None
+    state: str | None
+    votes: int
+
+
+@dataclass(frozen=True)
+class ArenaLadder:
+    """Public state of an arena.
+
+    Attributes:
+        steps: systems with enough votes, best first.
+        unranked: votes of each system with too few.
+        undecided: shares of ties and of 'both bad'.
+        interval: how the intervals were made.
+    """
+
+    title: str
+    votes: int
+    raters: int
+    min_votes: int
+    steps: Sequence[LadderEntry]
+    unranked: Mapping[str, int]
+    undecided: Mapping[str, float]
+    interval: str
+    notes: Sequence[str]
+
+
+def arena_ladder(session: Session, campaign: Campaign, run: LoadedCampaign) -> ArenaLadder:
+    """Ladder of an arena from the votes that the results count.
+
+    Raises BadFile, BadOption: the campaign is incomplete.
+    """
+    votes = arena_votes(session, campaign, run)
+    report = elo_report(votes, "gamma", C, A0, B0)
+    votes_of = {name: int(((votes.a == s) | (votes.b == s)).sum()) for s, name in enumerate(votes.systems)}
+    min_votes = run.config.arena.min_votes
+    ranked = [
+        name for name in sorted(votes_of, key=lambda n: -report["systems"][n]["elo"]) if votes_of[name] >= min_votes
+    ]
+    above = {(d["a"], d["b"]) for d in report["differences"] if d["lo"] is not None and d["lo"] > 0}
+    return ArenaLadder(
+        title=run.config.texts.title,
+        votes=len(votes),
+        raters=report["raters"] or 0,
+        min_votes=min_votes,
+        steps=[_step(name, ranked, above, report["systems"][name], votes_of[name]) for name in ranked],
+        unranked={name: votes_of[name] for name in votes.systems if votes_of[name] < min_votes},
+        undecided=report["undecided"],
+        interval=report["interval"],
+        notes=report["notes"],
+    )
+
+
+def arena_votes(session: Session, campaign: Campaign, run: LoadedCampaign) -> Votes:
+    """Counted votes of an arena by rater and typed script.
+
+    The same as those of ``load_answers``, without loading stimuli and keys of every battle.
+    """
+    names = {s.id: s.name for s in session.exec(select(System).where(System.campaign_id == campaign.id))}
+    units = {unit.key: unit for unit in run.units}
+    excluded = excluded_raters(session, campaign)
+    typed = script_ids(session, run.id)
+    rows = session.exec(
+        select(Trial, Choice.outcome, Rater.pseudonym)
+        .join(Answer, col(Answer.trial_id) == col(Trial.id))
+        .join(Choice, col(Choice.answer_id) == col(Answer.id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == run.id, Answer.counted == 1, Rater.role == "panel")
+        .order_by(col(Answer.id))
+    ).all()
+    votes: list[Vote] = []
+    for trial, outcome, rater in rows:
+        if rater in excluded:
+            continue
+        unit = units[trial.unit]
+        first = unit.systems[unit.stimuli.index(trial.lead)]
+        second = next(s for s in pair_of(unit) if s != first)
+        votes.append(Vote(names[first], names[second], outcome, rater, typed.get(trial.id, trial.unit)))
+    return votes_from_rows(votes, sorted({names[s] for unit in run.units for s in unit.systems}))
+
+
+def _step(
+    name: str, ranked: Sequence[str], above: set[tuple[str, str]], row: Mapping[str, Any], votes: int
+) -> LadderEntry:
+    best = 1 + sum((other, name) in above for other in ranked)
+    worst = len(ranked) - sum((name, other) in above for other in ranked)
+    return LadderEntry(name, best, worst, row["elo"], row["lo"], row["hi"], row["state"], votes)
+
+
 _MORE_CSS = """
 .vote { display: inline-block; margin-top: 6px; padding: 10px 18px; border-radius: 10px; font-weight: 600;
   background: var(--accent); color: var(--on); text-decoration: none; }
@@ -36,26 +153,17 @@ def ladder_page(arenas: Sequence[tuple[ArenaLadder, str, Mapping[str, str]]]) ->
     """HTML page of arenas, each given with the path to take part and the titles of its systems by name."""
     title = arenas[0][0].title if len(arenas) == 1 else "The arenas"
     parts = [_arena(ladder, path, titles, alone=len(arenas) == 1) for ladder, path, titles in arenas]
-    head = f"<h1>{escape(title)}</h1>"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}: the ladder</title>\n<style>\n{_CSS.read_text(encoding='utf-8')}{_MORE_CSS}</style>\n"
-        f"</head>\n<body><main>\n{head}{''.join(parts)}\n</main></body>\n</html>\n"
-    )
+    return document(f"{title}: the ladder", f"<h1>{escape(title)}</h1>{''.join(parts)}", more_css=_MORE_CSS)
 
 
 def _arena(ladder: ArenaLadder, path: str, titles: Mapping[str, str], alone: bool) -> str:
-    people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
     systems = len(ladder.steps) + len(ladder.unranked)
-    tiles = {"votes": ladder.votes, "voters": ladder.raters, "systems": systems}
-    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
+    numbers = tiles((("votes", ladder.votes), ("voters", ladder.raters), ("systems", systems)))
     heading = "" if alone else f"<h2>{escape(ladder.title)}</h2>"
     return (
         f'<section>{heading}<p>{_WHAT}</p><p><a class="vote" href=".{escape(path)}">Take part</a></p>'
-        f'<dl class="tiles">{shown}</dl></section>'
-        f"<section><h2>The ladder</h2>{_ranked(ladder, titles)}{_unranked(ladder, titles)}{_notes(ladder, people)}"
-        "</section>"
+        f"{numbers}</section>"
+        f"<section><h2>The ladder</h2>{_ranked(ladder, titles)}{_unranked(ladder, titles)}{_notes(ladder)}</section>"
     )
 
 
@@ -66,7 +174,7 @@ def _ranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     rows = "".join(
         f'<tr><td class="place">{_place(step)}</td>'
         f'<th scope="row">{_system_name(step.name, titles)}</th>'
-        f"<td>{_score(step)} <span>{escape(_interval(step))}</span></td><td>{step.votes}</td></tr>"
+        f"<td>{elo_score(asdict(step))} <span>{escape(_interval(step))}</span></td><td>{step.votes}</td></tr>"
         for step in ladder.steps
     )
     marks = [
@@ -92,8 +200,9 @@ def _unranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     return f"<h3>Not ranked yet</h3><ul>{rows}</ul>"
 
 
-def _notes(ladder: ArenaLadder, people: str) -> str:
+def _notes(ladder: ArenaLadder) -> str:
     undecided = ladder.undecided
+    people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
     notes = [
         f"Bradley-Terry scores of {ladder.votes} votes by {people}, with intervals {ladder.interval}. Only differences "
         "are meaningful; a range of places means that the 95% intervals of the differences allow all of them.",
@@ -112,10 +221,6 @@ def _system_name(name: str, titles: Mapping[str, str]) -> str:
 
 def _place(step: LadderEntry) -> str:
     return str(step.best) if step.best == step.worst else f"{step.best}\N{EN DASH}{step.worst}"
-
-
-def _score(step: LadderEntry) -> str:
-    return elo_score(asdict(step))
 
 
 def _interval(step: LadderEntry) -> str:

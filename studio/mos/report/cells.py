@@ -107,3 +107,9 @@ def small_sample_notes(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
     items = min((n for _, n in counts if n is not None), default=None)
     note = small_sample_note(raters, items)
     return [] if note is None else [f"{note}."]
+
+
+def rated_questions(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Questions on single stimuli, each with its tables."""
+    tables = results["tables"].get("questions", {})
+    return [(q, tables[q["id"]]) for q in results["questions"] if q["id"] in tables]

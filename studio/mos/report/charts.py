@@ -1,7 +1,7 @@
 """Report charts as inline SVG; colours come from the page's style sheet, for light, dark and print."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -240,9 +240,7 @@ def binned(counts: Sequence[int], low: int) -> list[tuple[str, int]]:
     ]
 
 
-def matrix_table(
-    names: Sequence[str], cells: Sequence[Sequence[float | None]], shown: Mapping[tuple[int, int], str]
-) -> str:
+def matrix_table(names: Sequence[str], tint: Sequence[Sequence[float | None]], shown: Sequence[Sequence[str]]) -> str:
     """Square table with cells tinted by a share of 0 to 1; row against column."""
     head = "".join(f'<th scope="col"><span>{escape(n)}</span></th>' for n in names)
     rows: list[str] = []
@@ -250,7 +248,7 @@ def matrix_table(
         tds = "".join(
             '<td class="self"></td>'
             if i == j
-            else f'<td style="--p:{0 if (p := cells[i][j]) is None else p:.2f}">{escape(shown[i, j])}</td>'
+            else f'<td style="--p:{0 if (p := tint[i][j]) is None else p:.2f}">{escape(shown[i][j])}</td>'
             for j in range(len(names))
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{tds}</tr>')

@@ -1,9 +1,9 @@
-"""Design and analysis of a test as text, so that it can be reproduced."""
+"""How a test was run: design, raters, consistency, agreement and gates, as text and tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studio.mos.report.cells import number
+from studio.mos.report.cells import NONE, ReportTable, number, percent, with_interval
 from studio.mos.report.pairs import post_screening
 
 
@@ -66,12 +66,7 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
             ]
         )
     if screen := results["tables"].get("post_screen"):
-        rows.append(
-            [
-                "Post-screening",
-                f"{post_screening(screen)}; the means of all raters are also given",
-            ]
-        )
+        rows.append(["Post-screening", f"{post_screening(screen)}; the means of all raters are also given"])
     if "identity" in results["tables"]:
         rows.append(
             [
@@ -96,3 +91,111 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
             ],
         ]
     return rows
+
+
+STAGE_LABELS = {
+    "consent": "agreed",
+    "screening": "passed the screening",
+    "instructions": "read the instructions",
+    "headphones": "completed the headphone check",
+    "environment": "completed the environment test",
+    "level": "set the level",
+    "trials": "answered every trial",
+    "comments": "completed the comments",
+    "done": "reached the last page",
+    "screened_out": "screened out",
+    "withdrawn": "withdrew",
+    "full": "came when the quota was full",
+}
+GATE_LABELS = {
+    "traps": "traps answered correctly",
+    "golds": "golds within one step",
+    "variance": "ratings vary",
+    "repeats": "repeated trials consistent",
+    "pace": "time to hear the stimuli",
+    "headphones": "headphone check",
+    "environment": "environment test (P.808)",
+    "consensus": "agreement with the others",
+    "accept": "accept: pay the rater",
+    "use": "use: analyse the answers",
+}
+
+
+def take_table(takes: Sequence[Mapping[str, Any]]) -> ReportTable:
+    """Latency of each voice while raters typed."""
+    columns = ["System", "first sound, ms", "95th percentile, ms", "latest key, ms", "takes"]
+    rows = [
+        [t["system"], *(number(t[name], 1) for name in ("latency_ms", "latency_p95_ms", "late_ms")), str(t["takes"])]
+        for t in takes
+    ]
+    note = (
+        "First sound: from the last word that the first segment needed to the first audible sample, median. "
+        "Latest key: largest delay of a key when the typing was replayed to the second voice."
+    )
+    return ReportTable("First sound while typing", columns, rows, [note])
+
+
+def consistency_tables(consistency: Mapping[str, Any]) -> list[ReportTable]:
+    """Agreement of repeated answers, by question and by rater."""
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        shown = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
+        return [*shown, str(row["n"])]
+
+    columns = ["identical", "mean difference, steps", "of the scale", "correlation", "repeated answers"]
+    note = "The same trial, presented twice to the same rater. Of the scale: 100% for a different choice."
+    questions = [[name, *cells(row)] for name, row in consistency["questions"].items()]
+    raters = [[row["rater"], *cells(row)] for row in consistency["raters"]]
+    return [
+        ReportTable("Self-consistency of raters", ["Question", *columns], questions, [note]),
+        ReportTable("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
+    ]
+
+
+def consensus_table(consensus: Mapping[str, Any]) -> ReportTable:
+    """Agreement of each rater with the others."""
+    rows = [
+        [r["rater"], number(r["r"], 3), str(r["n"]), number(r["others"], 1), r["verdict"]] for r in consensus["raters"]
+    ]
+    of = "stimulus" if consensus["by"] == "stimulus" else "system"
+    note = (
+        f"Pearson's correlation of a rater's answers with the mean of the others' for the same {of} (leave-one-out), "
+        "centred per question (preferences are not centred). The others are all raters that no other gate excludes."
+    )
+    columns = ["Rater", "r", "answers", "others per answer", "verdict"]
+    return ReportTable("Agreement of each rater with the others", columns, rows, [note])
+
+
+def post_hoc_tables(consensus: Mapping[str, Any]) -> list[ReportTable]:
+    """Effect of excluding raters below the minimum agreement; no table if there are none."""
+    if not consensus["failed"]:
+        return []
+    shown = "The other tables are without them" if consensus["required"] else "The other tables are with them"
+    rows: list[list[str]] = []
+    for estimate in consensus["estimates"]:
+        remaining = estimate["kept"]
+        without = [NONE, "0"] if remaining is None else [with_interval(remaining, 3), str(remaining["n"])]
+        rows.append([estimate["name"], with_interval(estimate["everybody"], 3), *without])
+    note = (
+        f"Raters whose answers correlate less than {consensus['minimum']:g} with the mean of the others', of "
+        f"{consensus['answers']} answers or more: {consensus['failed']}. This is a post-hoc exclusion: it depends on "
+        f"the analysed answers, and may widen differences and narrow intervals. {shown}."
+    )
+    columns = ["Estimate", "with them", "without them", "answers without"]
+    return [ReportTable("With and without raters who disagree with the others", columns, rows, [note])]
+
+
+def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Mapping[str, Any]) -> ReportTable:
+    """Verdicts of each gate and of the two decisions: numbers of raters that pass, fail, and are unknown."""
+    rows = [
+        [GATE_LABELS[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))]
+        for gate in GATE_LABELS
+    ]
+    notes = ["Unknown excludes nobody: the gate did not run, or not yet."]
+    if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
+        notes.append("The headphone check is informative: this campaign excludes nobody for it.")
+    if design["gates"]["environment"] and not design["gates"]["environment_required"]:
+        notes.append("The environment test is informative: this campaign excludes nobody for it.")
+    if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
+        notes.append("Agreement with the others is informative: this campaign excludes nobody for it.")
+    return ReportTable(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from studio.mos.report.cells import ReportTable, answer_count
-from studio.mos.report.model_tables import predicted_tables, second_opinion_tables
+from studio.mos.report.models import predicted_tables, second_opinion_tables
 from studio.mos.report.page import html as html
 from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
 

@@ -1,13 +1,13 @@
 """Report as one HTML file: no network, no scripts, all text escaped, printable."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from studio.mos.import_export.data_dictionary import DICTIONARY
+from studio.mos.import_export.export_answers import DICTIONARY
 from studio.mos.report.cells import (
     NONE,
     ReportTable,
@@ -17,15 +17,14 @@ from studio.mos.report.cells import (
     p_value,
     percent,
     percent_interval,
+    rated_questions,
     with_interval,
 )
 from studio.mos.report.charts import IntervalMark, bar_chart, histogram, interval_chart, matrix_table, share_chart
-from studio.mos.report.choices import elo_interval, elo_score, ranked
-from studio.mos.report.design import design_rows
-from studio.mos.report.latency import latency_figures
-from studio.mos.report.model_tables import predicted_tables, second_opinion_tables
-from studio.mos.report.raters import STAGE_LABELS, gate_table
-from studio.mos.report.tables import detail_tables, paper_tables, rated_questions, stopping_rule_text
+from studio.mos.report.design import STAGE_LABELS, design_rows, gate_table
+from studio.mos.report.models import latency_figures, predicted_tables, second_opinion_tables
+from studio.mos.report.pairs import elo_interval, elo_score, ranked
+from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
 
 _CSS = Path(__file__).with_name("page.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -35,80 +34,76 @@ _MANY_PAIRS = 45  # pairs above which the chart is folded
 
 def html(results: Mapping[str, Any]) -> str:
     """Report of ``studio.mos.analysis.results.results`` as one file."""
-    tables = results["tables"]
+    tables, prompt = results["tables"], results["prompt"]
     body = [_head(results)]
     body += [_question_section(results, question, table) for question, table in rated_questions(results)]
     body += [_cmos_section(q, tables["comparisons"][q["id"]]) for q in results["questions"] if "comparisons" in tables]
-    if "identity" in tables:
-        body.append(_abx_section(results["prompt"], tables["identity"]))
-    if "choices" in tables:
-        body.append(_preference_section(results["prompt"], tables["choices"]))
-    if figures := latency_figures(results):
-        body.append(_section("Latency while typing", *(_figure(drawn, caption) for drawn, caption in figures)))
-    body += [_section("Tables", *(_table(t) for t in paper_tables(results)))]
-    second = second_opinion_tables(results)
-    body += [_section("A second opinion", *(_table(t) for t in second))] if second else []
-    predicted = predicted_tables(results)
-    body += [_section("Predicted, not rated", *(_table(t) for t in predicted))] if predicted else []
-    details = detail_tables(results)
-    body += [_section("More tables", *(_folded(t) for t in details))] if details else []
+    body += [_abx_section(prompt, tables["identity"])] if "identity" in tables else []
+    body += [_preference_section(prompt, tables["choices"])] if "choices" in tables else []
+    figures = [_figure(drawn, caption) for drawn, caption in latency_figures(results)]
+    for title, parts in (
+        ("Latency while typing", figures),
+        ("Tables", [_table(t) for t in paper_tables(results)]),
+        ("A second opinion", [_table(t) for t in second_opinion_tables(results)]),
+        ("Predicted, not rated", [_table(t) for t in predicted_tables(results)]),
+        ("More tables", [_folded(t) for t in detail_tables(results)]),
+    ):
+        body += [_section(title, *parts)] if parts or title == "Tables" else []
     body += [_rater_section(results), _design_section(results), _codebook()]
     created = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     foot = f'<p class="note">Created by Streaming-TTS Studio, {created}. This file loads no external resources.</p>'
+    return document(f"{results['title']}: results", f"{''.join(body)}\n{foot}", _POLICY)
+
+
+def document(title: str, body: str, policy: str = "", more_css: str = "") -> str:
+    """HTML page with the report's style sheet, and a content security policy if given."""
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n' if policy else ""
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{meta}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(results['title'])}: results</title>\n<style>\n{_CSS.read_text(encoding='utf-8')}</style>\n"
-        f"</head>\n<body><main>\n{''.join(body)}\n{foot}\n</main></body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_CSS.read_text(encoding='utf-8')}{more_css}</style>\n"
+        f"</head>\n<body><main>\n{body}\n</main></body>\n</html>\n"
     )
 
 
+def tiles(facts: Iterable[tuple[str, object]]) -> str:
+    """Numbers with names, side by side."""
+    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f'<dl class="tiles">{shown}</dl>'
+
+
 def _head(results: Mapping[str, Any]) -> str:
-    erased = results["forgotten"]
-    tiles = [
-        ("raters", str(results["raters"])),
-        ("finished", str(results["finished"])),
-        ("answers", str(results["answers"])),
-        *([("answers wanted", str(results["wanted"]))] if results["wanted"] else []),
-        *([("on traps, golds, practice, repeats", str(results["aside"]))] if results["aside"] else []),
-        ("raters excluded", str(results["left_out"])),
+    erased, rule = results["forgotten"]["raters"], stopping_rule_text(results)
+    facts = [
+        ("raters", results["raters"]),
+        ("finished", results["finished"]),
+        ("answers", results["answers"]),
+        *([("answers wanted", results["wanted"])] if results["wanted"] else []),
+        *([("on traps, golds, practice, repeats", results["aside"])] if results["aside"] else []),
+        ("raters excluded", results["left_out"]),
+        *([("erased on request", erased)] if erased else []),
     ]
-    tiles += [("erased on request", str(erased["raters"]))] if erased["raters"] else []
-    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)
-    rule = stopping_rule_text(results)
     return (
         f"<h1>{escape(results['title'])}</h1>"
         f'<p class="muted">Campaign {escape(results["name"])}, {escape(results["state"])}</p>'
-        f'<dl class="tiles">{shown}</dl>' + (f"<p>{escape(rule)}</p>" if rule else "")
+        f"{tiles(facts)}" + (f"<p>{escape(rule)}</p>" if rule else "")
     )
 
 
 def _question_section(results: Mapping[str, Any], question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    title = question["id"]
     if not table["n"]:
         is_screened = "post_screen" in results["tables"]
-        return _section(
-            question["id"], f"<p>{'The post-screening excluded all raters.' if is_screened else 'No answers yet.'}</p>"
-        )
-    digits = decimals_for(question)
-    intervals = table["systems"]["two_way"]
+        return _empty_section(title, "The post-screening excluded all raters." if is_screened else _NO_ANSWERS)
+    digits, intervals = decimals_for(question), table["systems"]["two_way"]
     names = [s["name"] for s in results["systems"] if s["name"] in intervals]
-    marks = [
-        IntervalMark(
-            n,
-            intervals[n]["mean"],
-            intervals[n]["low"],
-            intervals[n]["high"],
-            with_interval(intervals[n], digits),
-        )
-        for n in names
-    ]
+    marks = [_mark(n, intervals[n], with_interval(intervals[n], digits)) for n in names]
     small = "".join(histogram(table["histogram"][n], question["low"], n) for n in names)
     return _section(
-        question["id"],
-        f'<p class="muted">{escape(question["prompt"])}</p>',
+        title,
+        _prompt(question["prompt"]),
         _figure(
-            interval_chart(marks, question["low"], question["high"], f"means of {question['id']} by system"),
+            interval_chart(marks, question["low"], question["high"], f"means of {title} by system"),
             "Mean and 95% interval, by rater and script.",
         ),
         f'<h3>Distribution of scores</h3><div class="small">{small}</div>',
@@ -116,20 +111,16 @@ def _question_section(results: Mapping[str, Any], question: Mapping[str, Any], t
 
 
 def _cmos_section(question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    title, digits = question["id"], decimals_for(question)
     if not table["n"]:
-        return _section(question["id"], "<p>No answers yet.</p>")
-    marks: list[IntervalMark] = []
-    for pair in table["pairs"]:
-        interval = pair["cmos"]["two_way"]
-        shown = with_interval(interval, decimals_for(question))
-        marks.append(
-            IntervalMark(f"{pair['a']} : {pair['b']}", interval["mean"], interval["low"], interval["high"], shown)
-        )
+        return _empty_section(title)
+    intervals = [(f"{p['a']} : {p['b']}", p["cmos"]["two_way"]) for p in table["pairs"]]
+    marks = [_mark(pair, interval, with_interval(interval, digits)) for pair, interval in intervals]
     return _section(
-        question["id"],
-        f'<p class="muted">{escape(question["prompt"])}</p>',
+        title,
+        _prompt(question["prompt"]),
         _figure(
-            interval_chart(marks, question["low"], question["high"], f"CMOS of {question['id']} by pair"),
+            interval_chart(marks, question["low"], question["high"], f"CMOS of {title} by pair"),
             "CMOS and 95% interval, by rater and script; above zero the first of the two is better.",
         ),
         f'<p class="note">Order effect, second stimulus against first: mean {number(table["order"]["mean"], 2)}. '
@@ -139,16 +130,13 @@ def _cmos_section(question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 def _abx_section(prompt: str, table: Mapping[str, Any]) -> str:
     if not table["n"]:
-        return _section("ABX", "<p>No answers yet.</p>")
-    marks: list[IntervalMark] = []
-    for pair in table["pairs"]:
-        share = pair["share"]["two_way"]
-        low, high = (None if share[end] is None else 100 * share[end] for end in ("low", "high"))
-        marks.append(IntervalMark(f"{pair['a']} : {pair['b']}", 100 * share["mean"], low, high, percent(share["mean"])))
+        return _empty_section("ABX")
+    shares = [(f"{p['a']} : {p['b']}", p["share"]["two_way"]) for p in table["pairs"]]
+    marks = [_mark(pair, share, percent(share["mean"]), 100) for pair, share in shares]
     counts = ", ".join(f"{side.upper()} {n}" for side, n in table["said"].items())
     return _section(
         "ABX",
-        f'<p class="muted">{escape(prompt)}</p>' if prompt else "",
+        _prompt(prompt) if prompt else "",
         _figure(
             interval_chart(marks, 0, 100, "share of X found by pair"),
             "Percent of correct answers, and 95% interval, by rater and script; 50 is guessing.",
@@ -157,15 +145,32 @@ def _abx_section(prompt: str, table: Mapping[str, Any]) -> str:
     )
 
 
+def _mark(label: str, interval: Mapping[str, Any], shown: str, scale: float = 1) -> IntervalMark:
+    mean, low, high = (None if interval[k] is None else scale * interval[k] for k in ("mean", "low", "high"))
+    assert mean is not None, "an interval has a mean"
+    return IntervalMark(label, mean, low, high, shown)
+
+
+_NO_ANSWERS = "No answers yet."
+
+
+def _empty_section(title: str, why: str = _NO_ANSWERS) -> str:
+    return _section(title, f"<p>{why}</p>")
+
+
+def _prompt(text: str) -> str:
+    return f'<p class="muted">{escape(text)}</p>'
+
+
 def _share(pair: Mapping[str, Any]) -> IntervalMark:
     share = pair["share"]
     shown = f"{percent(share['mean'])} {percent_interval(share)}, p {p_value(pair['p_holm'])}"
-    return IntervalMark(pair["a"], share["mean"], share["low"], share["high"], shown)
+    return _mark(pair["a"], share, shown)
 
 
 def _preference_section(prompt: str, choices: Mapping[str, Any]) -> str:
     if not choices["n"]:
-        return _section("Preference", "<p>No answers yet.</p>")
+        return _empty_section("Preference")
     met = choices["pairs"]["two_way"]
     pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"]), _share(p)) for p in met]
     key = "".join(
@@ -182,7 +187,7 @@ def _preference_section(prompt: str, choices: Mapping[str, Any]) -> str:
     sides = ", ".join(f"{_SIDES[k]} {n}" for k, n in choices["sides"].items() if n or k in ("a", "b"))
     return _section(
         "Preference",
-        f'<p class="muted">{escape(prompt)}</p>' if prompt else "",
+        _prompt(prompt) if prompt else "",
         chart if len(pairs) <= _MANY_PAIRS else f"<details><summary>{len(pairs)} pairs</summary>{chart}</details>",
         "<h3>Elo</h3>",
         _figure(interval_chart(marks, title="Elo by system"), f"Converged; 95%, {elo['interval']}.") if marks else "",
@@ -190,10 +195,10 @@ def _preference_section(prompt: str, choices: Mapping[str, Any]) -> str:
         "<h3>Probability of being better</h3>",
         '<p class="note">Probability that the row&#x27;s score is above the column&#x27;s: '
         f"{escape(elo['p_better_is'])}.</p>",
-        _matrix(choices["names"], elo["p_better"], elo["p_better"], percent=True),
+        _matrix(choices["names"], elo["p_better"], elo["p_better"], confidence),
         "<h3>Wins</h3>",
         '<p class="note">Votes of the row against the column; a tie is half a win each.</p>',
-        _matrix(choices["names"], _won_shares(elo["wins"]), elo["wins"], percent=False),
+        _matrix(choices["names"], _won_shares(elo["wins"]), elo["wins"], "{:g}".format),
         f'<p class="note">Votes by side: {sides}. A large difference is a bias towards one side.</p>',
     )
 
@@ -214,15 +219,12 @@ def _won_shares(wins: Sequence[Sequence[float]]) -> list[list[float | None]]:
 
 
 def _matrix(
-    names: Sequence[str], tint: Sequence[Sequence[float | None]], cells: Sequence[Sequence[Any]], percent: bool
+    names: Sequence[str],
+    tint: Sequence[Sequence[float | None]],
+    cells: Sequence[Sequence[Any]],
+    text: Callable[[Any], str],
 ) -> str:
-    size = range(len(names))
-    shown = {
-        (i, j): NONE if cells[i][j] is None else confidence(cells[i][j]) if percent else f"{cells[i][j]:g}"
-        for i in size
-        for j in size
-    }
-    table = matrix_table(names, tint, shown)
+    table = matrix_table(names, tint, [[NONE if c is None else text(c) for c in row] for row in cells])
     many = table.replace('class="matrix"', 'class="matrix many"', 1) if len(names) > _MANY_SYSTEMS else table
     return f'<div class="wide">{many}</div>'
 

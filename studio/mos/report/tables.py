@@ -17,13 +17,23 @@ from studio.mos.report.cells import (
     number,
     p_value,
     plus_minus,
+    rated_questions,
     small_sample_notes,
     with_interval,
 )
-from studio.mos.report.choices import choice_tables, elo_interval, elo_score, more_choice_tables, ranked
-from studio.mos.report.latency import latency_tables
-from studio.mos.report.pairs import comparison_tables, identity_tables, pair_intervals, screened_table
-from studio.mos.report.raters import consensus_table, consistency_tables, post_hoc_tables, take_table
+from studio.mos.report.design import consensus_table, consistency_tables, post_hoc_tables, take_table
+from studio.mos.report.models import latency_tables
+from studio.mos.report.pairs import (
+    choice_tables,
+    comparison_tables,
+    elo_interval,
+    elo_score,
+    identity_tables,
+    more_choice_tables,
+    pair_intervals,
+    ranked,
+    screened_table,
+)
 
 UNEQUAL_SCRIPTS = (
     "The systems were not rated on the same scripts, so their means are of different scripts; differences use the "
@@ -47,12 +57,6 @@ def paper_tables(results: Mapping[str, Any]) -> list[ReportTable]:
     if choices["n"]:
         result += choice_tables(choices)
     return result + post_hoc_tables(results["consensus"])
-
-
-def rated_questions(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Questions on single stimuli, each with its tables."""
-    tables = results["tables"].get("questions", {})
-    return [(q, tables[q["id"]]) for q in results["questions"] if q["id"] in tables]
 
 
 def detail_tables(results: Mapping[str, Any]) -> list[ReportTable]:
@@ -134,12 +138,7 @@ def _page_of_systems(results: Mapping[str, Any]) -> ReportTable:
     question = results["questions"][0]
     table, digits = results["tables"]["questions"][question["id"]], decimals_for(question)
     rows = [
-        [
-            name,
-            plus_minus(plain["mean"], plain["se"], digits),
-            with_interval(both, digits),
-            str(both["n"]),
-        ]
+        [name, plus_minus(plain["mean"], plain["se"], digits), with_interval(both, digits), str(both["n"])]
         for name in _names(results)
         if (both := table["systems"]["two_way"].get(name)) and (plain := table["systems"]["plain"][name])
     ]
@@ -223,13 +222,7 @@ def _question_order(by_question: Mapping[str, Any]) -> ReportTable:
 
 def _stimuli(question: str, table: Mapping[str, Any], digits: int) -> ReportTable:
     rows = [
-        [
-            s["item"],
-            s["system"],
-            number(s["mean"], digits),
-            interval_text(s["low"], s["high"], digits),
-            str(s["n"]),
-        ]
+        [s["item"], s["system"], number(s["mean"], digits), interval_text(s["low"], s["high"], digits), str(s["n"])]
         for s in table["stimuli"]
     ]
     columns = ["Script", "System", "mean", "95% interval, by rater", "ratings"]
@@ -245,25 +238,27 @@ def tag_tables(results: Mapping[str, Any]) -> list[ReportTable]:
     result: list[ReportTable] = []
     for name, table in tables.get("questions", {}).items():
         if tags := table.get("tags"):
-            systems = list(table["systems"]["two_way"])
-            digits = decimals_for(questions[name])
-            cells = {t: {s: with_interval(i, digits) for s, i in of["systems"].items()} for t, of in tags.items()}
-            intervals = [i for of in tags.values() for i in of["systems"].values()]
-            result.append(_table(f"{name}, by tag", "System", systems, tags, cells, intervals))
+            digits, systems = decimals_for(questions[name]), list(table["systems"]["two_way"])
+            intervals = {tag: of["systems"] for tag, of in tags.items()}
+            result.append(_by_tag(f"{name}, by tag", "System", systems, tags, intervals, digits))
     for name, table in tables.get("comparisons", {}).items():
         if tags := table.get("tags"):
             pairs = [_pair(p) for p in table["pairs"]]
-            cells = {
-                t: {_pair(p): with_interval(p["cmos"]["two_way"], 2) for p in of["pairs"]} for t, of in tags.items()
-            }
-            intervals = [p["cmos"]["two_way"] for of in tags.values() for p in of["pairs"]]
-            result.append(_table(f"{name}: CMOS by tag", "Pair", pairs, tags, cells, intervals))
+            intervals = {tag: {_pair(p): p["cmos"]["two_way"] for p in of["pairs"]} for tag, of in tags.items()}
+            result.append(_by_tag(f"{name}: CMOS by tag", "Pair", pairs, tags, intervals, 2))
     choices = tables.get("choices", {})
     if tags := choices.get("tags"):
         systems = [name for name, _ in ranked(choices["elo"]["gamma"])]
-        cells = {t: {s: _elo(row) for s, row in of["elo"]["systems"].items()} for t, of in tags.items()}
+        cells = {tag: {s: _elo(row) for s, row in of["elo"]["systems"].items()} for tag, of in tags.items()}
         result.append(_table("Elo by tag", "System", systems, tags, cells, [of["elo"] for of in tags.values()]))
     return result
+
+
+def _by_tag(
+    caption: str, first: str, names: list[str], tags: Mapping[str, Any], intervals: Mapping[str, Any], digits: int
+) -> ReportTable:
+    cells = {tag: {name: with_interval(i, digits) for name, i in of.items()} for tag, of in intervals.items()}
+    return _table(caption, first, names, tags, cells, [i for of in intervals.values() for i in of.values()])
 
 
 def _table(

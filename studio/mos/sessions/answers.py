@@ -12,10 +12,20 @@ from studio.mos.sessions import arena, takes
 from studio.mos.sessions.campaigns import LoadedCampaign
 from studio.mos.sessions.stages import NotThisStage, open_trials, stage_after_trials
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.answers import Answer, AnswerCreate, AnswerPublic, Choice, Play, Score
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Clip, Stimulus
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import (
+    Answer,
+    AnswerCreate,
+    AnswerPublic,
+    Choice,
+    Clip,
+    Play,
+    Rater,
+    Score,
+    Slot,
+    Stimulus,
+    Trial,
+    row_id,
+)
 
 MAX_ATTEMPTS = 10  # per trial; later ones are not stored
 _SLACK_MS = 250.0  # players report in steps, and the last report may be missing
@@ -61,15 +71,14 @@ def store_answer(session: Session, run: LoadedCampaign, rater: Rater, answer: An
     )
     session.add(row)
     session.flush()
-    assert row.id is not None, "flushed rows have ids"
     for mark in marks:
         if mark.outcome is not None:
-            session.add(Choice(answer_id=row.id, question=mark.question, outcome=mark.outcome))
+            session.add(Choice(answer_id=row_id(row), question=mark.question, outcome=mark.outcome))
         else:
             assert mark.slot is not None and mark.value is not None, "a mark is a score or a choice"
             session.add(
                 Score(
-                    answer_id=row.id,
+                    answer_id=row_id(row),
                     question=mark.question,
                     slot=mark.slot,
                     value=mark.value,
@@ -79,7 +88,7 @@ def store_answer(session: Session, run: LoadedCampaign, rater: Rater, answer: An
             )
     there = {s.slot for s in slots}
     for play in {p.slot: p for p in answer.plays if p.slot in there and not missing}.values():
-        session.add(Play(answer_id=row.id, slot=play.slot, plays=play.plays, heard_ms=play.heard_ms))
+        session.add(Play(answer_id=row_id(row), slot=play.slot, plays=play.plays, heard_ms=play.heard_ms))
     trial.released = int(answer.skipped)  # a skipped trial is assigned again
     session.add(trial)
     rater.seen_at = row.received_at
@@ -100,29 +109,18 @@ def _acknowledgement(session: Session, run: LoadedCampaign, row: Answer, repeate
     return AnswerPublic(trial=row.trial_id, attempt=row.attempt, counted=counted, repeated=repeated, voices=voices)
 
 
-def count_answers(session: Session, campaign_id: int) -> dict[str, int]:
-    """Number of counted answers by trial role, without previews."""
+def count_answers(session: Session, campaign_id: int, *, skipped: bool = False) -> dict[str, int]:
+    """Number of counted answers (or of skipped trials) by trial role, without previews."""
     found = session.exec(
         select(Trial.role, func.count())
         .select_from(Answer)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
-        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Answer.missing == "", Rater.role == "panel")
+        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+        .where((Answer.missing != "") if skipped else (Answer.missing == ""))
         .group_by(Trial.role)
     )
     return dict(found.all())
-
-
-def count_skipped(session: Session, campaign_id: int) -> int:
-    """Number of skipped trials, without previews."""
-    found = session.exec(
-        select(func.count())
-        .select_from(Answer)
-        .join(Trial, col(Trial.id) == col(Answer.trial_id))
-        .join(Rater, col(Rater.id) == col(Trial.rater_id))
-        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Answer.missing != "", Rater.role == "panel")
-    )
-    return int(found.one())
 
 
 def _why_missing(session: Session, run: LoadedCampaign, rater: Rater, answer: AnswerCreate) -> str:

@@ -11,10 +11,7 @@ from sqlmodel import Session, col, func, insert, select
 from studio.mos.sessions.assignment import IDLE_S, trial_rows
 from studio.mos.sessions.campaigns import LoadedCampaign
 from studio.mos.sessions.pairing import BattleTally, choose_battle, pair_of
-from studio.mos.store.tables.answers import Answer, Choice
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import Answer, Choice, Rater, Slot, Stimulus, System, Trial, row_id
 
 DAY_S = 86_400.0
 _TALLY_S, _TALLY_SHARE = 5.0, 50.0  # recounting votes takes at most a fiftieth of the writer's time
@@ -37,7 +34,6 @@ def assign_battle(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     mine = _tally(run, _of_rater(session, rater))
     if _rest(session, run, rater, mine) is not None:
         return False
-    assert rater.id is not None, "rows from the database have ids"
     position = sum(mine.votes.values()) + sum(mine.open_battles.values())
     rng = Random(f"{run.seed}|{rater.id}|{position}")
     everybody = _cached_tally(session, run)
@@ -45,7 +41,7 @@ def assign_battle(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     assert placed is not None, "a pair was open"
     if rater.role == "panel":
         everybody.add(placed.unit, placed.order[0], None, 1)
-    rows, slots = trial_rows(run, rater.id, [placed], position, time.time())
+    rows, slots = trial_rows(run, row_id(rater), [placed], position, time.time())
     session.connection().execute(insert(Trial), rows)
     session.connection().execute(insert(Slot), slots)
     return True

@@ -21,9 +21,7 @@ from studio.mos.campaign.design import (
     order_stimuli,
 )
 from studio.mos.sessions.campaigns import LoadedCampaign
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.trials import AssignmentMark, Slot, Trial
+from studio.mos.store.tables import Answer, AssignmentMark, Rater, Slot, Trial, row_id
 
 IDLE_S = 2 * 3600.0  # after so long without a call, a rater's open trials are assigned again
 
@@ -35,7 +33,6 @@ def has_trials(session: Session, rater: Rater) -> bool:
 
 def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     """Assign a rater's whole list of trials, seeded by campaign and rater; False if all quotas are filled."""
-    assert rater.id is not None, "rows from the database have ids"
     preview = rater.role == "preview"
     if not preview:
         release_idle(session, run.id, time.time() - IDLE_S)
@@ -47,9 +44,9 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     if tests:
         practice = [order_stimuli(u, load, rng, "training") for u in run.training[: config.gates.training]]
         checks = [order_stimuli(u, load, rng, role) for role, u in _checks(run, rng)]
-        asked = choose_question_order(run.kind.question_orders(config), tests, load, rng)
+        asked = choose_question_order(run.kind.orders, tests, load, rng)
         rows, slots = trial_rows(
-            run, rater.id, assemble_session(tests, practice, checks, config.repeats, rng), asked=asked
+            run, row_id(rater), assemble_session(tests, practice, checks, config.repeats, rng), asked=asked
         )
         session.connection().execute(insert(Trial), rows)
         session.connection().execute(insert(Slot), slots)
@@ -163,10 +160,8 @@ def trial_rows(
                 "asked": asked,
             }
         )
-        played = [(stimulus, "candidate") for stimulus in entry.order]
-        played += [(entry.unit.reference, "reference")] if entry.unit.reference is not None else []
         slots += [
             {"trial_id": trial, "slot": slot, "stimulus_id": stimulus, "place": where}
-            for slot, (stimulus, where) in enumerate(played)
+            for slot, (stimulus, where) in enumerate(entry.played())
         ]
     return rows, slots

@@ -9,20 +9,19 @@ from dataclasses import dataclass, field
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.mos.campaign.config import CampaignConfig, from_json, to_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config, to_json
 from studio.mos.campaign.design import AssignmentCounts, Unit, UnitTable
 from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.campaign.names import LONGEST, check_name
 from studio.mos.campaign.templates import check_language
 from studio.mos.campaign.voices import check_voices
-from studio.mos.kinds.base import Kind, StimulusStock
-from studio.mos.kinds.registry import kind_of
+from studio.mos.kinds.base import StimulusStock
+from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions.pairing import BattleTally
 from studio.mos.sessions.parts import check_parts
 from studio.mos.store.clips import StoredClip
 from studio.mos.store.json_columns import write_json
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System, row_id
 
 
 class NotOpen(StudioError):
@@ -96,18 +95,16 @@ def create_campaign(
     )
     session.add(campaign)
     session.flush()
-    assert campaign.id is not None
-    add_stimuli(session, campaign.id, systems, items, clips)
+    add_stimuli(session, row_id(campaign), systems, items, clips)
     if whole:
         check_gates(load_campaign(session, campaign))
-    return campaign.id
+    return row_id(campaign)
 
 
 def tag_items(session: Session, campaign: Campaign, tags: Mapping[str, tuple[str, ...]]) -> int:
     """Replace the tags of scripts, in any state of the campaign (raters see no tags); returns how many changed.
 
-    Raises:
-        BadOption: a script does not exist.
+    Raises BadOption: a script does not exist.
     """
     known = {i.name: i for i in session.exec(select(Item).where(Item.campaign_id == campaign.id))}
     if unknown := sorted(set(tags) - set(known)):
@@ -197,7 +194,7 @@ def set_state(session: Session, name: str, state: str) -> Campaign:
         load_campaign(session, campaign)
         if campaign.state == "draft" and (lacking := opening_problems(session, campaign)):
             raise lacking[0]
-        check_parts(session, campaign, from_json(json.loads(campaign.config)))  # the next part may have changed
+        check_parts(session, campaign, campaign_config(campaign))  # the next part may have changed
     campaign.state = state
     session.add(campaign)
     return campaign
@@ -213,7 +210,7 @@ def opening_problems(session: Session, campaign: Campaign) -> list[StudioError]:
         except (BadFile, BadOption) as error:
             found.append(error)
 
-    config = from_json(json.loads(campaign.config))
+    config = campaign_config(campaign)
     note(lambda: kind_of(config.kind).check(config))
     note(lambda: check_language(config))
     note(lambda: _check_complete(session, campaign))
@@ -256,46 +253,45 @@ def check_gates(run: LoadedCampaign) -> None:
 
 def load_campaign(session: Session, campaign: Campaign) -> LoadedCampaign:
     """Load a campaign's settings and units. Raises BadFile or BadOption if its kind cannot run on them."""
-    assert campaign.id is not None
-    config = from_json(json.loads(campaign.config))
+    config = campaign_config(campaign)
     kind = kind_of(config.kind)
     items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign.id)).all()
     if kind.is_live:
         check_voices(systems, (s.source_rate_hz for s in rows))
-    stimuli: dict[tuple[int, int], int] = {(s.item_id, s.system_id): _id(s) for s in rows}
+    stimuli: dict[tuple[int, int], int] = {(s.item_id, s.system_id): row_id(s) for s in rows}
 
     def stock(
         mine: list[int], among: Sequence[System], judged: tuple[str, ...], is_unscored: bool = False
     ) -> StimulusStock:
-        anchors = [_id(s) for s in among if s.role == "anchor" and s.role not in judged]
+        anchors = [row_id(s) for s in among if s.role == "anchor" and s.role not in judged]
         return StimulusStock(
             items=mine,
-            systems=[_id(s) for s in among if s.role in judged],
-            references=[_id(s) for s in among if s.role == "reference"],
-            baseline=next((_id(s) for s in among if s.name == config.baseline), None),
+            systems=[row_id(s) for s in among if s.role in judged],
+            references=[row_id(s) for s in among if s.role == "reference"],
+            baseline=next((row_id(s) for s in among if s.name == config.baseline), None),
             stimuli=stimuli,
             # without the anchors of other scripts (the system of training clips)
             anchors=[a for a in anchors if any((item, a) in stimuli for item in mine)],
-            names={_id(i): i.name for i in items},
-            system_names={_id(s): s.name for s in systems},
+            names={row_id(i): i.name for i in items},
+            system_names={row_id(s): s.name for s in systems},
             is_unscored=is_unscored,
         )
 
     def aside(role: str) -> list[Unit]:
         """Units of training, traps or golds: one stock per script, since systems may lack it."""
         found: list[Unit] = []
-        for item in (_id(i) for i in items if i.role == role):
-            among = [s for s in systems if (item, _id(s)) in stimuli]
+        for item in (row_id(i) for i in items if i.role == role):
+            among = [s for s in systems if (item, row_id(s)) in stimuli]
             found += kind.assign(stock([item], among, ("test", "anchor"), is_unscored=True), config)
         return found
 
-    tests = kind.assign(stock([_id(i) for i in items if i.role == "test"], systems, ("test",)), config)
+    tests = kind.assign(stock([row_id(i) for i in items if i.role == "test"], systems, ("test",)), config)
     if not tests:
         raise BadFile("the campaign has nothing to rate", "add at least one script with its sounds")
     return LoadedCampaign(
-        id=campaign.id,
+        id=row_id(campaign),
         name=campaign.name,
         seed=campaign.seed,
         config=config,
@@ -305,11 +301,6 @@ def load_campaign(session: Session, campaign: Campaign) -> LoadedCampaign:
         training=aside("training"),
         traps=aside("trap"),
         golds=aside("gold"),
-        texts={_id(i): i.text for i in items},
+        texts={row_id(i): i.text for i in items},
         rate_hz=max(s.source_rate_hz for s in rows),
     )
-
-
-def _id(row: Item | System | Stimulus) -> int:
-    assert row.id is not None, "rows from the database have ids"
-    return row.id

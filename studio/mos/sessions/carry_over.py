@@ -1,20 +1,21 @@
-"""Carry-over between parts of a session: later parts reuse screening answers and checks of earlier ones.
+"""Transition from one part of a session to the next; later parts reuse answers and checks of earlier ones.
 
 A part's own requirements still apply: a rater who fails them skips that part and continues with the next.
 """
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlmodel import Session, col, select
 
-from studio.mos.campaign.config import CampaignConfig
-from studio.mos.sessions.parts import campaign_config
-from studio.mos.sessions.stage_order import MAX_TRIES, ordered_stages
+from studio.mos.campaign.config import CampaignConfig, campaign_config
+from studio.mos.sessions.assignment import is_full
+from studio.mos.sessions.campaigns import LoadedCampaign, opening_problems
+from studio.mos.sessions.parts import MAX_TRIES, later_parts, ordered_stages
 from studio.mos.store.json_columns import write_json
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater
+from studio.mos.store.tables import Campaign, Passage, Rater, row_id
 
 _ENTERED = "entered"  # stage of a passage that lists the stages settled by earlier parts
 _CHECKS = ("headphones", "environment")
@@ -59,7 +60,7 @@ def carry_over(session: Session, rater: Rater, config: CampaignConfig) -> None:
     copied = {(p.stage, p.at): p for p in reused}  # an intermediate part may have copied them, too
     _note(session, rater, _ENTERED, {"settled": settled + (["screening"] if _is_whole(config, answers) else [])})
     for p in copied.values():
-        session.add(Passage(rater_id=rater.id or 0, stage=p.stage, verdict=p.verdict, at=p.at, data=p.data))
+        session.add(Passage(rater_id=row_id(rater), stage=p.stage, verdict=p.verdict, at=p.at, data=p.data))
     if answers and (out or _is_whole(config, answers)):
         _note(session, rater, "screening", answers, "fail" if out else "ok")
     session.flush()
@@ -113,6 +114,94 @@ def _is_whole(config: CampaignConfig, answers: dict[str, Any]) -> bool:
 
 
 def _note(session: Session, rater: Rater, stage: str, data: dict[str, Any], verdict: str = "ok") -> None:
-    assert rater.id is not None, "rows from the database have ids"
-    row = Passage(rater_id=rater.id, stage=stage, verdict=verdict, at=time.time(), data=write_json(data))
+    row = Passage(rater_id=row_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(data))
     session.add(row)
+
+
+def current_part(session: Session, rater: Rater) -> Rater:
+    """The rater's row in their current part."""
+    campaign = session.get(Campaign, rater.campaign_id)
+    if not is_part_finished(rater) or campaign is None or campaign.id is None:
+        return rater
+    for later, _ in later_parts(session, campaign_config(campaign), campaign.id):
+        rater = _rater_in(session, later, rater) or rater
+        if not is_part_finished(rater):
+            break
+    return rater
+
+
+def enter_next_part(
+    session: Session, rater: Rater, run: LoadedCampaign, run_of: Callable[[Campaign], LoadedCampaign]
+) -> Rater:
+    """The rater's row to continue with: this part until it is finished, then the next part with room.
+
+    The parts of a session share one consent (studio.mos.sessions.parts). After the last part comments are requested.
+    """
+    if not is_part_finished(rater):
+        return rater
+    for campaign, config in later_parts(session, run.config, run.id):
+        there = _rater_in(session, campaign, rater)
+        if there is None and _has_room(session, campaign, rater.role, run_of):
+            there = _create_rater(session, campaign, config, rater)
+        rater = there or rater
+        if not is_part_finished(rater):
+            return rater
+    return enter_comments(session, rater) if run.config.then or rater.part > 1 else rater
+
+
+def _rater_in(session: Session, campaign: Campaign, rater: Rater) -> Rater | None:
+    return find_rater(session, row_id(campaign), rater.identity)
+
+
+def _create_rater(session: Session, campaign: Campaign, config: CampaignConfig, before: Rater) -> Rater:
+    now = time.time()
+    rater = Rater(
+        campaign_id=row_id(campaign),
+        identity=before.identity,
+        pseudonym=before.pseudonym,
+        role=before.role,
+        stage="instructions",  # replaced by ``carry_over``
+        part=before.part + 1,
+        consent_version=before.consent_version,
+        panel=before.panel,
+        device=before.device,
+        joined_at=now,
+        seen_at=now,
+    )
+    session.add(rater)
+    session.flush()
+    carry_over(session, rater, config)
+    return rater
+
+
+def _has_room(session: Session, campaign: Campaign, role: str, run_of: Callable[[Campaign], LoadedCampaign]) -> bool:
+    if role == "preview":
+        return campaign.state != "draft" or not opening_problems(session, campaign)
+    return campaign.state == "open" and not is_full(session, run_of(campaign))
+
+
+def find_rater(session: Session, campaign_id: int, identity: str) -> Rater | None:
+    """The rater of an identity: the same session in any browser."""
+    return session.exec(select(Rater).where(Rater.campaign_id == campaign_id, Rater.identity == identity)).first()
+
+
+def is_part_finished(rater: Rater) -> bool:
+    """Whether a rater has finished a part, or must skip a later part, so that the session continues."""
+    return rater.stage == "done" or (rater.part > 1 and rater.stage in ("screened_out", "full"))
+
+
+def enter_comments(session: Session, rater: Rater) -> Rater:
+    """The rater's row in the last completed part; moves it to the comments unless they were requested before."""
+    rows = raters_of_session(session, rater)
+    did = next((row for row in reversed(rows) if row.finished_at is not None), rater)
+    if did.stage == "done" and not has_commented(session, rows):
+        did.stage = "comments"
+        session.add(did)
+    return did
+
+
+def has_commented(session: Session, rows: Sequence[Rater]) -> bool:
+    """Whether comments were requested in a part of the session."""
+    ids = [row.id for row in rows]
+    asked = select(Passage.id).where(col(Passage.rater_id).in_(ids), Passage.stage == "comments")
+    return session.exec(asked).first() is not None

@@ -15,10 +15,7 @@ from studio.mos.sessions.takes import rater_takes
 from studio.mos.store.access import Access, parse_resume_code
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.trials import Slot, Take, Trial
+from studio.mos.store.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Take, Trial
 
 _RUNNING_S = 120.0  # a running take was written to within this time
 
@@ -98,10 +95,8 @@ class ErasureReport:
 def find_pseudonyms(session: Session, campaign: Campaign, access: Access, who: str) -> list[str]:
     """The pseudonyms of a person by pseudonym, panel id or resume code.
 
-    A panel id may occur more than once (one person in two studies), and a code also as a preview.
-
-    Raises:
-        BadOption: no rater of the campaign matches.
+    A panel id may occur more than once (one person in two studies), and a code also as a preview. Raises BadOption: no
+    rater of the campaign matches.
     """
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id).order_by(col(Rater.id))).all()
     given = who.strip()
@@ -145,8 +140,7 @@ def _in_all_parts(session: Session, campaign: Campaign, pseudonym: str) -> list[
 def erase_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, who: str) -> ErasureReport:
     """Erase all raters matched by ``find_pseudonyms``, in all parts of their sessions, from database and files.
 
-    Raises:
-        BadOption: the campaign does not exist, or no rater matches.
+    Raises BadOption: the campaign does not exist, or no rater matches.
     """
 
     def work(session: Session) -> tuple[list[str], int, list[str]]:

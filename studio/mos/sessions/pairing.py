@@ -1,7 +1,7 @@
 """Choice of the next pair in an arena: pure functions of the battles assigned and the votes.
 
 The next pair is the one whose vote is expected to reduce the ladder's error most
-(studio.mos.stats.bradley_terry.intervals), or with probability ``arena.explore`` any pair, so that wrong estimates do
+(studio.mos.stats.elo_intervals), or with probability ``arena.explore`` any pair, so that wrong estimates do
 not last. Open battles count as expected votes; otherwise concurrent raters would all get the same pair. The system that
 came first less often in the pair comes first.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from studio.mos.campaign.config import Arena
 from studio.mos.campaign.design import AssignedUnit, Unit
 from studio.mos.kinds.tables import A0, B0
-from studio.mos.stats.bradley_terry.intervals import expected_error_reduction
+from studio.mos.stats.elo_intervals import expected_error_reduction
 
 _POINTS = {"a": 1.0, "b": 0.0, "tie": 0.5, "both_bad": 0.5}
 

@@ -1,25 +1,19 @@
-"""Sessions of several parts: a campaign names the next one (``then``), so that kinds of test can be combined.
+"""Structure of a session: its stages in order, and its parts.
 
-Each part is a campaign with its own results; consent and identity are shared.
+A campaign names the next part (``then``), so that kinds of test can be combined. Each part is a campaign with its own
+results; consent and identity are shared.
 """
 
-import json
 from collections.abc import Iterator
 
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadOption
-from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.kinds.registry import kind_of
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables import Campaign, Rater
 
 MAX_PARTS = 10
-
-
-def campaign_config(campaign: Campaign) -> CampaignConfig:
-    """A campaign's settings."""
-    return from_json(json.loads(campaign.config))
 
 
 def next_campaign(session: Session, config: CampaignConfig) -> Campaign | None:
@@ -103,8 +97,7 @@ def follow_candidates(session: Session, campaign: Campaign, config: CampaignConf
 def check_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> None:
     """Check that a session that begins here can be completed; parts that are only closed are reported last.
 
-    Raises:
-        BadOption: a part is missing, closed, repeated, without end, or has another consent or language.
+    Raises BadOption: a part is missing, closed, repeated, without end, or has another consent or language.
     """
     if not config.then:
         return
@@ -138,3 +131,26 @@ def check_parts(session: Session, campaign: Campaign, config: CampaignConfig) ->
         raise BadOption(
             f"{closed[-1].name!r}, which comes after this test, is not open", "open the parts from the last one on"
         )
+
+
+BEFORE_TRIALS = ("screening", "instructions", "level", "headphones", "environment")
+END_STAGES = ("done", "screened_out", "withdrawn", "full")
+FINAL_STAGES = ("done", "refused", "screened_out", "full")  # with a completion code or URL
+MAX_TRIES = 2  # at the headphone check, and at the environment test
+
+
+def ordered_stages(config: CampaignConfig) -> list[str]:
+    """The stages of a campaign in order. In a session of several parts, comments come in the last part only."""
+    gates = config.gates
+    found = ["consent"]
+    found += ["screening"] if gates.screening else []
+    found += ["instructions"]
+    found += ["level"] if gates.level else []  # before the tones, which need the level
+    found += ["headphones"] if gates.headphones != "none" else []
+    found += ["environment"] if gates.environment else []  # at the same level, over the same headphones
+    return [*found, "trials", "comments", "done"]
+
+
+def next_stage(order: list[str], stage: str) -> str:
+    """The stage that follows one."""
+    return order[order.index(stage) + 1]

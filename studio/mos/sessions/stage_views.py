@@ -1,19 +1,28 @@
-"""The view of the current stage for a rater's browser; read-only."""
+"""What a rater's browser gets: the view of the current stage (read-only) and the audio; and the preview of a draft."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 from sqlmodel import Session, col, select
 
-from studio.mos.sessions import arena, parts, stages
-from studio.mos.sessions.campaigns import LoadedCampaign
+from studio.core.clips import read_wav, wav_bytes
+from studio.core.errors import BadFile, BadOption
+from studio.mos.campaign.config import campaign_config
+from studio.mos.campaign.design import AssignedUnit, AssignmentCounts, Unit, order_stimuli
+from studio.mos.kinds.base import StimulusStock
+from studio.mos.kinds.registry import Kind, kind_of
+from studio.mos.sessions import arena, hearing_checks, parts, stages
+from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign
 from studio.mos.sessions.carry_over import earlier_screening_answers, rater_stages
-from studio.mos.sessions.environment import PAIRS
-from studio.mos.sessions.headphones import CHECK_SOUNDS
-from studio.mos.sessions.stage_order import FINAL_STAGES
-from studio.mos.sessions.stage_order import ordered_stages as ordered_stages
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.trials import Slot, SlotPublic, Trial, TrialPublic
+from studio.mos.sessions.parts import FINAL_STAGES, ordered_stages
+from studio.mos.store.access import Access, Forbidden
+from studio.mos.store.clips import ClipFolder
+from studio.mos.store.database import Store
+from studio.mos.store.tables import Campaign, Clip, Item, Rater, Slot, Stimulus, System
 
 ClipKey = Callable[[str, int], str]
 
@@ -37,12 +46,12 @@ def stage_view(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey
         case "instructions":
             out["text"] = texts.instructions
         case "headphones":
-            out |= {"check": config.gates.headphones, "sounds": CHECK_SOUNDS}
+            out |= {"check": config.gates.headphones, "sounds": hearing_checks.CHECK_SOUNDS}
         case "environment":
-            out |= {"check": "environment", "sounds": PAIRS}
+            out |= {"check": "environment", "sounds": hearing_checks.PAIRS}
         case "trials":
             trial, new = _trial(session, run, rater, key)
-            out |= {"screen": run.kind.screen(config), "trial": trial.model_dump()}
+            out |= {"screen": run.kind.screen(config), "trial": trial}
             if run.kind.is_live:
                 out["screen"] |= {"rate_hz": run.rate_hz}  # equal for all voices
         case "rest":
@@ -77,27 +86,172 @@ def _base_view(session: Session, run: LoadedCampaign, stage: str, rater: Rater |
     return out
 
 
-def _trial(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey) -> tuple[TrialPublic, str | None]:
+def _trial(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey) -> tuple[dict[str, Any], str | None]:
+    """A rater's next trial, blinded: nothing in it reveals the system; and its id if it was not shown before."""
     at = stages.progress(session, rater)
     assert at.trial is not None, "a rater at the trials has one left"
-    every = run.config.break_after
-    public = TrialPublic(
-        trial=at.trial.id,
-        position=at.answered,
-        of=0 if run.kind.is_standing else at.of,
-        practice=at.trial.role == "training",
-        text=run.texts[at.trial.item_id] if run.config.show_text else None,
-        asked=at.trial.asked.split(),
-        slots=_slots(session, run, at.trial, key),
-        break_before=bool(every and at.answered and at.answered % every == 0),
-    )
-    return public, at.trial.id if at.trial.issued_at is None else None
+    trial, every = at.trial, run.config.break_after
+    slots = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
+    view = {
+        "trial": trial.id,
+        "position": at.answered,
+        "of": 0 if run.kind.is_standing else at.of,  # 0 where there is no end
+        "practice": trial.role == "training",
+        "text": run.texts[trial.item_id] if run.config.show_text else None,
+        "asked": trial.asked.split(),
+        "slots": [
+            # live speech has no file; the URL of another sound is valid for this rater only
+            {"slot": s.slot, "place": s.place, "url": "" if run.kind.is_live else _clip_url(trial.id, s.slot, key)}
+            for s in slots
+        ],
+        "break_before": bool(every and at.answered and at.answered % every == 0),
+    }
+    return view, trial.id if trial.issued_at is None else None
 
 
-def _slots(session: Session, run: LoadedCampaign, trial: Trial, key: ClipKey) -> list[SlotPublic]:
-    rows = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
-    if run.kind.is_live:  # spoken on demand, there is no file
-        return [SlotPublic(slot=s.slot, place=s.place, url="") for s in rows]
-    return [
-        SlotPublic(slot=s.slot, place=s.place, url=f"clip/{trial.id}/{s.slot}/{key(trial.id, s.slot)}") for s in rows
+def _clip_url(trial: str, slot: int, key: ClipKey) -> str:
+    return f"clip/{trial}/{slot}/{key(trial, slot)}"
+
+
+_CLIPS_KNOWN = 50_000
+
+RaterOf = Callable[[Session, int], tuple[Rater, LoadedCampaign]]
+
+
+class RaterSounds:
+    """Serves audio to raters; each URL is valid for one rater."""
+
+    def __init__(self, store: Store, clips: ClipFolder, access: Access, rater_of: RaterOf) -> None:
+        self._store, self._clips, self._access, self._rater_of = store, clips, access, rater_of
+        self._known = lru_cache(_CLIPS_KNOWN)(self._look_up)
+
+    def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path | bytes:
+        """The file of a clip, or blinded bytes if the trial may contain the same sound twice.
+
+        Raises:
+            Forbidden: the URL was not issued to this rater.
+            BadFile: the clip cannot be read.
+        """
+        self._access.check_clip(rater_id, trial, slot, key)
+        path, samples = self._known(trial, slot)
+        return path if samples is None else blinded_wav(path, samples, self._access.clip_seed(trial, slot))
+
+    def headphone(self, rater_id: int, index: int) -> bytes:
+        """A WAV file of the rater's headphone check. Raises BadOption for a wrong index."""
+        run, seed = self._check(rater_id, "headphones")
+        return hearing_checks.headphone_trial(run.config.gates.headphones, seed, index).wav
+
+    def environment(self, rater_id: int, index: int) -> bytes:
+        """A WAV file of the rater's environment test, two per pair. Raises BadOption for a wrong index."""
+        return hearing_checks.environment_wav(self._check(rater_id, "environment")[1], index)
+
+    def _look_up(self, trial: str, slot: int) -> tuple[Path, int | None]:
+        """Path of a clip, and the common length of the trial's clips if they are blinded."""
+        with self._store.read() as session:
+            rows = session.exec(
+                select(Slot.slot, Clip.sha, Clip.samples, Campaign.kind)
+                .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+                .join(Clip, col(Clip.sha) == col(Stimulus.clip_sha))
+                .join(Campaign, col(Campaign.id) == col(Stimulus.campaign_id))
+                .where(Slot.trial_id == trial)
+            ).all()
+        for at, sha, _, kind in rows:
+            if at == slot:
+                longest = max(samples for _, _, samples, _ in rows)
+                return self._clips.path(sha), longest if kind_of(kind).has_duplicates else None
+        raise Forbidden("there is no such sound", "reload the page")
+
+    def _check(self, rater_id: int, stage: str) -> tuple[LoadedCampaign, int]:
+        """A rater's campaign and the seed of their current check."""
+        with self._store.read() as session:
+            rater, run = self._rater_of(session, rater_id)
+            return run, stages.check_seed(rater, stages.count_tries(session, rater, stage))
+
+
+def blinded_wav(path: Path, samples: int, seed: int) -> bytes:
+    """A clip padded with silence to ``samples`` and with random lowest bits (noise at about -93 dBFS).
+
+    All sounds of a trial get the same length, and two copies of one sound different bytes. This does not protect
+    against subtracting one sound from another. Raises BadFile: the clip cannot be read.
+    """
+    pcm, rate_hz = read_wav(path)
+    longer = np.zeros(max(samples, len(pcm)), np.int16)
+    longer[: len(pcm)] = pcm
+    bits = np.random.default_rng(seed).integers(2, size=len(longer), dtype=np.int16)
+    return wav_bytes((longer & np.int16(-2)) | bits, rate_hz)
+
+
+_SCREENS = 3
+_SYSTEMS, _REFERENCE = (1, 2), 3  # placeholder ids for a draft without systems
+
+
+def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """The stages of a session and its first trials, in the format of ``/mos/next``.
+
+    An incomplete draft gets one trial without sounds. A live test has no trials here.
+    """
+    config = campaign_config(campaign)
+    kind, texts = kind_of(config.kind), config.texts
+    try:
+        run = load_campaign(session, campaign)
+        units = [*run.training[:1], *Random(campaign.seed).sample(list(run.units), min(_SCREENS, len(run.units)))]
+    except (BadFile, BadOption):
+        units = _made_up(kind, campaign)
+    if kind.is_live:
+        units = []
+    rng = Random(campaign.seed)
+    placed = [order_stimuli(unit, AssignmentCounts(), rng) for unit in units]
+    said = {i.id: i.text for i in session.exec(select(Item).where(Item.campaign_id == campaign.id))}
+    usual = next(filter(None, said.values()), "The text of a script stands here.")
+    asked = next(iter(kind.orders), "").split()
+    trials = [
+        {
+            "trial": f"preview-{at}",
+            "position": at,
+            "of": len(placed),
+            "practice": False,
+            "text": said.get(one.unit.item_id, usual) if config.show_text else None,
+            "slots": _preview_slots(session, one),
+            "break_before": False,
+            "asked": asked,
+        }
+        for at, one in enumerate(placed)
     ]
+    return {
+        "title": texts.title,
+        "language": texts.language,
+        "stages": [stage for stage in ordered_stages(config) if stage != "comments" or not config.then],
+        "consent": {"text": texts.consent, "version": texts.consent_version},
+        "screening": [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening],
+        "instructions": texts.instructions,
+        "thanks": texts.thanks,
+        "screen": kind.screen(config),
+        "trials": trials,
+    }
+
+
+def _preview_slots(session: Session, assigned: AssignedUnit) -> list[dict[str, Any]]:
+    """The slots of a trial with script and system of each sound, None without a sound."""
+    return [
+        {"slot": slot, "place": where, "sound": _sound(session, stimulus)}
+        for slot, (stimulus, where) in enumerate(assigned.played())
+    ]
+
+
+def _sound(session: Session, stimulus: int) -> dict[str, str] | None:
+    row = session.get(Stimulus, stimulus) if stimulus > 0 else None
+    item, system = (session.get(Item, row.item_id), session.get(System, row.system_id)) if row else (None, None)
+    return None if item is None or system is None else {"item": item.name, "system": system.name}
+
+
+def _made_up(kind: Kind, campaign: Campaign) -> list[Unit]:
+    """One trial of placeholder systems; their stimulus ids are negative."""
+    config = campaign_config(campaign)
+    for references in ([], [_REFERENCE]):
+        everybody = [*_SYSTEMS, *references]
+        stock = StimulusStock([0], _SYSTEMS, references, _SYSTEMS[0], {(0, system): -system for system in everybody})
+        try:
+            return kind.assign(stock, config)[:1]
+        except (BadFile, BadOption):
+            continue
+    return []

@@ -5,7 +5,6 @@ The state is in the database only, so a session can be resumed in any browser.
 
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -14,18 +13,21 @@ from sqlmodel import Session, col, func, select, update
 
 from studio.core.errors import BadMessage, StudioError
 from studio.mos.campaign.config import CampaignConfig
-from studio.mos.sessions import environment, headphones
+from studio.mos.sessions import hearing_checks
 from studio.mos.sessions.arena import assign_battle
 from studio.mos.sessions.assignment import assign_trials, has_trials, release_trials
 from studio.mos.sessions.campaigns import LoadedCampaign, NotOpen
-from studio.mos.sessions.carry_over import earlier_screening_answers, is_screened_out, rater_stages, raters_of_session
-from studio.mos.sessions.stage_order import BEFORE_TRIALS, END_STAGES, MAX_TRIES, next_stage, ordered_stages
+from studio.mos.sessions.carry_over import (
+    earlier_screening_answers,
+    has_commented,
+    is_screened_out,
+    rater_stages,
+    raters_of_session,
+)
+from studio.mos.sessions.parts import BEFORE_TRIALS, END_STAGES, MAX_TRIES, next_stage, ordered_stages
 from studio.mos.store.access import TooMany, Visitor
 from studio.mos.store.json_columns import write_json
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.trials import Trial
+from studio.mos.store.tables import Answer, Campaign, Passage, Rater, Trial, row_id
 
 MAX_UNFINISHED = 5000  # raters of a campaign who began within a day; bounds the rows that one link can create
 _DAY_S = 86_400.0
@@ -44,11 +46,6 @@ class Progress:
     trial: Trial | None
     answered: int
     of: int
-
-
-def find_rater(session: Session, campaign_id: int, identity: str) -> Rater | None:
-    """The rater of an identity: the same session in any browser."""
-    return session.exec(select(Rater).where(Rater.campaign_id == campaign_id, Rater.identity == identity)).first()
 
 
 def accept_consent(
@@ -86,7 +83,7 @@ def accept_consent(
     )
     session.add(rater)
     session.flush()
-    session.add(Passage(rater_id=_id(rater), stage="consent", verdict="ok", at=now, data="{}"))
+    session.add(Passage(rater_id=row_id(rater), stage="consent", verdict="ok", at=now, data="{}"))
     return rater
 
 
@@ -115,7 +112,7 @@ def complete_stage(session: Session, run: LoadedCampaign, rater: Rater, stage: s
             goes_to = stage if seen + 1 < MAX_TRIES else "screened_out"
     elif stage == "comments":
         result = {"comment": str(data.get("comment", ""))[:4000]}
-    session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(result)))
+    session.add(Passage(rater_id=row_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(result)))
     rater.seen_at = time.time()
     rater.stage = goes_to
     give = assign_battle if run.kind.is_standing else assign_trials
@@ -126,37 +123,14 @@ def complete_stage(session: Session, run: LoadedCampaign, rater: Rater, stage: s
 
 def stage_after_trials(session: Session, run: LoadedCampaign, rater: Rater) -> str:
     """The stage after all trials of a part are answered: comments come at the end of the session."""
-    has_more = bool(run.config.then) or (rater.part > 1 and _has_commented(session, raters_of_session(session, rater)))
+    has_more = bool(run.config.then) or (rater.part > 1 and has_commented(session, raters_of_session(session, rater)))
     return "done" if has_more else "comments"
-
-
-def is_part_finished(rater: Rater) -> bool:
-    """Whether a rater has finished a part, or must skip a later part, so that the session continues."""
-    return rater.stage == "done" or (rater.part > 1 and rater.stage in ("screened_out", "full"))
-
-
-def enter_comments(session: Session, rater: Rater) -> Rater:
-    """The rater's row in the last completed part; moves it to the comments unless they were requested before."""
-    rows = raters_of_session(session, rater)
-    did = next((row for row in reversed(rows) if row.finished_at is not None), rater)
-    if did.stage == "done" and not _has_commented(session, rows):
-        did.stage = "comments"
-        session.add(did)
-    return did
-
-
-def _has_commented(session: Session, rows: Sequence[Rater]) -> bool:
-    """Whether comments were requested in a part of the session."""
-    ids = [row.id for row in rows]
-    asked = select(Passage.id).where(col(Passage.rater_id).in_(ids), Passage.stage == "comments")
-    return session.exec(asked).first() is not None
 
 
 def assign_next_battle(session: Session, run: LoadedCampaign, rater: Rater) -> None:
     """Assign the next battle of an arena, unless one is open or a cap is reached.
 
-    Raises:
-        NotOpen: the test was closed; an open battle may still be answered.
+    Raises NotOpen: the test was closed; an open battle may still be answered.
     """
     if run.kind.is_standing and rater.stage == "trials" and not open_trials(session, rater)[0]:
         check_open(session, run.id, rater.role)
@@ -190,11 +164,11 @@ def withdraw(session: Session, rater: Rater) -> None:
     if rater.stage == "withdrawn":
         return
     session.add(
-        Passage(rater_id=_id(rater), stage=rater.stage, verdict="unknown", at=time.time(), data='{"withdrew": true}')
+        Passage(rater_id=row_id(rater), stage=rater.stage, verdict="unknown", at=time.time(), data='{"withdrew": true}')
     )
     rater.stage = "withdrawn"
     session.add(rater)
-    release_trials(session, [_id(rater)])
+    release_trials(session, [row_id(rater)])
 
 
 def check_seed(rater: Rater, try_number: int) -> int:
@@ -274,17 +248,12 @@ def _check(
         raise BadMessage(f"the {what} is not finished", "answer each of its sounds with a number")
     seed = check_seed(rater, seen)
     if stage == "environment":
-        right = environment.count_correct(seed, answers)
-        return "ok" if right >= environment.MIN_CORRECT else "fail", {"answers": answers, "right": right}
-    return "ok" if headphones.is_passed(config.gates.headphones, seed, answers) else "fail", {"answers": answers}
+        right = hearing_checks.count_correct(seed, answers)
+        return "ok" if right >= hearing_checks.MIN_PAIRS else "fail", {"answers": answers, "right": right}
+    return "ok" if hearing_checks.is_passed(config.gates.headphones, seed, answers) else "fail", {"answers": answers}
 
 
 _CHECKS = {
-    "headphones": (headphones.CHECK_SOUNDS, "headphone check"),
-    "environment": (environment.PAIRS, "environment test"),
+    "headphones": (hearing_checks.CHECK_SOUNDS, "headphone check"),
+    "environment": (hearing_checks.PAIRS, "environment test"),
 }
-
-
-def _id(rater: Rater) -> int:
-    assert rater.id is not None, "rows from the database have ids"
-    return rater.id

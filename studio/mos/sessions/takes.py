@@ -22,10 +22,7 @@ from studio.mos.campaign.voices import SystemVoice, system_voice
 from studio.mos.sessions.stages import NotThisStage
 from studio.mos.store.access import Forbidden
 from studio.mos.store.json_columns import write_json
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot, Take, Trial
+from studio.mos.store.tables import Answer, Passage, Rater, Slot, Stimulus, System, Take, Trial, row_id
 
 _MISSED = "live"  # stage of a passage that records a miss
 TYPED, REPLAYED = 0, 1  # the slot that the rater types to, and the one with replayed keystrokes
@@ -172,10 +169,11 @@ def record_miss(session: Session, rater: Rater, trial_id: str, slot: int, why: M
     trial = _open_trial(session, rater, trial_id)
     before = misses(session, rater, trial.id)
     if len(before) < MAX_TAKES:
-        assert rater.id is not None, "rows from the database have ids"
         known = late_ms if late_ms is None or math.isfinite(late_ms) else None
         data = {"trial": trial.id, "slot": slot, "why": why, "late_ms": known}
-        session.add(Passage(rater_id=rater.id, stage=_MISSED, verdict="unknown", at=time.time(), data=write_json(data)))
+        session.add(
+            Passage(rater_id=row_id(rater), stage=_MISSED, verdict="unknown", at=time.time(), data=write_json(data))
+        )
     return len(before) + 1 >= MISSES_TO_SKIP
 
 

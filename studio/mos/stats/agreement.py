@@ -1,6 +1,6 @@
 """Agreement of raters with each other (ICC), with the consensus (leave-one-out), and with themselves (repeated trials).
 
-Krippendorff's alpha is in ``studio.measure.agreement``.
+Krippendorff's alpha is in ``studio.measure.statistics``.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Icc:
 def score_matrix(ratings: Ratings) -> F8:
     """Scores [raters, stimuli], NaN where missing; the first score of a repeated trial."""
     raters, rater = np.unique(ratings.rater, return_inverse=True)
-    stimuli, stimulus = np.unique(_stimulus(ratings), return_inverse=True)
+    stimuli, stimulus = np.unique(ratings.system * max(1, len(ratings.items)) + ratings.item, return_inverse=True)
     matrix = np.full(len(raters) * len(stimuli), np.nan)
     cell, first = np.unique(rater * len(stimuli) + stimulus, return_index=True)
     matrix[cell] = ratings.score[first]
@@ -52,10 +52,6 @@ def icc(matrix: F8) -> Icc | None:
     return Icc(float((between - error) / single), float((between - error) / average), k, n)
 
 
-def _stimulus(ratings: Ratings) -> I8:
-    return ratings.system * max(1, len(ratings.items)) + ratings.item
-
-
 @dataclass(frozen=True)
 class RepeatedAnswer:
     """Two answers of a rater to the same trial, with the same stimuli in the same order.
@@ -73,7 +69,7 @@ class RepeatedAnswer:
 
     @property
     def apart(self) -> float:
-        """Distance of the two answers as a share of the scale; 1 for different choices."""
+        """Distance as a share of the scale; 1 for different choices."""
         if self.span is None:
             return float(self.first != self.again)
         return abs(int(self.first) - int(self.again)) / self.span
@@ -102,21 +98,15 @@ def consistency(pairs: Sequence[RepeatedAnswer]) -> SelfConsistency | None:
     """Self-consistency over pairs of answers; None without any."""
     if not pairs:
         return None
-    exact = sum(p.first == p.again for p in pairs) / len(pairs)
-    apart = sum(p.apart for p in pairs) / len(pairs)
-    spans = {p.span for p in pairs}
+    n, spans = len(pairs), {p.span for p in pairs}
+    exact, apart = sum(p.first == p.again for p in pairs) / n, sum(p.apart for p in pairs) / n
     span = spans.pop() if len(spans) == 1 else None
     if span is None:
-        return SelfConsistency(len(pairs), exact, apart, None, None)
+        return SelfConsistency(n, exact, apart, None, None)
     scores = np.array([(int(p.first), int(p.again)) for p in pairs], np.float64)
-    return SelfConsistency(len(pairs), exact, apart, apart * span, _correlation(scores))
-
-
-def _correlation(scores: F8) -> float | None:
-    """Pearson's r of the two columns of [N, 2]."""
-    if len(scores) < 3 or (np.ptp(scores, axis=0) == 0).any():
-        return None
-    return float(np.corrcoef(scores[:, 0], scores[:, 1])[0, 1])
+    is_known = n >= _MIN_ANSWERS and (np.ptp(scores, axis=0) > 0).all()
+    r = float(np.corrcoef(scores[:, 0], scores[:, 1])[0, 1]) if is_known else None
+    return SelfConsistency(n, exact, apart, apart * span, r)
 
 
 _MIN_SUM_OF_SQUARES = 1e-12  # below it a sum of squares is rounding error
@@ -159,30 +149,25 @@ class RaterConsensus:
 
 
 def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensus]:
-    """Correlation of every rater, by code, with the leave-one-out mean of the pool.
+    """Correlation of every rater, by code, with the leave-one-out mean of the ``pool`` [R].
 
-    Args:
-        marks: answers of all raters.
-        pool: [R], raters whose answers form the consensus; the others are only compared with it.
+    The pool are the raters whose answers form the consensus; the others are only compared with it.
     """
     counts = np.where(pool[answers.rater], 1.0, 0.0)
     keys = int(answers.key.max(initial=-1)) + 1
-    others, total = (np.bincount(answers.key, w, keys)[answers.key] for w in (counts, counts * answers.value))
-    _, rater_key = np.unique(
-        answers.rater * max(1, keys) + answers.key, return_inverse=True
-    )  # a rater may answer a key repeatedly
+    # A rater may answer a key repeatedly.
+    _, rater_key = np.unique(answers.rater * max(1, keys) + answers.key, return_inverse=True)
     others, total = (
-        all_of - np.bincount(rater_key, w)[rater_key]
-        for all_of, w in ((others, counts), (total, counts * answers.value))
+        np.bincount(answers.key, w, keys)[answers.key] - np.bincount(rater_key, w)[rater_key]
+        for w in (counts, counts * answers.value)
     )
     comparable = others > 0
     means = np.divide(total, others, out=np.zeros(len(answers.value)), where=comparable)
     results: list[RaterConsensus] = []
     for rater in range(len(pool)):
         rows = np.flatnonzero(comparable & (answers.rater == rater))
-        r = _centred_correlation(
-            answers.value[rows], means[rows], np.where(answers.signed[rows], -1, answers.group[rows])
-        )
+        groups = np.where(answers.signed[rows], -1, answers.group[rows])
+        r = _centred_correlation(answers.value[rows], means[rows], groups)
         results.append(RaterConsensus(r, len(rows), float(others[rows].mean()) if len(rows) else 0.0))
     return results
 

@@ -1,13 +1,43 @@
 """Confidence intervals of means, and the cluster-robust standard error behind them."""
 
+# scipy has no type stubs.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, ScoreScale
-from studio.mos.stats.distributions import normal_inverse, t_cdf, t_inverse
+
+
+def _typed(function: Any) -> Callable[..., F8]:
+    def typed(*args: ArrayLike) -> F8:
+        return np.asarray(function(*args), np.float64)
+
+    return typed
+
+
+t_cdf = _typed(special.stdtr)  # (df, x)
+t_inverse = _typed(special.stdtrit)  # (df, q)
+normal_cdf = _typed(special.ndtr)
+normal_inverse = _typed(special.ndtri)
+beta_cdf = _typed(special.betainc)  # (a, b, x)
+beta_inverse = _typed(special.betaincinv)  # (a, b, q)
+gamma_inverse = _typed(special.gammaincinv)  # (shape, q), rate 1
+logistic = _typed(special.expit)
+logit = _typed(special.logit)
+
+
+def log_gamma_ratio_inverse(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> F8:
+    """Quantile q of ln(X / Y) for independent X ~ Gamma(a), Y ~ Gamma(b) of rate 1: X / (X + Y) is Beta(a, b)."""
+    return np.log(beta_inverse(a, b, q)) - np.log(beta_inverse(b, a, 1 - np.asarray(q, np.float64)))
+
 
 Clusters = Literal["two_way", "by_rater"]
 FEW_RATERS = 5  # below it an interval depends mainly on the assumed distribution
@@ -20,8 +50,8 @@ class Interval:
     """Estimate (mean, share or difference) with its confidence interval.
 
     Attributes:
-        low: None, like ``high``, if not estimable (one rater, one item, one rating); not necessarily symmetric around
-            the mean (``interval_bounds``).
+        low: like ``high`` None if not estimable (one rater, one item, one rating); not necessarily symmetric around the
+            mean (``interval_bounds``).
         se: standard error; None also if all answers are equal.
         df: degrees of freedom of t; None if the interval is not based on t.
         n: ratings or votes, given by ``raters`` raters on ``items`` items (None: unknown).
@@ -42,7 +72,6 @@ class Interval:
 
     @property
     def half_width(self) -> float | None:
-        """(high - low) / 2."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
@@ -73,10 +102,26 @@ def mean_interval(
     scale: ScoreScale | None,
     null: float | None = None,
 ) -> Interval:
-    """Mean of ``score`` [N] with a clustered interval.
+    """Mean of ``score`` [N] with a clustered interval (``clustered_interval``)."""
+    mean = float(score.mean())
+    return clustered_interval(mean, (score - mean) / len(score), rater, item, clusters, level, scale, null)
+
+
+def clustered_interval(
+    mean: float,
+    influence: F8,
+    rater: I8,
+    item: I8,
+    clusters: Clusters,
+    level: float,
+    scale: ScoreScale | None,
+    null: float | None = None,
+) -> Interval:
+    """Interval of an estimate from its influence values.
 
     Args:
-        score: [N].
+        mean: the estimate.
+        influence: [N], contribution of each rating to its error; (score - mean) / N for a mean.
         rater: [N] codes.
         item: [N] codes.
         clusters: what to cluster by.
@@ -84,34 +129,26 @@ def mean_interval(
         scale: possible scores; None if unknown.
         null: mean under the null hypothesis, if one is tested (``interval_bounds``).
     """
-    mean = float(score.mean())
-    se, df = clustered_error((score - mean) / len(score), rater, item, clusters)
+    se, df = clustered_error(influence, rater, item, clusters)
     low, high = interval_bounds(mean, se, df, level, scale, null)
     known_se = None if is_zero_error(se) else finite_or_none(se)
-    return Interval(
-        mean, low, high, known_se, df, len(score), count_distinct(rater), count_distinct(item), clusters, level
-    )
+    raters, items = count_distinct(rater), count_distinct(item)
+    return Interval(mean, low, high, known_se, df, len(influence), raters, items, clusters, level)
 
 
 def interval_bounds(
     mean: float, se: float, df: int, level: float, scale: ScoreScale | None = None, null: float | None = None
 ) -> tuple[float | None, float | None]:
-    """Bounds of the interval of a mean; they stay on the scale and never coincide.
+    """Bounds of the interval of a mean, (None, None) if not estimable; they stay on the scale and never coincide.
 
     The default is mean +- t * se. If a bound comes within twice that half-width of the end of the scale, Wilson's form
     is used (Wilson 1927): all m within t standard errors, with a variance proportional to (m - low)(high - m) as for a
     share. If all answers are equal the error is unknown: ``_half_width_of_equal_answers``.
 
     Args:
-        mean: the estimate.
-        se: its standard error.
         df: degrees of freedom, clusters - 1.
-        level: nominal coverage.
         scale: possible scores; None: plain t, and no bounds if all answers are equal.
         null: mean under the null hypothesis, if one is tested.
-
-    Returns:
-        (None, None) if not estimable.
     """
     half_width = t_quantile(df, level) * se
     if not np.isfinite(half_width) or (scale is None and is_zero_error(se)):
@@ -121,11 +158,9 @@ def interval_bounds(
     if is_zero_error(se):
         half_width = _half_width_of_equal_answers(df, level, scale, null is not None)
         return max(mean - half_width, scale.low), min(mean + half_width, scale.high)
-    return (
-        _wilson_bounds(mean, half_width, scale)
-        if _is_near_bound(mean, half_width, scale)
-        else (mean - half_width, mean + half_width)
-    )
+    if _is_near_bound(mean, half_width, scale):
+        return _wilson_bounds(mean, half_width, scale)
+    return mean - half_width, mean + half_width
 
 
 def p_value_against(interval: Interval, null: float, scale: ScoreScale | None) -> float | None:
@@ -176,21 +211,13 @@ def finite_or_none(value: float) -> float | None:
 
 
 def clustered_error(influence: F8, rater: I8, item: I8, clusters: Clusters) -> tuple[float, int]:
-    """Cluster-robust standard error and degrees of freedom of an estimate from its influence values.
+    """Cluster-robust standard error (NaN without degrees of freedom) and degrees of freedom, from influence values.
 
     ``two_way`` is V_rater + V_item - V_both (Cameron, Gelbach & Miller 2011, eq. 2.10), where V_g is the sum over G
     clusters of (sum of influence values)^2, times G / (G - 1): the small-sample factor of statsmodels with one
     regressor. It is at least V_both, the variance under independence, because rater and item effects can only add to
     it. Degrees of freedom: min(G_rater, G_item) - 1. ``by_rater`` is V_rater with G_rater - 1, valid for these items
     only; V_both if V_rater is zero and the ratings vary.
-
-    Args:
-        influence: [N], contribution of each rating to the error of the estimate; (score - mean) / N for a mean.
-        rater: [N] codes.
-        item: [N] codes.
-
-    Returns:
-        Standard error (NaN without degrees of freedom) and degrees of freedom.
     """
     by_rater, raters = _cluster_variance(influence, rater)
     by_both, _ = _cluster_variance(influence, np.unique(rater * (item.max() + 1) + item, return_inverse=True)[1])
@@ -201,7 +228,6 @@ def clustered_error(influence: F8, rater: I8, item: I8, clusters: Clusters) -> t
 
 
 def count_distinct(codes: I8) -> int:
-    """Number of distinct codes."""
     return int(np.count_nonzero(np.bincount(codes)))
 
 

@@ -12,10 +12,9 @@ import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from studio.core.errors import BadOption
-from studio.mos.stats.bradley_terry.fit import ELO_PER_E
-from studio.mos.stats.bradley_terry.separation import least_lead_of_streak
+from studio.mos.stats.bradley_terry import ELO_PER_E
 from studio.mos.stats.columns import F8, I8, ScoreScale
-from studio.mos.stats.distributions import t_cdf
+from studio.mos.stats.elo import least_lead_of_streak
 from studio.mos.stats.interval import (
     Interval,
     clustered_error,
@@ -24,6 +23,7 @@ from studio.mos.stats.interval import (
     is_zero_error,
     mean_interval,
     sign_test_p,
+    t_cdf,
     t_quantile,
 )
 
@@ -86,11 +86,7 @@ class LatencySlope:
 
 
 def latency_bins(answers: LatencyAnswers, scale: ScoreScale, null: float | None = None) -> list[LatencyBin]:
-    """Means of up to six equally large groups by latency.
-
-    Raises:
-        BadOption: there are no answers.
-    """
+    """Means of up to six equally large groups by latency. Raises BadOption without answers."""
     if not len(answers.value):
         raise BadOption("there are no answers with latencies", "only live tests have them")
     count = int(np.clip(len(answers.value) // _MIN_BIN_ANSWERS, 1, _MAX_BINS))
@@ -140,21 +136,24 @@ def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> Late
         return None
     if sooner or later:
         always: Always = "sooner" if sooner else "later"
-        return (
-            LatencySlope(None, None, None, None, len(x), always) if same_voices else _one_sided_slope(answers, always)
-        )
+        unbounded = LatencySlope(None, None, None, None, len(x), always)
+        return unbounded if same_voices else _one_sided_slope(answers, always)
     ridge = _RIDGE * len(x) * np.eye(design.shape[1])
     ridge[0, 0] = 0.0
     beta = np.zeros(design.shape[1])
-    for _ in range(_MAX_ITERATIONS):
+
+    def curvature() -> tuple[F8, F8]:
+        """Probabilities [N] at ``beta``, and the Hessian."""
         chance = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
-        hessian = (design.T * (chance * (1 - chance))) @ design + ridge
+        return chance, (design.T * (chance * (1 - chance))) @ design + ridge
+
+    for _ in range(_MAX_ITERATIONS):
+        chance, hessian = curvature()
         step = np.linalg.lstsq(hessian, design.T @ (answers.value - chance) - ridge @ beta, rcond=None)[0]
         beta = beta + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         if float(np.abs(step).max()) < _TOLERANCE:
             break
-    chance = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
-    hessian = (design.T * (chance * (1 - chance))) @ design + ridge
+    chance, hessian = curvature()
     weights = np.linalg.pinv(hessian)[0] @ design.T
     if same_voices and abs(weights @ x) < 1e-6:
         return None

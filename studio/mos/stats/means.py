@@ -1,23 +1,20 @@
-"""Mean opinion scores by system and by stimulus, and differences between systems, with cluster-robust intervals.
+"""Means of scores, differences between systems, quartiles, and the post-screening of MUSHRA."""
 
-Sign-corrected scores of comparisons (CMOS, DCR) are means as well.
-"""
-
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import F8, I8, Ratings
+from studio.mos.stats.columns import F8, I8, Mask, Ratings
 from studio.mos.stats.interval import (
     Clusters,
     Interval,
-    clustered_error,
+    clustered_interval,
     count_distinct,
     finite_or_none,
-    interval_bounds,
     is_zero_error,
     mean_interval,
     p_value_against,
@@ -47,8 +44,7 @@ def by_system(ratings: Ratings, method: MeanMethod = "two_way", level: float = 0
         plain: as in P.808, 1.96 s / sqrt(n), ratings taken as independent; None if s is 0.
         plain_t: the same with t(n - 1).
 
-    Raises:
-        BadOption: a level outside (0, 1), or an unknown method.
+    Raises BadOption for a level outside (0, 1) or an unknown method.
     """
     return {
         name: mean_of(ratings.where(ratings.system == code), method, level)
@@ -57,21 +53,15 @@ def by_system(ratings: Ratings, method: MeanMethod = "two_way", level: float = 0
     }
 
 
-def by_stimulus(
-    ratings: Ratings, method: MeanMethod = "by_rater", level: float = 0.95
-) -> dict[tuple[str, str], Interval]:
-    """Mean of each stimulus (system, item), clustered by rater because there is one item.
-
-    Raises:
-        BadOption: a level outside (0, 1), or an unknown method.
-    """
+def by_stimulus(ratings: Ratings) -> dict[tuple[str, str], Interval]:
+    """Mean of each stimulus (system, item), clustered by rater because there is one item."""
     return {
-        (ratings.systems[s], ratings.items[i]): mean_of(ratings.where(rows), method, level)
-        for s, i, rows in stimuli(ratings)
+        (ratings.systems[s], ratings.items[i]): mean_of(ratings.where(rows), "by_rater")
+        for s, i, rows in _stimuli(ratings)
     }
 
 
-def stimuli(ratings: Ratings) -> list[tuple[int, int, I8]]:
+def _stimuli(ratings: Ratings) -> list[tuple[int, int, I8]]:
     """System code, item code and row indices of each rated stimulus, in order."""
     if not len(ratings):
         return []
@@ -86,28 +76,19 @@ def mean_of(ratings: Ratings, method: MeanMethod = "two_way", level: float = 0.9
     """Mean of all ratings, whatever their system. Raises BadOption without ratings."""
     if not len(ratings):
         raise BadOption("there are no ratings", "a mean needs at least one")
-    score = ratings.score
+    score, rater, item = ratings.score, ratings.rater, ratings.item
     if method == "two_way" or method == "by_rater":
-        return mean_interval(score, ratings.rater, ratings.item, method, level, ratings.scale)
+        return mean_interval(score, rater, item, method, level, ratings.scale)
     if method not in ("plain", "plain_t"):
         raise BadOption(f"{method!r} is not an interval of means", "choose two_way, by_rater, plain, plain_t")
-    n, mean, se = len(score), float(score.mean()), _plain_se(score)
+    n, mean = len(score), float(score.mean())
+    se = float(score.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     # The normal quantile to two places, as in P.808: 1.96, not 1.959964.
     df, quantile = (n - 1, t_quantile(n - 1, level)) if method == "plain_t" else (None, round(z_quantile(level), 2))
     half = finite_or_none(quantile * se)
     low, high = (None, None) if half is None or is_zero_error(se) else (mean - half, mean + half)
-    return Interval(
-        mean,
-        low,
-        high,
-        finite_or_none(se),
-        df,
-        n,
-        count_distinct(ratings.rater),
-        count_distinct(ratings.item),
-        method,
-        level,
-    )
+    raters, items = count_distinct(rater), count_distinct(item)
+    return Interval(mean, low, high, finite_or_none(se), df, n, raters, items, method, level)
 
 
 def p808(ratings: Ratings) -> dict[str, P808]:
@@ -119,10 +100,6 @@ def p808(ratings: Ratings) -> dict[str, P808]:
     return columns
 
 
-def _plain_se(score: F8) -> float:
-    return float(score.std(ddof=1) / np.sqrt(len(score))) if len(score) > 1 else float("nan")
-
-
 @dataclass(frozen=True)
 class Difference:
     """Mean of ``a`` minus mean of ``b`` on common scripts.
@@ -130,8 +107,7 @@ class Difference:
     Attributes:
         interval: of the difference; ``n`` are the ratings of both, ``items`` the common scripts. Without common scripts
             the mean is that of different scripts, and there is no interval.
-        p: two-sided; None without an interval.
-        p_holm: corrected for all compared pairs (Holm 1979).
+        p: two-sided; None without an interval. ``p_holm``: corrected for all compared pairs.
         left_out: scripts that only one of the two has.
     """
 
@@ -143,26 +119,20 @@ class Difference:
     left_out: int = 0
 
 
-def pairwise_differences(ratings: Ratings, clusters: Clusters = "two_way", level: float = 0.95) -> list[Difference]:
+def pairwise_differences(ratings: Ratings, clusters: Clusters = "two_way") -> list[Difference]:
     """Differences of all pairs of rated systems, with Holm-corrected p values."""
     used = [s for code, s in enumerate(ratings.systems) if (ratings.system == code).any()]
-    differences = [difference(ratings, a, b, clusters, level) for a, b in combinations(used, 2)]
-    known = [d.p for d in differences if d.p is not None]
-    corrected = iter(holm(np.array(known)))
-    return [d if d.p is None else replace(d, p_holm=float(next(corrected))) for d in differences]
+    return with_holm([difference(ratings, a, b, clusters) for a, b in combinations(used, 2)])
 
 
-def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way", level: float = 0.95) -> Difference:
+def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way") -> Difference:
     """Difference of two systems; effects of raters and items on both cancel, also for incomplete pairs.
 
     Scripts that only one of the two has are left out. Ratings of a rater on an item enter the clusters of both systems
     with opposite signs (clustered variance of a regression on the system, without its factor (N - 1) / (N - 2)), so
-    repeated measures are not taken as independent.
-
-    Raises:
-        BadOption: a system without ratings, or a level outside (0, 1).
+    repeated measures are not taken as independent. Raises BadOption for a system without ratings.
     """
-    one, other = (ratings.system == _system_code(ratings, name) for name in (a, b))
+    one, other = (ratings.system == ratings.code_of(name) for name in (a, b))
     for name, rows in ((a, one), (b, other)):
         if not rows.any():
             raise BadOption(f"system {name!r} has no ratings", "choose systems that were rated")
@@ -171,7 +141,7 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way",
     if not len(common):
         mean, n = float(ratings.score[one].mean() - ratings.score[other].mean()), int((one | other).sum())
         raters = count_distinct(ratings.rater[one | other])
-        return Difference(a, b, Interval(mean, None, None, None, 0, n, raters, 0, clusters, level), None, None, scripts)
+        return Difference(a, b, Interval(mean, None, None, None, 0, n, raters, 0, clusters, 0.95), None, None, scripts)
     if len(common) < scripts:
         one, other = (rows & np.isin(ratings.item, common) for rows in (one, other))
     influence, means = np.zeros(len(ratings)), list[float]()
@@ -179,21 +149,15 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way",
         means.append(float(ratings.score[rows].mean()))
         influence[rows] = sign * (ratings.score[rows] - means[-1]) / rows.sum()
     both = one | other
-    rater, item = ratings.rater[both], ratings.item[both]
-    se, df = clustered_error(influence[both], rater, item, clusters)
-    mean = means[0] - means[1]
     scale = None if ratings.scale is None else ratings.scale.difference_scale
-    low, high = interval_bounds(mean, se, df, level, scale, null=0.0)
-    known_se = None if is_zero_error(se) else finite_or_none(se)
-    interval = Interval(
-        mean, low, high, known_se, df, int(both.sum()), count_distinct(rater), count_distinct(item), clusters, level
-    )
+    codes = ratings.rater[both], ratings.item[both]
+    interval = clustered_interval(means[0] - means[1], influence[both], *codes, clusters, 0.95, scale, null=0.0)
     p = p_value_against(interval, 0.0, scale)
     return Difference(a, b, interval, p, p, scripts - len(common))
 
 
 def holm(p: F8) -> F8:
-    """Holm's step-down correction of p values [M], in their order."""
+    """Holm's step-down correction (Holm 1979) of p values [M], in their order."""
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     out = np.empty(len(p))
@@ -201,7 +165,104 @@ def holm(p: F8) -> F8:
     return out
 
 
-def _system_code(ratings: Ratings, name: str) -> int:
-    if name not in ratings.systems:
-        raise BadOption(f"there is no system {name!r}", f"choose {', '.join(ratings.systems)}")
-    return ratings.systems.index(name)
+class _Test(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def p(self) -> float | None: ...
+
+
+_TestT = TypeVar("_TestT", bound=_Test)
+
+
+def with_holm(tests: Sequence[_TestT]) -> list[_TestT]:
+    """The tests with ``p_holm`` corrected for all that have a p value."""
+    corrected = iter(holm(np.array([t.p for t in tests if t.p is not None], np.float64)))
+    return [t if t.p is None else replace(t, p_holm=float(next(corrected))) for t in tests]
+
+
+MID_ANCHOR_HZ = 7000
+LIMIT = 90.0  # a hidden reference below it, or a mid anchor above it, was not detected
+SHARE = 0.15
+UNHARMED = 0.25  # share of raters above the limit that makes an item's mid anchor uninformative
+
+Shares = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class PostScreen:
+    """Result of the post-screening by hidden reference and mid anchor.
+
+    Attributes:
+        low_share: share of each rater's hidden references scored below 90; None without any.
+        high_share: share of each rater's mid anchors scored above 90; None without any.
+        unharmed: items whose mid anchor more than a quarter of the raters scored above 90; not counted.
+        by_reference: raters with a low share above 15%.
+        by_anchor: raters with a high share above 15%.
+    """
+
+    low_share: Shares = field(default_factory=Shares)
+    high_share: Shares = field(default_factory=Shares)
+    unharmed: list[str] = field(default_factory=list[str])
+    by_reference: list[str] = field(default_factory=list[str])
+    by_anchor: list[str] = field(default_factory=list[str])
+
+    @property
+    def dropped(self) -> list[str]:
+        return [*self.by_reference, *(name for name in self.by_anchor if name not in self.by_reference)]
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """Quartiles of scores, which BS.1534-3 reports beside means."""
+
+    low: float
+    median: float
+    high: float
+
+
+def post_screen(ratings: Ratings, reference: str, mid_anchor: str | None = None) -> PostScreen:
+    """Find raters who fail the post-screening (BS.1534-3, 4.1.2).
+
+    They score the hidden reference below 90 on more than 15% of the items, or the mid anchor above 90 on more than 15%;
+    exactly 15% passes. Items whose mid anchor more than 25% of the raters score above 90 are not counted.
+
+    Raises BadOption: the reference or the anchor is not a system.
+    """
+    scored = ratings.where(ratings.system == ratings.code_of(reference))
+    low = _shares(scored, scored.score < LIMIT, ratings)
+    if mid_anchor is None:
+        return PostScreen(low, by_reference=_above_limit(low))
+    scored = ratings.where(ratings.system == ratings.code_of(mid_anchor))
+    not_impaired = scored.score > LIMIT
+    count, bad = (np.bincount(scored.item, of, len(ratings.items)) for of in (None, not_impaired))
+    unharmed = np.flatnonzero(bad > UNHARMED * count)
+    counted = ~np.isin(scored.item, unharmed)
+    high = _shares(scored.where(counted), not_impaired[counted], ratings)
+    return PostScreen(low, high, [ratings.items[i] for i in unharmed], _above_limit(low), _above_limit(high))
+
+
+def quartiles(ratings: Ratings) -> dict[str, Quartiles]:
+    """Quartiles of each rated system, in the order of ``ratings.systems``."""
+    table: dict[str, Quartiles] = {}
+    for code, name in enumerate(ratings.systems):
+        if (mine := ratings.score[ratings.system == code]).size:
+            low, median, high = np.percentile(mine, (25, 50, 75))
+            table[name] = Quartiles(float(low), float(median), float(high))
+    return table
+
+
+def _shares(scored: Ratings, wrong: Mask, ratings: Ratings) -> Shares:
+    """Share of wrong answers of every rater in ``ratings``."""
+    count, bad = (np.bincount(scored.rater, of, len(ratings.raters)) for of in (None, wrong))
+    present = np.unique(ratings.rater)
+    return {ratings.raters[r]: float(bad[r] / count[r]) if count[r] else None for r in present}
+
+
+def _above_limit(shares: Shares) -> list[str]:
+    return [name for name, share in shares.items() if share is not None and share > SHARE]
+
+
+def exclude_raters(ratings: Ratings, raters: list[str]) -> Ratings:
+    """Ratings without those of the given raters."""
+    return ratings.where(~np.isin(ratings.rater, [ratings.raters.index(name) for name in raters]))

@@ -3,23 +3,24 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
-from studio.mos.stats.distributions import beta_cdf, beta_inverse
 from studio.mos.stats.interval import (
+    Clusters,
     Interval,
+    beta_cdf,
+    beta_inverse,
     count_distinct,
     mean_interval,
     p_value_against,
     tail_probabilities,
     z_quantile,
 )
-from studio.mos.stats.means import holm, mean_of
+from studio.mos.stats.means import mean_of, with_holm
 
 ShareMethod = Literal["two_way", "by_rater", "exact", "wilson"]
 SHARE_SCALE = ScoreScale(0.0, 1.0)
@@ -30,12 +31,10 @@ class Preference:
     """Result of ``a`` against ``b``.
 
     Attributes:
-        wins_a: votes for a; ``wins_b`` for b.
-        ties: votes for no difference.
-        both_bad: votes for neither.
+        wins_a: votes for a, like ``wins_b`` for b; ``ties``: for no difference; ``both_bad``: for neither.
         share: (wins_a + (ties + both_bad) / 2) / votes, 0 to 1.
         p: two-sided, against one half; None for ``exact`` and ``wilson``, and if not estimable.
-        p_holm: corrected for all compared pairs (Holm 1979).
+        p_holm: corrected for all compared pairs.
     """
 
     a: str
@@ -49,16 +48,11 @@ class Preference:
     p_holm: float | None = None
 
 
-def pairwise_preferences(votes: Votes, method: ShareMethod = "two_way", level: float = 0.95) -> list[Preference]:
+def pairwise_preferences(votes: Votes, method: ShareMethod = "two_way") -> list[Preference]:
     """``preference`` of every compared pair, in the order of ``votes.systems``, with Holm-corrected p values."""
-    met = {(min(p), max(p)) for p in zip(votes.a.tolist(), votes.b.tolist(), strict=True)}
-    preferences = [
-        preference(votes, votes.systems[i], votes.systems[j], method, level)
-        for i, j in combinations(range(len(votes.systems)), 2)
-        if (i, j) in met
-    ]
-    corrected = iter(holm(np.array([f.p for f in preferences if f.p is not None], np.float64)))
-    return [f if f.p is None else replace(f, p_holm=float(next(corrected))) for f in preferences]
+    names, pairs = votes.systems, zip(votes.a.tolist(), votes.b.tolist(), strict=True)
+    met: set[tuple[int, int]] = {(min(p), max(p)) for p in pairs}
+    return with_holm([preference(votes, names[i], names[j], method) for i, j in sorted(met)])
 
 
 def preference(votes: Votes, a: str, b: str, method: ShareMethod = "two_way", level: float = 0.95) -> Preference:
@@ -70,11 +64,9 @@ def preference(votes: Votes, a: str, b: str, method: ShareMethod = "two_way", le
         exact: Clopper & Pearson (1934), votes as independent; half wins are not rounded.
         wilson: Wilson (1927), votes as independent.
 
-    Raises:
-        BadOption: the pair was not compared, the method is unknown, or it needs raters (scripts) that are unknown.
+    Raises BadOption if the pair was not compared, or the method is unknown or needs raters (scripts) that are unknown.
     """
-    unknown = {a, b} - set(votes.systems)
-    if unknown:
+    if unknown := {a, b} - set(votes.systems):
         raise BadOption(f"there is no system {min(unknown)!r}", f"choose {', '.join(votes.systems)}")
     i, j = votes.systems.index(a), votes.systems.index(b)
     votes = votes.where(((votes.a == i) & (votes.b == j)) | ((votes.a == j) & (votes.b == i)))
@@ -123,9 +115,6 @@ def _wilson(mean: float, n: int, level: float) -> tuple[float, float]:
     return float(middle - width), float(middle + width)
 
 
-_SHARES: tuple[ShareMethod, ...] = ("two_way", "by_rater", "exact", "wilson")
-
-
 @dataclass(frozen=True)
 class CmosAnswer:
     """One answer to a comparison as given: score of ``second`` relative to ``first``, negative if worse."""
@@ -169,17 +158,11 @@ def cmos_results(
         a, b = (b, a) if a == baseline else (a, b)
         oriented = answer if answer.second == a else replace(answer, first=b, second=a, score=-answer.score)
         by_pair[a, b].append(oriented)
-    results = [_cmos_result(*pair, by_pair[pair], scale) for pair in sorted(by_pair)]
-    corrected = iter(holm(np.array([c.p for c in results if c.p is not None], np.float64)))
-    return [c if c.p is None else replace(c, p_holm=float(next(corrected))) for c in results]
+    return with_holm([_cmos_result(*pair, by_pair[pair], scale) for pair in sorted(by_pair)])
 
 
 def order_effect(answers: Iterable[CmosAnswer], scale: ScoreScale | None = None) -> Interval:
-    """Mean of the uncorrected scores; far from zero, the order of presentation had an effect.
-
-    Raises:
-        BadOption: there are no answers.
-    """
+    """Mean of the uncorrected scores; far from zero, the order had an effect. Raises BadOption without answers."""
     rows = [(c.rater, c.item, "second", float(c.score)) for c in answers]
     return mean_of(ratings_from_rows(rows, scale=scale))
 
@@ -219,9 +202,7 @@ def abx_results(answers: Iterable[AbxAnswer]) -> list[AbxResult]:
     for answer in answers:
         a, b = sorted((answer.a, answer.b))
         by_pair[a, b].append(answer)
-    results = [abx_result(*pair, by_pair[pair]) for pair in sorted(by_pair)]
-    corrected = holm(np.array([i.p for i in results], np.float64))
-    return [replace(i, p_holm=float(p)) for i, p in zip(results, corrected, strict=True)]
+    return with_holm([abx_result(*pair, by_pair[pair]) for pair in sorted(by_pair)])
 
 
 def abx_result(a: str, b: str, answers: Iterable[AbxAnswer]) -> AbxResult:
@@ -229,7 +210,7 @@ def abx_result(a: str, b: str, answers: Iterable[AbxAnswer]) -> AbxResult:
     rows = [Vote("right", "wrong", "a" if h.right else "b", h.rater, h.item) for h in answers]
     votes = votes_from_rows(rows, ("right", "wrong"))
     n, right = len(rows), sum(row.outcome == "a" for row in rows)
-    share = {m: preference(votes, "right", "wrong", m).share for m in _SHARES}
+    share = {m: preference(votes, "right", "wrong", m).share for m in get_args(ShareMethod)}
     p = guessing_p(right, n)
     return AbxResult(a, b, n, right, share, p, p)
 
@@ -241,8 +222,8 @@ def guessing_p(right: int, n: int) -> float:
 
 def _cmos_result(a: str, b: str, answers: list[CmosAnswer], scale: ScoreScale | None) -> CmosResult:
     ratings = ratings_from_rows([(c.rater, c.item, a, float(c.score)) for c in answers], scale=scale)
-    by_rater = mean_interval(ratings.score, ratings.rater, ratings.item, "by_rater", 0.95, scale, null=0.0)
-    both = mean_interval(ratings.score, ratings.rater, ratings.item, "two_way", 0.95, scale, null=0.0)
+    columns = ratings.score, ratings.rater, ratings.item
+    both, by_rater = (mean_interval(*columns, m, 0.95, scale, null=0.0) for m in get_args(Clusters))
     cmos = {"two_way": both, "by_rater": by_rater, "plain": mean_of(ratings, "plain")}
     p, scores = p_value_against(both, 0.0, scale), [c.score for c in answers]
     counts = (sum(s > 0 for s in scores), scores.count(0), sum(s < 0 for s in scores))

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
 from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.registry import kind_of
@@ -27,8 +27,7 @@ from studio.mos.stimuli.derived import (
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import CampaignLevel, ClipFolder, StoredClip, store_stimuli
 from studio.mos.store.sounds import LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, SourceSound, read_sound
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System, row_id
 
 _ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
 
@@ -73,11 +72,7 @@ def build_campaign(
 
 
 def extend_campaign(
-    listening: ListeningTests,
-    name: str,
-    source: Path,
-    *,
-    on_sound: Callable[[], None] = lambda: None,
+    listening: ListeningTests, name: str, source: Path, *, on_sound: Callable[[], None] = lambda: None
 ) -> tuple[int, list[str]]:
     """Add the sounds of a folder or manifest to a draft; returns their number and warnings.
 
@@ -90,7 +85,7 @@ def extend_campaign(
     """
     with listening.store.read() as session:
         row = require_draft(session, name)
-        config = from_json(json.loads(row.config))
+        config = campaign_config(row)
         there, level = campaign_contents(session, row, listening.clips)
     given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
     is_whole = _is_heard(there)
@@ -109,10 +104,9 @@ def extend_campaign(
 
     def add(session: Session) -> None:
         campaign = require_draft(session, name)
-        assert campaign.id is not None, "rows from the database have ids"
         if campaign_contents(session, campaign, listening.clips)[0] != there:
             raise BadOption(f"{name!r} was changed elsewhere meanwhile", "import again")
-        add_stimuli(session, campaign.id, manifest.systems, manifest.items, clips)
+        add_stimuli(session, row_id(campaign), manifest.systems, manifest.items, clips)
         if is_whole:
             load_campaign(session, campaign)
 

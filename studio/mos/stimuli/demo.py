@@ -15,7 +15,7 @@ from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import free_name, set_state
 from studio.mos.stimuli.building import build_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
-from studio.mos.store.tables.campaigns import Campaign, Secret
+from studio.mos.store.tables import Campaign, Secret
 
 NAME, ARENA_NAME = "studio-demo", "studio-demo-arena"
 MANIFEST, SETTINGS = "manifest.json", "campaign.toml"
@@ -44,10 +44,7 @@ def add_demo(listening: ListeningTests, folder: Path) -> bool:
 def add_arena(listening: ListeningTests, folder: Path) -> bool:
     """Create and open an arena of the demo's voices; False if this database has had it before.
 
-    Only on request, never at server start, because typed texts are stored.
-
-    Raises:
-        BadFile: the folder is incomplete.
+    Only on request, never at server start, because typed texts are stored. Raises BadFile: the folder is incomplete.
     """
 
     def load() -> tuple[CampaignConfig, StimulusManifest]:

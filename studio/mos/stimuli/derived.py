@@ -12,7 +12,7 @@ from scipy.signal import kaiserord, oaconvolve
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
 from studio.mos.campaign.names import check_name
-from studio.mos.stats.mushra import MID_ANCHOR_HZ
+from studio.mos.stats.means import MID_ANCHOR_HZ
 from studio.mos.store.sounds import LONGEST_S, SourceSound, read_sound, split_excerpts
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -48,8 +48,7 @@ def with_anchors(manifest: StimulusManifest) -> tuple[StimulusManifest, dict[tup
 def anchor(sound: SourceSound, cutoff_hz: int = LOW_HZ) -> SourceSound:
     """Low-pass filter a sound at ``cutoff_hz`` with zero phase and equal length; its level is not restored.
 
-    Raises:
-        BadOption: the cut-off is not that of an anchor.
+    Raises BadOption: the cut-off is not that of an anchor.
     """
     if cutoff_hz not in (LOW_HZ, MID_HZ):
         raise BadOption(f"{cutoff_hz} Hz is no anchor", f"take {LOW_HZ} or {MID_HZ}")
@@ -88,10 +87,8 @@ _SIDES = {"first": False, "last": True}  # also the tags of excerpts
 def with_excerpts(manifest: StimulusManifest, seconds: float) -> tuple[StimulusManifest, dict[str, Excerpt]]:
     """Replace each test script of a manifest by two items; returns it and the excerpts by item name.
 
-    Training, traps and golds stay whole. Excerpts have no text, since their words are unknown.
-
-    Raises:
-        BadOption: the excerpts are too short or too long, or a script's name is too long to be extended.
+    Training, traps and golds stay whole. Excerpts have no text, since their words are unknown. Raises BadOption: the
+    excerpts are too short or too long, or a script's name is too long to be extended.
     """
     if not SHORTEST_EXCERPT_S <= seconds <= LONGEST_S:
         raise BadOption(
@@ -158,8 +155,7 @@ def of_whole_scripts(manifest: StimulusManifest) -> StimulusManifest:
 def read_excerpt(path: Path, excerpt: Excerpt, lowest_rate_hz: int) -> SourceSound:
     """Read an excerpt of a sound, faded at the cut.
 
-    Raises:
-        BadFile: the file is unusable (studio.mos.store.sounds.read_sound), or its two excerpts would overlap.
+    Raises BadFile: the file is unusable (studio.mos.store.sounds.read_sound), or its two excerpts would overlap.
     """
     sound = read_sound(path, LONGEST_WHOLE_S, lowest_rate_hz)
     if sound.duration_s < 2 * excerpt.seconds:

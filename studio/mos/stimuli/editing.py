@@ -12,19 +12,17 @@ from sqlmodel import Session, col, delete, select
 from studio.core.errors import BadOption, StudioError
 from studio.mos.campaign.config import CampaignConfig, to_json
 from studio.mos.campaign.manifest import MAX_SYSTEMS, SYSTEM_ROLES, ManifestBuilder
-from studio.mos.campaign.names import check_name
+from studio.mos.campaign.names import TextLine, check_name, parse_texts
 from studio.mos.campaign.templates import load_template
-from studio.mos.campaign.texts import TextLine, parse_texts
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec, system_voice
 from studio.mos.kinds.registry import kind_of
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import create_campaign
-from studio.mos.stimuli.building import extend_campaign, require_draft
+from studio.mos.stimuli.building import require_draft
 from studio.mos.stimuli.removal import RemovalReport, delete_raters, finish_removal, unreferenced
-from studio.mos.stimuli.synthesis import SpeechTask
+from studio.mos.stimuli.speech import SpeechTask
 from studio.mos.store.json_columns import write_json
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.mos.store.tables import Campaign, Item, Stimulus, System, row_id
 
 FIELD = "the texts"
 _NUMBERED = re.compile(r"text\d{3,}")
@@ -88,8 +86,7 @@ def change_settings(listening: ListeningTests, name: str, config: CampaignConfig
 def put_system(listening: ListeningTests, name: str, system: str, role: str = "test") -> None:
     """Add a voice to a draft as a system (a spec as for ``campaign new --systems``), or change a system's role.
 
-    Raises:
-        BadOption: it is not a draft, or the spec or role is invalid or fixed by existing sounds.
+    Raises BadOption: it is not a draft, or the spec or role is invalid or fixed by existing sounds.
     """
     if role not in SYSTEM_ROLES[:2]:
         raise BadOption(f"the role {role!r:.40} is not known", f"it may be {', '.join(SYSTEM_ROLES[:2])}")
@@ -122,8 +119,7 @@ def _new_system(campaign: Campaign, system: str, role: str, there: Mapping[str, 
             f"{system!r} differs only in capitals from another system, or there are {MAX_SYSTEMS} of them",
             "use one spelling; divide more systems into several campaigns",
         )
-    assert campaign.id is not None, "rows from the database have ids"
-    return System(campaign_id=campaign.id, name=system, role=role, voice=write_json(voice.to_dict()))
+    return System(campaign_id=row_id(campaign), name=system, role=role, voice=write_json(voice.to_dict()))
 
 
 def _check_role_is_free(session: Session, campaign: Campaign, system: System) -> None:
@@ -139,8 +135,7 @@ def _check_role_is_free(session: Session, campaign: Campaign, system: System) ->
 def drop_system(listening: ListeningTests, name: str, system: str) -> int:
     """Delete a system of a draft with its sounds and derived anchors; returns the number of deleted sounds.
 
-    Raises:
-        BadOption: it is not a draft, or has no such system.
+    Raises BadOption: it is not a draft, or has no such system.
     """
 
     def work(session: Session) -> tuple[int, list[str]]:
@@ -175,7 +170,6 @@ def set_texts(listening: ListeningTests, name: str, written: str, is_sure: bool 
 
     def work(session: Session) -> tuple[int, list[str]]:
         campaign = require_draft(session, name)
-        assert campaign.id is not None, "rows from the database have ids"
         items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
         tests = {i.name: i for i in items if i.role == "test"}
         wanted = _named(lines, tests, {i.name for i in items if i.role != "test"})
@@ -193,7 +187,7 @@ def set_texts(listening: ListeningTests, name: str, written: str, is_sure: bool 
             session.delete(row)
         dropped = _drop(session, campaign, Item, gone)[1]
         for item, text in wanted.items():
-            row = tests.get(item) or Item(campaign_id=campaign.id, name=item)
+            row = tests.get(item) or Item(campaign_id=row_id(campaign), name=item)
             row.text = text
             session.add(row)
         return len(wanted), dropped + unreferenced(session, traces)
@@ -252,11 +246,6 @@ def missing_speech(session: Session, campaign: Campaign) -> list[SpeechTask]:
         if voice is not None and texts:
             found.append(SpeechTask(system.name, voice, texts, system.role))
     return found
-
-
-def add_spoken(listening: ListeningTests, name: str, manifest: Path) -> list[str]:
-    """Add synthesised sounds to a draft; returns warnings. Raises BadFile, BadOption."""
-    return extend_campaign(listening, name, manifest)[1]
 
 
 def _voice_of(system: System) -> SystemVoice | None:

@@ -2,18 +2,19 @@
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from studio.core.errors import BadFile, BadOption
+from pydantic import BaseModel, TypeAdapter, field_validator
+
+from studio.core.errors import BadFile
 from studio.core.files import read_bounded
 from studio.mos.campaign.manifest import SOUNDS, ManifestBuilder, StimulusManifest
-from studio.mos.campaign.names import read_tags
-from studio.mos.store.json_columns import write_json
+from studio.mos.campaign.names import blaming, read_tags
+from studio.mos.store.json_columns import read_strict, write_json
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 CONTROL = "control"  # the system of training, trap and gold clips without one
@@ -21,11 +22,6 @@ _IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
-_JSON_KEYS = {
-    "systems": ({"name"}, {"role", "voice"}),
-    "items": ({"name"}, {"text", "role", "expected", "tags"}),
-    "files": ({"system", "item", "file"}, {"trace"}),
-}
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 
 
@@ -85,8 +81,7 @@ def _read_folder(draft: ManifestBuilder) -> None:
 def with_traps(manifest: StimulusManifest, folder: Path) -> StimulusManifest:
     """Add the traps of a folder (``please-choose-two=2.flac`` and ``texts.txt``) to a manifest.
 
-    Raises:
-        BadFile: a trap has the name of a script.
+    Raises BadFile: a trap has the name of a script.
     """
     draft = ManifestBuilder.extending(folder, manifest)
     _add_sounds(draft, folder, CONTROL, "trap")
@@ -171,62 +166,62 @@ def read_tag_file(path: Path) -> dict[str, tuple[str, ...]]:
     for where, row in _rows(path, ("item", "tags"), ()):
         if row["item"] in found:
             raise BadFile(f"{where}: the item {row['item'][:80]!r} is there twice", "give it once")
-        try:
+        with blaming(where):
             found[row["item"]] = read_tags(row["tags"])
-        except BadOption as error:
-            raise BadFile(f"{where}: {error.what}", error.do) from error
     return found
 
 
+class _Entry(BaseModel, extra="forbid"):
+    """An entry of a list of a JSON manifest; null counts as absent."""
+
+
+class _System(_Entry):
+    name: str
+    role: str | None = None
+    voice: dict[str, Any] | None = None
+
+    @field_validator("voice")
+    @classmethod
+    def _can_be_stored(cls, voice: dict[str, Any] | None) -> dict[str, Any] | None:
+        write_json(voice or {})
+        return voice
+
+
+class _Item(_Entry):
+    name: str
+    text: str | None = None
+    role: str | None = None
+    expected: str | None = None
+    tags: str | None = None  # a;b
+
+
+class _File(_Entry):
+    system: str
+    item: str
+    file: str
+    trace: str | None = None
+
+
+class _Manifest(_Entry):
+    systems: list[_System]
+    items: list[_Item]
+    files: list[_File]
+
+
 def _read_json(draft: ManifestBuilder, path: Path) -> None:
-    """An object of three lists; files reference listed systems and items.
-
-    ``systems`` have name, role, voice; ``items`` have name, text, role, expected, tags (``a;b``); ``files`` have
-    system, item, file and optionally trace.
-    """
-    try:
-        data: Any = json.loads(_text_of(path))
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path.name} is not JSON: {error}", "check it with a JSON tool") from error
-    lists = cast("dict[str, Any]", data if isinstance(data, dict) else {})
-    if set(lists) != set(_JSON_KEYS):
-        raise BadFile(f"{path.name} is not a manifest", f"it is an object with {', '.join(_JSON_KEYS)}")
-    for where, entry in _entries(lists, "systems", path.name):
-        draft.add_system(where, entry["name"], entry.get("role"), entry.get("voice"), new=True)
-    for where, entry in _entries(lists, "items", path.name):
-        about = (entry.get("text", ""), entry.get("role", "test"), entry.get("expected"), entry.get("tags"))
-        draft.add_item(where, entry["name"], *about, new=True)
-    for where, entry in _entries(lists, "files", path.name):
-        if entry["system"] not in draft.systems or entry["item"] not in draft.items:
+    """Read an object of three lists; files reference listed systems and items."""
+    with blaming(path.name):
+        found = read_strict(TypeAdapter(_Manifest), _text_of(path), "manifest")
+    for number, system in enumerate(found.systems):
+        draft.add_system(f"systems[{number}] of {path.name}", system.name, system.role, system.voice, new=True)
+    for number, item in enumerate(found.items):
+        where, role = f"items[{number}] of {path.name}", item.role or "test"
+        draft.add_item(where, item.name, item.text or "", role, item.expected, item.tags, new=True)
+    for number, file in enumerate(found.files):
+        where = f"files[{number}] of {path.name}"
+        if file.system not in draft.systems or file.item not in draft.items:
             raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")
-        draft.add_file(where, entry["item"], entry["system"], entry["file"], entry.get("trace"))
-
-
-def _entries(lists: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries of a list with checked keys and types; null counts as absent."""
-    needed, more = _JSON_KEYS[key]
-    if not isinstance(lists[key], list):
-        raise BadFile(f"{key} of {name} is not a list", "write [ ... ]")
-    for number, found in enumerate(cast("list[Any]", lists[key])):
-        where = f"{key}[{number}] of {name}"
-        if not isinstance(found, dict):
-            raise BadFile(f"{where} is not an object", f"its keys are {', '.join(sorted(needed | more))}")
-        entry = {k: v for k, v in cast("dict[str, Any]", found).items() if v is not None}
-        if needed - set(entry) or set(entry) - needed - more:
-            raise BadFile(f"{where} has the keys {', '.join(entry)}", f"they are {', '.join(sorted(needed | more))}")
-        for field, value in entry.items():
-            if not isinstance(value, dict if field == "voice" else str):
-                raise BadFile(f"{where} has a {field} that is {value!r:.40}", "write text (voice: an object)")
-            if field == "voice":
-                _check_voice(where, cast("dict[str, Any]", value))
-        yield where, entry
-
-
-def _check_voice(where: str, voice: dict[str, Any]) -> None:
-    try:
-        write_json(voice)
-    except ValueError as error:
-        raise BadFile(f"{where} has a voice that cannot be stored: {error}", "write a short, shallow object") from error
+        draft.add_file(where, file.item, file.system, file.file, file.trace)
 
 
 def _text_of(path: Path) -> str:

@@ -11,10 +11,7 @@ from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import delete_rater, sweep_takes
 from studio.mos.stimuli.building import require_draft
-from studio.mos.store.tables.campaigns import Campaign, Look
-from studio.mos.store.tables.raters import Rater, Removal
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
-from studio.mos.store.tables.trials import AssignmentMark
+from studio.mos.store.tables import AssignmentMark, Campaign, Item, Look, Rater, Removal, Stimulus, System
 
 log = logging.getLogger("studio.mos")
 
@@ -37,9 +34,7 @@ def remove_sounds(
     """Delete the sounds of a script, of a system, or their one common sound from a draft.
 
     A script or system without sounds is deleted, too. Preview raters are erased, since they saw the deleted sounds.
-
-    Raises:
-        BadOption: it is not a draft, or has no such sound.
+    Raises BadOption: it is not a draft, or has no such sound.
     """
     if item is None and system is None:
         raise BadOption("nothing was named", "name a script, a system, or both for their one sound")
@@ -77,8 +72,7 @@ def remove_sounds(
 def delete_campaign(listening: ListeningTests, name: str, *, only_draft: bool = False) -> RemovalReport:
     """Delete a campaign that is not open, with all raters and answers.
 
-    Raises:
-        BadOption: it does not exist, is open, or with ``only_draft`` is not a draft.
+    Raises BadOption: it does not exist, is open, or with ``only_draft`` is not a draft.
     """
 
     def work(session: Session) -> tuple[RemovalReport, list[str]]:

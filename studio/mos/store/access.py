@@ -20,7 +20,7 @@ from sqlmodel import Session
 
 from studio.core.errors import BadOption, StudioError
 from studio.mos.store.database import Store
-from studio.mos.store.tables.campaigns import Secret
+from studio.mos.store.tables import Secret
 
 _VISITOR = "visitor"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and clip URLs per network address

@@ -24,7 +24,6 @@ from sqlmodel import Session
 from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError
 from studio.mos.store.migrations import migrate
 from studio.mos.store.sqlite_files import SqliteFiles
-from studio.mos.store.tables import answers, campaigns, raters, stimuli, trials
 
 T = TypeVar("T")
 _MAX_BATCH = 64  # writes that share one commit
@@ -33,19 +32,12 @@ _WAIT_S = 30.0
 _CLOSE_WAIT_S = 0.5
 _WRITERS_LOCK = 0x5354_4D4F  # advisory lock of PostgreSQL writers; SQLite locks its file
 STUDIO_TABLES = frozenset({"schema_version", "campaign"})  # tables that identify a studio's database
-_TABLES = (answers, campaigns, raters, stimuli, trials)  # imported so that SQLModel can resolve foreign keys
-
-
-@dataclass(frozen=True)
-class Faults:
-    """Faults planted by the durability tests to prove that they detect data loss; never set otherwise."""
-
-    acknowledge_before_commit: bool = False
-    synchronous_off: bool = False
 
 
 @dataclass
-class _Job:
+class Job:
+    """A change and its result."""
+
     rank: int
     work: Callable[[Session], Any]
     done: "Future[Any]"
@@ -56,12 +48,11 @@ class _Job:
 class Store:
     """A database of listening tests."""
 
-    def __init__(self, url: str, faults: Faults | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self.url = url
-        self._faults = faults or Faults()
         self._abandoned_files: list[SqliteFiles] = []  # of databases whose files were replaced while open
         self._open()
-        self._jobs: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
+        self._jobs: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
         self._numbers = count()  # FIFO among jobs of equal rank
         self._closed = False
         self._closing = threading.Lock()  # no job may be queued after the writer has stopped
@@ -69,8 +60,8 @@ class Store:
         self._writer.start()
 
     def _open(self) -> None:
-        reading = _engine(self.url, self._faults, writes=False)
-        writing = _engine(self.url, self._faults, writes=True)
+        reading = _engine(self.url, writes=False)
+        writing = _engine(self.url, writes=True)
         try:
             with writing.begin() as connection:
                 migrate(connection)
@@ -107,7 +98,7 @@ class Store:
         Raises:
             Closed: the store is closed.
         """
-        job = _Job(_URGENT if soon else _NORMAL, work, Future())
+        job = Job(_URGENT if soon else _NORMAL, work, Future())
         job.done.set_running_or_notify_cancel()  # the caller cannot cancel it
         with self._closing:
             if self._closed:
@@ -161,7 +152,7 @@ class Store:
         while (job := self._jobs.get()[2]) is not None:
             self._commit(job)
 
-    def _next_job(self, rank: int) -> _Job | None:
+    def _next_job(self, rank: int) -> Job | None:
         """The next job of this rank or more urgent, if any."""
         try:
             entry = self._jobs.get_nowait()
@@ -172,18 +163,15 @@ class Store:
         self._jobs.put(entry)
         return None
 
-    def _commit(self, first: _Job) -> None:
+    def _commit(self, first: Job) -> None:
         jobs, job = [first], first
         try:
             self._check_files()
             with Session(self._writing, expire_on_commit=False) as session:
-                _run(first, session)
+                run_job(first, session)
                 while len(jobs) < _MAX_BATCH and (job := self._next_job(job.rank)) is not None:
                     jobs.append(job)
-                    _run(job, session)
-                if self._faults.acknowledge_before_commit:
-                    _resolve(jobs)
-                    threading.Event().wait(0.05)
+                    run_job(job, session)
                 session.commit()
             if not self._has_its_files():
                 raise NotStored("the database's log was taken away meanwhile", "send it again")
@@ -193,7 +181,7 @@ class Store:
                 error = NotStored(f"the database's files cannot be reached: {failed.strerror}", "send it again")
             for one in jobs:
                 one.error = one.error or error
-        _resolve(jobs)
+        resolve(jobs)
 
     def _has_its_files(self) -> bool:
         return self._files is None or self._files.is_intact()
@@ -218,7 +206,7 @@ class Store:
 
 def schema_version(url: str) -> int | None:
     """Schema version of a database, None without a studio's tables; never creates tables. Raises BadOption, BadFile."""
-    engine = _engine(url, Faults(), writes=False)
+    engine = _engine(url, writes=False)
     try:
         with engine.connect() as connection:
             if not set(inspect(connection).get_table_names()) >= STUDIO_TABLES:
@@ -232,7 +220,8 @@ def schema_version(url: str) -> int | None:
         engine.dispose()
 
 
-def _run(job: _Job, session: Session) -> None:
+def run_job(job: Job, session: Session) -> None:
+    """Run a job in a savepoint of its own."""
     savepoint = session.begin_nested()
     try:
         job.result = job.work(session)
@@ -244,7 +233,8 @@ def _run(job: _Job, session: Session) -> None:
     session.expunge_all()  # the next job must not see cached rows
 
 
-def _resolve(jobs: list[_Job]) -> None:
+def resolve(jobs: list[Job]) -> None:
+    """Give the results to the callers."""
     for job in jobs:
         if job.done.done():
             continue
@@ -254,7 +244,7 @@ def _resolve(jobs: list[_Job]) -> None:
             job.done.set_result(job.result)
 
 
-def _engine(url: str, faults: Faults, writes: bool) -> Engine:
+def _engine(url: str, writes: bool) -> Engine:
     """An engine with snapshot reads, and with writers serialised across processes."""
     try:
         parsed = make_url(url)
@@ -266,7 +256,7 @@ def _engine(url: str, faults: Faults, writes: bool) -> Engine:
         if parsed.database in (None, "", ":memory:"):
             raise BadOption("a database in memory forgets every answer", "give sqlite:///FILE")
         engine = create_engine(parsed, connect_args={"timeout": _WAIT_S, "check_same_thread": False})
-        event.listen(engine, "connect", _sqlite_settings("OFF" if faults.synchronous_off else "FULL"))
+        event.listen(engine, "connect", sqlite_settings)
         event.listen(engine, "begin", _begin_with("BEGIN IMMEDIATE" if writes else "BEGIN"))
         return engine
     if parsed.get_backend_name() != "postgresql":
@@ -278,7 +268,7 @@ def _engine(url: str, faults: Faults, writes: bool) -> Engine:
         )
     except ImportError as error:
         raise NeedsPackage("PostgreSQL needs psycopg", "pip install 'streaming-tts-studio[postgres]'") from error
-    event.listen(engine, "connect", _postgresql_settings("off" if faults.synchronous_off else "on"))
+    event.listen(engine, "connect", _postgresql_settings)
     if writes:
         event.listen(engine, "begin", _begin_with(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"))
     return engine
@@ -291,28 +281,23 @@ def _begin_with(statement: str) -> Callable[[Connection], None]:
     return begin
 
 
-def _sqlite_settings(synchronous: str) -> Callable[[Any, Any], None]:
-    def settle(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we issue BEGIN ourselves
-        for pragma in (
-            "journal_mode=WAL",
-            f"synchronous={synchronous}",
-            "foreign_keys=ON",
-            f"busy_timeout={1000 * _WAIT_S:.0f}",
-            "secure_delete=ON",  # deleted data is overwritten with zeros: an erased rater is not in the file
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-
-    return settle
+def sqlite_settings(connection: Any, _record: Any) -> None:
+    """Settings of a new connection to SQLite."""
+    connection.isolation_level = None  # we issue BEGIN ourselves
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"busy_timeout={1000 * _WAIT_S:.0f}",
+        "secure_delete=ON",  # deleted data is overwritten with zeros: an erased rater is not in the file
+    ):
+        connection.execute(f"PRAGMA {pragma}")
 
 
-def _postgresql_settings(synchronous: str) -> Callable[[Any, Any], None]:
-    def settle(connection: Any, _record: Any) -> None:
-        connection.execute(f"SET synchronous_commit = {synchronous}")
-        connection.execute(f"SET lock_timeout = '{_WAIT_S:.0f}s'")
-        connection.commit()  # SET is undone by a rollback
-
-    return settle
+def _postgresql_settings(connection: Any, _record: Any) -> None:
+    connection.execute("SET synchronous_commit = on")
+    connection.execute(f"SET lock_timeout = '{_WAIT_S:.0f}s'")
+    connection.commit()  # SET is undone by a rollback
 
 
 def _shown(url: str) -> str:

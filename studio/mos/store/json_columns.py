@@ -5,11 +5,15 @@ Writing and merging use the same rule, so that data sent by a rater's browser ne
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
-from studio.core.checks import is_number
+from pydantic import TypeAdapter, ValidationError
 
+from studio.core.checks import escape_unprintable, is_number
+from studio.core.errors import BadOption
+
+T = TypeVar("T")
 MAX_CHARS = 65_536
 MAX_DEPTH = 32
 
@@ -65,3 +69,48 @@ def _whole(text: str) -> int:
     if len(text) > 20 or not is_number(number := int(text)):
         raise ValueError(f"{text[:20]} is beyond 64 bits")
     return number
+
+
+def read_strict(adapter: TypeAdapter[T], text: str | bytes, where: str) -> T:
+    """Parse JSON into a pydantic type without coercion. Raises BadOption: what is wrong where, and what is allowed."""
+    try:
+        return adapter.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise invalid(adapter, error, where) from error
+
+
+def invalid(adapter: TypeAdapter[Any], error: ValidationError, where: str) -> BadOption:
+    """What the first error is about, and what is allowed there."""
+    first = error.errors(include_url=False)[0]
+    path, kind = first["loc"], first["type"]
+    if kind == "json_invalid":
+        return BadOption(
+            f"{where} is not JSON: {first['msg'].removeprefix('Invalid JSON: '):.200}", "check it with a JSON tool"
+        )
+    if kind in ("extra_forbidden", "unexpected_keyword_argument", "missing", "missing_argument"):
+        same = [e["loc"][-1] for e in error.errors() if e["type"] == kind and e["loc"][:-1] == path[:-1]]
+        what = "lacks" if kind.startswith("missing") else "has unknown keys:"
+        known = _keys(adapter.json_schema(), path[:-1])
+        return BadOption(
+            f"[{_path(where, path[:-1])}] {what} {escape_unprintable(', '.join(map(str, same))):.200}",
+            f"known are {', '.join(sorted(known))}",
+        )
+    return BadOption(
+        f"{_path(where, path)} is {first['input']!r:.80}", f"{first['msg'][:1].lower()}{first['msg'][1:]:.200}"
+    )
+
+
+def _path(where: str, steps: Sequence[int | str]) -> str:
+    """``campaign.questions[0].low``."""
+    return where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+def _keys(schema: Mapping[str, Any], steps: Sequence[int | str]) -> list[str]:
+    """The known keys of the table at a path of a JSON schema."""
+    part: Any = schema
+    for step in (None, *steps):
+        if step is not None:
+            part = part["items"] if isinstance(step, int) else part["properties"][step]
+        while "$ref" in part:
+            part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+    return list(part["properties"])

@@ -218,11 +218,6 @@ def peak_dbfs(pcm: np.ndarray) -> float:
     return float(20.0 * np.log10(max(float(np.abs(pcm).max()), 1e-12)))
 
 
-def common_level(sounds: Iterable[SourceSound]) -> float:
-    """The highest level, at most -23 LUFS, at which no sound passes -1 dBFS; give them at the campaign's rate."""
-    return min((max_level_lufs(sound) for sound in sounds), default=TARGET_LUFS)
-
-
 def max_level_lufs(sound: SourceSound) -> float:
     """The highest level, at most -23 LUFS, at which the sound stays below -1 dBFS. Raises BadFile if it is silent."""
     return min(TARGET_LUFS, _highest_lufs(loudness_lufs(sound), peak_dbfs(sound.pcm)))

@@ -32,13 +32,14 @@ from studio.library.library import Library
 from studio.mos.store.access import Forbidden
 from studio.serve.auth import TokenAuth
 from studio.serve.errors import PRIVATE, private_json
-from studio.serve.library.access import LibraryAccess, find_entry
-from studio.serve.library.schemas import (
+from studio.serve.library.access import (
     AnnotationRemove,
     AssignmentCreate,
     AssignmentRemove,
     EditCreate,
+    LibraryAccess,
     OwnEditCreate,
+    find_entry,
 )
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.schemas import read_body, takes

@@ -11,8 +11,13 @@ from starlette.concurrency import run_in_threadpool
 from studio.core.errors import BadFile, BadMessage, BadOption
 from studio.core.traces.trace import Trace, open_trace
 from studio.inspection.comparison.bundle import pack, pack_difference, pack_words
-from studio.inspection.comparison.compare import MAX_UTTERANCES, UtteranceComparison, compare, compared_utterance
-from studio.inspection.comparison.naming import labels
+from studio.inspection.comparison.compare import (
+    MAX_UTTERANCES,
+    UtteranceComparison,
+    compare,
+    compared_utterance,
+    labels,
+)
 from studio.library.library import Library
 from studio.serve.errors import PRIVATE
 from studio.serve.library.access import LibraryAccess, find_entry

@@ -15,9 +15,8 @@ from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.index import Query as LibraryQuery
 from studio.library.library import Library
 from studio.serve.errors import PRIVATE, private_json
-from studio.serve.library.access import LibraryAccess, find_entry
+from studio.serve.library.access import EntryRemove, LibraryAccess, NoteChange, TraceKeep, find_entry
 from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary, annotator_routes, owner_routes
-from studio.serve.library.schemas import EntryRemove, NoteChange, TraceKeep
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.schemas import read_body, takes
 from studio.serve.trace_store import TraceStore

@@ -1,186 +1,203 @@
-"""The wire protocol of ``/ws/speak``; see docs/protocol.md and protocol.schema.json."""
+"""The wire protocol of ``/ws/speak``; see docs/protocol.md. ``schema.py`` makes protocol.schema.json of it."""
 
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict
 
 from studio.core.cards import Card
-from studio.core.checks import MAX_WHOLE, is_number
+from studio.core.checks import MAX_WHOLE
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
+from studio.serve.settings import allowed_by
 
-PROTOCOL = 1
+PROTOCOL: Literal[1] = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
 MAX_FIELDS_CHARS = 2048  # of a message without its strings: names, numbers and brackets are far slower to parse
 MAX_U32 = 2**32 - 1
-MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # faster than json.dumps
 # Possessive, and an unclosed string extends to the end, so that matching takes linear time.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-Check = Callable[[Any], str]  # what is allowed; empty for a valid value
-
-
-def whole(low: int, high: int) -> Check:
-    """A whole number in [low, high]."""
-    return lambda value: "" if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
-def number(low: float, high: float, *, or_null: bool = False, most: str = "") -> Check:
-    """A finite number in [low, high]; ``most`` describes a lower limit that a setting may impose."""
-
-    def check(value: Any) -> str:
-        if or_null and value is None:
-            return ""
-        fits = is_number(value) and low <= value <= high
-        return "" if fits else f"a number from {_plain(low)} to {most or _plain(high)}{' or null' if or_null else ''}"
-
-    return check
+def _replace_surrogates(value: Any) -> Any:
+    """A lone surrogate could not be written to a trace."""
+    return _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+Name = Annotated[str, Field(max_length=64)]
+Number = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)] | Annotated[float, Field(allow_inf_nan=False)]
+U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
+Sample = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
+Text = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS), BeforeValidator(_replace_surrogates)]
+_InRange = Field(ge=0, le=MAX_TEMPERATURE)
+Temperature = Annotated[int, _InRange] | Annotated[float, _InRange] | None  # null for the voice's own; 0 is greedy
+# The family's options by name; the engine validates them.
+Options = Annotated[
+    dict[Name, bool | Number | Name],
+    Field(max_length=32, description="an object of at most 32 numbers, booleans and short strings"),
+]
 
 
-def text(limit: int) -> Check:
-    """A string of at most ``limit`` characters."""
-    return lambda value: (
-        "" if isinstance(value, str) and len(value) <= limit else f"a string of at most {limit} characters"
-    )
+class Message(BaseModel):
+    """A client's message about one of its utterances. A field's description says what is allowed."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    type: str
+    utterance: U32
 
 
-def one_of(*names: str) -> Check:
-    """One of the names."""
-    return lambda value: "" if isinstance(value, str) and value in names else f"one of {', '.join(names)}"
-
-
-def family_options(value: Any) -> str:
-    """Options by name; the engine validates them."""
-    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_name(k) and _is_scalar(v) for k, v in value.items())
-    return "" if fits else "an object of at most 32 numbers, booleans and short strings"
-
-
-def _is_name(value: str) -> bool:
-    return len(value) <= 64 and not _LONE_SURROGATE.search(value)
-
-
-def _is_scalar(value: Any) -> bool:
-    if isinstance(value, str):
-        return _is_name(value)
-    return isinstance(value, bool) or is_number(value)
-
-
-def _field(check: Check, **kwargs: Any) -> Any:
-    return field(metadata={"check": check}, **kwargs)
-
-
-_KINDS: dict[str, type["Message"]] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """A client's message about one of its utterances."""
-
-    type: ClassVar[str] = ""
-    utterance: int = _field(whole(0, MAX_U32))
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        _KINDS[cls.type] = cls
-
-
-@dataclass(frozen=True, kw_only=True)
 class Open(Message):
-    """Begin an utterance. ``credit_ms`` None is the server's default; the server has an upper limit."""
+    """Begin an utterance. ``credit_ms`` null is the server's default; the server has an upper limit."""
 
-    type: ClassVar[str] = "open"
-    voice: str = _field(text(200), default="")
-    seed: int = _field(whole(0, MAX_SEED), default=0)
-    temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
-    options: Mapping[str, Any] = _field(family_options, default_factory=dict)
-    source: Literal["keyboard", "stream"] = _field(one_of("keyboard", "stream"), default="stream")
-    credit_ms: float | None = _field(
-        number(50, 1e9, or_null=True, most="this server's credit_cap_ms (60,000 unless set otherwise)"), default=None
-    )
+    type: Literal["open"] = "open"
+    voice: Annotated[Text, Field(max_length=200)] = ""
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+    temperature: Temperature = None
+    options: Options = {}
+    source: Literal["keyboard", "stream"] = "stream"
+    credit_ms: Annotated[
+        float | None,
+        Field(
+            ge=50,
+            le=1e9,
+            description="a number from 50 to this server's credit_cap_ms (60,000 unless set otherwise) or null",
+        ),
+    ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class EditText(Message):
     """Keyboard: [at, at + remove) of the field becomes ``insert``; positions are Unicode code points."""
 
-    type: ClassVar[str] = "edit"
-    at: int = _field(whole(0, MAX_U32))
-    remove: int = _field(whole(0, MAX_U32), default=0)
-    insert: str = _field(text(MAX_MESSAGE_CHARS), default="")
+    type: Literal["edit"] = "edit"
+    at: U32
+    remove: U32 = 0
+    insert: Text = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextIn(Message):
     """Stream: append text."""
 
-    type: ClassVar[str] = "text"
-    text: str = _field(text(MAX_MESSAGE_CHARS))
+    type: Literal["text"] = "text"
+    text: Text
 
 
-@dataclass(frozen=True, kw_only=True)
 class Revise(Message):
     """Stream: the text as sent, from ``at`` on, becomes ``text``; positions are Unicode code points."""
 
-    type: ClassVar[str] = "revise"
-    at: int = _field(whole(0, MAX_U32))
-    text: str = _field(text(MAX_MESSAGE_CHARS), default="")
+    type: Literal["revise"] = "revise"
+    at: U32
+    text: Text = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Flush(Message):
     """Speak every committed word now; the utterance goes on."""
 
-    type: ClassVar[str] = "flush"
+    type: Literal["flush"] = "flush"
 
 
-@dataclass(frozen=True, kw_only=True)
 class End(Message):
     """No more text will come."""
 
-    type: ClassVar[str] = "end"
+    type: Literal["end"] = "end"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cancel(Message):
     """Stop; everything before ``played_sample`` was played."""
 
-    type: ClassVar[str] = "cancel"
-    played_sample: int = _field(whole(0, MAX_SAMPLE), default=0)
+    type: Literal["cancel"] = "cancel"
+    played_sample: Sample = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetOptions(Message):
     """New options from the next segment on."""
 
-    type: ClassVar[str] = "options"
-    options: Mapping[str, Any] = _field(family_options, default_factory=dict)
-    temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
+    type: Literal["options"] = "options"
+    options: Options = {}
+    temperature: Temperature = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlayedReport(Message):
-    """The player's report: ``sample`` is the first one not yet played."""
+    """The player's report, about every 50 ms: ``sample`` is the first one not yet played."""
 
-    type: ClassVar[str] = "played"
-    sample: int = _field(whole(0, MAX_SAMPLE))
-    buffered_ms: float = _field(number(0, 1e9), default=0.0)
-    underruns: int = _field(whole(0, MAX_U32), default=0)
-    output_latency_ms: float = _field(number(0, 1e6), default=0.0)
+    type: Literal["played"] = "played"
+    sample: Sample
+    buffered_ms: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    underruns: U32 = 0
+    output_latency_ms: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+
+
+CLIENT_MESSAGES: dict[str, type[Message]] = {
+    kind.model_fields["type"].default: kind for kind in Message.__subclasses__()
+}
+
+
+class OptionSummary(TypedDict):
+    """An option of a voice."""
+
+    name: str
+    kind: Literal["int", "choice", "float"]
+    default: Any
+    label: str
+    help: str
+    low: float | None
+    high: float | None
+    choices: list[str]
+
+
+class VoiceSummary(TypedDict):
+    """The fields of a card that clients use. ``notes`` says what the voice cannot do."""
+
+    name: str
+    title: str
+    family: str
+    speakers: Annotated[list[str], Field(min_length=1)]
+    options: list[OptionSummary]
+    temperature: float
+    sample_rate_hz: Annotated[int, Field(ge=1)]
+    frame_samples: Annotated[int, Field(ge=1)]
+    look_ahead_words: Annotated[int, Field(ge=0)]
+    notes: str
+
+
+class Hello(TypedDict):
+    """The server's first message."""
+
+    type: Literal["hello"]
+    protocol: Literal[1]
+    voices: list[VoiceSummary]
+
+
+class ErrorMessage(TypedDict):
+    """A mistake or a limit; ``message`` says what to do. Without ``utterance`` it is about the socket."""
+
+    type: Literal["error"]
+    code: str
+    message: str
+    utterance: NotRequired[U32]
+    retry_ms: NotRequired[Annotated[int, Field(ge=0)]]
+
+
+class TraceMessage(TypedDict):
+    """After ``ended`` or ``failed``: where the utterance can be fetched, relative to the server's root."""
+
+    type: Literal["trace"]
+    utterance: U32
+    trace_url: Annotated[str, Field(pattern=r"^traces/[A-Za-z0-9_-]{22}\.trace$")]
+    wav_url: Annotated[str, Field(pattern=r"^traces/[A-Za-z0-9_-]{22}\.wav$")]
 
 
 def decode(raw: str) -> dict[str, Any]:
@@ -218,27 +235,32 @@ def parse(data: Mapping[str, Any]) -> Message:
         BadMessage: the type is unknown, or a field is missing, unknown or not allowed.
     """
     name = data.get("type")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
+    kind = CLIENT_MESSAGES.get(name) if isinstance(name, str) else None
     if name is None:
-        raise BadMessage("a message lacks the field 'type'", f"known are {', '.join(_KINDS)}")
+        raise BadMessage("a message lacks the field 'type'", f"known are {', '.join(CLIENT_MESSAGES)}")
     if kind is None:
-        raise BadMessage(f"no message is of type {str(name)[:40]!r}", f"known are {', '.join(_KINDS)}")
-    known = {f.name: f for f in fields(kind)}
-    unknown = sorted(set(data) - set(known) - {"type"})
-    if unknown:
+        raise BadMessage(f"no message is of type {str(name)[:40]!r}", f"known are {', '.join(CLIENT_MESSAGES)}")
+    return validate(kind, data)
+
+
+def validate(kind: type[AnyModel], data: Mapping[str, Any]) -> AnyModel:
+    """A JSON object as a message of one kind. Raises BadMessage: a field is missing, unknown or not allowed."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+    name, known = kind.model_fields["type"].default, [one for one in kind.model_fields if one != "type"]
+    if kind.model_config.get("extra") == "forbid" and (unknown := sorted(set(data) - kind.model_fields.keys())):
         raise BadMessage(f"{name!r} has no field {unknown[0][:40]!r}", f"its fields are {', '.join(known)}")
-    values: dict[str, Any] = {}
-    for key, one in known.items():
-        if key not in data:
-            if one.default is MISSING and one.default_factory is MISSING:
-                raise BadMessage(f"{name!r} lacks the field {key!r}", f"its fields are {', '.join(known)}")
-            continue
-        allowed = one.metadata["check"](data[key])
-        if allowed:
-            raise BadMessage(f"{key!r} of {name!r} is not allowed", f"give {allowed}")
-        # A lone surrogate could not be written to a trace.
-        values[key] = _LONE_SURROGATE.sub("\ufffd", data[key]) if isinstance(data[key], str) else data[key]
-    return kind(**values)
+    field = str(first["loc"][0])
+    if first["type"] == "missing":
+        raise BadMessage(f"{name!r} lacks the field {field!r}", f"its fields are {', '.join(known)}")
+    raise BadMessage(f"{field!r} of {name!r} is not allowed", f"give {allowed_by(_properties(kind)[field])}")
+
+
+@cache
+def _properties(kind: type[BaseModel]) -> dict[str, Any]:
+    return kind.model_json_schema()["properties"]
 
 
 def _encode(data: Mapping[str, Any]) -> str:
@@ -246,25 +268,25 @@ def _encode(data: Mapping[str, Any]) -> str:
     return _LONE_SURROGATE.sub("\ufffd", text)  # an error may quote them
 
 
-def card_summary(card: Card) -> dict[str, Any]:
+def card_summary(card: Card) -> VoiceSummary:
     """The fields of a card that clients use."""
-    return {
-        "name": card.name,
-        "title": card.title,
-        "family": card.family,
-        "speakers": list(card.speakers_default_first),
-        "options": [asdict(option) | {"choices": list(option.choices)} for option in card.options],
-        "temperature": card.temperature,
-        "sample_rate_hz": card.sample_rate_hz,
-        "frame_samples": card.frame_samples,
-        "look_ahead_words": card.look_ahead_words,
-        "notes": card.notes,
-    }
+    return VoiceSummary(
+        name=card.name,
+        title=card.title,
+        family=card.family,
+        speakers=list(card.speakers_default_first),
+        options=[cast(OptionSummary, asdict(option) | {"choices": list(option.choices)}) for option in card.options],
+        temperature=card.temperature,
+        sample_rate_hz=card.sample_rate_hz,
+        frame_samples=card.frame_samples,
+        look_ahead_words=card.look_ahead_words,
+        notes=card.notes,
+    )
 
 
 def hello(cards: Sequence[Card]) -> str:
     """The server's first message."""
-    return _encode({"type": "hello", "protocol": PROTOCOL, "voices": [card_summary(card) for card in cards]})
+    return _encode(Hello(type="hello", protocol=PROTOCOL, voices=[card_summary(card) for card in cards]))
 
 
 def event_message(event: Event, utterance: int) -> str:
@@ -274,7 +296,7 @@ def event_message(event: Event, utterance: int) -> str:
 
 def error_message(error: StudioError, utterance: int | None = None, retry_ms: int | None = None) -> str:
     """An error and what to do about it."""
-    data: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
+    data = ErrorMessage(type="error", code=error.code, message=str(error))
     if utterance is not None:
         data["utterance"] = utterance
     if retry_ms is not None:
@@ -284,8 +306,8 @@ def error_message(error: StudioError, utterance: int | None = None, retry_ms: in
 
 def trace_message(utterance: int, token: str) -> str:
     """Where the trace of an ended utterance is, relative to the server's root."""
-    urls = {"trace_url": f"traces/{token}.trace", "wav_url": f"traces/{token}.wav"}
-    return _encode({"type": "trace", "utterance": utterance, **urls})
+    urls = f"traces/{token}.trace", f"traces/{token}.wav"
+    return _encode(TraceMessage(type="trace", utterance=utterance, trace_url=urls[0], wav_url=urls[1]))
 
 
 @dataclass(frozen=True)

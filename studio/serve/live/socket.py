@@ -18,7 +18,7 @@ from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve.live import protocol as wire
 from studio.serve.live.limits import Inbox, SharedTimeout
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
-from studio.serve.middleware.connections import CONNECTION_LOST
+from studio.serve.middleware.connections import connection_of
 from studio.serve.middleware.limits import TokenBucket, address_of
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
@@ -66,7 +66,8 @@ class SpeakSession:
         self._send_lock = asyncio.Lock()
         self._send_timeout = SharedTimeout(settings.send_timeout_ms / 1000.0)
         # Set when either side has closed. The connection sets it as well: nothing is read while a message is handled.
-        self._closed: asyncio.Event = websocket.scope.get(CONNECTION_LOST) or asyncio.Event()
+        connection = connection_of(websocket.scope)
+        self._closed = connection.lost if connection is not None else asyncio.Event()
         self._bucket = TokenBucket(settings.messages_per_s)
         self._used_s = time.monotonic()  # when the socket was opened or last spoke; messages alone do not count
         self._is_used = False  # an utterance was spoken here

@@ -1,45 +1,99 @@
-"""uvicorn's protocols with limits: slow request heads, readers that stopped, floods of frames and of connections."""
+"""Limits of connections: slow request heads, readers that stopped, floods of frames and of connections.
+
+uvicorn's protocols run unchanged inside ``Connection``, an ``asyncio.Protocol`` that passes bytes on and counts them.
+"""
 
 import asyncio
 import ipaddress
+import logging
 import socket
+import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
 
-import h11
-from uvicorn._types import ASGISendEvent
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
-from websockets.http11 import Request
 
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.limits import TokenBucket, is_loopback, network_of
 
 HEAD_S = 10.0  # time limit of a request's head
 SEND_BUFFER_BYTES = 131_072  # of the kernel, per socket: seconds of audio; Linux doubles it
-CONNECTION_LOST = "studio.lost"  # in a socket's scope: an event that is set when its connection is lost
 STALL_S = 30.0  # a response of which the client reads nothing for so long is aborted
-LINGER_S = 5.0
-UPGRADES_BURST, UPGRADES_PER_S = 100, 20  # sockets that one network address opens
+PING_S = 5.0  # between two pings of a socket
+SILENCE_S = PING_S + 10.0  # a socket that neither sends, not even a pong, nor reads for so long is aborted
+LINGER_S = 5.0  # for the client of an ended socket to read what is left
 CONTROLS_PER_S = 20  # control frames of one socket; a browser only answers our pings
-_SLICE_BYTES = 2048  # parsed at once, before the frames in it are counted
-_TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 38\r\nRetry-After: 5\r\n"
-    b"Connection: close\r\n\r\ntoo many connections; try again later\n"
-)
+_POLICY_VIOLATION = 1008
+_TOO_MANY = "too many connections; try again later\n"
+_RETRY = {"Retry-After": "5", "Connection": "close"}
+_STATE = "studio.connection"  # in the state of an ASGI scope
+_EXPECTED = ("ASGI callable returned without completing handshake.", "Invalid UTF-8 sequence received from client.")
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Whether an error that uvicorn logs is ours: a denied handshake and text that is not UTF-8 are the client's."""
+    return record.msg not in _EXPECTED
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
+
+
+@dataclass
+class ConnectionLimits:
+    """The limits of one server, and its open connections.
+
+    The limit per network address does not count this machine and the proxies.
+    """
+
+    max_connections: int = 1000
+    max_per_address: int = 500
+    proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
+    frames_per_s: float = 1000.0  # data frames of one socket
+    upgrades: RateLimit = field(default_factory=lambda: RateLimit(burst=100, per_second=20))  # sockets of one address
+    connections: "set[Connection]" = field(default_factory=set)
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, connection: "Connection") -> bool:
+        """Count a connection; False where it is one too many."""
+        network = connection.network
+        is_limited = not is_loopback(network) and not self._is_proxy(connection.host)
+        if len(self.connections) >= self.max_connections:
+            return False
+        if is_limited and self._counts[network] >= self.max_per_address:
+            return False
+        self.connections.add(connection)
+        self._counts[network] += 1
+        return True
+
+    def discard(self, connection: "Connection") -> None:
+        """Count a connection no longer."""
+        self.connections.discard(connection)
+        self._counts -= Counter((connection.network,))
+
+    def _is_proxy(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:  # a Unix socket
+            return False
+        return any(address in network for network in self.proxies)
 
 
 class _Timer:
     """Calls a function once after a delay, unless stopped."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, delay_s: float, call: Callable[[], None]) -> None:
-        self._loop, self._delay_s, self._call = loop, delay_s, call
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
         self._handle: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
-        """Start, unless it is running."""
-        if self._handle is None:
-            self._handle = self._loop.call_later(self._delay_s, self._call)
+    def start(self, delay_s: float) -> None:
+        """Start anew."""
+        self.stop()
+        self._handle = asyncio.get_running_loop().call_later(delay_s, self._call)
 
     def stop(self) -> None:
         """Stop; it may be started again."""
@@ -48,222 +102,219 @@ class _Timer:
             self._handle = None
 
 
-class LimitedHttpProtocol(H11Protocol):
-    """uvicorn's HTTP, with time limits for request heads and for readers.
+class FrameCounter:
+    """Counts the frames that a client sends by their headers: data frames with continuations, and control frames."""
 
-    Limits the connections in total and, except for this machine and the proxies, per network address; and the rate of
-    WebSocket upgrades per address.
+    def __init__(self, frames_per_s: float) -> None:
+        self._frames, self._controls = TokenBucket(frames_per_s), TokenBucket(CONTROLS_PER_S)
+        self._part, self._skip_bytes = b"", 0  # the beginning of a header; payload still to come
+
+    def is_within(self, data: bytes) -> bool:
+        """Count the frames that begin in ``data``; whether all of them are within the rates."""
+        data, at = self._part + data, self._skip_bytes
+        self._part = b""
+        while at < len(data):
+            length = data[at + 1] & 0x7F if at + 1 < len(data) else 0
+            extended = {126: 2, 127: 8}.get(length, 0)
+            payload_at = at + 2 + extended + 4  # behind the mask: a client's frame without one ends the connection
+            if payload_at > len(data):
+                self._part = data[at:]
+                break
+            if not (self._controls if data[at] & 0x08 else self._frames).take():
+                return False
+            at = payload_at + (int.from_bytes(data[at + 2 : at + 2 + extended]) if extended else length)
+        self._skip_bytes = max(0, at - len(data))
+        return True
+
+
+class _Transport:
+    """A transport on which uvicorn changes the protocol inside a connection, not the connection."""
+
+    def __init__(self, transport: asyncio.Transport, upgrade: Callable[[asyncio.Protocol], None]) -> None:
+        self._transport, self.set_protocol = transport, upgrade
+        self.write, self.is_closing = transport.write, transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection, around uvicorn's HTTP protocol and, after an upgrade, its WebSocket protocol.
+
+    * A request's head must come within ``HEAD_S``.
+    * A client that reads nothing is aborted; a slow one is kept. On a socket our ping lies behind everything sent
+      before, so reading counts as life, and the kernel's send buffer is small.
+    * Frames are counted before they are parsed, so that a flood neither blocks the event loop nor is answered.
+
+    ``ConnectionMiddleware`` reports which requests run.
+
+    Attributes:
+        lost: set when the connection is lost, or will be: for an app that is not receiving just now.
     """
 
-    max_connections = 1000
-    max_per_address = 500
-    upgrades = RateLimit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S)
-    proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
+    limits: ClassVar[ConnectionLimits]
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._head_timer = _Timer(self.loop, HEAD_S, self._on_head_timeout)
-        self._stall_timer, self._unsent_bytes = _Timer(self.loop, STALL_S, self._on_stall_timeout), 0
-        self._is_websocket = False
-        self.network = network_of(self.client[0]) if self.client else ""
-        if self._is_over_limit():
-            transport.write(_TOO_MANY)
-            transport.close()
+    def __init__(self, *, app_state: dict[str, Any], **kwargs: Any) -> None:
+        self._protocol: asyncio.Protocol = H11Protocol(app_state=app_state | {_STATE: self}, **kwargs)
+        self.loop = asyncio.get_running_loop()
+        self._head_timer, self._stall_timer = _Timer(self._on_head_timeout), _Timer(self._on_stall_timeout)
+        self._running, self._unsent_bytes, self._active_s = 0, 0, 0.0
+        self._is_lost, self._is_accepted = False, False  # accepted: a handshake, by uvicorn's parser
+        self._counter: FrameCounter | None = None  # of a socket
+        self.lost = asyncio.Event()
+
+    # --- called by asyncio ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.network = network_of(self.host)
+        if not self.limits.add(self):
+            self._refuse("503 Service Unavailable", _TOO_MANY, _RETRY)
             return
-        self._head_timer.start()
+        self._protocol.connection_made(cast(asyncio.Transport, _Transport(self.transport, self._upgrade)))
+        self._head_timer.start(HEAD_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+        self.lost.set()
         self._head_timer.stop()
         self._stall_timer.stop()
-        super().connection_lost(exc)
+        if self in self.limits.connections:
+            self.limits.discard(self)
+            self._protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        super().data_received(data)
-        self._update_head_timer()
+        if self._counter is not None:
+            self._active_s = self.loop.time()
+            if not self._counter.is_within(data):
+                self._close_flood()
+                return
+        self._protocol.data_received(data)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._update_head_timer()
-
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        self._is_websocket = True
-        self._head_timer.stop()
-        try:
-            self.upgrades.take(self.network)
-        except TooMany:
-            self.transport.write(_TOO_MANY)
-            self.transport.close()
-            return
-        super().handle_websocket_upgrade(event)
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self._protocol.pause_writing()
         self._unsent_bytes = self.transport.get_write_buffer_size()
-        self._stall_timer.start()
-
-    def _on_stall_timeout(self) -> None:
-        """Abort where the client has read nothing since the timer started; a slow reader is kept."""
-        unsent_bytes = self.transport.get_write_buffer_size()
-        if unsent_bytes >= self._unsent_bytes:
-            self.transport.abort()
-            return
-        self._unsent_bytes = unsent_bytes
-        self._stall_timer.stop()
-        self._stall_timer.start()
+        if self._counter is None:
+            self._active_s = self.loop.time()
+            self._stall_timer.start(STALL_S)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stall_timer.stop()
-
-    def _update_head_timer(self) -> None:
-        """The timer runs before the first head, and while a part of a head is there."""
-        is_busy = self.cycle is not None and not self.cycle.response_complete
-        has_part = self.cycle is None or bool(self.conn.trailing_data[0])
-        if is_busy or not has_part or self._is_websocket or self.transport.is_closing():
-            self._head_timer.stop()
+        self._protocol.resume_writing()
+        if self._counter is None:
+            self._stall_timer.stop()
         else:
-            self._head_timer.start()
+            self._active_s = self.loop.time()
+
+    # --- called by the middleware --------------------------------------------------------------------
+
+    def begin(self, *, is_socket: bool) -> None:
+        """A request runs, so its head is complete."""
+        self._running += 1
+        self._is_accepted |= is_socket
+        self._head_timer.stop()
+
+    def end(self, *, is_socket: bool) -> None:
+        """A request has ended; uvicorn closes a connection without another one before ``HEAD_S``."""
+        self._running -= 1
+        if is_socket:
+            self._stall_timer.stop()
+            self.loop.call_later(LINGER_S, self.abort)
+        elif not self._running and not self._is_lost and self._counter is None:
+            self._head_timer.start(HEAD_S)
+
+    def abort(self) -> None:
+        """Close without sending what is left; asyncio cannot abort a connection that is lost."""
+        if not self._is_lost:
+            self.transport.abort()
+
+    @property
+    def is_closing_socket(self) -> bool:
+        """Whether this is a socket that has been closed and has not sent everything yet."""
+        return self._counter is not None and self.transport.is_closing()
+
+    # --- limits --------------------------------------------------------------------------------------
+
+    def _upgrade(self, protocol: asyncio.Protocol) -> None:
+        self._protocol, self._counter = protocol, FrameCounter(self.limits.frames_per_s)
+        self._head_timer.stop()
+        self._active_s = self.loop.time()
+        self._stall_timer.start(SILENCE_S)
+        if kernel_socket := self.transport.get_extra_info("socket"):
+            kernel_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        self.loop.call_soon(self._check_upgraded)
+
+    def _check_upgraded(self) -> None:
+        """Refuse a handshake that uvicorn's parser did not accept and does not answer."""
+        if not self._is_accepted and not self.transport.is_closing():
+            self._refuse("400 Bad Request")
 
     def _on_head_timeout(self) -> None:
         if not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            self.transport.close()
+            self._refuse("408 Request Timeout")
 
-    def _is_proxy(self) -> bool:
-        if not self.proxies or not self.client:
-            return False
+    def _on_stall_timeout(self) -> None:
+        """Abort where the client has read nothing since the timer started and, on a socket, sent nothing."""
+        now_s, unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
+        if unsent_bytes < self._unsent_bytes:
+            self._active_s = now_s
+        self._unsent_bytes = unsent_bytes
+        left_s = self._active_s + (STALL_S if self._counter is None else SILENCE_S) - now_s
+        if left_s <= 0.0:
+            self.abort()
+        else:
+            self._stall_timer.start(left_s)
+
+    def _close_flood(self) -> None:
+        payload = struct.pack("!H", _POLICY_VIOLATION) + b"too many frames"
+        self.transport.write(bytes((0x88, len(payload))) + payload)
+        self.transport.close()
+        self.lost.set()
+        self.loop.call_later(LINGER_S, self.abort)
+
+    def _refuse(self, status: str, text: str = "", headers: dict[str, str] | None = None) -> None:
+        fields = {"Content-Length": str(len(text)), "Connection": "close"} | (headers or {})
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self.transport.write(f"HTTP/1.1 {status}\r\n{lines}\r\n{text}".encode("ascii"))
+        self.transport.close()
+
+
+class ConnectionMiddleware:
+    """ASGI middleware, the outermost: reports running requests to their connection and limits new sockets (503)."""
+
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = connection_of(scope)
+        if connection is None:
+            await self._app(scope, receive, send)
+            return
+        is_socket = scope["type"] == "websocket"
+        connection.begin(is_socket=is_socket)
         try:
-            address = ipaddress.ip_address(self.client[0])
-        except ValueError:  # a Unix socket
+            if is_socket and not self._takes_socket(scope):
+                refusal = PlainTextResponse(_TOO_MANY, 503, _RETRY)
+                await WebSocket(scope, receive, send).send_denial_response(refusal)
+                return
+            await self._app(scope, receive, send)
+        finally:
+            connection.end(is_socket=is_socket)
+
+    def _takes_socket(self, scope: Scope) -> bool:
+        try:
+            self._limits.upgrades.take(network_of(scope["client"][0] if scope["client"] else ""))
+        except TooMany:
             return False
-        return any(address in network for network in self.proxies)
-
-    def _is_over_limit(self) -> bool:
-        if len(self.connections) > self.max_connections:
-            return True
-        if is_loopback(self.network) or self._is_proxy():
-            return False
-        return sum(getattr(one, "network", "") == self.network for one in self.connections) > self.max_per_address
+        return True
 
 
-class LimitedWebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol, with these differences:
-
-    * A client that reads nothing is aborted. A slow one is kept: it sees our ping only behind everything sent before,
-      so the kernel's send buffer is small.
-    * A denied handshake (403, 503) is not logged as an error.
-    * Frames are parsed in slices and counted, so that a flood neither blocks the event loop nor is answered.
-    """
-
-    frames_per_s = 1000
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.network = network_of(self.client[0]) if self.client else ""
-        self._frames, self._controls = TokenBucket(self.frames_per_s), TokenBucket(CONTROLS_PER_S)
-        self._is_flood, self._lost = False, asyncio.Event()
-        self._has_read = False  # since the last ping the client has read some of what was buffered
-        if kernel_socket := transport.get_extra_info("socket"):
-            kernel_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lost.set()  # for an app that is not receiving just now
-        super().connection_lost(exc)
-
-    def resume_writing(self) -> None:
-        self._has_read = True
-        super().resume_writing()
-
-    def send_keepalive_ping(self) -> None:
-        self._has_read = False
-        super().send_keepalive_ping()
-
-    def keepalive_timeout(self) -> None:
-        if self._has_read and self.ping_timeout is not None:
-            self._has_read = False
-            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
-            return
-        super().keepalive_timeout()
-        if self.transport.get_write_buffer_size():  # a close would wait until the client reads it
-            self.transport.abort()
-
-    def handle_connect(self, event: Request) -> None:
-        super().handle_connect(event)
-        if not self.close_sent:
-            self.scope[CONNECTION_LOST] = self._lost  # type: ignore[typeddict-unknown-key]
-
-    def data_received(self, data: bytes) -> None:
-        if not self.handshake_initiated:  # a request's head cannot be sliced
-            super().data_received(data)
-            if self.conn.handshake_exc is not None and not self.handshake_initiated:  # uvicorn does not answer this
-                self.transport.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-                self.transport.close()
-            return
-        for at in range(0, len(data), _SLICE_BYTES):
-            if self.transport.is_closing():
-                return
-            super().data_received(data[at : at + _SLICE_BYTES])
-            if self._is_flood:
-                self._close_with_error(1008, "too many frames")
-                self.transport.close()
-                return
-
-    def shutdown(self) -> None:
-        if self.transport.is_closing():
-            return
-        super().shutdown()
-
-    def handle_cont(self, event: Frame) -> None:
-        self._count(self._frames)
-        super().handle_cont(event)
-
-    def handle_text(self, event: Frame) -> None:
-        self._count(self._frames)
-        super().handle_text(event)
-
-    def handle_bytes(self, event: Frame) -> None:
-        self._count(self._frames)
-        super().handle_bytes(event)
-
-    def handle_ping(self) -> None:
-        self._count(self._controls)
-        super().handle_ping()
-
-    def handle_pong(self, event: Frame) -> None:
-        self._count(self._controls)
-        super().handle_pong(event)
-
-    def send_receive_event_to_app(self) -> None:
-        """Close the socket where a text message is not UTF-8; uvicorn would log a traceback."""
-        if self.curr_msg_data_type == "text":
-            try:
-                b"".join(self.frames).decode()
-            except UnicodeDecodeError:
-                self.frames = []
-                self._close_with_error(1007, "text messages are UTF-8")
-                return
-        super().send_receive_event_to_app()
-
-    async def send(self, message: ASGISendEvent) -> None:
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body":
-            self.handshake_complete = self.handshake_complete or self.close_sent
-
-    async def run_asgi(self) -> None:
-        await super().run_asgi()
-        self.loop.call_later(LINGER_S, self._abort_if_open)
-
-    def _abort_if_open(self) -> None:
-        if not self.disconnected:  # asyncio cannot abort a lost connection
-            self.transport.abort()
-
-    def _count(self, bucket: TokenBucket) -> None:
-        self._is_flood = not bucket.take() or self._is_flood
-
-    def _close_with_error(self, code: int, reason: str) -> None:
-        if self.close_sent:
-            return
-        self.conn.fail(code, reason)
-        self.handle_parser_exception()
+def connection_of(scope: Scope) -> Connection | None:
+    """The connection of an ASGI scope; None where another server made the scope."""
+    return scope.get("state", {}).get(_STATE)

@@ -21,31 +21,22 @@ from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Engine
 from studio.mos.analysis.advice import advice
 from studio.mos.analysis.planning import plan_draft, planned_test, raters_needed
-from studio.mos.campaign.config import from_json, to_json
+from studio.mos.campaign.config import campaign_config, from_json, to_json
 from studio.mos.campaign.templates import load_template, template_names, to_toml
 from studio.mos.campaign.voices import TEACHER, parse_voice_spec
 from studio.mos.kinds.registry import KINDS, kind_of
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, load_campaign, opening_problems
 from studio.mos.sessions.parts import follow_candidates
+from studio.mos.sessions.stage_views import preview
 from studio.mos.stimuli import editing
-from studio.mos.stimuli.preview import preview
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.mos.store.sounds import MAX_FILE_BYTES
+from studio.mos.store.tables import Campaign, Item, Stimulus, System
 from studio.serve.auth import TokenAuth
 from studio.serve.errors import PRIVATE, private_json
 from studio.serve.middleware.bodies import FileRoute
-from studio.serve.mos.draft_sounds import MAX_FILE_BYTES, UPLOAD, DraftSounds
-from studio.serve.mos.draft_speaking import DraftSpeaker
-from studio.serve.mos.schemas import (
-    DraftCreate,
-    PlanAsk,
-    SettingsChange,
-    SoundsTake,
-    SystemDrop,
-    SystemPut,
-    TextsPut,
-)
+from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker
+from studio.serve.mos.schemas import DraftCreate, PlanAsk, SettingsChange, SoundsTake, SystemDrop, SystemPut, TextsPut
 from studio.serve.ranges import ranged_file
 from studio.serve.schemas import read_body, takes
 
@@ -73,7 +64,7 @@ class _DraftService:
         return self.read(name, lambda session, campaign: self._describe(session, campaign) | {"speaking": speaking})
 
     def _describe(self, session: Session, campaign: Campaign) -> dict[str, Any]:
-        config, kind, name = from_json(json.loads(campaign.config)), kind_of(campaign.kind), campaign.name
+        config, kind, name = campaign_config(campaign), kind_of(campaign.kind), campaign.name
         items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
         systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
         pairs = select(Stimulus.item_id, Stimulus.system_id).where(Stimulus.campaign_id == campaign.id)
@@ -157,7 +148,7 @@ def _read_routes(drafts: _DraftService) -> APIRouter:
 
     @routes.get("/drafts/{name}/settings.toml")
     async def settings_file(name: str) -> Response:
-        text = await run_in_threadpool(drafts.read, name, lambda _, c: to_toml(from_json(json.loads(c.config))))
+        text = await run_in_threadpool(drafts.read, name, lambda _, c: to_toml(campaign_config(c)))
         return Response(text, media_type="application/toml", headers=PRIVATE)
 
     @routes.post("/drafts/{name}/plan", openapi_extra=takes(PlanAsk))

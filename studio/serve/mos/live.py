@@ -7,12 +7,12 @@ event, and no message whose size or kind would distinguish the two voices.
 import asyncio
 import json
 import logging
-import re
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.websockets import WebSocket
 
 from studio.core import events as ev
@@ -37,12 +37,20 @@ from studio.serve.trace_store import TraceStore
 CREDIT_MS = 2000.0
 LEAD_S = 0.6  # from the opening of the second voice to the first key, for the player to get ready
 ENTER_S = 10.0  # time limit of a rater's 'enter'
-QUIET_MS = 60_000.0  # without typing or audio for so long, the slot is freed
+QUIET_MS = 60_000  # without typing or audio for so long, the slot is freed
 TAKE_S = 300.0  # time limit of a take
-_TRIAL = re.compile("[0-9a-f]{8,64}")
-_TAKE = {"slot": wire.whole(TYPED, REPLAYED), "utterance": wire.whole(0, wire.MAX_U32)}
 
 log = logging.getLogger("studio.serve")
+
+
+class Take(BaseModel):
+    """A rater asks for a voice of a screen: that of the first keys, or that of the replay."""
+
+    model_config = ConfigDict(strict=True)
+    type: Literal["take"] = "take"
+    slot: Annotated[int, Field(ge=TYPED, le=REPLAYED)]
+    utterance: wire.U32
+    trial: Annotated[str, Field(pattern="^[0-9a-f]{8,64}$", description="the id of a screen")]
 
 
 class VoiceUnavailable(StudioError):
@@ -100,19 +108,14 @@ class LiveTrialSession(SpeakSession):
         elif self.rater is None:
             raise BadMessage("no rater has entered", "send 'enter' with the rater's token first")
         elif kind == "take":
-            await self._begin_take(data, self.rater)
+            await self._begin_take(wire.validate(Take, data), self.rater)
         elif kind in ("edit", "end", "cancel", "played"):
             await self._handle_typing(wire.parse(data))
         else:
             raise BadMessage(f"no message is of type {str(kind)[:40]!r}", "known are take, edit, end, cancel, played")
 
-    async def _begin_take(self, data: dict[str, Any], rater: int) -> None:
-        for name, check in _TAKE.items():
-            if allowed := check(data.get(name)):
-                raise BadMessage(f"{name!r} of 'take' is not allowed", f"give {allowed}")
-        trial, slot, number = data.get("trial"), int(data["slot"]), int(data["utterance"])
-        if not isinstance(trial, str) or not _TRIAL.fullmatch(trial):
-            raise BadMessage("'trial' of 'take' is not allowed", "give the id of a screen")
+    async def _begin_take(self, message: Take, rater: int) -> None:
+        trial, slot, number = message.trial, message.slot, message.utterance
         if self._streams or number in self._takes:
             raise Busy("a voice is speaking", "let it finish, or cancel it")
         for other in [*self._others]:  # a rater with two tabs has one slot
@@ -131,7 +134,7 @@ class LiveTrialSession(SpeakSession):
                     voice=address,
                     seed=voice.seed,
                     temperature=voice.temperature,
-                    options=voice.options,
+                    options=dict(voice.options),
                     source="keyboard",
                     credit_ms=CREDIT_MS,
                 )
@@ -281,18 +284,9 @@ async def _sleep_until(due_s: float) -> None:
 
 
 def add_live(
-    app: FastAPI,
-    listening: ListeningTests,
-    auth: TokenAuth,
-    engine: Engine,
-    settings: ServeSettings,
-    drain: Drain,
+    app: FastAPI, listening: ListeningTests, auth: TokenAuth, engine: Engine, settings: ServeSettings, drain: Drain
 ) -> None:
-    """Add the raters' socket.
-
-    Raises:
-        BadFile: the folder of takes cannot be made.
-    """
+    """Add the raters' socket. Raises BadFile: the folder of takes cannot be made."""
     sweep_takes(listening.clips)  # left by a crash
     trace_store = TraceStore(takes_folder(listening.clips), settings.max_traces, settings.max_traces_bytes)
     sockets: set[LiveTrialSession] = set()

@@ -12,14 +12,14 @@ from starlette.concurrency import run_in_threadpool
 
 from studio.core.traces.trace import Trace, open_trace
 from studio.inspection.opening import recording_trace
-from studio.mos.analysis.rated_sound import find_sound, rated_sound
+from studio.mos.analysis.clips import find_sound, rated_sound
 from studio.mos.analysis.results import funnel, overview
 from studio.mos.campaign.templates import template_names
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, set_state
-from studio.mos.stimuli.from_utterance import add_utterance
 from studio.mos.stimuli.removal import remove_sounds
-from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.stimuli.speech import add_utterance
+from studio.mos.store.tables import Campaign
 from studio.serve.auth import TokenAuth
 from studio.serve.errors import private_json
 from studio.serve.mos.schemas import SoundRemove, StateCreate, UtteranceCreate

@@ -14,13 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
 from studio.core.errors import BadFile
-from studio.mos.analysis.ladder import arena_ladder
 from studio.mos.kinds.registry import KINDS
-from studio.mos.report.arena import ladder_page
+from studio.mos.report.arena import arena_ladder, ladder_page
 from studio.mos.service import LADDER, ListeningTests
 from studio.mos.store.access import Visitor, new_resume_code, parse_resume_code
-from studio.mos.store.tables.answers import AnswerCreate
-from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables import AnswerCreate, Campaign
 from studio.serve.auth import TokenAuth
 from studio.serve.errors import PRIVATE, private_json
 from studio.serve.mos.owner import owner_routes

@@ -11,11 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from studio.core.errors import BadFile
 from studio.core.text.typography import MARKS
-from studio.measure.signal.loudness import active_level_db
+from studio.measure.recognisers.base import Sound
+from studio.measure.signal import active_level_db
 from studio.text.phonemes import phonemise
 from studio.train.corpus import shards
 from studio.train.corpus.texts import WORDS
@@ -28,7 +27,6 @@ _PHONEME_S = (0.025, 0.35)  # duration per phoneme
 _LEVEL_DB = (-30.0, -10.0)  # of active speech
 _UNSPOKEN = frozenset((*MARKS, SPACE, START, STOP, "ˈ", "ˌ"))
 
-Sound = tuple[np.ndarray, int]  # int16 [T] and its rate in Hz
 Transcribe = Callable[[Sequence[Sound]], list[str]]
 
 

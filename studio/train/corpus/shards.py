@@ -8,14 +8,13 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from studio.core.card_checks import is_file_name
-from studio.core.checks import is_number
+from studio.core.checks import OBJECT, TEXT, Rule, check_values, is_file_name, list_of, number, rule_of
 from studio.core.clips import read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.engine.tokenizers import dmel
@@ -33,11 +32,11 @@ def write_shard(out: Path, name: str, spoken: Iterable[AlignedSpeech | None], ga
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines = []
-    for number, speech in enumerate(spoken):
+    for i, speech in enumerate(spoken):
         if speech is None:
             continue
-        write_wav(folder / f"{number:04}.wav", resample_and_scale(speech, gain_db), dmel.TIME_BASE.rate_hz)
-        lines.append(_label(f"{number:04}.wav", speech))
+        write_wav(folder / f"{i:04}.wav", resample_and_scale(speech, gain_db), dmel.TIME_BASE.rate_hz)
+        lines.append(_label(f"{i:04}.wav", speech))
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     shutil.rmtree(out / name, ignore_errors=True)
     folder.rename(out / name)
@@ -77,56 +76,35 @@ def all_labels(shard: Path) -> Iterator[dict[str, Any]]:
             lines = list(file)
     except (OSError, ValueError) as error:
         raise _damaged(f"{path}", error) from error
-    for number, line in enumerate(lines, 1):
+    for at, line in enumerate(lines, 1):
         try:
             label = json.loads(line)
-            _check_label(label)
         except (ValueError, RecursionError) as error:
-            raise _damaged(f"line {number} of {path}", error) from error
+            raise _damaged(f"line {at} of {path}", error) from error
+        _check_label(label, lambda what, _, at=at: _damaged(f"line {at} of {path}", what))
         yield {"kind": "", **label}
 
 
-def _damaged(what: str, why: Exception) -> BadFile:
+def _damaged(what: str, why: object) -> BadFile:
     return BadFile(f"{what} is damaged: {why!s:.200}", "remove the shard, and make it again")
 
 
-def _check_label(label: Any) -> None:
-    """Raises ValueError unless it is a label as ``write_shard`` writes it; the order of times is not checked."""
-    if not isinstance(label, dict):
-        raise ValueError("it is not an object")
-    values = cast("dict[str, Any]", label)
-    for name, fits in _FIELDS.items():
-        value = values.get(name, "" if name == "kind" else None)  # optional
-        if not fits(value):
-            raise ValueError(f"{name} is {value!r:.80}")
+def _check_label(label: Any, error: Callable[[str, str], BadFile]) -> None:
+    """Raises unless it is a label as ``write_shard`` writes it; the order of times is not checked."""
+    check_values({"label": label}, {"label": OBJECT}, "the {} is", error)
+    values = {**dict.fromkeys(_RULES), "kind": "", **label}  # the kind is optional
+    check_values(values, _RULES, "{} is", error)
     if len(values["words"]) != len(values["word_ends_s"]):
-        raise ValueError("there is not one end for each word")
+        raise error("there is not one end for each word", "")
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_time(value: Any) -> bool:
-    return is_number(value) and 0.0 <= value <= _LONGEST_S
-
-
-def _lists(value: Any, fits: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(map(fits, cast("list[Any]", value)))
-
-
-def _is_phone(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and _is_text(value[0]) and _is_time(value[1])
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "wav": is_file_name,
-    "speaker": _is_text,
-    "kind": _is_text,
-    "text": _is_text,
-    "words": lambda value: _lists(value, lambda word: _is_text(word) and word != ""),
-    "word_ends_s": lambda value: _lists(value, _is_time),
-    "phones": lambda value: _lists(value, _is_phone),
+_TIME_BOUNDS = (0.0, _LONGEST_S)
+_RULES = {
+    "wav": Rule(is_file_name, "a file name"),
+    **dict.fromkeys(("speaker", "kind", "text"), TEXT),
+    "words": list_of(Rule(lambda value: TEXT.fits(value) and value != "", "text"), fewest=1),
+    "word_ends_s": list_of(number(*_TIME_BOUNDS), fewest=1),
+    "phones": list_of(rule_of(tuple[str, float], _TIME_BOUNDS), fewest=1),
 }
 
 

@@ -1,28 +1,24 @@
 """Training batches of DSM-TTS: two text streams on the step grid, delayed sound, and speakers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.model import DsmConfig
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, StepGrid, lay_out
 from studio.engine.tokenizers import dmel
 from studio.train.bpe import encoded_words, phones_of_tokens
-from studio.train.families.common import TensorBatch
-from studio.train.families.guide import NO_TARGET, token_of_frames
+from studio.train.families.common import NO_TARGET, TensorBatch, token_of_frames
 from studio.train.features import Sentence
 from studio.train.fit.dataset import (
     SpeechDataset,
     add_level_noise,
-    bucketed_batches,
-    find_prompts,
     join_sentences,
-    split_batches,
 )
 from studio.train.recipes.fits import DsmFit
 
@@ -180,37 +176,7 @@ def truncate_at_word(sentence: Sentence, rng: np.random.Generator) -> Sentence:
     return replace(sentence, words=words, word_ends=ends, levels=sentence.levels[:stop], phones=sentence.phones[:stop])
 
 
-def training_batches(
-    text: SpeechDataset, sequencer: DsmSequencer, recipe: DsmFit, seed: int, number: int
-) -> Iterator[DsmBatch]:
-    """One pass over every sentence in random order and company; the same for the same seed and number."""
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> list[DsmSequence]:
-        return [_draw(plan, text, sequencer, recipe, rng) for plan in plans]
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, sequencer, recipe.noise_share, rng)
-
-
-def validation_batches(
-    text: SpeechDataset, sequencer: DsmSequencer, recipe: DsmFit, *, with_text: bool = True, each: int = 24
-) -> Iterator[DsmBatch]:
-    """The first validation sentences of every speaker with the voice's own recordings, without noise."""
-    first = find_prompts(text, *recipe.extract_frames)
-    made = [
-        sequencer.sequence(sequencer.spoken([s]), [first[speaker].levels[: recipe.extract_frames[1]]])
-        for speaker in text.speakers
-        for s in text.validation[speaker][:each]
-    ]
-    made.sort(key=len)
-    for group in split_batches(
-        [one if with_text else sequencer.without_text(one) for one in made], recipe.batch_tokens
-    ):
-        yield collate(group, sequencer, 0.0, np.random.default_rng(0))
-
-
-def _draw(
+def draw(
     group: list[Sentence], text: SpeechDataset, sequencer: DsmSequencer, recipe: DsmFit, rng: np.random.Generator
 ) -> DsmSequence:
     """Sentences of a speaker, at random in dialogue with another, without text or without speaker (paper: 20% each)."""

@@ -4,7 +4,7 @@ Text is an input and has no loss. A training-only head names the phone of the pr
 (docs/adr/0004).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +13,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
-from studio.engine.families.common.bpe import FILE as BPE_FILE
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import FILE as BPE_FILE
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
-from studio.train.families.common import WeightedLossModule
-from studio.train.families.dsm_batches import DsmBatch, DsmSequencer, training_batches, validation_batches
-from studio.train.families.guide import GuidedHead
+from studio.train.families.common import GuidedHead, WeightedLossModule, noise_of, validation_sentences
+from studio.train.families.dsm_batches import DsmBatch, DsmSequence, DsmSequencer, collate, draw
 from studio.train.features import PHONES
 from studio.train.fit.dataset import SpeechDataset, find_prompts
-from studio.train.fit.training import FamilyTraining, mean_losses, sample_levels
-from studio.train.fit.weights import load_shared_weights, read_weights
+from studio.train.fit.resources import load_shared_weights, read_weights
+from studio.train.fit.training import FamilyTraining, Groups, Rng, sample_levels
 from studio.train.recipes.fits import DsmFit
-from studio.train.recipes.recipe import Recipe
 
 _FRAME_ENERGY = 0.995  # share of the frames' energy in the directions that are projected out
 
@@ -144,30 +142,28 @@ def _predicting(batch: DsmBatch) -> Tensor:
     return (batch.drawn != dmel.PAD).any(2)
 
 
-class DsmTraining(FamilyTraining):
+class DsmTraining(FamilyTraining[DsmFit]):
     """Training of DSM-TTS by a recipe; the state folder holds its encoding, ``bpe.json``."""
 
     voice_files = (BPE_FILE,)
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, DsmFit)
-        self._settings = fit = recipe.fit
-        config = DsmConfig.read(fit.config)
+    def build_module(self) -> DsmTrainingModule:
+        fit = self.settings
+        config, self.validation_tokens = DsmConfig.read(fit.config), fit.batch_tokens
         if fit.extract_frames[1] > config.extract_frames:
             raise BadOption(
                 f"[fit] wants recordings of at most {fit.extract_frames[1]} frames",
                 f"[fit.config] keeps {config.extract_frames}",
             )
-        torch.manual_seed(recipe.seed)
-        super().__init__(recipe, DsmTrainingModule(config, fit.phone_weight, fit.action_weight, fit.guide_weight))
+        return DsmTrainingModule(config, fit.phone_weight, fit.action_weight, fit.guide_weight)
 
-    def prepare(self, text: SpeechDataset, state: Path) -> None:
+    def prepare(self, data: SpeechDataset, state: Path) -> None:
         """Read the encoding; give the net each speaker's recording and silence. Raises BadFile, BadVoice."""
-        super().prepare(text, state)
+        super().prepare(data, state)
         net = self.module.net
         bpe = Bpe.for_fit(state, net.config.text_tokens)
-        self._sequencer = DsmSequencer(bpe, net.config, self._settings.merge_dropout)
-        for i, sentence in enumerate(find_prompts(text, *self._settings.extract_frames).values()):
+        self._sequencer = DsmSequencer(bpe, net.config, self.settings.merge_dropout)
+        for i, sentence in enumerate(find_prompts(data, *self.settings.extract_frames).values()):
             net.set_extract(i, torch.from_numpy(sentence.levels))
 
     def load_shared_weights(self, path: Path, state: Path) -> None:
@@ -176,15 +172,18 @@ class DsmTraining(FamilyTraining):
         if "frame.weight" in load_shared_weights(net, path):
             lay_text_apart(net, tokens_of(path, state / BPE_FILE))
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[DsmBatch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._sequencer, self._settings, self.recipe.seed, number)
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[DsmSequence]:
+        return (draw(group, data, self._sequencer, self.settings, rng) for group in groups)
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences, with text and without (the reference of guidance)."""
-        return {
-            name: mean_losses(
-                self.module, validation_batches(text, self._sequencer, self._settings, with_text=with_text), device
-            )
-            for name, with_text in (("text", True), ("no text", False))
-        }
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[DsmSequence]]]:
+        """With the voice's own recordings, with text and without (the reference of guidance)."""
+        first, sequencer = find_prompts(data, *self.settings.extract_frames), self._sequencer
+        made = [
+            sequencer.sequence(sequencer.spoken([s]), [first[s.speaker].levels[: self.settings.extract_frames[1]]])
+            for s, _ in validation_sentences(data)
+        ]
+        yield "text", made
+        yield "no text", [sequencer.without_text(one) for one in made]
+
+    def collate(self, group: Sequence[DsmSequence], data: SpeechDataset, rng: Rng | None) -> DsmBatch:
+        return collate(group, self._sequencer, *noise_of(self.settings, rng))

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
 from studio.engine.families.t5.model import T5Config
-from studio.engine.nets.weights import dequantise
+from studio.engine.nets.loading import dequantise
 from studio.train.families.s5_batches import WHOLE, S5Batch, S5Sequence, can_align, collate, sequence
-from studio.train.families.s5_fit import S5Training, S5TrainingModule, at_steps
-from studio.train.families.t5_fit import T5TrainingModule
+from studio.train.families.s5_fit import S5Training, S5TrainingModule, T5TrainingModule, at_steps
 from studio.train.features import Sentence
 from studio.train.fit.dataset import SpeechDataset, bucketed_batches, join_sentences
 from studio.train.recipes.fits import Distillation, S5Fit
@@ -128,7 +127,7 @@ class DistillationTraining(S5Training):
 
     def __init__(self, recipe: Recipe, teacher: Path, taught: Path) -> None:
         super().__init__(recipe)
-        settings = self._settings
+        settings = self.settings
         if settings.distill is None:
             raise BadOption(f"the recipe {recipe.name!r} has no [fit.distill]", "leave out --teacher and --taught")
         self._taught = taught
@@ -145,11 +144,11 @@ class DistillationTraining(S5Training):
         assert isinstance(student, S5TrainingModule)
         self.module = DistillationModule(student, teacher_module, settings.distill)
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[DistillationCycle]:
+    def batches(self, data: SpeechDataset, epoch: int) -> Iterator[DistillationCycle]:
         """One pass over every sentence of the corpus; the same for the same number."""
-        assert self._settings.distill is not None
-        taught = SpeechDataset(self._taught, text.speakers, 0)
-        return cycles(text, taught, self._settings, self.recipe.seed, number, self._settings.distill.mini_batches)
+        assert self.settings.distill is not None
+        taught = SpeechDataset(self._taught, data.speakers, 0)
+        return cycles(data, taught, self.settings, self.recipe.seed, epoch, self.settings.distill.mini_batches)
 
 
 def cycles(

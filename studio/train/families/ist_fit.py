@@ -13,28 +13,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.families.common.bpe import FILE as BPE_FILE
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import FILE as BPE_FILE
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.ist.policy import FRAME, RATIOS, IstLayout, IstOptions, IstSymbols, Ratio
 from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
 from studio.train.bpe import encoded_words, phones_of_tokens
-from studio.train.families.common import NextFrameBatch, NextFrameModule
-from studio.train.families.guide import NO_TARGET, GuidedHead, token_of_frames
+from studio.train.families.common import (
+    NO_TARGET,
+    GuidedHead,
+    NextFrameBatch,
+    NextFrameModule,
+    noise_of,
+    token_of_frames,
+    validation_sentences,
+)
 from studio.train.features import Sentence
 from studio.train.fit.dataset import (
     SpeechDataset,
     add_level_noise,
-    bucketed_batches,
     find_prompts,
     frame_words,
     join_sentences,
-    split_batches,
 )
-from studio.train.fit.training import FamilyTraining, mean_losses
+from studio.train.fit.training import FamilyTraining, Groups, Rng
 from studio.train.recipes.fits import IstFit
-from studio.train.recipes.recipe import Recipe
 
 CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 _PROMPT_DRAWS = 20  # attempts to find a sentence of a prompt's length
@@ -94,7 +98,7 @@ class IstSequencer:
         self.bpe, self.symbols, self._dropout = bpe, IstSymbols.after(bpe.size), dropout
         self._phones = phones_of_tokens(bpe)
 
-    def words(self, words: Sequence[str], rng: np.random.Generator | None = None) -> list[tuple[int, ...]]:
+    def words(self, words: Sequence[str], rng: Rng | None = None) -> list[tuple[int, ...]]:
         """Words encoded one by one, as when they are committed; with merge dropout where a generator is given."""
         return encoded_words(self.bpe, words, self._dropout, rng)
 
@@ -102,13 +106,13 @@ class IstSequencer:
         """The same in one list."""
         return [*chain.from_iterable(self.words(words))]
 
-    def whole_sentence(self, s: Sentence, rng: np.random.Generator | None = None) -> IstSpeech:
+    def whole_sentence(self, s: Sentence, rng: Rng | None = None) -> IstSpeech:
         """A sentence closed by the end symbol."""
         words = self.words(s.words, rng)
         tokens = [*chain.from_iterable(words), self.symbols.end]
         return IstSpeech(tokens, s.levels, s.phones, self._token_of_frames(s, words))
 
-    def flushed(self, s: Sentence, rng: np.random.Generator) -> list[IstSpeech]:
+    def flushed(self, s: Sentence, rng: Rng) -> list[IstSpeech]:
         """A sentence cut at a random word by a flush: the flush symbol closes its first part."""
         if len(s.words) < 2:
             return [self.whole_sentence(s, rng)]
@@ -140,36 +144,7 @@ def lay_out(passages: Sequence[IstSpeech], ratio: str, symbols: IstSymbols) -> I
     return IstSequence(layout, np.concatenate(phones), np.concatenate(token_at), RATIOS.index(ratio))
 
 
-def training_batches(
-    text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, seed: int, number: int
-) -> Iterator[IstBatch]:
-    """One pass over every sentence in random order and company; the same for the same seed and number."""
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> list[IstSequence]:
-        return [_draw(plan, text, sequencer, recipe, rng) for plan in plans]
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, sequencer.symbols, recipe.noise_share, rng)
-
-
-def validation_batches(
-    text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, ratio: str, each: int = 24
-) -> Iterator[IstBatch]:
-    """The first validation sentences of every speaker after the voice's own prompt, without noise."""
-    first = find_prompts(text, *recipe.prompt_frames)
-    made = [
-        lay_out([sequencer.whole_sentence(first[speaker]), sequencer.whole_sentence(s)], ratio, sequencer.symbols)
-        for speaker in text.speakers
-        for s in text.validation[speaker][:each]
-    ]
-    for group in split_batches(sorted(made, key=len), recipe.batch_tokens):
-        yield collate(group, sequencer.symbols, 0.0, np.random.default_rng(0))
-
-
-def _draw(
-    group: list[Sentence], text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, rng: np.random.Generator
-) -> IstSequence:
+def _draw(group: list[Sentence], text: SpeechDataset, sequencer: IstSequencer, recipe: IstFit, rng: Rng) -> IstSequence:
     """A prompt of the speaker, then the sentences as passages: some joined, some cut by a flush."""
     speaker = group[0].speaker
     passages = [sequencer.whole_sentence(_draw_prompt(text.training[speaker], recipe, rng), rng)]
@@ -186,16 +161,14 @@ def _draw(
     return lay_out(passages, names[int(rng.integers(len(names)))], sequencer.symbols)
 
 
-def _draw_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: np.random.Generator) -> Sentence:
+def _draw_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: Rng) -> Sentence:
     """A random sentence of a prompt's length; the first sentence if none is found soon."""
     fewest, most = recipe.prompt_frames
     drawn = (sentences[int(rng.integers(len(sentences)))] for _ in range(_PROMPT_DRAWS))
     return next((s for s in drawn if fewest <= len(s.levels) <= most), None) or sentences[0]
 
 
-def collate(
-    group: Sequence[IstSequence], symbols: IstSymbols, noise_share: float, rng: np.random.Generator
-) -> IstBatch:
+def collate(group: Sequence[IstSequence], symbols: IstSymbols, noise_share: float, rng: Rng) -> IstBatch:
     """Pad sequences to the longest and gather what stands where."""
     length = max(len(s) for s in group)
     ids = np.full((len(group), length), symbols.filler, np.int64)
@@ -252,35 +225,34 @@ class IstTrainingModule(NextFrameModule):
         return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
 
 
-class IstTraining(FamilyTraining):
+class IstTraining(FamilyTraining[IstFit]):
     """Training of IST-LM by a recipe; the state folder holds its encoding, ``bpe.json``."""
 
     voice_files = (BPE_FILE,)
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, IstFit)
-        self._settings = fit = recipe.fit
+    def build_module(self) -> IstTrainingModule:
+        fit, self.validation_tokens = self.settings, self.settings.batch_tokens
         for ratio in fit.ratios:
             IstOptions(ratio)
-        config = IstConfig.read(fit.config)
-        torch.manual_seed(recipe.seed)
-        super().__init__(recipe, IstTrainingModule(Ist(config), fit.phone_weight, fit.eos_weight, fit.guide_weight))
+        return IstTrainingModule(Ist(IstConfig.read(fit.config)), fit.phone_weight, fit.eos_weight, fit.guide_weight)
 
-    def prepare(self, text: SpeechDataset, state: Path) -> None:
+    def prepare(self, data: SpeechDataset, state: Path) -> None:
         """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""
         bpe = Bpe.for_fit(state, self.module.net.config.text_tokens)
-        self._sequencer = IstSequencer(bpe, self._settings.merge_dropout)
-        for i, sentence in enumerate(find_prompts(text, *self._settings.prompt_frames).values()):
+        self._sequencer = IstSequencer(bpe, self.settings.merge_dropout)
+        for i, sentence in enumerate(find_prompts(data, *self.settings.prompt_frames).values()):
             tokens = self._sequencer.tokens(sentence.words)
             self.module.net.set_prompt(i, tokens, torch.from_numpy(sentence.levels))
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[IstBatch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._sequencer, self._settings, self.recipe.seed, number)
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[IstSequence]:
+        return (_draw(group, data, self._sequencer, self.settings, rng) for group in groups)
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences by four ratios."""
-        return {
-            ratio: mean_losses(self.module, validation_batches(text, self._sequencer, self._settings, ratio), device)
-            for ratio in CHECKED_RATIOS
-        }
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[IstSequence]]]:
+        """After the voice's own prompt, by four ratios."""
+        first, sequencer = find_prompts(data, *self.settings.prompt_frames), self._sequencer
+        passages = [[*map(sequencer.whole_sentence, (first[s.speaker], s))] for s, _ in validation_sentences(data)]
+        for ratio in CHECKED_RATIOS:
+            yield ratio, [lay_out(pair, ratio, sequencer.symbols) for pair in passages]
+
+    def collate(self, group: Sequence[IstSequence], data: SpeechDataset, rng: Rng | None) -> IstBatch:
+        return collate(group, self._sequencer.symbols, *noise_of(self.settings, rng))

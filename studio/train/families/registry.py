@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,9 +12,8 @@ from studio.train.families.dsm_fit import DsmTraining
 from studio.train.families.imsd_fit import DistillationTraining
 from studio.train.families.ist_fit import IstTraining
 from studio.train.families.richtts_fit import RichTtsTraining
-from studio.train.families.s5_fit import S5Training
+from studio.train.families.s5_fit import S5Training, T5Training
 from studio.train.families.speakstream_fit import SpeakStreamTraining
-from studio.train.families.t5_fit import T5Training
 from studio.train.families.tacotron_fit import TacotronTraining
 from studio.train.fit.resources import WEIGHT_BYTES, check_memory
 from studio.train.fit.training import FamilyTraining
@@ -29,7 +29,7 @@ from studio.train.recipes.fits import (
 )
 from studio.train.recipes.recipe import Recipe
 
-_TRAININGS: dict[str, Callable[[Recipe], FamilyTraining]] = {
+_TRAININGS: dict[str, Callable[[Recipe], FamilyTraining[Any]]] = {
     SpeakStreamFit.family: SpeakStreamTraining,
     RichTtsFit.family: RichTtsTraining,
     NgramRichTtsFit.family: RichTtsTraining,
@@ -48,7 +48,7 @@ def without_teacher(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def training_for(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> FamilyTraining:
+def training_for(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> FamilyTraining[Any]:
     """The training of a recipe, with freshly initialised weights.
 
     Args:

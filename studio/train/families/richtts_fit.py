@@ -20,14 +20,12 @@ from studio.engine.families.speakstream.policy import spell
 from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
 from studio.train.families import speakstream_fit as speakstream
-from studio.train.families.common import NextFrameModule, validation_sentences
-from studio.train.families.guide import GuidedHead
+from studio.train.families.common import GuidedHead, NextFrameModule, noise_of, validation_sentences
 from studio.train.families.speakstream_fit import FRAME, SYMBOL, SpeakStreamBatch, SpeakStreamSequence
 from studio.train.features import Sentence
-from studio.train.fit.dataset import SpeechDataset, bucketed_batches, frame_words, join_sentences, split_batches
-from studio.train.fit.training import FamilyTraining, mean_losses
+from studio.train.fit.dataset import SpeechDataset, frame_words, join_sentences
+from studio.train.fit.training import FamilyTraining, Groups, Rng
 from studio.train.recipes.fits import RichTtsFit
-from studio.train.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -108,9 +106,7 @@ def _lay_out(
     )
 
 
-def collate(
-    group: Sequence[RichTtsSequence], speakers: list[str], noise_share: float, rng: np.random.Generator
-) -> RichTtsBatch:
+def collate(group: Sequence[RichTtsSequence], speakers: list[str], noise_share: float, rng: Rng) -> RichTtsBatch:
     """Pad pieces to the longest."""
     batch = speakstream.collate(group, speakers, noise_share, rng)
     first, last = (
@@ -118,32 +114,6 @@ def collate(
         for name in ("first_letter", "last_letter")
     )
     return RichTtsBatch(**vars(batch), first_letter=first, last_letter=last)
-
-
-def training_batches(text: SpeechDataset, recipe: RichTtsFit, seed: int, number: int) -> Iterator[RichTtsBatch]:
-    """One pass over every sentence, cut anew each time; the same for the same seed and number."""
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> Iterator[RichTtsSequence]:
-        for plan in plans:
-            silence = text.silence[plan[0].speaker]
-            options = options_of(int(rng.choice(recipe.pieces)))
-            yield from pieces(join_sentences(plan, silence, rng), silence, options, int(rng.integers(8, 17)))
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, text.speakers, recipe.noise_share, rng)
-
-
-def validation_batches(text: SpeechDataset, words: int, batch_tokens: int) -> Iterator[RichTtsBatch]:
-    """The first validation sentences of every speaker in pieces of so many words, without noise."""
-    rng = np.random.default_rng(0)
-    made = [
-        piece
-        for sentence, silence in validation_sentences(text)
-        for piece in pieces(sentence, silence, options_of(words), prompt=10)
-    ]
-    for group in split_batches(sorted(made, key=len), batch_tokens):
-        yield collate(group, text.speakers, 0.0, rng)
 
 
 class RichTtsTrainingModule(NextFrameModule):
@@ -163,24 +133,26 @@ class RichTtsTrainingModule(NextFrameModule):
         return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
 
 
-class RichTtsTraining(FamilyTraining):
+class RichTtsTraining(FamilyTraining[RichTtsFit]):
     """Training of RichTTS or its n-gram form by a recipe."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, RichTtsFit)
-        self._settings = fit = recipe.fit
-        config = RichTtsConfig.read(fit.config)
-        torch.manual_seed(recipe.seed)
-        module = RichTtsTrainingModule(RichTts(config), fit.phone_weight, fit.eos_weight, fit.guide_weight)
-        super().__init__(recipe, module)
+    def build_module(self) -> RichTtsTrainingModule:
+        fit = self.settings
+        net = RichTts(RichTtsConfig.read(fit.config))
+        return RichTtsTrainingModule(net, fit.phone_weight, fit.eos_weight, fit.guide_weight)
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[RichTtsBatch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._settings, self.recipe.seed, number)
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[RichTtsSequence]:
+        for group in groups:
+            silence = data.silence[group[0].speaker]
+            options = options_of(int(rng.choice(self.settings.pieces)))
+            yield from pieces(join_sentences(group, silence, rng), silence, options, int(rng.integers(8, 17)))
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences, in pieces of every length that is trained."""
-        return {
-            f"{words or 'all'} words": mean_losses(self.module, validation_batches(text, words, 8000), device)
-            for words in sorted(set(self._settings.pieces))
-        }
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[RichTtsSequence]]]:
+        """In pieces of every length that is trained."""
+        for words in sorted(set(self.settings.pieces)):
+            options = options_of(words)
+            made = [piece for s, quiet in validation_sentences(data) for piece in pieces(s, quiet, options, prompt=10)]
+            yield f"{words or 'all'} words", made
+
+    def collate(self, group: Sequence[RichTtsSequence], data: SpeechDataset, rng: Rng | None) -> RichTtsBatch:
+        return collate(group, data.speakers, *noise_of(self.settings, rng))

@@ -1,6 +1,6 @@
 """Training batches of S5-TTS and T5-TTS: phonemes for the encoder, frames for the decoder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,20 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.families.common.phoneme_ids import END, SPACE, spell, words_of
+from studio.engine.families.common.text_tokens import END, SPACE, spell, words_of
 from studio.engine.tokenizers import dmel
 from studio.text.phonemes import pronounce
-from studio.train.families.common import TensorBatch, validation_sentences
+from studio.train.families.common import TensorBatch
 from studio.train.features import Sentence
 from studio.train.fit.dataset import (
-    SpeechDataset,
     add_level_noise,
-    bucketed_batches,
     frame_words,
-    join_sentences,
-    split_batches,
 )
-from studio.train.recipes.fits import FitRecipe
 
 WHOLE = 0  # the look-ahead of a text that is seen to its end
 _CONTEXT_WORDS = 8  # words before a word that its pronunciation may depend on
@@ -87,31 +82,6 @@ class S5Batch(TensorBatch):
         return int(self.predicts.sum())
 
 
-def training_batches(
-    text: SpeechDataset, recipe: FitRecipe, look_ahead: Sequence[int], seed: int, number: int
-) -> Iterator[S5Batch]:
-    """One pass over every sentence in random order and company; the same for the same seed and number.
-
-    Args:
-        look_ahead: each sequence draws its k from these.
-    """
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> list[S5Sequence]:
-        return [*filter(can_align, [_draw(one, text, recipe, look_ahead, rng) for one in plans])]
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, text.speakers, recipe.noise_share, rng)
-
-
-def validation_batches(text: SpeechDataset, k: int, batch_tokens: int) -> Iterator[S5Batch]:
-    """The first validation sentences of every speaker, with a fixed look-ahead and no noise."""
-    rng = np.random.default_rng(0)
-    made = [sequence(s, silence, k) for s, silence in validation_sentences(text)]
-    for group in split_batches(sorted((one for one in made if can_align(one)), key=len), batch_tokens):
-        yield collate(group, text.speakers, 0.0, rng, places=False)
-
-
 def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> S5Sequence:
     """A sentence with its phonemes, each word pronounced as long as word + k + 1 is unknown.
 
@@ -140,20 +110,6 @@ def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> 
 def _pronounce_with(words: Sequence[str], k: int) -> list[str]:
     """The phonemes of each word when k words after it are known."""
     return [pronounce(words[max(0, i - _CONTEXT_WORDS) : i + k + 1])[min(i, _CONTEXT_WORDS)] for i in range(len(words))]
-
-
-def _draw(
-    group: Sequence[Sentence],
-    text: SpeechDataset,
-    recipe: FitRecipe,
-    look_ahead: Sequence[int],
-    rng: np.random.Generator,
-) -> S5Sequence:
-    silence = text.silence[group[0].speaker]
-    joined = join_sentences(group, silence, rng)
-    k = int(rng.choice(look_ahead))
-    skip = int(rng.integers(1, len(group[0].words) + 1)) if len(group) > 1 and rng.random() < recipe.crop_share else 0
-    return sequence(joined, silence, k, skip)
 
 
 def can_align(one: S5Sequence) -> bool:

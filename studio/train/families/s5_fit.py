@@ -1,31 +1,34 @@
-"""Train S5-TTS (paper 001, "Training objective"): frames and attention.
+"""Train S5-TTS (paper 001, "Training objective") and its full-context baseline T5-TTS: frames and attention.
 
 L = CE(frames) + CTC(cross-attention) + CTC(auxiliary attention). The monotonic path through the auxiliary attention
-assigns a word to each decoder step, which determines the decoder mask.
+assigns a word to each decoder step, which determines the decoder mask. T5-TTS sees the whole text: no mask depends on
+the word of a frame, so there is no auxiliary attention, and L = CE(frames) + CTC(cross-attention).
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
-from studio.engine.families.common.phoneme_ids import spell
-from studio.engine.families.s5.alignment import log_diagonal_prior, monotonic_alignment
-from studio.engine.families.s5.model import S5, S5Config, seen_steps
+from studio.engine.families.common.text_tokens import spell
+from studio.engine.families.s5.model import S5, S5Config, log_diagonal_prior, monotonic_alignment, seen_steps
 from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD
+from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.tokenizers import dmel
 from studio.text.phonemes import pronounce
-from studio.train.families.common import WeightedLossModule
-from studio.train.families.s5_batches import S5Batch, training_batches, validation_batches
-from studio.train.fit.dataset import SpeechDataset, find_prompts
-from studio.train.fit.training import FamilyTraining, mean_losses, sample_levels
-from studio.train.recipes.fits import S5Fit
-from studio.train.recipes.recipe import Recipe
+from studio.train.families.common import WeightedLossModule, noise_of, validation_sentences
+from studio.train.families.s5_batches import WHOLE, S5Batch, S5Sequence, can_align, collate, sequence
+from studio.train.fit.dataset import SpeechDataset, find_prompts, join_sentences
+from studio.train.fit.training import FamilyTraining, Groups, Rng, sample_levels
+from studio.train.recipes.fits import S5Fit, T5Fit
+
+AttentionFit = TypeVar("AttentionFit", bound=T5Fit)
 
 _BLANK = -1.0  # log share of CTC's blank before normalisation (Badlani et al. 2022)
 _MIN_SHARE = 1e-6  # lower bound before a logarithm
@@ -155,47 +158,85 @@ class S5TrainingModule(AttentionTrainingModule):
         return batch.words.gather(1, torch.from_numpy(found).to(log_aux.device))
 
 
+class T5TrainingModule(AttentionTrainingModule):
+    """T5-TTS with its losses."""
+
+    def __init__(self, config: T5Config, settings: T5Fit) -> None:
+        super().__init__(T5(config), {"stop": settings.stop_weight, "cross": settings.cross_weight})
+
+    def forward(self, batch: S5Batch) -> dict[str, Tensor]:
+        """Losses ``frame`` (nats per channel), ``stop``, ``cross``; and the share of frames ``attended``, for which the
+        cross-attention names the corpus' word.
+        """
+        return self.attention_losses(batch, *self.run(batch, self.words_of(batch)))
+
+    def words_of(self, batch: S5Batch) -> Tensor:
+        """The corpus' words: without a mask nothing depends on them."""
+        return batch.spoken
+
+
 def at_steps(values: Tensor, steps: Tensor) -> Tensor:
     """Values [B, S, C] at steps [B, F] -> [B, F, C]."""
     return values.gather(1, steps.unsqueeze(2).expand(-1, -1, values.shape[2]))
 
 
-class AttentionTraining(FamilyTraining):
-    """Training of a net that may be prompted with references."""
+class AttentionTraining(FamilyTraining[AttentionFit]):
+    """Training of a net that may be prompted with references.
 
-    def __init__(
-        self, recipe: Recipe, module: AttentionTrainingModule, reference_frames: tuple[int, int] | None
-    ) -> None:
-        super().__init__(recipe, module)
-        self._reference_frames = reference_frames
+    Attributes:
+        setting_name: of a validation, with ``{}`` for k.
+    """
 
-    def prepare(self, text: SpeechDataset, state: Path) -> None:
+    setting_name = "k{}"
+
+    def look_aheads(self) -> Sequence[int]:
+        """Each sequence draws its k from these."""
+        return [WHOLE]
+
+    def prepare(self, data: SpeechDataset, state: Path) -> None:
         """Give the net each speaker's silence, and a reference if the recipe has them. Raises BadFile."""
-        super().prepare(text, state)
-        if self._reference_frames is None:
+        super().prepare(data, state)
+        if self.settings.reference_frames is None:
             return
-        for number, (speaker, sentence) in enumerate(find_prompts(text, *self._reference_frames).items()):
+        for number, (speaker, sentence) in enumerate(find_prompts(data, *self.settings.reference_frames).items()):
             symbols = [symbol for word in pronounce(sentence.words) for symbol in spell(word)]
             if len(symbols) > len(sentence.levels):
                 raise BadFile(f"a reference of {speaker} is spoken too fast to be aligned", "change reference_frames")
             self.module.net.set_reference(number, symbols, torch.from_numpy(sentence.levels))
 
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[S5Sequence]:
+        for group in groups:
+            silence = data.silence[group[0].speaker]
+            joined, k = join_sentences(group, silence, rng), int(rng.choice(self.look_aheads()))
+            is_cropped = len(group) > 1 and rng.random() < self.settings.crop_share
+            skip = int(rng.integers(1, len(group[0].words) + 1)) if is_cropped else 0
+            if can_align(made := sequence(joined, silence, k, skip)):
+                yield made
 
-class S5Training(AttentionTraining):
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[S5Sequence]]]:
+        """At every trained look-ahead."""
+        for k in sorted({k for k in self.look_aheads() if k <= LARGEST_LOOK_AHEAD}):
+            made = [sequence(s, silence, k) for s, silence in validation_sentences(data)]
+            yield self.setting_name.format(k), [one for one in made if can_align(one)]
+
+    def collate(self, group: Sequence[S5Sequence], data: SpeechDataset, rng: Rng | None) -> S5Batch:
+        return collate(group, data.speakers, *noise_of(self.settings, rng), places=rng is not None)
+
+
+class S5Training(AttentionTraining[S5Fit]):
     """Training of S5-TTS by a recipe."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, S5Fit)
-        self._settings = recipe.fit
-        torch.manual_seed(recipe.seed)
-        module = S5TrainingModule(S5Config.read(recipe.fit.config), recipe.fit)
-        super().__init__(recipe, module, recipe.fit.reference_frames)
+    def build_module(self) -> S5TrainingModule:
+        return S5TrainingModule(S5Config.read(self.settings.config), self.settings)
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[S5Batch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._settings, self._settings.look_ahead, self.recipe.seed, number)
+    def look_aheads(self) -> Sequence[int]:
+        return self.settings.look_ahead
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences at every trained look-ahead."""
-        look_aheads = sorted({k for k in self._settings.look_ahead if k <= LARGEST_LOOK_AHEAD})
-        return {f"k{k}": mean_losses(self.module, validation_batches(text, k, 8000), device) for k in look_aheads}
+
+class T5Training(AttentionTraining[T5Fit]):
+    """Training of T5-TTS by a recipe."""
+
+    setting_name = "whole"
+
+    def build_module(self) -> T5TrainingModule:
+        return T5TrainingModule(T5Config.read(self.settings.config), self.settings)

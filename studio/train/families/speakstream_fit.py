@@ -22,19 +22,16 @@ from studio.engine.families.speakstream.policy import (
 )
 from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
-from studio.train.families.common import NextFrameBatch, NextFrameModule, validation_sentences
+from studio.train.families.common import NextFrameBatch, NextFrameModule, noise_of, validation_sentences
 from studio.train.features import Sentence
 from studio.train.fit.dataset import (
     BUCKET,
     SpeechDataset,
     add_level_noise,
-    bucketed_batches,
     join_sentences,
-    split_batches,
 )
-from studio.train.fit.training import FamilyTraining, mean_losses
+from studio.train.fit.training import FamilyTraining, Groups, Rng
 from studio.train.recipes.fits import SpeakStreamFit, WindowDraw
-from studio.train.recipes.recipe import Recipe
 
 SYMBOL, BOS, FRAME, EOS = range(4)  # kinds of position
 
@@ -81,7 +78,7 @@ class SpeakStreamBatch(NextFrameBatch):
     bos_windows: Tensor
 
 
-def draw_options(draw: WindowDraw, rng: np.random.Generator) -> SpeakStreamOptions:
+def draw_options(draw: WindowDraw, rng: Rng) -> SpeakStreamOptions:
     """A random window."""
     n = int(rng.choice(draw.n, p=draw.n_weights))
     look = int(rng.choice(draw.look_ahead, p=draw.look_ahead_weights))
@@ -93,7 +90,7 @@ def interleave(
     sentence: Sentence,
     silence: np.ndarray,
     draw: WindowDraw | SpeakStreamOptions,
-    rng: np.random.Generator,
+    rng: Rng,
     prompt: int = 0,
 ) -> SpeakStreamSequence:
     """Cut a sentence into [T_1, A_1, T_2, A_2, ...] (section III.C).
@@ -176,7 +173,7 @@ def crop(sequence: SpeakStreamSequence, start: int) -> SpeakStreamSequence:
 
 
 def collate(
-    group: Sequence[SpeakStreamSequence], speakers: list[str], noise_share: float, rng: np.random.Generator
+    group: Sequence[SpeakStreamSequence], speakers: list[str], noise_share: float, rng: Rng
 ) -> SpeakStreamBatch:
     """Pad sequences to the longest and gather what stands where."""
     length = max(len(s) for s in group)
@@ -207,39 +204,6 @@ def collate(
     return SpeakStreamBatch(symbols=torch.from_numpy(symbols), speaker=speaker, **tensors)
 
 
-def training_batches(text: SpeechDataset, recipe: SpeakStreamFit, seed: int, number: int) -> Iterator[SpeakStreamBatch]:
-    """One pass over every sentence in random order and company; the same for the same seed and number."""
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> list[SpeakStreamSequence]:
-        seeds = rng.integers(0, 2**63, size=BUCKET)
-        return [_draw(one, text, recipe, np.random.default_rng(s)) for one, s in zip(plans, seeds, strict=False)]
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, text.speakers, recipe.noise_share, rng)
-
-
-def validation_batches(
-    text: SpeechDataset, options: SpeakStreamOptions, batch_tokens: int
-) -> Iterator[SpeakStreamBatch]:
-    """The first validation sentences of every speaker, with a fixed window and no noise."""
-    rng = np.random.default_rng(0)
-    made = [interleave(s, silence, options, rng, prompt=10) for s, silence in validation_sentences(text)]
-    for group in split_batches(sorted(made, key=len), batch_tokens):
-        yield collate(group, text.speakers, 0.0, rng)
-
-
-def _draw(
-    group: list[Sentence], text: SpeechDataset, recipe: SpeakStreamFit, rng: np.random.Generator
-) -> SpeakStreamSequence:
-    silence = text.silence[group[0].speaker]
-    made = interleave(join_sentences(group, silence, rng), silence, recipe.windows, rng)
-    is_s1 = bool((made.windows[:, 0] == 0).all())  # after a drop S2's words would be gone
-    if len(group) > 1 and is_s1 and rng.random() < recipe.crop_share:
-        made = crop(made, made.starts[int(rng.integers(0, max(1, len(made.starts) // 2)))])
-    return made
-
-
 class SpeakStreamTrainingModule(NextFrameModule):
     """SpeakStream with its training-only phone head."""
 
@@ -254,23 +218,31 @@ class SpeakStreamTrainingModule(NextFrameModule):
         return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
 
 
-class SpeakStreamTraining(FamilyTraining):
+class SpeakStreamTraining(FamilyTraining[SpeakStreamFit]):
     """Training of SpeakStream by a recipe."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, SpeakStreamFit)
-        self._settings = fit = recipe.fit
-        torch.manual_seed(recipe.seed)
-        net = SpeakStream(SpeakStreamConfig.read(fit.config))
-        super().__init__(recipe, SpeakStreamTrainingModule(net, fit.phone_weight, fit.eos_weight))
+    def build_module(self) -> SpeakStreamTrainingModule:
+        net = SpeakStream(SpeakStreamConfig.read(self.settings.config))
+        return SpeakStreamTrainingModule(net, self.settings.phone_weight, self.settings.eos_weight)
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[SpeakStreamBatch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._settings, self.recipe.seed, number)
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[SpeakStreamSequence]:
+        seeds = rng.integers(0, 2**63, size=BUCKET)
+        for group, seed in zip(groups, seeds, strict=False):
+            yield self._draw(group, data.silence[group[0].speaker], np.random.default_rng(seed))
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences at m = 1, 3, 5."""
-        return {
-            f"m{m}": mean_losses(self.module, validation_batches(text, SpeakStreamOptions("S1", m, 1), 8000), device)
-            for m in (1, 3, 5)
-        }
+    def _draw(self, group: list[Sentence], silence: np.ndarray, rng: Rng) -> SpeakStreamSequence:
+        made = interleave(join_sentences(group, silence, rng), silence, self.settings.windows, rng)
+        is_s1 = bool((made.windows[:, 0] == 0).all())  # after a drop S2's words would be gone
+        if len(group) > 1 and is_s1 and rng.random() < self.settings.crop_share:
+            made = crop(made, made.starts[int(rng.integers(0, max(1, len(made.starts) // 2)))])
+        return made
+
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[SpeakStreamSequence]]]:
+        """With fixed windows, m = 1, 3, 5."""
+        rng = np.random.default_rng(0)
+        for m in (1, 3, 5):
+            options = SpeakStreamOptions("S1", m, 1)
+            yield f"m{m}", [interleave(s, quiet, options, rng, prompt=10) for s, quiet in validation_sentences(data)]
+
+    def collate(self, group: Sequence[SpeakStreamSequence], data: SpeechDataset, rng: Rng | None) -> SpeakStreamBatch:
+        return collate(group, data.speakers, *noise_of(self.settings, rng))

@@ -1,6 +1,6 @@
 """Training batches of Tacotron 2: clauses as the engine cuts them, with the attention target of each frame."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -9,24 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.text.clauses import ClauseRule
 from studio.core.text.typography import MARKS
-from studio.engine.families.common.phoneme_ids import END, PHONEMES, SPACE, spell, words_of
+from studio.core.text.words import ClauseRule
+from studio.engine.families.common.text_tokens import END, PHONEMES, SPACE, spell, words_of
 from studio.engine.families.tacotron.policy import WHOLE, TacotronOptions, prosody_of, repeat_by_symbol
 from studio.engine.tokenizers import dmel
 from studio.text.phonemes import pronounce
-from studio.train.families.common import TensorBatch, validation_sentences
-from studio.train.families.guide import token_of_frames
+from studio.train.families.common import TensorBatch, token_of_frames
 from studio.train.features import Sentence, phone_of
 from studio.train.fit.dataset import (
-    SpeechDataset,
     add_level_noise,
-    bucketed_batches,
     frame_words,
-    join_sentences,
-    split_batches,
 )
-from studio.train.recipes.fits import TacotronFit
 
 
 @dataclass(frozen=True)
@@ -84,32 +78,6 @@ class TacotronBatch(TensorBatch):
     def predicted(self) -> int:
         """Number of frames to predict."""
         return int(self.there.sum())
-
-
-def training_batches(text: SpeechDataset, recipe: TacotronFit, seed: int, number: int) -> Iterator[TacotronBatch]:
-    """One pass over every sentence, cut into clauses anew each time; the same for the same seed and number."""
-    rng = np.random.default_rng([seed, number])
-
-    def make(plans: Sequence[list[Sentence]]) -> Iterator[TacotronSequence]:
-        for plan in plans:
-            silence = text.silence[plan[0].speaker]
-            sentence, words = join_sentences(plan, silence, rng), int(rng.choice(recipe.clause_words))
-            yield from cut_into_clauses(sentence, silence, clause_rule(words))
-
-    for group in bucketed_batches(text, recipe, rng, make):
-        yield collate(group, text.speakers, recipe.noise_share, rng)
-
-
-def validation_batches(text: SpeechDataset, words: int, batch_tokens: int) -> Iterator[TacotronBatch]:
-    """The first validation sentences of every speaker in clauses of so many words, without noise."""
-    rng = np.random.default_rng(0)
-    made = [
-        clause
-        for sentence, silence in validation_sentences(text)
-        for clause in cut_into_clauses(sentence, silence, clause_rule(words))
-    ]
-    for group in split_batches(sorted(made, key=len), batch_tokens):
-        yield collate(group, text.speakers, 0.0, rng)
 
 
 def clause_rule(words: int) -> ClauseRule:

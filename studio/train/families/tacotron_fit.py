@@ -8,7 +8,7 @@ Attention that continues from its own past is lost for the rest of a clause once
 ``given_share`` of the steps it continues from where it should have been (docs/adr/0019), in three quarters of the time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,13 +16,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.engine.families.tacotron.model import Tacotron, TacotronConfig, lstm_step
-from studio.train.families.common import WeightedLossModule
-from studio.train.families.tacotron_batches import TacotronBatch, training_batches, validation_batches
+from studio.train.families.common import WeightedLossModule, noise_of, validation_sentences
+from studio.train.families.tacotron_batches import (
+    TacotronBatch,
+    TacotronSequence,
+    clause_rule,
+    collate,
+    cut_into_clauses,
+)
 from studio.train.features import PHONES
-from studio.train.fit.dataset import SpeechDataset
-from studio.train.fit.training import FamilyTraining, mean_losses, sample_levels
+from studio.train.fit.dataset import SpeechDataset, join_sentences
+from studio.train.fit.training import FamilyTraining, Groups, Rng, sample_levels
 from studio.train.recipes.fits import TacotronFit
-from studio.train.recipes.recipe import Recipe
 
 _WORD_SYMBOLS = 8
 _MIN_NEAR = 1e-6  # lower bound before the logarithm
@@ -163,26 +168,25 @@ class TacotronTrainingModule(WeightedLossModule):
         return self.net.decode(memory, batch.real, batch.fed)
 
 
-class TacotronTraining(FamilyTraining):
+class TacotronTraining(FamilyTraining[TacotronFit]):
     """Training of Tacotron 2 by a recipe."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert isinstance(recipe.fit, TacotronFit)
-        self._settings = recipe.fit
-        config = TacotronConfig.read(recipe.fit.config)
-        torch.manual_seed(recipe.seed)
-        super().__init__(recipe, TacotronTrainingModule(config, recipe.fit))
+    def build_module(self) -> TacotronTrainingModule:
+        return TacotronTrainingModule(TacotronConfig.read(self.settings.config), self.settings)
 
-    def batches(self, text: SpeechDataset, number: int) -> Iterator[TacotronBatch]:
-        """See ``FamilyTraining``."""
-        return training_batches(text, self._settings, self.recipe.seed, number)
+    def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[TacotronSequence]:
+        """Clauses, cut anew each time."""
+        for group in groups:
+            silence = data.silence[group[0].speaker]
+            sentence, words = join_sentences(group, silence, rng), int(rng.choice(self.settings.clause_words))
+            yield from cut_into_clauses(sentence, silence, clause_rule(words))
 
-    def validate(self, text: SpeechDataset, device: torch.device) -> dict[str, dict[str, float]]:
-        """Losses on validation sentences, in clauses of every trained length; the pre-net's dropout stays on."""
-        self.module.eval()
-        losses = {
-            f"{words or 'all'} words": mean_losses(self.module, validation_batches(text, words, 8000), device)
-            for words in sorted(set(self._settings.clause_words))
-        }
-        self.module.train()
-        return losses
+    def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[TacotronSequence]]]:
+        """In clauses of every trained length; the pre-net's dropout stays on."""
+        for words in sorted(set(self.settings.clause_words)):
+            rule = clause_rule(words)
+            clauses = [one for s, quiet in validation_sentences(data) for one in cut_into_clauses(s, quiet, rule)]
+            yield f"{words or 'all'} words", clauses
+
+    def collate(self, group: Sequence[TacotronSequence], data: SpeechDataset, rng: Rng | None) -> TacotronBatch:
+        return collate(group, data.speakers, *noise_of(self.settings, rng))

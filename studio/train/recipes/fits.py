@@ -5,10 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from studio.core.checks import Rule, build, check_values, list_of, one_of, rules_of, whole
 from studio.core.errors import BadOption
 from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD
 from studio.engine.families.speakstream.policy import LARGEST_WINDOW
-from studio.train.recipes.settings import strict
+
+
+def _is_pair(value: Any) -> bool:
+    return list_of(whole(1), 2, 2).fits(value) and value[0] <= value[1]
+
+
+_LENGTHS = Rule(_is_pair, "two lengths, [fewest, most], such as [60, 200]")
+
+
+def _numbers_of_words(most: int) -> Rule:
+    return Rule(list_of(whole(0, most), fewest=1).fits, f"a list of numbers of words from 1 to {most}, or 0 for all")
+
+
+def _check_fit(fit: "FitRecipe", **rules: Rule) -> None:
+    check_values(vars(fit), rules, "[fit] {} cannot be")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +64,6 @@ class WindowDraw:
     def __post_init__(self) -> None:
         _check_distribution("n", self.n, self.n_weights, 1, LARGEST_WINDOW)
         _check_distribution("look_ahead", self.look_ahead, self.look_ahead_weights, 0, LARGEST_WINDOW - 1)
-        for name in ("s2_share", "change_share", "flush_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise BadOption(f"[fit.windows] {name} cannot be {getattr(self, name)!r:.40}", "it is from 0.0 to 1.0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +90,7 @@ class RichTtsFit(FitRecipe):
     guide_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.pieces or not all(type(n) is int and 0 <= n <= 6 for n in self.pieces):
-            raise BadOption(
-                f"[fit] pieces cannot be {self.pieces!r:.100}", "it lists numbers of words from 1 to 6, or 0 for all"
-            )
+        _check_fit(self, pieces=_numbers_of_words(6))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +125,7 @@ class T5Fit(FitRecipe):
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
         if self.reference_frames is not None:
-            _check_lengths("reference_frames", self.reference_frames)
+            _check_fit(self, reference_frames=_LENGTHS)
 
     @property
     def uses_reference(self) -> bool:
@@ -162,13 +171,7 @@ class S5Fit(T5Fit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.alignment not in ("mas", "corpus"):
-            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
-        if not self.look_ahead or not all(0 <= k <= LARGEST_LOOK_AHEAD for k in self.look_ahead):
-            raise BadOption(
-                f"[fit] look_ahead cannot be {self.look_ahead!r:.80}",
-                f"it lists numbers of words from 1 to {LARGEST_LOOK_AHEAD}, or 0 for all",
-            )
+        _check_fit(self, alignment=one_of(("mas", "corpus")), look_ahead=_numbers_of_words(LARGEST_LOOK_AHEAD))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +198,7 @@ class IstFit(FitRecipe):
     merge_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_lengths("prompt_frames", self.prompt_frames)
+        _check_fit(self, prompt_frames=_LENGTHS)
 
     @property
     def uses_reference(self) -> bool:
@@ -227,7 +230,7 @@ class DsmFit(FitRecipe):
     merge_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_lengths("extract_frames", self.extract_frames)
+        _check_fit(self, extract_frames=_LENGTHS)
 
     @property
     def uses_reference(self) -> bool:
@@ -262,13 +265,7 @@ class TacotronFit(FitRecipe):
     alignment: str = "corpus"
 
     def __post_init__(self) -> None:
-        if self.alignment not in ("corpus", "straight"):
-            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is corpus or straight")
-        if not self.clause_words or not all(type(n) is int and 0 <= n <= 20 for n in self.clause_words):
-            raise BadOption(
-                f"[fit] clause_words cannot be {self.clause_words!r}",
-                "it lists numbers from 1 to 20, or 0 for all",
-            )
+        _check_fit(self, alignment=one_of(("corpus", "straight")), clause_words=_numbers_of_words(20))
         if self.guide_symbols <= 0:
             raise BadOption("[fit] guide_symbols is not above 0", "write a distance in symbols, such as 3.0")
 
@@ -296,25 +293,12 @@ def read_fit(table: Any) -> FitRecipe:
         raise BadOption(f"[fit] family {family!r:.40} cannot be trained", f"it is one of {', '.join(FITS)}")
     for name, kind in (("windows", WindowDraw), ("distill", Distillation)):
         if name in fit:
-            fit[name] = strict(kind, fit[name], f"fit.{name}")
-    for name, value in fit.items():
-        _check_range(name, value)
-    return strict(FITS[family], fit, "fit")
+            fit[name] = build(kind, fit[name], f"fit.{name}", rules_of(kind, _bounds))
+    return build(FITS[family], fit, "fit", rules_of(FITS[family], _bounds))
 
 
-def _check_lengths(name: str, frames: Sequence[int]) -> None:
-    """Raises BadOption unless these are a minimum and a maximum number of frames."""
-    if len(frames) != 2 or not 0 < frames[0] <= frames[1]:
-        raise BadOption(f"[fit] {name} are no two lengths", "write [fewest, most], such as [60, 200]")
-
-
-def _check_range(name: str, value: Any) -> None:
-    """Raises BadOption if a number is outside the range of its name."""
-    if type(value) not in (int, float):
-        return
-    low, high = next((bounds for end, bounds in _RANGES.items() if name.endswith(end)), (-math.inf, math.inf))
-    if not low <= value <= high:
-        raise BadOption(f"[fit] {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
+def _bounds(name: str, hint: Any) -> tuple[float, float] | None:
+    return next((bounds for end, bounds in _RANGES.items() if name.endswith(end)), None)
 
 
 def _check_distribution(name: str, values: Sequence[int], weights: Sequence[float], low: int, high: int) -> None:

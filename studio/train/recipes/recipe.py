@@ -4,15 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from studio.core.card_checks import is_file_name
 from studio.core.cards import sha256_of
-from studio.core.checks import escape_unprintable
+from studio.core.checks import build, check_values, escape_unprintable, is_file_name, number, whole
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import read_toml
 from studio.train.recipes.fits import FitRecipe, read_fit
-from studio.train.recipes.settings import read_toml, strict
 
-_MAX_TEMPERATURE = 2.0  # of a card
-_MAX_SEED = 2**63 - 1  # of any generator
+_RULES = {"seed": whole(0, 2**63 - 1), "temperature": number(0, 2)}  # as of any generator, and of a card
 
 
 @dataclass(frozen=True)
@@ -90,13 +88,7 @@ class Recipe:
     def __post_init__(self) -> None:
         if not is_file_name(self.name):
             raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
-        if not 0 <= self.seed <= _MAX_SEED:
-            raise BadOption(f"[recipe] seed cannot be {self.seed!r:.40}", f"it is from 0 to {_MAX_SEED}")
-        if not 0.0 <= self.temperature <= _MAX_TEMPERATURE:  # false for NaN
-            raise BadOption(
-                f"[recipe] temperature cannot be {self.temperature!r:.40}",
-                f"it is from 0, the likeliest always, to {_MAX_TEMPERATURE:g}",
-            )
+        check_values(vars(self), _RULES, "[recipe] {} cannot be")
         unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
         if not unseen:
             return
@@ -122,9 +114,9 @@ def read_recipe(path: Path) -> Recipe:
         data = read_toml(path)
     except (OSError, ValueError) as error:
         raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
-    corpus = strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
+    corpus = build(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = read_fit(data.pop("fit")) if "fit" in data else None
-    return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+    return build(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe", _RULES)
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
 from studio.engine.tokenizers import dmel
-from studio.measure.signal.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
+from studio.measure.signal import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 from studio.text.phonemes import phonemise
 from studio.train.teachers.port import INSTALL_TRAIN, AlignedSpeech, normalised_words, restore_case
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.engine.tokenizers import dmel
-from studio.measure.signal.prosody import pitch_hz
+from studio.measure.prosody import pitch_hz
 from studio.train.corpus.shards import left_out, read_sound
 
 _HOPS_PER_FRAME = 4

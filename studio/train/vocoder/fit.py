@@ -12,29 +12,35 @@ import torch
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from studio.core.errors import BadFile, BadOption
+from studio.core.checks import check_values, number, whole
+from studio.core.errors import BadOption
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.module import build_vocoder
 from studio.engine.voices import pick_device
-from studio.train.fit.resources import lock_state_folder
-from studio.train.fit.weights import load_initial_weights, write_weights
+from studio.train.fit.resources import (
+    check_finite,
+    load_checkpoint,
+    load_initial_weights,
+    lock_state_folder,
+    save_checkpoint,
+    write_weights,
+)
 from studio.train.vocoder.data import VocoderBatch, VocoderDataset, collate, crop, degrade
-from studio.train.vocoder.discriminators import RESOLUTIONS, Discriminators
-from studio.train.vocoder.losses import SpectralLoss
+from studio.train.vocoder.losses import RESOLUTIONS, Discriminators, SpectralLoss
 from studio.train.vocoder.objectives import IDENTITY_PREFIXES, OBJECTIVES, WEIGHTS, VocoderOutput, build_discriminators
 
-_RANGES = {
-    "steps": (1, 10**8),
-    "rows": (1, 10**5),
-    "crop_frames": (1, 10**5),
-    "warm_frames": (0, 10**5),
-    "learning_rate": (0.0, 1.0),
-    "warm_up_steps": (1, 10**8),
-    "ema": (0.0, 1.0),
-    "seed": (0, 2**63 - 1),
-    "shards": (1, 10**6),
-    "checkpoint_s": (0.0, 1e6),
+_RULES = {
+    "steps": whole(1, 10**8),
+    "rows": whole(1, 10**5),
+    "crop_frames": whole(1, 10**5),
+    "warm_frames": whole(0, 10**5),
+    "learning_rate": number(0.0, 1.0),
+    "warm_up_steps": whole(1, 10**8),
+    "ema": number(0.0, 1.0),
+    "seed": whole(0, 2**63 - 1),
+    "shards": whole(1, 10**6),
+    "checkpoint_s": number(0.0, 1e6),
 }
 
 
@@ -78,10 +84,7 @@ class VocoderFit:
     resolutions: tuple[int, ...] = RESOLUTIONS
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if not low <= value <= high:  # false for NaN
-                raise BadOption(f"the vocoder's {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
+        check_values(vars(self), _RULES, "the vocoder's {} cannot be")
         if self.warm_frames >= self.crop_frames:
             raise BadOption(
                 f"the vocoder's warm_frames are {self.warm_frames} of {self.crop_frames} crop_frames",
@@ -114,17 +117,7 @@ class VocoderTrainer:
         self.trained_s = 0.0
         self.data = VocoderDataset(s.corpus, s.state / "sounds")
         if self.checkpoint.exists():
-            self._load()
-
-    def _load(self) -> None:
-        """Resume from the checkpoint. Raises BadFile."""
-        try:
-            self._restore(torch.load(self.checkpoint, map_location=self.device, weights_only=True))
-        except Exception as error:
-            raise BadFile(
-                f"{self.checkpoint} is damaged, or of other settings: {' '.join(str(error).split()):.200}",
-                "remove it, or name another folder with --state",
-            ) from error
+            load_checkpoint(self.checkpoint, self.device, self._restore)
 
     def _restore(self, checkpoint: dict[str, Any]) -> None:
         self.model.load_state_dict(checkpoint["model"])
@@ -141,11 +134,7 @@ class VocoderTrainer:
         Raises:
             BadFile: the training has diverged; the last checkpoint is kept.
         """
-        if not all(bool(one.isfinite().all()) for one in (*self.model.parameters(), *self.average.parameters())):
-            raise BadFile(
-                f"the training has diverged: a weight is not finite after {self.step} steps",
-                f"{self.settings.state} keeps the last checkpoint; lower the learning_rate",
-            )
+        check_finite((*self.model.parameters(), *self.average.parameters()), self.settings.state, self.step)
         export_vocoder(self.average, self.settings.export)
         checkpoint = {
             "model": self.model.state_dict(),
@@ -156,9 +145,7 @@ class VocoderTrainer:
             "step": self.step,
             "trained_s": self.trained_s,
         }
-        part = self.checkpoint.with_suffix(".part")
-        torch.save(checkpoint, part)
-        part.rename(self.checkpoint)
+        save_checkpoint(checkpoint, self.checkpoint)
 
     def learning_rate(self) -> float:
         """Warm-up, then a cosine decay over the whole training, down to a fiftieth."""

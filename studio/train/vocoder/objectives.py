@@ -9,14 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.hifigan import HifiGan
-from studio.engine.vocoders.overlapped import OverlappedVocoder
+from studio.engine.vocoders.overlapped import HifiGan, OverlappedVocoder
 from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import VocStream
 from studio.train.vocoder.data import VocoderBatch
-from studio.train.vocoder.discriminators import SampleDiscriminators, WaveDiscriminator
-from studio.train.vocoder.losses import fine_log_mel, pitch_loss, voicing_loss
+from studio.train.vocoder.losses import SampleDiscriminators, WaveDiscriminator, fine_log_mel, pitch_loss, voicing_loss
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from studio.bench.mos.load import MosLoadSetting, bench_mos_load
 from studio.bench.mos.site import AcknowledgedAnswer, audit, copy_files, make_site
 from studio.measure.report import plain
 from studio.mos.service import open_listening_tests
-from studio.mos.store.tables.answers import AnswerCreate
+from studio.mos.store.tables import AnswerCreate
 
 
 @pytest.fixture(scope="module")

@@ -214,8 +214,8 @@ def test_a_change_is_of_what_is_there(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ('seed = "x"', r"net 'a': \[recipe\] seed cannot be 'x'; input should be a valid integer"),
-        ("seed = -2", r"net 'a': \[recipe\] seed cannot be -2; it is from 0"),
+        ('seed = "x"', r"net 'a': \[recipe\] seed cannot be 'x'; it is a whole number from 0"),
+        ("seed = -2", r"net 'a': \[recipe\] seed cannot be -2; it is a whole number from 0"),
         ('fit = "x"', r"net 'a': \[fit\] family"),
         ("fit = { steps = { x = 1 } }", r"net 'a' changes \[steps\], which richtts-tiny.toml has not"),
         ("fit = { config = { width = 33 }, steps = 0 }", r"net 'a': \[fit\] steps cannot be 0"),

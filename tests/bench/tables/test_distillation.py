@@ -82,7 +82,7 @@ def shop(tmp_path) -> TableWorkspace:
     torch.set_num_threads(1)
     for folder in ("features", "recipes"):
         (tmp_path / folder).mkdir()
-    write_tiny_features(tmp_path / "features", lambda speaker, seed: tiny_sentence(WORDS, 52, speaker, seed))
+    write_tiny_features(tmp_path / "features", lambda speaker, seed: tiny_sentence(speaker, seed, WORDS))
     write_tiny_vocoder(tmp_path / "vocoders")
     for name, (family, steps, more) in RECIPES.items():
         written = BASE.replace("FAMILY", family).replace("STEPS", str(steps)).replace("MORE", more)
@@ -107,7 +107,7 @@ def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatc
         assert how.transcribe is hear and names == {"one": "one", "two": "two"}
         asked.append(([card.name for card in engine.cards()], [*texts]))
         out.mkdir(parents=True)
-        write_tiny_features(out, lambda speaker, seed: tiny_sentence(WORDS[::-1], 52, speaker, seed))
+        write_tiny_features(out, lambda speaker, seed: tiny_sentence(speaker, seed, WORDS[::-1]))
         return DistillationCounts(2, 2)
 
     monkeypatch.setattr(nets, "distil", speak)

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from studio.bench import material
 from studio.bench.summary import summarise
 from studio.bench.tables import measures, nets, run
+from studio.bench.tables.figures import show
 from studio.bench.tables.nets import TableWorkspace
 from studio.bench.tables.run import TableSetting, make_table, plan
-from studio.bench.tables.show import show
 from studio.cli import cli
 from studio.core.errors import BadOption
 from studio.core.folders import RECIPES, TABLES
@@ -149,7 +149,7 @@ def setting(tmp_path) -> TableSetting:
     torch.set_num_threads(1)
     for folder in ("features", "recipes", "tables"):
         (tmp_path / folder).mkdir()
-    write_tiny_features(tmp_path / "features", lambda speaker, seed: tiny_sentence(WORDS, 52, speaker, seed))
+    write_tiny_features(tmp_path / "features", lambda speaker, seed: tiny_sentence(speaker, seed, WORDS))
     write_tiny_vocoder(tmp_path / "vocoders")
     for name, family in (("full", "richtts"), ("pieces", "ngram-richtts")):
         (tmp_path / "recipes" / f"{name}.toml").write_text(RECIPE.format(family=family), encoding="utf-8")

@@ -3,8 +3,7 @@
 import pytest
 
 from studio.bench.tables.definition import Claim, Part, Row
-from studio.bench.tables.show import contradicted_claims, judged
-from studio.bench.tables.verdicts import HOLDS, OPEN, TURNED, UNSURE, figures_of, verdict
+from studio.bench.tables.figures import HOLDS, OPEN, TURNED, UNSURE, contradicted_claims, figures_of, judged, verdict
 
 WER = Part(
     place="Table 1",

@@ -7,21 +7,19 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tinybpe import BPE_SIZE, write_tiny_bpe
-from tinyvoice import NETS, write_tiny_voice
+from tinyvoice import BPE_SIZE, NETS, write_tiny_bpe, write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.cards import sha256_of
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.engine import open_engine
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, DepthTransformer
-from studio.engine.families.dsm.family import DsmFamily
-from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
 from studio.engine.families.dsm.model import Dsm, DsmConfig
-from studio.engine.families.dsm.runner import DsmRunner
-from studio.engine.nets.cross_attention import CrossAttention
+from studio.engine.families.dsm.policy import DsmInput, DsmOutput
+from studio.engine.families.dsm.runner import DsmFamily, DsmRunner
+from studio.engine.nets.transformer import CrossAttention
 from studio.engine.tokenizers import dmel
 from studio.text.normalise import best
 

@@ -7,14 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
 from studio.engine.families.dsm.passage import DsmCheckpoint
-from studio.engine.families.dsm.policy import DsmSymbols
+from studio.engine.families.dsm.policy import DsmInput, DsmOutput, DsmSymbols
 from studio.engine.families.dsm.row import DsmDelays, DsmRow
 
 PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
@@ -27,18 +26,7 @@ def spell(word: str) -> list[int]:
 
 
 def a_row(delays: DsmDelays = DELAYS, speaker: int = 1, **options) -> DsmRow:
-    return DsmRow(
-        (4, 7),
-        delays,
-        TimeBase(24_000, 600, 300),
-        DsmSymbols.after(100),
-        spell,
-        speaker=speaker,
-        speakers=3,
-        options=options,
-        temperature=0.5,
-        seed=9,
-    )
+    return DsmRow(row_setup(options, (4, 7), speaker), delays, DsmSymbols.after(100), spell, speakers=3)
 
 
 def drawn(step: int, begins: bool = False, is_finite: bool = True) -> DsmOutput:

@@ -11,13 +11,11 @@ from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.richtts.model import RichTts, RichTtsConfig
-from studio.engine.families.s5.alignment import AuxiliaryAttention
-from studio.engine.families.s5.model import S5, S5Config
+from studio.engine.families.s5.model import S5, AuxiliaryAttention, S5Config
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.tacotron.model import LocationSensitiveAttention, Tacotron, TacotronConfig
-from studio.engine.nets.cross_attention import CrossAttention
-from studio.engine.nets.transformer import Block
+from studio.engine.nets.transformer import Block, CrossAttention
 
 COUNTED = {
     "self-attention": Block,

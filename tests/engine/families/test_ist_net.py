@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tinybpe import write_tiny_bpe
-from tinyvoice import write_tiny_voice
+from tinyvoice import write_tiny_bpe, write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.engine import open_engine
-from studio.engine.families.common.bpe import Bpe
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.ist.policy import FRAME, IstLayout, Ratio
 from studio.engine.families.ist.row import IstPrefill

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
 from studio.engine.families.common.rows import FrameOutput
 from studio.engine.families.ist.policy import FRAME, RATIOS, IstSymbols
@@ -35,8 +35,7 @@ def spell(word: str) -> list[int]:
 
 
 def a_row(ratio: str = "1:2", limits: IstLimits = LIMITS) -> IstRow:
-    base = TimeBase(24_000, 600, 300)
-    return IstRow((5,), limits, base, SYMBOLS, spell, PROMPT, options={"ratio": ratio}, temperature=0.5, seed=9)
+    return IstRow(row_setup({"ratio": ratio}), limits, SYMBOLS, spell, PROMPT)
 
 
 def drawn(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> FrameOutput:

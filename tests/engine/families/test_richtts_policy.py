@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, RevisableRow
 from studio.engine.families.common.rows import FrameOutput
 from studio.engine.families.richtts.policy import (
@@ -30,8 +30,7 @@ TEXT = ["the", "rain", "stops,", "then", "sun", "shines."]
 
 def a_row(**options: Any) -> RichTtsRow:
     given = {"mode": "ngram", "n": 2, **options}
-    base = TimeBase(24_000, 600, 300)
-    return RichTtsRow((5,), base, SILENCE, 4, speaker=1, options=given, temperature=0.5, seed=9)
+    return RichTtsRow(row_setup(given), SILENCE, 4)
 
 
 def output(p: float = 0.0, level: int = 7, is_finite: bool = True) -> FrameOutput:

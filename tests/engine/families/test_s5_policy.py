@@ -1,9 +1,10 @@
 """S5-TTS's rule by table: which words are seen, the two masks, the completion flag, spelling (paper 001)."""
 
 import pytest
+import torch
 
 from studio.core.errors import BadOption
-from studio.engine.families.common.phoneme_ids import (
+from studio.engine.families.common.text_tokens import (
     IDS,
     PHONEMES,
     SPACE,
@@ -13,7 +14,8 @@ from studio.engine.families.common.phoneme_ids import (
     spell,
     words_of,
 )
-from studio.engine.families.s5.policy import LookAheadPolicy, S5Options, S5Plan, is_complete, look_ahead_mask
+from studio.engine.families.s5.model import seen_steps
+from studio.engine.families.s5.policy import LookAheadPolicy, S5Options, S5Plan, is_complete
 
 
 def plans(total: int, k: int) -> list[S5Plan]:
@@ -85,24 +87,21 @@ def test_another_look_ahead_is_refused(wrong):
         S5Options(wrong)
 
 
+def mask_of(asking: list[int], words: list[int], k: int) -> list[list[int]]:
+    return seen_steps(torch.tensor([asking]), torch.tensor([words]), torch.tensor([k]))[0].int().tolist()
+
+
 def test_the_encoders_mask():
     """M_enc: its own word, all before it, and the next k; words of one, two and one phonemes."""
     words = words_of([[5], [6, 7], [8]])
     assert words == [0, 1, 1, 2]
-    mask = look_ahead_mask(words, words, 1)
-    assert [[int(seen) for seen in row] for row in mask] == [
-        [1, 1, 1, 0],
-        [1, 1, 1, 1],
-        [1, 1, 1, 1],
-        [1, 1, 1, 1],
-    ]
-    assert all(all(row) for row in look_ahead_mask(words, words, 2)), "min(pi(t) + k, N)"
+    assert mask_of(words, words, 1) == [[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
+    assert all(all(row) for row in mask_of(words, words, 2)), "min(pi(t) + k, N)"
 
 
 def test_the_decoders_mask():
     """M_dec: decoder steps of words A(s) = 0 0 1 2 over encoder steps of words 0 1 1 2 3."""
-    mask = look_ahead_mask([0, 0, 1, 2], [0, 1, 1, 2, 3], 1)
-    assert [[int(seen) for seen in row] for row in mask] == [
+    assert mask_of([0, 0, 1, 2], [0, 1, 1, 2, 3], 1) == [
         [1, 1, 1, 0, 0],
         [1, 1, 1, 0, 0],
         [1, 1, 1, 1, 0],

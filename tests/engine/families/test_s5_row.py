@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.common.phoneme_ids import END, spell
-from studio.engine.families.s5.inputs import S5Output, S5StepInput, SpeakerReference
+from studio.engine.families.common.text_tokens import END, spell
+from studio.engine.families.s5.policy import S5Output, S5StepInput, SpeakerReference
 from studio.engine.families.s5.row import RowLimits, S5Row
 
 SILENCE = np.full((10, 80), 3, np.uint8)
@@ -29,10 +29,7 @@ def pronounce(words: Sequence[str]) -> list[str]:
 
 
 def a_row(k: int = 1, limits: RowLimits = LIMITS, reference: SpeakerReference = NONE) -> S5Row:
-    base = TimeBase(24_000, 600, 300)
-    return S5Row(
-        (5,), limits, base, SILENCE, reference, pronounce, speaker=1, options={"k": k}, temperature=0.5, seed=9
-    )
+    return S5Row(row_setup({"k": k}), limits, SILENCE, reference, pronounce)
 
 
 def output(at: int = 0, p_stop: float = 0.0, level: int = 7, of: int = 60, is_finite: bool = True) -> S5Output:

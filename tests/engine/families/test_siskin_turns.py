@@ -10,7 +10,7 @@ from studio.core.folders import VOICES
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
 from studio.engine.engine import LocalEngine, open_engine
-from studio.measure.signal.prosody import prosody
+from studio.measure.prosody import prosody
 from studio.text.normalise import best
 
 BEGINS, ANSWERS = "The rain has stopped, and the lake is still. ", "He had walked the whole day without seeing anybody."

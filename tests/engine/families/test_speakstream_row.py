@@ -5,14 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
 from studio.engine.families.common.rows import FrameOutput
-from studio.engine.families.speakstream.inputs import SegmentInput, SegmentPrefill
-from studio.engine.families.speakstream.policy import W_EOS, spell
+from studio.engine.families.speakstream.policy import W_EOS, SegmentInput, SegmentPrefill, spell
 from studio.engine.families.speakstream.row import RowLimits, SpeakStreamRow
 
 SILENCE = np.full((10, 80), 3, np.uint8)
@@ -21,8 +20,7 @@ LIMITS = RowLimits(context_frames=40, kept_frames=20, longest_word_frames=6, cap
 
 def a_row(scheme: str = "S1", m: int = 2, n: int = 1, limits: RowLimits = LIMITS) -> SpeakStreamRow:
     options = {"scheme": scheme, "m": m, "n": n}
-    base = TimeBase(24_000, 600, 300)
-    return SpeakStreamRow((5,), limits, base, SILENCE, speaker=1, options=options, temperature=0.5, seed=9)
+    return SpeakStreamRow(row_setup(options), limits, SILENCE)
 
 
 def output(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> FrameOutput:
@@ -200,10 +198,7 @@ def test_rewrite_within_a_segment():
     row.next_input()
     row.on_output(output(0.9))
     wanted = row.next_input().inputs
-    assert [s.symbols for s in wanted.segments] == [
-        [*spell("one"), *spell("other")],
-        [*spell("other"), *spell("end")],
-    ]
+    assert [s.symbols for s in wanted.segments] == [[*spell("one"), *spell("other")], [*spell("other"), *spell("end")]]
     assert len(wanted.segments[0].frames) == 11
 
 

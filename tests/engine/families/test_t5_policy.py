@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, RevisableRow, RowOutput
-from studio.engine.families.common.phoneme_ids import END, spell
-from studio.engine.families.s5.inputs import S5Output, S5StepInput, SpeakerReference
+from studio.engine.families.common.text_tokens import END, spell
 from studio.engine.families.s5.model import S5, S5Config
+from studio.engine.families.s5.policy import S5Output, S5StepInput, SpeakerReference
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.t5.policy import MOST_WORDS, T5Options, T5Row
 
@@ -30,9 +30,8 @@ def pronounce(words: Sequence[str]) -> list[str]:
 
 
 def a_row(reference: SpeakerReference = NONE, **options: Any) -> T5Row:
-    base = TimeBase(24_000, 600, 300)
     given = {"chunk_frames": 3, **options}
-    return T5Row((5,), base, SILENCE, reference, 4, pronounce, speaker=1, options=given, temperature=0.5, seed=9)
+    return T5Row(row_setup(given), SILENCE, reference, 4, pronounce)
 
 
 def output(at: int = 0, p_stop: float = 0.0, level: int = 7, is_finite: bool = True) -> S5Output:

@@ -6,14 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tinyvoice import row_setup
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
-from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, RevisableRow
-from studio.engine.families.common.phoneme_ids import END, spell
-from studio.engine.families.tacotron.policy import MOST_WHOLE_WORDS, TacotronOptions, prosody_of, repeat_by_symbol
-from studio.engine.families.tacotron.row import TacotronChunk, TacotronClause, TacotronFrames, TacotronRow
+from studio.engine.families.common.text_tokens import END, spell
+from studio.engine.families.tacotron.policy import (
+    MOST_WHOLE_WORDS,
+    TacotronChunk,
+    TacotronClause,
+    TacotronFrames,
+    TacotronOptions,
+    TacotronRow,
+    prosody_of,
+    repeat_by_symbol,
+)
 
 SILENCE = np.full((10, 80), 3, np.uint8)
 SAID = {"the": "ðə", "rain": "ɹˈAn", "stops,": "stˈɑps,", "then": "ðˈɛn", "sun": "sˈʌn", "shines.": "ʃˈInz."}
@@ -25,9 +33,8 @@ def pronounce(words: Sequence[str]) -> list[str]:
 
 
 def a_row(**options: Any) -> TacotronRow:
-    base = TimeBase(24_000, 600, 300)
     given = {"mode": "incremental", "clause_words": 4, "chunk_frames": 3, **options}
-    return TacotronRow((5,), base, SILENCE, 4, pronounce, speaker=1, options=given, temperature=0.5, seed=9)
+    return TacotronRow(row_setup(given), SILENCE, 4, pronounce)
 
 
 def made(
@@ -262,8 +269,7 @@ def test_options_hold_from_the_next_clause_on():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"mode": "half"}, {"clause_words": 0}, {"clause_words": 21}, {"clause_words": True}, {"chunk_frames": 33}],
+    "wrong", [{"mode": "half"}, {"clause_words": 0}, {"clause_words": 21}, {"clause_words": True}, {"chunk_frames": 33}]
 )
 def test_options_that_cannot_be(wrong):
     with pytest.raises(BadOption):

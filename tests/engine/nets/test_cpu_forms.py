@@ -8,12 +8,12 @@ import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
 from studio.engine.nets.cached_decoder import CachedDecoder
-from studio.engine.nets.cpu.prefill import CompiledPrefillLayer, PackedPrefillLayer
+from studio.engine.nets.cpu.decoder import CompiledPrefillLayer, PackedPrefillLayer
 from studio.engine.nets.kv_cache import ContextFull
 from studio.engine.nets.sampling import sample_levels, sample_levels_numpy, uniform
 from studio.engine.nets.transformer import Decoder
 from studio.engine.vocoders.base import VocoderState
-from studio.engine.vocoders.cpu.sourcefilter import CpuSourceFilter, CpuSourceVocos, SourceFilterArrays, cpu_vocoder
+from studio.engine.vocoders.cpu import CpuSourceFilter, CpuSourceVocos, SourceFilterArrays, cpu_vocoder
 from studio.engine.vocoders.sourcefilter import REST_LOGIT, SourceFilter, SourceFilterConfig
 from studio.engine.vocoders.sourcevocos import SourceVocos, SourceVocosConfig
 

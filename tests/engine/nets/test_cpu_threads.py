@@ -107,7 +107,7 @@ def test_a_row_has_the_same_bits_in_a_half_as_alone(kind: str, monkeypatch: pyte
 
         really(count, products, noted)
 
-    monkeypatch.setattr("studio.engine.nets.cpu.decode.run_in_halves", watched)
+    monkeypatch.setattr("studio.engine.nets.cpu.decoder.run_in_halves", watched)
     slots = memory()
     found = torch.stack([lean.extend(x[:, t : t + 1], slots, range(5)) for t in range(12)], 1)
     for b in range(5):

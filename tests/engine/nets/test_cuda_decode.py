@@ -11,17 +11,15 @@ from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 from torch import Tensor
 
 from studio.engine.families.common.rows import FrameOutput
-from studio.engine.families.speakstream.inputs import SegmentInput, SegmentPrefill
+from studio.engine.families.common.runner import PrefillModule
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
+from studio.engine.families.speakstream.policy import SegmentInput, SegmentPrefill
 from studio.engine.families.speakstream.runner import (
-    SpeakStreamDecodeModule,
-    SpeakStreamPrefillModule,
     SpeakStreamRunner,
     SpeakStreamSlots,
 )
 from studio.engine.nets.cached_decoder import CachedDecoder
-from studio.engine.nets.cuda.decode import attention_span
-from studio.engine.nets.cuda.graphs import GraphRunner
+from studio.engine.nets.cuda import GraphRunner, attention_span
 from studio.engine.nets.kv_cache import ContextFull, KVCache
 from studio.engine.tokenizers import dmel
 
@@ -104,7 +102,7 @@ BEGUN, HEATS = (9, 1, 4), (0.5, 0.0, 1.0)
 def spoken(net: SpeakStream, decode: Decode, slots: SpeakStreamSlots, fed: list[Tensor]) -> Iterator[list[FrameOutput]]:
     """Three utterances of other ages, temperatures and seeds; ``fed`` are the frames that each is fed at each step."""
     device, rows = slots.last.device, [(2,), (0,), (1,)]
-    prefill = SpeakStreamPrefillModule(net, SpeakStreamRunner(net))
+    prefill = PrefillModule(SpeakStreamRunner(net).prefill)
     for (slot,), begun, heat in zip(rows, BEGUN, HEATS, strict=True):
         frames = torch.randint(0, 16, (begun, dmel.CHANNELS), generator=torch.manual_seed(slot)).to(torch.uint8)
         stretch = SegmentInput(False, (5, 6), (0, 1, 2), frames.numpy())
@@ -128,7 +126,7 @@ def test_speakstream_draws_the_same_frames_in_one_step(device: str, graphs: bool
         memory = KVCache(sizes.layers, ROWS, sizes.heads, 256, sizes.head_width, device=where, poison=True)
         return SpeakStreamSlots(memory, ROWS, torch.device(where))
 
-    apart = spoken(net, SpeakStreamDecodeModule(SpeakStreamRunner(net)).run, slots_on("cpu"), fed)
+    apart = spoken(net, SpeakStreamRunner(net).decode_module().run, slots_on("cpu"), fed)
     there, slots = copy.deepcopy(net).to(device), slots_on(device)
     on_device = SpeakStreamRunner(there).cuda_decoder(GraphRunner(torch.device(device), graphs=graphs))
     together = spoken(there, lambda slots, rows, _: on_device.decode(slots, [slot for (slot,) in rows]), slots, fed)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Two functions, so that a failure of the cache is reported once and not for each of them.
 CODE = """
 import sys
@@ -202,3 +204,10 @@ def test_the_code_of_another_function_is_not_used(folder: Path) -> None:
     double, triple = files(folder)
     triple.write_bytes(double.read_bytes())
     run(folder)
+
+
+def test_code_is_compiled_again_when_the_file_of_inlined_code_changes(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiles.py").write_text("other")
+    tiles = f"import pathlib; jit._TILES = pathlib.Path({str(tmp_path / 'tiles.py')!r})\n"
+    for changed in ("from studio.engine.nets.cpu import jit\n" + tiles, ""):
+        assert run(folder, changed) == (0, "") and run(folder, changed) == (1, "")

@@ -8,9 +8,9 @@ from tinyvoice import write_tiny_voice
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadFile, BadVoice
 from studio.engine.engine import open_engine
-from studio.engine.nets.weights import SCALE, dequantise, quantise_int8
+from studio.engine.nets.loading import SCALE, dequantise, quantise_int8
 from studio.text.normalise import best
-from studio.train.fit.weights import load_initial_weights
+from studio.train.fit.resources import load_initial_weights
 
 
 def test_each_row_is_near_by_its_own_scale():

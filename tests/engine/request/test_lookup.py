@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 
 import numpy as np
 import pytest
-from listening import Listener, is_consistent
+from listening import Listener, is_consistent, tiny_engine
 from serve.serving import eventually
-from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
-from studio.engine.engine import LocalEngine, open_engine
-from studio.text.normalise import best
+from studio.engine.engine import LocalEngine
 
 STRANGE = ("blorvick", "zemtrious", "quandelby")
 TEXT = f"the {STRANGE[0]} came in, {STRANGE[1]} over the {STRANGE[2]}. "
@@ -19,11 +18,8 @@ TEXT = f"the {STRANGE[0]} came in, {STRANGE[1]} over the {STRANGE[2]}. "
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root, family="s5")
-    engine = open_engine(root, best(), device="cpu", threads=1)
-    yield engine
-    engine.close()
+    with closing(tiny_engine(tmp_path_factory.mktemp("voices"), family="s5")) as engine:
+        yield engine
 
 
 class Dictionary:

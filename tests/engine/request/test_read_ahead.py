@@ -1,26 +1,24 @@
 """Text of the first segment is read while its other words are awaited, and nobody hears a difference."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from engine.families.test_speakstream_row import LIMITS, SILENCE, output
-from listening import Listener, is_consistent
+from listening import Listener, is_consistent, tiny_engine
 from serve.serving import eventually
-from tinyvoice import write_tiny_voice
+from tinyvoice import row_setup
 
 from studio.core import events as ev
-from studio.core.time import TimeBase
 from studio.core.traces.trace import Trace
-from studio.engine.engine import LocalEngine, open_engine
-from studio.engine.families.speakstream.inputs import ReadAheadInput, SegmentPrefill
-from studio.engine.families.speakstream.policy import spell
+from studio.engine.engine import LocalEngine
+from studio.engine.families.speakstream.policy import ReadAheadInput, SegmentPrefill, spell
 from studio.engine.families.speakstream.row import SpeakStreamRow
-from studio.engine.families.speakstream.runner import SpeakStreamReadModule
-from studio.engine.nets.cpu.prefill import EXACT_TOKENS
-from studio.text.normalise import best
+from studio.engine.families.speakstream.runner import SpeakStreamSlots
+from studio.engine.nets.cpu.decoder import EXACT_TOKENS
 
 WORDS = "seven old ships went out beyond the harbour".split()
 OPTIONS = {"scheme": "S1", "m": 5, "n": 1}
@@ -30,10 +28,7 @@ OPTIONS = {"scheme": "S1", "m": 5, "n": 1}
 
 
 def a_row(tokens: int = 64, **options: Any) -> SpeakStreamRow:
-    base = TimeBase(24_000, 600, 300)
-    return SpeakStreamRow(
-        (5,), LIMITS, base, SILENCE, speaker=1, options=OPTIONS | options, temperature=0.5, seed=9, ahead_tokens=tokens
-    )
+    return SpeakStreamRow(row_setup(OPTIONS | options), LIMITS, SILENCE, tokens)
 
 
 def ahead(row: SpeakStreamRow) -> ReadAheadInput:
@@ -126,24 +121,22 @@ def test_nothing_is_read_ahead_unless_it_is_asked_for() -> None:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")  # elsewhere nothing is read ahead
-        root = tmp_path_factory.mktemp("voices")
-        write_tiny_voice(root)
-        engine = open_engine(root, best(), device="cpu", threads=1)
-        yield engine
-        engine.close()
+        with closing(tiny_engine(tmp_path_factory.mktemp("voices"))) as engine:
+            yield engine
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def read(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many symbols each run read ahead."""
     counts: list[int] = []
-    really = SpeakStreamReadModule.run
+    module = engine.voice(engine.cards()[0].name).family.modules["read"]
+    really = module._prefill
 
-    def run(self: SpeakStreamReadModule, slots: Any, rows: Any, inputs: Any) -> list[None]:
-        counts.extend(len(one.symbols) for one in inputs)
-        return really(self, slots, rows, inputs)
+    def read_ahead(slots: SpeakStreamSlots, slot: int, given: ReadAheadInput) -> None:
+        counts.append(len(given.symbols))
+        really(slots, slot, given)
 
-    monkeypatch.setattr(SpeakStreamReadModule, "run", run)
+    monkeypatch.setattr(module, "_prefill", read_ahead)
     return counts
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from studio.core.cards import read_card
 from studio.core.options import default_options
 from studio.engine.families.base import RevisableRow
-from studio.engine.families.common.phoneme_ids import spell
+from studio.engine.families.common.text_tokens import spell
 from studio.engine.families.s5.model import S5, S5Config
 from studio.engine.voices import Voice, load_voice
 

@@ -1,20 +1,19 @@
 """Revisions and cancels: what was heard stays, the rest follows the text (law 6)."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
-from listening import FRAME, Listener, is_consistent
-from tinyvoice import write_tiny_voice
+from listening import FRAME, Listener, is_consistent, tiny_engine
 
 from studio.core import events as ev
 from studio.core.errors import BadText, Closed, TooLate
 from studio.core.text.words import SpokenWord
 from studio.core.traces.trace import Trace, collect_trace
-from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine
 from studio.engine.request.playback import PlaybackTracker, PlayedExtent
-from studio.text.normalise import best
 
 WORDS = "one two three four five six seven eight nine ten".split()
 TOLD = "it costs $3.50 today"
@@ -22,11 +21,8 @@ TOLD = "it costs $3.50 today"
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    engine = open_engine(root, best(), device="cpu", threads=1)
-    yield engine
-    engine.close()
+    with closing(tiny_engine(tmp_path_factory.mktemp("voices"))) as engine:
+        yield engine
 
 
 def text(words: list[str]) -> str:

@@ -1,11 +1,14 @@
-"""An utterance's life: waits, credit, cancel, options in mid-text, pastes, words that cannot be said."""
+"""An utterance's life, beside what ``test_engine_contract`` tests of every engine: waits, pastes, races, listeners."""
 
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from listening import say, tiny_engine
 from safetensors.torch import load_file, save_file
 from tinyvoice import write_tiny_voice
 
@@ -13,18 +16,16 @@ from studio.core import events as ev
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine.engine import open_engine
+from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.request.client import FULL
 from studio.text.normalise import best
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     """A tiny voice of segments of about half a second."""
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    engine = open_engine(root, best(), device="cpu", threads=1)
-    yield engine
-    engine.close()
+    with closing(tiny_engine(tmp_path_factory.mktemp("voices"))) as engine:
+        yield engine
 
 
 def until(stream, kind, count: int = 1) -> list[ev.Event]:
@@ -35,23 +36,6 @@ def until(stream, kind, count: int = 1) -> list[ev.Event]:
         assert not ev.is_last(got[-1]) or kind is ev.Ended
         count -= isinstance(got[-1], kind)
     return got
-
-
-def test_credit_is_never_exceeded_and_waiting_for_it_is_no_stall(engine):
-    utterance = engine.open(SpeakRequest(credit_samples=6_000))
-    utterance.push_text("several words are here to be spoken by it")
-    utterance.end()
-    stream = utterance.events()
-    until(stream, ev.Audio, 10)
-    time.sleep(0.3)
-    assert utterance._samples == 6_000
-    utterance.grant(12_000)
-    got = until(stream, ev.Audio, 10)
-    waits = [e for e in got if isinstance(e, ev.Wait)]
-    assert (waits[0].reason, waits[0].sample) == ("credit", 6_000) and waits[0].duration_ms > 0
-    assert {w.reason for w in waits[1:]} <= {"compute"}, "of a busy machine"
-    utterance.grant(10**9)
-    assert isinstance(list(stream)[-1], ev.Ended)
 
 
 def test_waiting_for_text_is_a_wait_of_its_length(engine):
@@ -69,8 +53,7 @@ def test_waiting_for_text_is_a_wait_of_its_length(engine):
 
 
 def test_a_place_is_free_with_the_last_event(tmp_path):
-    write_tiny_voice(tmp_path)
-    engine = open_engine(tmp_path, best(), device="cpu", threads=1, slots=1)
+    engine = tiny_engine(tmp_path, slots=1)
     turn = engine._scheduler.step
 
     def then_dawdle(active):
@@ -87,36 +70,6 @@ def test_a_place_is_free_with_the_last_event(tmp_path):
     engine.close()
 
 
-def test_cancel_says_what_was_heard_and_frees_the_place(engine):
-    free = engine.free_slots()
-    utterance = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
-    stream = utterance.events()
-    utterance.push_text("one two three four five six ")
-    got = until(stream, ev.WordEnd, 3)
-    ends = [e.sample for e in got if isinstance(e, ev.WordEnd)]
-    utterance.cancel(ends[1])
-    rest = list(stream)
-    cancelled, last = rest[-2:]
-    assert isinstance(cancelled, ev.Cancelled) and cancelled.heard == [0, 1] and cancelled.sample == ends[1]
-    assert isinstance(last, ev.Ended)
-    assert engine.free_slots() == free
-    utterance.cancel()  # a second one is nothing
-
-
-def test_options_change_at_the_next_segment(engine):
-    utterance = engine.open(SpeakRequest(options={"m": 2, "n": 1}))
-    stream = utterance.events()
-    utterance.push_text("a b c d e f g h ")
-    until(stream, ev.Segment)
-    utterance.set_options({"m": 4, "n": 2})
-    utterance.end()
-    rest = list(stream)
-    changed = next(e for e in rest if isinstance(e, ev.OptionsChanged))
-    assert changed.options == {"scheme": "S1", "m": 4, "n": 2}
-    after = [e for e in rest[rest.index(changed) :] if isinstance(e, ev.Segment)]
-    assert after and all(len(e.words) <= 2 for e in after) and len(after[0].words) == 2 and len(after[0].seen) == 4
-
-
 def test_a_paste_is_read_only_as_fast_as_it_is_spoken(engine):
     utterance = engine.open(SpeakRequest(credit_samples=24_000))
     stream = utterance.events()
@@ -127,38 +80,6 @@ def test_a_paste_is_read_only_as_fast_as_it_is_spoken(engine):
     assert committed < 100
     utterance.cancel()
     assert isinstance(list(stream)[-1], ev.Ended)
-
-
-def test_what_cannot_be_said_is_reported_and_the_rest_is_spoken(engine):
-    utterance = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
-    utterance.push_text("good 你好 morning 🙂 \ud800")
-    utterance.end()
-    got = list(utterance.events())
-    assert [e.word for e in got if isinstance(e, ev.Committed)] == ["good", "morning"]
-    spans = [(e.char_start, e.char_end) for e in got if isinstance(e, ev.Unsupported)]
-    assert spans[:2] == [(5, 7), (16, 17)] and all(e.why for e in got if isinstance(e, ev.Unsupported))
-
-
-@pytest.mark.parametrize("text", ["", "   ", "...", "🙂"])
-def test_nothing_to_say_ends_at_once(engine, text):
-    utterance = engine.open(SpeakRequest())
-    utterance.push_text(text)
-    utterance.end()
-    last = list(utterance.events())[-1]
-    assert isinstance(last, ev.Ended) and last.samples == 0
-
-
-def test_caller_events_and_played_reports_are_kept_in_order(engine):
-    utterance = engine.open(SpeakRequest())
-    utterance.add_event(ev.Edited(first=0, last=0, text="x"))
-    utterance.played(5)
-    utterance.cancel()
-    got = list(utterance.events())
-    assert [e.type for e in got][:3] == ["ready", "edited", "played"]
-    times = [e.t_ms for e in got]
-    assert times == sorted(times)
-    utterance.add_event(ev.Edited(first=0, last=0, text="late"))  # after the end nothing is added
-    assert utterance.poll_events() == []
 
 
 def test_options_do_not_wait_behind_text(engine):
@@ -192,12 +113,8 @@ def test_options_are_checked_against_those_that_wait(engine):
 
 
 def test_a_text_that_cannot_be_spoken_keeps_nobody_waiting(engine):
-    silent = engine.open(SpeakRequest())
-    silent.push_text("🙂 " * 30_000)
-    silent.end()
-    other = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
-    other.push_text("good morning")
-    other.end()
+    silent = say(engine, "🙂 " * 30_000)
+    other = say(engine, "good morning", options={"m": 1, "n": 1})
     assert isinstance(list(other.events())[-1], ev.Ended)
     assert not silent.done, "it is read beside the other's speech, not before it"
     silent.cancel()
@@ -276,9 +193,7 @@ def test_what_is_no_number_ends_the_utterance_as_failed(tmp_path, part):
     card = read_card(folder)
     write_card(folder, replace(card, sha256=card.sha256 | {file.name: sha256_of(file)}))
     engine = open_engine(tmp_path, best(), device="cpu", threads=1)
-    utterance = engine.open(SpeakRequest())
-    utterance.push_text("good morning to you")
-    utterance.end()
+    utterance = say(engine, "good morning to you")
     last = list(utterance.events())[-1]
     engine.close()
     assert isinstance(last, ev.Failed) and last.code == "not_finite"
@@ -303,3 +218,60 @@ def test_the_cards_own_defaults_and_ranges_hold(tmp_path):
     engine.close()
     assert got[0].options["m"] == 4
     assert [len(e.seen) for e in got if isinstance(e, ev.Segment)][:2] == [4, 4]
+
+
+PATIENCE_S = 60.0
+
+
+def still(utterance: Any) -> int:
+    """Events that wait, once no more come."""
+    until_s, last = time.monotonic() + PATIENCE_S, -1
+    while (found := utterance._outbox._queue.qsize()) != last:
+        assert time.monotonic() < until_s, "it goes on and on"
+        last = found
+        time.sleep(0.3)
+    return last
+
+
+def rest_of(utterance: Any) -> list[ev.Event]:
+    """Take slowly, a few at a time, to the end."""
+    found: list[ev.Event] = []
+    until_s = time.monotonic() + PATIENCE_S
+    while not (found and ev.is_last(found[-1])):
+        assert time.monotonic() < until_s, "it does not go on"
+        taken = utterance.poll_events(500)
+        assert len(taken) <= 500
+        found += taken
+        time.sleep(0.0 if taken else 0.002)
+    return found
+
+
+def test_text_that_cannot_be_spoken_is_read_as_fast_as_its_listener_hears_so(engine: LocalEngine) -> None:
+    utterance = engine.open(SpeakRequest(credit_samples=24_000))
+    utterance.set_listener(lambda: None)
+    utterance.push_text("\u2603 " * 5000)
+    utterance.end()
+    assert FULL <= still(utterance) < FULL + 70, "a turn reads 64 pieces at most"
+    found = rest_of(utterance)
+    assert sum(isinstance(one, ev.Unsupported) for one in found) == 5000
+    assert [one for one in found if isinstance(one, ev.Ended)] == found[-1:]
+
+
+def test_sound_that_nobody_takes_is_not_made(engine: LocalEngine) -> None:
+    utterance = engine.open(SpeakRequest(credit_samples=60 * 24_000, options={"m": 1, "n": 1}))
+    utterance.set_listener(lambda: None)
+    utterance.push_text("several words are here to be spoken by it again and again " * 12)
+    utterance.end()
+    assert FULL <= still(utterance) < FULL + 70
+    found = rest_of(utterance)
+    sound = [one for one in found if isinstance(one, ev.Audio)]
+    [ended] = [one for one in found if isinstance(one, ev.Ended)]
+    assert sum(len(one.pcm) for one in sound) == ended.samples == sound[-1].sample + len(sound[-1].pcm)
+    assert not [one for one in found if isinstance(one, ev.Wait) and one.reason == "compute" and one.duration_ms > 5000]
+
+
+def test_who_waits_in_events_is_not_held_up(engine: LocalEngine) -> None:
+    """It has no listener who could be late: benches speak first and look afterwards."""
+    utterance = say(engine, "\u2603 " * 3000, credit_samples=24_000)
+    assert still(utterance) > 3000
+    assert len([*utterance.events()]) > 3000

@@ -2,25 +2,23 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
 import torch
+from listening import samples, say, tiny_engine
 from tinyvoice import VOCODERS as TINY
-from tinyvoice import write_tiny_voice
 from torch import Tensor
 
 from studio.core import events as ev
 from studio.core.errors import BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.registry import acoustic_tokenizer
-from studio.engine.vocoders.hifigan import HifiGan
-from studio.engine.vocoders.module import VocodeModule
-from studio.engine.vocoders.overlapped import OverlappedVocoder, equal_power
-from studio.engine.vocoders.registry import build_vocoder
-from studio.text.normalise import best
+from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.vocoders.module import VocodeModule, build_vocoder
+from studio.engine.vocoders.overlapped import HifiGan, OverlappedVocoder, equal_power
 
 torch.set_num_threads(1)
 SIZE = 600
@@ -133,41 +131,32 @@ def test_the_papers_width_is_the_default():
 
 @pytest.fixture(scope="module", params=["tacotron", "speakstream"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root, vocoder="hifigan", family=request.param)
-    engine = open_engine(root, best(), device="cpu", threads=1, slots=4)
-    yield engine
-    engine.close()
-
-
-def said(engine: LocalEngine, pieces: list[str], seed: int = 3) -> list[ev.Event]:
-    utterance = engine.open(SpeakRequest(seed=seed))
-    for piece in pieces:
-        utterance.push_text(piece)
-    utterance.end()
-    return list(utterance.events())
-
-
-def pcm(events: list[ev.Event]) -> np.ndarray:
-    return np.concatenate([e.pcm for e in events if isinstance(e, ev.Audio)])
+    with closing(
+        tiny_engine(tmp_path_factory.mktemp("voices"), slots=4, vocoder="hifigan", family=request.param)
+    ) as engine:
+        yield engine
 
 
 def test_laws_1_and_4_with_an_overlapped_vocoder(engine):
-    events = said(engine, [*TEXT])
+    typed = engine.open(SpeakRequest(seed=3))
+    for key in TEXT:
+        typed.push_text(key)
+    typed.end()
+    events = [*typed.events()]
     frames = sum(len(e.levels) for e in events if isinstance(e, ev.Frames))
     last = events[-1]
-    assert isinstance(last, ev.Ended) and frames * SIZE == len(pcm(events)) == last.samples > 0
-    assert np.array_equal(pcm(events), pcm(said(engine, [TEXT])))
+    assert isinstance(last, ev.Ended) and frames * SIZE == len(samples(events)) == last.samples > 0
+    assert np.array_equal(samples(events), samples([*say(engine, TEXT, seed=3).events()]))
 
 
 def test_law_3_with_an_overlapped_vocoder(engine):
-    alone = [pcm(said(engine, [TEXT[4 * k :]], seed=k)) for k in range(4)]
+    alone = [samples([*say(engine, TEXT[4 * k :], seed=k).events()]) for k in range(4)]
     together = [engine.open(SpeakRequest(seed=k)) for k in range(4)]
     for k, utterance in enumerate(together):
         utterance.push_text(TEXT[4 * k :])
         utterance.end()
     for one, utterance in zip(alone, together, strict=True):
-        assert np.array_equal(pcm(list(utterance.events())), one)
+        assert np.array_equal(samples([*utterance.events()]), one)
 
 
 @pytest.mark.parametrize("engine", ["tacotron"], indirect=True)
@@ -179,6 +168,6 @@ def test_a_clause_is_heard_to_its_end_before_the_next_is_typed(engine):
     while not any(isinstance(e, ev.Eos) for e in got):
         got.append(next(stream))
     end = next(e.frame for e in got if isinstance(e, ev.Eos))
-    assert len(pcm(got)) == end * SIZE
+    assert len(samples(got)) == end * SIZE
     utterance.cancel()
     assert isinstance(list(stream)[-1], ev.Ended)

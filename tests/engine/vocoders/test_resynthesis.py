@@ -1,6 +1,7 @@
 """Frames vocoded a segment at a time: one function for the bench and the comparison, and the trace that it makes."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,36 +9,31 @@ import numpy as np
 import pytest
 import torch
 from fakes import FakeEngine
+from listening import say, tiny_engine
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadVoice
-from studio.core.ports import SpeakRequest
 from studio.core.traces.teacher_forcing import CallerGone, SupportsOverlappedVocoding
 from studio.core.traces.trace import Trace, collect_trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.tokenizers import dmel
+from studio.engine.vocoders.module import segment_spans, vocode_by_segment, vocode_streaming
 from studio.engine.vocoders.overlapped import FADES, hann
-from studio.engine.vocoders.resynthesis import segment_spans, vocode_by_segment, vocode_streaming
 from studio.text.normalise import best
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    folder = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(folder)
-    found = open_engine(folder, best(), "cpu")
-    yield found
-    found.close()
+    with closing(tiny_engine(tmp_path_factory.mktemp("voices"))) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
 def spoken(engine: LocalEngine, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """As a file holds it."""
-    utterance = engine.open(SpeakRequest(voice="tiny:one", seed=3, options={"m": 2, "n": 1}))
-    utterance.push_text("several words of one sentence")
-    utterance.end()
+    utterance = say(engine, "several words of one sentence", voice="tiny:one", seed=3, options={"m": 2, "n": 1})
     made = collect_trace(utterance.provenance, utterance.events())
     writer = TraceWriter(tmp_path_factory.mktemp("spoken") / "a", made.meta)
     writer.write(*made.events)
@@ -77,9 +73,7 @@ def test_the_voice_of_a_family_is_faded_as_its_paper_says(tmp_path: Path) -> Non
     write_tiny_voice(tmp_path, family="s5")
     found = open_engine(tmp_path, best(), "cpu")
     try:
-        utterance = found.open(SpeakRequest(voice="tiny:one", seed=3))
-        utterance.push_text("several words of one sentence")
-        utterance.end()
+        utterance = say(found, "several words of one sentence", voice="tiny:one", seed=3)
         spoken = collect_trace(utterance.provenance, utterance.events())
         mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames)))
         spans = segment_spans(spoken, dmel.TIME_BASE.frame_samples)

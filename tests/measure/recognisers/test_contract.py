@@ -14,8 +14,10 @@ from fakewhisper import FakeWhisper
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.measure.recognisers.registry import open_aligner, open_recogniser, transcribe_all
-from studio.measure.signal.spectral import RATE_HZ
+from studio.measure.signal import RATE_HZ
 from studio.measure.wer import corpus_errors, word_errors
+
+pytestmark = pytest.mark.slow
 
 REAL = os.environ.get("STUDIO_WHISPER")
 FILES = ("model.bin", "config.json", "tokenizer.json", "vocabulary.txt")

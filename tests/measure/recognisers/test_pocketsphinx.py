@@ -8,8 +8,8 @@ import pytest
 from needs import needs
 
 from studio.core.clips import read_wav
+from studio.measure.boundaries import boundary_score
 from studio.measure.recognisers.pocketsphinx import PocketSphinx, align_all, dictionary_words
-from studio.measure.timing.boundaries import boundary_score
 
 
 @pytest.fixture(scope="module")

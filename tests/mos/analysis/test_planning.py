@@ -1,24 +1,28 @@
-"""A campaign as a pilot: the right answers, test and population."""
+"""Before a test: a campaign as a pilot, and warnings about settings that have no effect."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from mos import recommended
 from mos.rated import MOS, PAIRS, campaign, rate
 from mos.recommended import begin, screens, send, systems_of
-from mos.world import World
+from mos.world import AB, ACR, World, items_of
 from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core.errors import BadOption
+from studio.mos.analysis.advice import advice
 from studio.mos.analysis.planning import campaign_pilot
 from studio.mos.analysis.results import analysed_answers
+from studio.mos.campaign.config import CampaignConfig, Gates
 from studio.mos.kinds.tables import ratings_of, votes_of
 from studio.mos.sessions.campaigns import find_campaign
-from studio.mos.stats.planning.pilot import rating_population, vote_population
-from studio.mos.stats.planning.population import RatingPopulation
+from studio.mos.stats.pilot import rating_population, vote_population
+from studio.mos.stats.planner import RatingPopulation
 from studio.mos.stats.preference import pairwise_preferences
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
@@ -108,3 +112,63 @@ def test_no_width_beyond_the_scale_is_planned() -> None:
     assert "2 raters  +- 3.000 (the whole scale)" in said.output and "or less for the pair in" in said.output
     refused = CliRunner().invoke(cli, ["campaign", "plan", "2"])
     assert refused.exit_code != 0 and "below 2, which covers the whole scale" in str(refused.exception)
+
+
+def told(world: World, config: CampaignConfig, name: str = "first", **more: Any) -> str:
+    world.campaign(config, name, state="draft", **more)
+    return said(world, name)
+
+
+def said(world: World, name: str) -> str:
+    with world.store.read() as session:
+        return " ".join(str(one) for one in advice(session, find_campaign(session, name)))
+
+
+def agreeing(config: CampaignConfig = ACR, **gates: Any) -> CampaignConfig:
+    return replace(config, gates=Gates(level=False, **{"min_consensus": 0.3, **gates}))
+
+
+def test_valid_settings_give_no_warning(world: World) -> None:
+    assert told(world, ACR, "plain") == ""
+    assert told(world, replace(agreeing(), trials_per_sitting=40), "gate", items=items_of(30)) == ""
+
+
+def test_a_gate_of_agreement_that_can_judge_nobody(world: World) -> None:
+    assert "a session has 4 comparable answers" in told(world, agreeing(), "few")
+    assert told(world, agreeing(consensus_answers=4), "enough") == ""
+    alone = replace(agreeing(consensus_answers=4), raters_per_stimulus=1)
+    assert "raters share no stimuli" in told(world, alone, "alone")
+    assert told(world, replace(alone, gates=replace(alone.gates, consensus_by="system")), "by system") == ""
+    abx = replace(agreeing(AB), kind="abx", choices=["a", "b"])
+    assert "ABX trials have correct answers" in told(world, abx, "abx")
+    pairs = agreeing(AB)
+    assert "a session has 4 comparable answers" in told(world, pairs, "pairs")
+
+
+def test_a_minimum_that_careful_raters_do_not_reach(world: World) -> None:
+    some = replace(agreeing(min_consensus=0.9), trials_per_sitting=40)
+    assert "% of careful raters would be below an agreement of 0.9" in told(world, some, "high", items=items_of(30))
+    assert "nobody reaches an agreement of 1" in told(world, agreeing(min_consensus=1.0), "one")
+
+
+def test_raters_without_noise_and_taste_reach_the_minimum(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share that is told comes out of the simulated raters: without noise and taste everybody agrees."""
+    quiet = RatingPopulation(noise_sd=0.0, taste_sd=0.0, rater_sd=0.0)
+    monkeypatch.setattr(
+        "studio.mos.analysis.advice.default_population", lambda test, systems: replace(quiet, systems=(2.0, 4.0))
+    )
+    some = replace(agreeing(min_consensus=0.95), trials_per_sitting=40)
+    assert told(world, some, "quiet", items=items_of(30)) == ""
+
+
+def test_a_test_whose_raters_cannot_continue_is_reported(world: World) -> None:
+    world.campaign(AB, "second")
+    world.campaign(replace(ACR, then="second"), "first")
+    assert said(world, "second") == "" == said(world, "first")
+    other = replace(AB, texts=replace(AB.texts, consent="Another?", language="de"))
+    world.campaign(replace(ACR, then="third"), "before", state="draft")
+    assert "'before' continues with this test, which has another language and another consent" in told(
+        world, other, "third"
+    )
+    world.set_state("closed", "second")
+    assert "'first' continues with this test, which is closed" in said(world, "second")

@@ -15,10 +15,7 @@ from mos.world import World
 from studio.mos.analysis.quality import RaterVerdicts, gate_counts, panel_csv, rater_verdicts, store_decisions
 from studio.mos.campaign.config import Gates
 from studio.mos.sessions.campaigns import find_campaign
-from studio.mos.store.tables.answers import ChoiceCreate
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot
+from studio.mos.store.tables import ChoiceCreate, Rater, Slot, Stimulus, System
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from tones import tone_card
 
-from studio.core.cards import Card, OptionSpec
+from studio.core.cards import Card
+from studio.core.options import OptionSpec
 from studio.mos.campaign.voices import parse_voice_spec, system_titles
-from studio.mos.store.tables.stimuli import System
+from studio.mos.store.tables import System
 
 OPTIONS = (
     OptionSpec("scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words", choices=("S1", "S2")),

@@ -11,17 +11,15 @@ from sqlalchemy import create_engine
 from sqlmodel import Session, SQLModel
 
 from studio.core.errors import BadFile
-from studio.mos.campaign.texts import read_texts
+from studio.mos.campaign.names import read_texts
 from studio.mos.import_export.export_answers import write_traces
-from studio.mos.import_export.foreign_rows import check_campaigns
-from studio.mos.import_export.merge import campaigns_of
-from studio.mos.import_export.merge_database import merge_from
+from studio.mos.import_export.foreign_database import check_campaigns
+from studio.mos.import_export.merge import campaigns_of, merge_from
 from studio.mos.service import open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Prediction
+from studio.mos.store.tables import Campaign, Clip, Prediction
 
 DEEP = "[" * 5000 + "]" * 5000
 HOSTILE = {

@@ -16,16 +16,27 @@ from sqlmodel import Session, col, select
 from studio.cli import main
 from studio.core.errors import BadFile, BadOption
 from studio.mos.import_export.export_answers import export_rows
-from studio.mos.import_export.merge import MergeReport
-from studio.mos.import_export.merge_database import merge_from
+from studio.mos.import_export.merge import MergeReport, merge_from
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.sessions.erasure import delete_rater, person_of
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.stimuli import Clip, Item, Prediction, Stimulus, System
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Choice,
+    Clip,
+    Item,
+    Passage,
+    Play,
+    Prediction,
+    Rater,
+    Removal,
+    Score,
+    Slot,
+    Stimulus,
+    System,
+    Trial,
+)
 
 TABLES = (
     Campaign, System, Item, Clip, Stimulus, Rater, Trial, Slot, Answer, Score, Choice, Play, Passage, Removal,

@@ -13,8 +13,8 @@ from studio.cli import cli
 from studio.mos.analysis.results import results
 from studio.mos.import_export.export_answers import write_export
 from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.stats.columns import votes_from_csv
 from studio.mos.stats.elo import elo_report
-from studio.mos.stats.votes_file import votes_from_csv
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
@@ -43,11 +43,7 @@ def test_it_counts_what_the_analysis_counts(world: World, tmp_path: Path) -> Non
     table = found["tables"]["choices"]
     votes, left_out = votes_from_csv(tmp_path / "votes.csv")
     assert found["left_out"] == 1 and table["n"] == len(votes) == 12
-    assert left_out == {
-        "answers to practice": 4,
-        "answers to repeats": 8,
-        "votes of raters whom a gate excludes": 4,
-    }
+    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "votes of raters whom a gate excludes": 4}
     assert elo_report(votes)["systems"] == table["elo"]["gamma"]["systems"]
     assert elo_report(votes)["items"] == 4
     said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "votes.csv")])

@@ -15,7 +15,7 @@ from studio.mos.campaign.config import CampaignConfig, Question
 from studio.mos.campaign.design import AssignmentCounts, UnitTable, assign_units
 from studio.mos.kinds.base import AnswerMark, BadAnswer, StimulusStock
 from studio.mos.kinds.registry import KINDS, kind_of
-from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, ScoreCreate
+from studio.mos.store.tables import AnswerCreate, ChoiceCreate, ScoreCreate
 
 SIMILARITY = replace(AB, kind="similarity", choices=["a", "b"])
 SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1, 100)])

@@ -10,8 +10,8 @@ from mos.world import AB, NATURAL
 from studio.core.errors import BadOption
 from studio.mos.kinds.base import AnswerMark, BadAnswer, CountedAnswer
 from studio.mos.kinds.registry import kind_of
-from studio.mos.report.latency import latency_figures, latency_tables
-from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, ScoreCreate
+from studio.mos.report.models import latency_figures, latency_tables
+from studio.mos.store.tables import AnswerCreate, ChoiceCreate, ScoreCreate
 from studio.ui.figures.latency import answers as answers_figure
 from studio.ui.figures.latency import voices as voices_figure
 

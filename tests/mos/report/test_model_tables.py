@@ -11,10 +11,10 @@ from mos.world import World
 from studio.mos.analysis.results import analysed_answers, results
 from studio.mos.kinds.tables import ratings_of
 from studio.mos.report.formats import html, latex, markdown
-from studio.mos.report.model_tables import second_opinion_tables
+from studio.mos.report.models import second_opinion_tables
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.stats.columns import ScoreScale
-from studio.mos.stats.ordinal.model import OrdinalResult, ordinal_model
+from studio.mos.stats.ordinal import OrdinalResult, ordinal_model
 
 
 @pytest.fixture(scope="module")

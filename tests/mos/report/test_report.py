@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from mos.rated import CHECKED, MOS, NASTY, PAGE, PAIRS, a_world, campaign, rate
-from mos.stats.bradley_terry.games import played
+from mos.stats.games import played
 from mos.world import World
 
 from studio.mos.analysis.answers import load_answers

@@ -1,6 +1,7 @@
 """Answers: kept for good, acknowledged once, refused whole or taken whole."""
 
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -10,15 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mos.world import AB, ACR, CLIP_MS, RaterSession, World, reply
 from pydantic import ValidationError
+from sqlalchemy import update
 
 from studio.mos.campaign.config import Question
 from studio.mos.kinds.base import BadAnswer
-from studio.mos.sessions.answers import count_answers
+from studio.mos.sessions import answers, stages
+from studio.mos.sessions.answers import MAX_ATTEMPTS, count_answers
 from studio.mos.sessions.stages import NotThisStage
-from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.answers import Answer, AnswerCreate, Choice, Play, PlayCreate, Score
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Trial
+from studio.mos.store.access import Forbidden, TooMany
+from studio.mos.store.tables import (
+    Answer,
+    AnswerCreate,
+    Choice,
+    Passage,
+    Play,
+    PlayCreate,
+    Rater,
+    Score,
+    Stimulus,
+    System,
+    Trial,
+)
 
 TWO = replace(ACR, questions=[Question("naturalness", "", 1, 5), Question("coherence", "", 1, 7)])
 
@@ -218,3 +231,57 @@ def test_what_is_out_of_bounds_is_not_even_looked_at(heard: float, response: flo
     if not (8 <= len(trial) <= 64 and set(trial) <= set("0123456789abcdef")):
         with pytest.raises(ValidationError):
             AnswerCreate(trial=trial)
+
+
+def test_attempts_at_one_screen_are_bounded(world: World) -> None:
+    world.campaign()
+    anna = world.join("anna")
+    shown = anna.to_trials()
+    for n in range(MAX_ATTEMPTS + 5):
+        sent = reply(shown, 1 + n % 5).model_copy(update={"comment": str(n)})
+        told = world.listening.answer(anna.rater_id, sent).result(10)
+        assert (told.counted, told.attempt) == (n == 0, min(n + 1, MAX_ATTEMPTS))
+    assert len(world.all(Answer)) == MAX_ATTEMPTS == answers.MAX_ATTEMPTS
+    first = reply(shown, 1).model_copy(update={"comment": "0"})
+    assert world.listening.answer(anna.rater_id, first).result(10).repeated, "what was kept is still acknowledged"
+
+
+def test_joins_by_one_link_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "MAX_UNFINISHED", 3)
+    world.campaign()
+    for n in range(3):
+        world.join(f"P{n}").agree()
+    with pytest.raises(TooMany) as refused:
+        world.join("P3").agree()
+    assert refused.value.retry_s == 3600
+    assert world.join("P1").joined_at == "instructions", "who was there before comes back"
+    assert world.join("looker", role="preview").agree()
+    assert len([r for r in world.all(Rater) if r.role == "panel"]) == 3
+
+
+def test_there_is_room_again_for_those_who_finish_and_the_next_day(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "MAX_UNFINISHED", 1)
+    world.campaign()
+    rater_session = world.join("P0")
+    rater_session.to_trials()
+    with pytest.raises(TooMany):
+        world.join("P1").agree()
+    rater_session.finish(4)
+    world.join("P1").agree()
+    with pytest.raises(TooMany):
+        world.join("P2").agree()
+    yesterday = time.time() - 90_000
+    world.store.write_now(lambda session: session.connection().execute(update(Rater).values(joined_at=yesterday)))
+    world.join("P2").agree()
+
+
+def test_leaving_again_and_again_is_noted_once(world: World) -> None:
+    world.campaign()
+    anna = world.join("anna")
+    anna.to_trials()
+    before = len(world.all(Passage))
+    for _ in range(5):
+        world.listening.withdraw(anna.rater_id).result(10)
+    assert len(world.all(Passage)) == before + 1

@@ -10,25 +10,32 @@ import pytest
 from mos.world import AB, NATURAL, RaterSession, World, items_of
 
 from studio.core.errors import BadOption
-from studio.mos.analysis.ladder import arena_ladder, arena_votes
 from studio.mos.analysis.results import analysed_answers, results
-from studio.mos.campaign.config import Arena, Gates, StopRule
+from studio.mos.campaign.config import Arena, Gates, StopRule, from_json
 from studio.mos.campaign.design import Unit
 from studio.mos.campaign.manifest import SystemSpec
 from studio.mos.import_export.export_answers import export_rows
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import votes_of
-from studio.mos.report.arena import ladder_page
+from studio.mos.report.arena import arena_ladder, arena_votes, ladder_page
 from studio.mos.report.formats import html
 from studio.mos.sessions import arena
 from studio.mos.sessions.campaigns import NotOpen, find_campaign
 from studio.mos.sessions.erasure import erase_rater
 from studio.mos.sessions.pairing import BattleTally, choose_battle, pair_of
 from studio.mos.sessions.takes import FinishedTake, Keystroke, Typing
-from studio.mos.store.tables.answers import Answer, AnswerCreate, AnswerPublic, ChoiceCreate, PlayCreate
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Stimulus
-from studio.mos.store.tables.trials import Slot, Take, Trial
+from studio.mos.store.tables import (
+    Answer,
+    AnswerCreate,
+    AnswerPublic,
+    ChoiceCreate,
+    PlayCreate,
+    Rater,
+    Slot,
+    Stimulus,
+    Take,
+    Trial,
+)
 
 NAMES = ("zebrafinch", "nightjar", "wagtail")
 SYSTEMS = tuple(SystemSpec(name, voice={"voice": "tone", "speaker": name}) for name in NAMES)
@@ -299,4 +306,4 @@ def test_what_has_an_end_is_no_arena(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("wrong", [{"min_votes": 0}, {"per_day": 0}, {"explore": 1.5}, {"max_chars": 5000}])
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadOption, match="arena"):
-        Arena(**wrong)
+        from_json({"kind": "arena", "arena": wrong})

@@ -14,8 +14,7 @@ from studio.mos.campaign.config import from_json, to_json
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.templates import load_template
 from studio.mos.sessions.campaigns import add_stimuli, create_campaign, find_campaign, load_campaign, set_state
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
 
 def test_what_was_made_is_what_runs(world: World) -> None:

@@ -10,7 +10,7 @@ from studio.mos.analysis.results import funnel
 from studio.mos.campaign.config import Completion, Gates, ScreeningQuestion
 from studio.mos.import_export.export_raters import rater_rows
 from studio.mos.sessions.campaigns import find_campaign
-from studio.mos.store.tables.raters import Passage, Rater
+from studio.mos.store.tables import Passage, Rater
 
 NATIVE = ScreeningQuestion("native", "Your first language?", ["English", "Another"], ["English"])
 EARS = ScreeningQuestion("ears", "Do you hear well?", ["Yes", "No"], ["Yes"])
@@ -72,12 +72,7 @@ def test_who_does_not_fit_a_later_part_is_left_out_of_it_and_paid_for_the_rest(w
 
 def test_an_answer_of_before_that_does_not_fit_leaves_out_the_part_at_once(world: World) -> None:
     asked_only = replace(NATIVE, accept=[])
-    two(
-        world,
-        Gates(level=False, screening=[asked_only]),
-        Gates(level=False, screening=[NATIVE, EARS]),
-        third=True,
-    )
+    two(world, Gates(level=False, screening=[asked_only]), Gates(level=False, screening=[NATIVE, EARS]), third=True)
     ann = world.join("ann")
     shown = to_second(ann, answers(native="Another"), READ)
     assert shown["stage"] == "instructions"  # those of the third part

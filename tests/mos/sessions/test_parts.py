@@ -9,15 +9,13 @@ from sqlmodel import Session
 
 from studio.core.errors import BadOption
 from studio.mos.analysis.results import funnel
-from studio.mos.campaign.config import Arena, Completion, CompletionLink, StopRule, to_json
+from studio.mos.campaign.config import Arena, Completion, CompletionLink, StopRule, campaign_config, to_json
 from studio.mos.campaign.manifest import SystemSpec
 from studio.mos.import_export.export_raters import rater_rows
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import erase_rater
-from studio.mos.sessions.parts import campaign_config
 from studio.mos.store.access import new_resume_code
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Passage, Rater
+from studio.mos.store.tables import Answer, Passage, Rater
 
 ENDS = Completion(code="ALL-DONE", full=CompletionLink(code="FULL"))
 FIRST = replace(ACR, then="second", completion=ENDS)

@@ -14,13 +14,11 @@ from studio.mos.analysis.quality import rater_verdicts
 from studio.mos.analysis.results import overview
 from studio.mos.campaign.config import CampaignConfig, Completion, CompletionLink, ScreeningQuestion
 from studio.mos.sessions.campaigns import find_campaign
-from studio.mos.sessions.headphones import CHECK_SOUNDS, headphone_trial
-from studio.mos.sessions.stage_order import ordered_stages
+from studio.mos.sessions.hearing_checks import CHECK_SOUNDS, headphone_trial
+from studio.mos.sessions.parts import ordered_stages
 from studio.mos.sessions.stages import NotThisStage, check_seed
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.trials import Slot, Trial
+from studio.mos.store.tables import Answer, Passage, Rater, Slot, Trial
 
 NATIVE = ScreeningQuestion("native", "Is English your first language?", ["yes", "no"], ["yes"])
 AGE = ScreeningQuestion("age", "How old are you?", ["under 30", "30 or more"])

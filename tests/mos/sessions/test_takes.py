@@ -14,8 +14,7 @@ from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.takes import MAX_LATE_MS, MAX_TAKES, MISSES_TO_SKIP, FinishedTake, Keystroke, Typing
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.answers import Answer, AnswerCreate, ChoiceCreate, Play, PlayCreate
-from studio.mos.store.tables.trials import Take, Trial
+from studio.mos.store.tables import Answer, AnswerCreate, ChoiceCreate, Play, PlayCreate, Take, Trial
 
 LIVE = replace(AB, kind="live", trials_per_sitting=2)
 VOICES = (

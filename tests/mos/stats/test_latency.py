@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 
 from studio.core.errors import BadOption
-from studio.mos.stats.bradley_terry.fit import ELO_PER_E
+from studio.mos.stats.bradley_terry import ELO_PER_E
 from studio.mos.stats.columns import ScoreScale
 from studio.mos.stats.latency import (
     LatencyAnswers,

@@ -13,9 +13,7 @@ from studio.mos.stimuli.demo import ARENA_NAME, MANIFEST, NAME, add_arena, add_d
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.sounds import read_sound
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Stimulus, System
-from studio.mos.store.tables.trials import Slot
+from studio.mos.store.tables import Campaign, Slot, Stimulus, System
 
 ASSETS = Path(__file__).resolve().parents[3] / "assets"
 DEMO = ASSETS / "demo"

@@ -1,6 +1,5 @@
 """A draft that is edited: what it holds afterwards, what goes with a change, and what is refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,16 @@ from sqlmodel import SQLModel, select
 
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.config import from_json
+from studio.mos.campaign.config import campaign_config
 from studio.mos.campaign.manifest import SystemSpec
 from studio.mos.campaign.templates import load_template, template_names
-from studio.mos.kinds.base import Kind
-from studio.mos.kinds.registry import kind_of
+from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions.campaigns import find_campaign, opening_problems
+from studio.mos.sessions.stage_views import preview
 from studio.mos.stimuli.building import extend_campaign
 from studio.mos.stimuli.editing import (
     DraftConflict,
     LosesSounds,
-    add_spoken,
     change_settings,
     drop_system,
     missing_speech,
@@ -32,12 +30,9 @@ from studio.mos.stimuli.editing import (
     settings_digest,
     written_texts,
 )
-from studio.mos.stimuli.preview import preview
 from studio.mos.stimuli.removal import remove_sounds
-from studio.mos.stimuli.synthesis import SystemVoice, speak_all
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.mos.stimuli.speech import SystemVoice, speak_all
+from studio.mos.store.tables import Campaign, Item, Rater, Stimulus, System
 
 RATE_HZ = 16_000
 
@@ -55,7 +50,7 @@ def speak(world: World, folder: Path, name: str = "first") -> int:
     """Have what is missing spoken; answers how many sounds that was."""
     with world.store.read() as session:
         sayings = missing_speech(session, find_campaign(session, name))
-    add_spoken(world.listening, name, speak_all(sayings, folder / "spoken" / name, tones))
+    extend_campaign(world.listening, name, speak_all(sayings, folder / "spoken" / name, tones))
     return sum(len(one.texts) for one in sayings)
 
 
@@ -213,7 +208,7 @@ def test_settings_change_and_nobody_is_overwritten(world: World) -> None:
     with pytest.raises(BadOption, match="is of the kind 'acr'"):
         change_settings(world.listening, "first", load_template("abx"))
     [row] = world.all(Campaign)
-    assert from_json(json.loads(row.config)) == asked
+    assert campaign_config(row) == asked
 
 
 def test_what_does_not_fit_the_kind_is_said_and_not_opened(world: World) -> None:

@@ -17,11 +17,10 @@ from studio.core.traces.trace_writer import TraceWriter
 from studio.mos.analysis.results import overview
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.stimuli.building import build_campaign
-from studio.mos.stimuli.from_utterance import LeavesHoles, add_utterance
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.stimuli.removal import remove_sounds
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.stimuli.speech import LeavesHoles, add_utterance
+from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
 RATE_HZ = 24_000
 SYSTEM = "lark:slt?m=3,n=1,temperature=0.7"

@@ -17,8 +17,7 @@ from studio.mos.campaign.templates import load_template
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.stimuli.building import build_campaign, extend_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
 
 @pytest.fixture

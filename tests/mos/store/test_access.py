@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from studio.mos.store.access import Access, Forbidden, RateLimit, TooMany
 from studio.mos.store.database import Store
-from studio.mos.store.tables.campaigns import Secret
+from studio.mos.store.tables import Secret
 
 _CHECKS: dict[str, Callable[[Access, str], object]] = {
     "link": lambda access, text: access.role_of_link(1, text),

@@ -1,19 +1,23 @@
 """The store: durable before it is acknowledged, one refusal spoils nothing, the same on SQLite and on PostgreSQL."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from mos.held import hold, keep, names
+from hypothesis import given as draws
+from hypothesis import strategies as st
+from mos.world import hold, keep, names
 from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
 from studio.core.errors import BadOption
 from studio.mos.store.database import Store
-from studio.mos.store.tables.campaigns import Secret
-from studio.mos.store.tables.stimuli import Item
+from studio.mos.store.json_columns import MAX_CHARS, MAX_DEPTH, is_object, read_json, write_json
+from studio.mos.store.tables import Item, Secret
 
 
 def test_what_is_acknowledged_is_seen_by_another_connection(store: Store, url: str) -> None:
@@ -201,3 +205,56 @@ def test_a_caller_who_goes_away_spoils_nothing(store: Store, url: str) -> None:
     go_on.set()
     store.write_now(keep("after"))
     assert {"gone", "after"} <= names(url)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    inner: list[Any] = []
+    for _ in range(levels - 2):
+        inner = [inner]
+    return {"a": inner}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@draws(st.dictionaries(st.text(), JSON, max_size=4))
+def test_what_is_written_is_known_again(value: dict[str, Any]) -> None:
+    try:
+        text = write_json(value)
+    except ValueError:
+        return
+    assert is_object(text) and read_json(text) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": math.inf},
+        {"a": [math.nan]},
+        {"a": 10**400},
+        {"a": 10**5000},
+        {"a": 2**63},
+        {"a": object()},
+        {"a": "x" * MAX_CHARS},
+        nested(MAX_DEPTH + 1),
+        nested(100_000),
+    ],
+    ids=range(9),
+)
+def test_what_no_reader_holds_is_not_written(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        write_json(value)
+
+
+def test_bounds_themselves_are_kept() -> None:
+    for value in (nested(MAX_DEPTH), {"a": 2**63 - 1, "b": 1e308}, {"a": "x" * (MAX_CHARS - 9)}):
+        assert read_json(write_json(value)) == value
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "", "{", '{"a": 1e999}', '{"a": NaN}', '{"a": -Infinity}', None, b"{}", 7])
+def test_what_no_studio_writes_is_no_object(text: Any) -> None:
+    assert not is_object(text)

@@ -10,11 +10,22 @@ from sqlmodel import Session, SQLModel, select
 from studio.core.errors import BadFile
 from studio.mos.store.database import Store
 from studio.mos.store.migrations import MIGRATIONS, migrate
-from studio.mos.store.tables.answers import Answer, Choice, Play, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Passage, Rater
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
-from studio.mos.store.tables.trials import Slot, Take, Trial
+from studio.mos.store.tables import (
+    Answer,
+    Campaign,
+    Choice,
+    Clip,
+    Item,
+    Passage,
+    Play,
+    Rater,
+    Score,
+    Slot,
+    Stimulus,
+    System,
+    Take,
+    Trial,
+)
 
 _APPEND_ONLY = {
     "answer": "UPDATE answer SET counted = 0",

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm
-from inspection.test_bundle import unpack
+from inspection.test_timeline import unpack
 from serve.mos_serving import ServedTests
 
 from studio.core import durable

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
-from inspection.test_bundle import unpack
+from inspection.test_timeline import unpack
 from serve.middleware.test_body_limits import Client
 from serve.mos_serving import ServedTests
 from serve.traces.test_inspection_routes import lying

@@ -66,7 +66,8 @@ def test_an_error_that_quotes_half_a_character_can_be_sent(serving: Serving, mon
         raise BadOption(f"there is no option {next(iter(options))}")
 
     monkeypatch.setattr(FakeUtterance, "set_options", quoting)
-    monkeypatch.setattr(wire, "_is_name", lambda value: True)
+    unchecked = wire.SetOptions.model_construct(utterance=1, options={"\ud800": 1}, temperature=None)
+    monkeypatch.setattr(wire, "validate", lambda kind, data: unchecked if kind is wire.SetOptions else kind(**data))
     with serving().talk() as talk:
         talk.open()
         talk.ws.send(f'{{"type": "options", "utterance": 1, "options": {{"{HALF}": 1}}}}')

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +12,7 @@ from tones import tone_card
 
 from studio.core import events as ev
 from studio.serve.live import protocol as wire
+from studio.serve.live import schema
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
 NOT_AS_TEXT = {"frames", "played", "audio", "event"}
@@ -28,6 +29,10 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
+def test_the_schemas_file_is_made_of_the_messages() -> None:
+    assert schema.protocol_schema() == SCHEMA, "run python -m studio.serve.live.schema"
+
+
 def test_every_event_is_in_the_schema() -> None:
     for kind in ev.Event.__subclasses__():
         if kind.type in NOT_AS_TEXT:
@@ -39,10 +44,9 @@ def test_every_event_is_in_the_schema() -> None:
 
 def test_every_client_message_is_in_the_schema() -> None:
     for kind in wire.Message.__subclasses__():
-        known = SCHEMA["$defs"][f"client_{kind.type}"]
-        assert set(known["properties"]) == {f.name for f in fields(kind)} | {"type"}
-        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
-        assert set(known["required"]) == needed | {"type"}
+        known = SCHEMA["$defs"][f"client_{kind.model_fields['type'].default}"]
+        assert set(known["properties"]) == set(kind.model_fields)
+        assert set(known["required"]) == {name for name, f in kind.model_fields.items() if f.is_required()} | {"type"}
 
 
 def test_the_document_prints_every_message_and_only_true_ones() -> None:

@@ -20,7 +20,9 @@ from studio.serve.live import limits, socket, stream
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import OUTBOX, UtteranceStream
 from studio.serve.middleware import connections
-from studio.serve.middleware.connections import SEND_BUFFER_BYTES, LimitedWebSocketProtocol
+from studio.serve.middleware.connections import SEND_BUFFER_BYTES, Connection
+
+pytestmark = pytest.mark.slow
 
 UNSAYABLE = "\u2603 "
 
@@ -41,8 +43,8 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[UtteranceStream]:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No ping: who reads nothing for as long as a test takes on a slow machine is dropped otherwise."""
-    monkeypatch.setattr(LimitedWebSocketProtocol, "start_keepalive", lambda _: None)
+    """Who reads nothing for as long as a test takes on a slow machine is dropped otherwise."""
+    monkeypatch.setattr(connections, "SILENCE_S", 600.0)
 
 
 def stall(streams: list[UtteranceStream]) -> None:
@@ -194,16 +196,16 @@ def test_a_connection_that_has_gone_is_not_broken_off_once_more(
 ) -> None:
     """Where its buffer was full when it was closed, and was taken then, asyncio's transport can no longer abort."""
     left: list[bool] = []
-    really_leave = LimitedWebSocketProtocol._abort_if_open
+    really_abort = Connection.abort
 
-    def leave(self: LimitedWebSocketProtocol) -> None:
+    def abort(self: Connection) -> None:
         aborted: list[bool] = []
         self.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment]
-        really_leave(self)
+        really_abort(self)
         left.append(not aborted)
 
     monkeypatch.setattr(connections, "LINGER_S", 0.1)
-    monkeypatch.setattr(LimitedWebSocketProtocol, "_abort_if_open", leave)
+    monkeypatch.setattr(Connection, "abort", abort)
     with serving().talk() as talk:
         talk.open()
     eventually(lambda: left, "what comes after the last answer")
@@ -317,12 +319,12 @@ def test_who_vanishes_while_the_socket_is_not_read_leaves_the_queue(
             talk.say("edit", at=3, remove=2, insert="it ")
             talk.say("edit", at=3, remove=3, insert="it")
         port = talk.ws.socket.getsockname()[1]
-        sockets = [one for one in server._server.server_state.connections if isinstance(one, LimitedWebSocketProtocol)]
-        [mine] = [one for one in sockets if one.client and one.client[1] == port]
+        found = server._server.limits.connections
+        [mine] = [one for one in found if one.transport.get_extra_info("peername")[1] == port]
         eventually(lambda: not mine.transport.is_reading(), "nobody reads")
         time.sleep(0.3)
         assert not mine.transport.is_reading()
-        mine.loop.call_soon_threadsafe(mine.transport.abort)  # as when a write finds that nobody is there
+        mine.loop.call_soon_threadsafe(mine.abort)  # as when a write finds that nobody is there
         eventually(lambda: server.engine.waiting == [], "its place in the queue")
         talk.ws.socket.close()
 
@@ -331,13 +333,8 @@ def test_who_takes_slowly_is_alive_though_its_pong_comes_late(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our ping lies behind seconds of sound, all of which a slow reader takes, a little at a time."""
-    begun = LimitedWebSocketProtocol.connection_made
-
-    def impatient(self: LimitedWebSocketProtocol, transport: Any) -> None:
-        begun(self, transport)
-        self.ping_interval, self.ping_timeout = 1.0, 3.0
-
-    monkeypatch.setattr(LimitedWebSocketProtocol, "connection_made", impatient)
+    monkeypatch.setattr("studio.serve.server.PING_S", 1.0)
+    monkeypatch.setattr(connections, "SILENCE_S", 4.0)
     server = serving(script=Script(speed=2000.0), credit_cap_ms=10_000_000, send_timeout_ms=60_000)
     with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open(credit_ms=3_000_000, options={"m": 1})
@@ -357,7 +354,7 @@ def test_little_waits_in_the_kernel(serving: Serving) -> None:
     server = serving(script=Script(speed=5000.0), credit_cap_ms=10_000_000, send_timeout_ms=60_000)
     with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open(credit_ms=3_000_000, options={"m": 1})
-        [mine] = [one for one in server._server.server_state.connections if isinstance(one, LimitedWebSocketProtocol)]
+        [mine] = server._server.limits.connections
         kernel = mine.transport.get_extra_info("socket")
         assert kernel.getsockopt(SOL_SOCKET, SO_SNDBUF) <= 2 * SEND_BUFFER_BYTES
 
@@ -366,13 +363,8 @@ def test_who_takes_nothing_and_answers_no_ping_is_gone_though_much_waits(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, streams: list[UtteranceStream]
 ) -> None:
     """A close would wait until all that was written before had been taken, which is never."""
-    begun = LimitedWebSocketProtocol.connection_made
-
-    def impatient(self: LimitedWebSocketProtocol, transport: Any) -> None:
-        begun(self, transport)
-        self.ping_interval, self.ping_timeout = 0.5, 0.5
-
-    monkeypatch.setattr(LimitedWebSocketProtocol, "connection_made", impatient)
+    monkeypatch.setattr("studio.serve.server.PING_S", 0.5)
+    monkeypatch.setattr(connections, "SILENCE_S", 1.0)
     server = serving(script=Script(speed=2000.0), credit_cap_ms=10_000_000, send_timeout_ms=600_000)
     with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.say("open", credit_ms=3_000_000, options={"m": 1})

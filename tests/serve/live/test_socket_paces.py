@@ -18,6 +18,8 @@ from studio.serve.live.socket import SpeakSession
 from studio.serve.live.stream import NETWORK_WAIT_MS
 from studio.serve.trace_store import TraceStore
 
+pytestmark = pytest.mark.slow
+
 LONG = "constantinople " * 40  # 0.825 s a word
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,11 +19,15 @@ from websockets.exceptions import ConnectionClosed
 
 from studio.core.text import livetext
 from studio.serve.live.stream import BACKOFF_FACTOR
-from studio.serve.middleware import connections
-from studio.serve.middleware.connections import LimitedHttpProtocol
+from studio.serve.middleware import connections, limits
+from studio.serve.middleware.connections import ConnectionLimits, FrameCounter
 from studio.serve.server import max_connections
 
 PING, PONG, CONT, TEXT = 0x89, 0x8A, 0x80, 0x81  # each the last frame of its message
+UPGRADE = (
+    b"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 
 
 def frame(opcode: int, payload: bytes = b"") -> bytes:
@@ -40,11 +45,8 @@ class Raw:
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
-    def upgrade(self, path: str = "/ws/speak") -> None:
-        self.send(
-            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
+    def upgrade(self) -> None:
+        self.send(UPGRADE)
         assert b"101" in self.socket.recv(4096)
 
     def ends(self) -> tuple[float, bytes]:
@@ -97,6 +99,17 @@ def test_empty_fragments_are_not_kept(serving: Serving) -> None:
         for _ in range(500):
             raw.send(struct.pack("BB4s", CONT & 0x7F, 0x80, bytes(4)) * 200)
     assert raw.ends()[0] < PATIENCE_S / 2
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1000])
+@pytest.mark.parametrize("length", [0, 125, 126, 65_536])
+def test_frames_are_counted_however_they_are_cut(length: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    extended = b"" if length < 126 else struct.pack("!H", length) if length < 65_536 else struct.pack("!Q", length)
+    head = bytes((TEXT, 0x80 | (length if length < 126 else 126 if length < 65_536 else 127))) + extended
+    data, counter = (head + bytes(4 + length)) * 10, FrameCounter(frames_per_s=9.5)
+    within = [counter.is_within(data[at : at + piece]) for at in range(0, len(data), piece)]
+    assert within.index(False) in range((9 * len(data) // 10) // piece, (9 * len(data) // 10 + 14) // piece + 1)
 
 
 @contextmanager
@@ -199,6 +212,21 @@ def test_whole_requests_one_after_another_are_answered(serving: Serving, quick: 
         time.sleep(0.3)
 
 
+def test_a_socket_may_follow_a_request_at_once(serving: Serving, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LINGER_S", 0.2)
+    server = serving()
+    raw = Raw(server)
+    raw.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + UPGRADE)
+    said = b""
+    while b"hello" not in said:
+        said += raw.socket.recv(4096)
+    assert said.count(b"HTTP/1.1 200") == 1 and said.count(b"HTTP/1.1 101") == 1
+    time.sleep(1.5)
+    assert len(server._server.limits.connections) == 1
+    raw.send(frame(TEXT, b"{}"))
+    assert b"lacks the field" in raw.socket.recv(4096)
+
+
 def test_an_answer_that_nobody_takes_is_given_up(serving: Serving, quick: None) -> None:
     served = serving()
     served.app.get("/large")(lambda: "x" * 30_000_000)
@@ -249,7 +277,7 @@ def test_no_address_takes_them_all(serving: Serving, monkeypatch: pytest.MonkeyP
     held = [Raw(server) for _ in range(2)]
     eventually(lambda: len(server._server.server_state.connections) == 2, "the connections")
     assert Raw(server).ends()[1].startswith(b"HTTP/1.1 503")
-    assert len(held) == 2 and LimitedHttpProtocol.max_per_address == 500
+    assert len(held) == 2 and ConnectionLimits.max_per_address == 500
 
 
 def test_descriptors_are_left_for_files() -> None:
@@ -288,12 +316,9 @@ def test_a_closed_socket_is_told_why(serving: Serving) -> None:
 def test_sockets_that_one_address_opens_are_limited(serving: Serving) -> None:
     server = serving(max_sockets=1000)
     statuses = []
-    for _ in range(connections.UPGRADES_BURST + 20):
+    for _ in range(120):
         raw = Raw(server)
-        raw.send(
-            b"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        )
+        raw.send(UPGRADE)
         statuses.append(raw.socket.recv(4096)[9:12])
         raw.socket.close()
     assert statuses[:50] == [b"101"] * 50 and b"503" in statuses

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from studio.mos.campaign.config import Arena
 from studio.mos.store.database import Store
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables import Rater
 from studio.serve.errors import add_error_handlers
 from studio.serve.mos.routes import CACHE_S, add_arena
 

@@ -8,7 +8,7 @@ from serve.mos_serving import Browser, ServedTests
 
 from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables import Rater
 from studio.serve.errors import status_of
 from studio.serve.trace_store import TraceStore
 

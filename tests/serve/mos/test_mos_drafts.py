@@ -16,10 +16,10 @@ from sqlmodel import select
 from tones import Script
 
 from studio.cli import main
-from studio.mos.campaign.config import from_json
+from studio.mos.campaign.config import campaign_config
 from studio.mos.service import ListeningTests, open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign
-from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables import Clip, Item, Stimulus, System
 
 RATE_HZ = 16_000
 TEXTS = "hello|Hello, and good morning.\nrain|Will it rain tomorrow?"
@@ -76,7 +76,7 @@ def held(listening: ListeningTests, name: str) -> dict[str, Any]:
         sounds = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign.id)).all()
         clips = {c.sha: (c.rate_hz, c.samples, c.derived_from) for c in session.exec(select(Clip)).all()}
         return {
-            "config": from_json(json.loads(campaign.config)),
+            "config": campaign_config(campaign),
             "state": campaign.state,
             "systems": {(s.name, s.role, s.voice) for s in systems},
             "items": {(i.name, i.text, i.role, i.expected, i.tags) for i in items},

@@ -10,11 +10,10 @@ from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import Gates
-from studio.mos.import_export.foreign_rows import check_campaigns
+from studio.mos.import_export.foreign_database import check_campaigns
 from studio.mos.import_export.merge import campaigns_of
 from studio.mos.store.access import new_resume_code, parse_resume_code
-from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables import Answer, Rater
 
 
 def test_a_whole_sitting(tests_served: ServedTests) -> None:

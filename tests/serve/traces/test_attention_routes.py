@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fakes import FakeEngine
 from inspection.spoken import story
-from inspection.test_bundle import unpack
+from inspection.test_timeline import unpack
 from serve.mos_serving import ServedTests
 from tones import Script
 

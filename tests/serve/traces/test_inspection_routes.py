@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
-from inspection.test_bundle import unpack
+from inspection.test_timeline import unpack
 from serve.middleware.test_body_limits import Client
 from serve.serving import Served, Serving, eventually, of
 

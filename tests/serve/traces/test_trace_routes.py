@@ -17,7 +17,7 @@ from serve.serving import Served, Serving, eventually, of, pcm
 from studio.core.errors import BadFile
 from studio.core.traces.trace import open_trace
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces.routes import AT_ONCE, MAX_WAITING_PER_ADDRESS
+from studio.serve.traces.inspection import AT_ONCE, MAX_WAITING_PER_ADDRESS
 
 
 def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:

@@ -2,13 +2,15 @@
 
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from studio.core.text.clauses import ClauseRule
+from studio.core.events import Event, Frames, WordEnd, WordSource, WordStart
+from studio.core.text.words import ClauseRule
 from studio.core.time import TimeBase
 from studio.engine.families.base import ModuleInput, NotFinite, RowCheckpoint
 
@@ -60,25 +62,31 @@ class RowLimits:
     capacity_tokens: int
 
 
+@dataclass(frozen=True)
+class RowSetup:
+    """What every new row is given; ``options`` are all of the card's."""
+
+    slots: tuple[int, ...]
+    time_base: TimeBase
+    speaker: int
+    options: Mapping[str, Any]
+    temperature: float
+    seed: int
+
+
 class TextRow(Generic[OptionsT]):
-    """The text side of ``studio.engine.families.base.Row``: committed words, flush, end, options.
+    """What all rows share: committed words, flush, end, options, and the frames so far.
 
     Args:
         read_options: the card's options as the family's own class. Raises BadOption unless they go together.
     """
 
-    def __init__(
-        self,
-        slots: tuple[int, ...],
-        time_base: TimeBase,
-        read_options: Callable[..., OptionsT],
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
-    ) -> None:
-        self.slots = slots
-        self._time_base, self._read_options = time_base, read_options
-        self._options, self._temperature, self._seed = read_options(**options), temperature, seed
+    def __init__(self, setup: RowSetup, read_options: Callable[..., OptionsT]) -> None:
+        self.slots, self._time_base, self._speaker = setup.slots, setup.time_base, setup.speaker
+        self._read_options, self._options = read_options, read_options(**setup.options)
+        self._temperature, self._seed = setup.temperature, setup.seed
+        self._frames = 0
+        self._last: np.ndarray | None = None  # the last frame, whose p_eos comes with the next output
         self._words: list[str] = []
         self._words_from = 0  # index of the first word still stored
         self._flushed = 0
@@ -104,6 +112,10 @@ class TextRow(Generic[OptionsT]):
         self._ended = True
         self._invalidate_plan()
 
+    def on_cancel(self) -> list[Event]:
+        """Nothing: every frame was reported with its sound."""
+        return []
+
     def _invalidate_plan(self) -> None:
         """Called when the text changed: a family may drop a planned input that has not run yet."""
 
@@ -114,6 +126,11 @@ class TextRow(Generic[OptionsT]):
         """Replace the committed words from ``i`` on; the text is open again."""
         self._words[i - self._words_from :] = words
         self._flushed, self._ended = min(self._flushed, i), False
+
+    def _report_last(self, p_eos: float) -> Frames:
+        """The event of the last frame."""
+        assert self._last is not None, "no frame was sampled"
+        return Frames(first_frame=self._frames - 1, p_eos=[p_eos], levels=self._last)
 
     def _pop_pending(self) -> ModuleInput:
         """The input whose output has arrived."""
@@ -146,23 +163,20 @@ class ClauseCheckpoint:
         return self.spoken
 
 
-class ClauseRow(TextRow[OptionsT], Generic[OptionsT, ClauseT]):
+class ClauseRow(TextRow[OptionsT], ABC, Generic[OptionsT, ClauseT]):
     """The half of a ``RevisableRow`` whose net reads one self-contained clause (or sentence, or n-gram) at a time.
 
     Every clause starts from an empty slot.
+
+    Attributes:
+        PREFILL: name of the module that reads a clause.
     """
 
-    def __init__(
-        self,
-        slots: tuple[int, ...],
-        time_base: TimeBase,
-        read_options: Callable[..., OptionsT],
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
-    ) -> None:
-        super().__init__(slots, time_base, read_options, options, temperature, seed)
-        self._spoken = self._clauses = self._frames = 0
+    PREFILL: ClassVar[str]
+
+    def __init__(self, setup: RowSetup, read_options: Callable[..., OptionsT]) -> None:
+        super().__init__(setup, read_options)
+        self._spoken = self._clauses = 0
         self._next: ClauseT | None = None  # planned, not run yet
         self._clause: ClauseT | None = None
 
@@ -185,6 +199,33 @@ class ClauseRow(TextRow[OptionsT], Generic[OptionsT, ClauseT]):
     def unspoken(self) -> int:
         """Committed words that are in no clause yet."""
         return self._committed - self._spoken
+
+    def next_input(self) -> ModuleInput | None:
+        """The prefill of a complete clause, or the next frames of the current one."""
+        if self._pending is None:
+            if self._clause is not None:
+                self._pending = ModuleInput("decode", self._decode_input(self._clause))
+            elif (words := self._next_clause(self._rule())) is not None:
+                self._pending = ModuleInput(self.PREFILL, self._plan(words))
+        return self._pending
+
+    @abstractmethod
+    def _rule(self) -> ClauseRule:
+        """The rule that cuts the text."""
+
+    @abstractmethod
+    def _plan(self, words: range) -> Any:
+        """The input of a clause of these words; sets ``_next``."""
+
+    def _decode_input(self, clause: ClauseT) -> Any:
+        """The input of the next frames; None if it is in the slot."""
+        return None
+
+    def _begin(self) -> ClauseT:
+        """Begin the planned clause."""
+        self._clause, self._next = self._next, None
+        assert self._clause is not None, "no clause is planned"
+        return self._clause
 
     def checkpoint(self) -> ClauseCheckpoint | None:
         """The state between two clauses; None within one."""
@@ -222,3 +263,74 @@ class ClauseRow(TextRow[OptionsT], Generic[OptionsT, ClauseT]):
 
     def _texts_of(self, words: range) -> list[str]:
         return self._words[words.start - self._words_from : words.stop - self._words_from]
+
+
+def estimate_word_events(
+    time_base: TimeBase,
+    words: Sequence[int],
+    texts: Sequence[str],
+    first: int,
+    frames: int,
+    end_source: WordSource = "eos",
+) -> list[Event]:
+    """Word events of a finished segment, without its first word's start: boundaries in proportion to characters.
+
+    Args:
+        words: indices of the spoken words; ``texts`` are their characters.
+        first, frames: the segment's first frame, and its number of frames.
+        end_source: the source of the last word's end.
+    """
+    sizes = np.cumsum([0] + [len(text) + 1 for text in texts])
+    ends = np.rint(sizes / sizes[-1] * frames).astype(int) + first
+    events: list[Event] = []
+    for k, i in enumerate(words):
+        if k > 0:
+            events.append(WordStart(i=i, sample=time_base.samples(int(ends[k])), source="estimate"))
+        source = end_source if k + 1 == len(words) else "estimate"
+        events.append(WordEnd(i=i, sample=time_base.samples(int(ends[k + 1])), source=source))
+    return events
+
+
+@dataclass
+class WordTracker:
+    """Follows the attention through the phonemes of several words.
+
+    Attributes:
+        words: indices of spoken words.
+        through: encoder steps up to the end of each of them.
+        word, word_frame: the word attended to now, and the frame where it began.
+    """
+
+    time_base: TimeBase
+    words: range
+    through: Sequence[int]
+    word_frame: int
+    word: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.word = self.words.start
+
+    def start(self) -> Event:
+        """The start of the first word."""
+        return WordStart(i=self.word, sample=self.time_base.samples(self.word_frame), source="attention")
+
+    def advance(self, attended: int, frame: int) -> list[Event]:
+        """Ends and starts of the words passed when encoder step ``attended`` is attended to at a frame."""
+        events: list[Event] = []
+        sample = self.time_base.samples(frame)
+        while self.word < self.words[-1] and attended >= self.through[self.word - self.words.start]:
+            events.append(WordEnd(i=self.word, sample=sample, source="attention"))
+            self.word, self.word_frame = self.word + 1, frame
+            events.append(WordStart(i=self.word, sample=sample, source="attention"))
+        return events
+
+    def finish(self, frame: int, texts: Sequence[str]) -> list[Event]:
+        """The end of the current word; words never attended to share the remaining frames by characters.
+
+        Args:
+            texts: of all ``words``.
+        """
+        left = range(self.word, self.words.stop)
+        frames = frame - self.word_frame
+        texts = texts[self.word - self.words.start :]
+        return estimate_word_events(self.time_base, left, texts, self.word_frame, frames, "attention")

@@ -4,7 +4,7 @@ The family's own row plans the inputs, as in synthesis, so segmentation and cont
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,10 +12,11 @@ import numpy as np
 from torch import Tensor
 
 from studio.core.errors import BadFile
-from studio.core.events import Eos, Event, Segment
-from studio.engine.families.base import ModuleInput, Row, RowOutput
+from studio.core.events import Eos, Event, Frames, Segment
+from studio.engine.families.base import ModuleInput, Row
 from studio.engine.families.common.rows import FrameOutput, sigmoid
 
+NO_WORD = -1  # of a token that belongs to no word
 NO_LIMIT = 1 << 30  # frames, for rows without a limit
 MAX_SEGMENT_FRAMES = 2000  # of a segment: its attention matrices of frames by frames take half a gigabyte
 
@@ -177,19 +178,27 @@ class TeacherForcingRun(ABC):
 
     def __init__(self, row: Row, given: TeacherForcingInput) -> None:
         self._given, self._schedule = given, TextSchedule(row, given)
+        self._index = 0  # of the current segment
 
     def segments(self) -> Iterator[TeacherForcedSegment]:
-        """See ``TeacherForcedFamily.force``."""
-        first, index = 0, 0
+        """See ``TeacherForcedFamily.teacher_force``."""
+        first = 0
         while first < len(self._given.frames) and (next_input := self._schedule.next_input()) is not None:
-            one, started = self._segment(index, first, next_input.inputs)
-            self._schedule.check_segment(started)
+            one = self._segment(first, next_input.inputs)
+            self._schedule.check_segment(one.events)
             yield one
-            first, index = first + len(one.p_eos), index + 1
+            first, self._index = first + len(one.p_eos), self._index + 1
 
     @abstractmethod
-    def _segment(self, index: int, first: int, fed: Any) -> tuple[TeacherForcedSegment, Sequence[Event]]:
-        """Run the segment that begins at frame ``first`` with an input; also returns the row's events."""
+    def _segment(self, first: int, fed: Any) -> TeacherForcedSegment:
+        """Run the segment that begins at frame ``first`` with an input."""
+
+    def _planned_frames(
+        self, first: int, words: range, longest_word: int, most: int | None = MAX_SEGMENT_FRAMES
+    ) -> tuple[np.ndarray, int | None]:
+        """The frames [n, ...] that a segment of these words may take, and ``TextSchedule.stop``. Raises BadFile."""
+        stop = self._schedule.stop(first, words)
+        return self._frames(first, stop, longest_word * len(words), most), stop
 
     def _frames(self, first: int, stop: int | None, longest: int, most: int | None = MAX_SEGMENT_FRAMES) -> np.ndarray:
         """The frames [n, ...] that a segment may take: up to ``stop``, or ``longest`` if the net decides.
@@ -209,18 +218,39 @@ class TeacherForcingRun(ABC):
         may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
         return int(may[0]) + 1 if len(may) else len(ended)
 
+    def _result(
+        self,
+        first: int,
+        word: int,
+        by_layer: np.ndarray,
+        p_eos: np.ndarray,
+        likelihood: np.ndarray,
+        events: Sequence[Event],
+        *,
+        forced: bool,
+    ) -> TeacherForcedSegment:
+        """The current segment, see ``TeacherForcedSegment``; the net's own probability of the end enters its events."""
+        if len(p_eos):
+            events = with_predicted_eos(events, float(p_eos[-1]), forced=forced)
+        p_eos = p_eos.astype(np.float32)
+        return TeacherForcedSegment(self._index, first, word, by_layer, p_eos, likelihood, forced, events)
 
-def replay_frames(row: Row, frames: np.ndarray) -> list[Event]:
-    """Give a row that expects ``FrameOutput`` the n frames of its planned segment; returns the events around them."""
 
-    def step(frame: np.ndarray, p_eos: float) -> RowOutput:
+def replay(row: Row, outputs: Iterable[Any]) -> list[Event]:
+    """Give a row the outputs of its planned segment; returns its events without frames."""
+    events = list[Event]()
+    for one in outputs:
         row.next_input()
-        return row.on_output(FrameOutput(frame[None], p_eos, True))
+        output = row.on_output(one)
+        events += (*output.before, *output.after)
+    return [event for event in events if not isinstance(event, Frames)]
 
-    before = step(frames[0], 0.0).before
-    for frame in frames[1:]:
-        step(frame, 0.0)
-    return [*before, *step(frames[0], 1.0).after]
+
+def replay_frames(row: Row, frames: np.ndarray, *, ends: bool = True) -> list[Event]:
+    """``replay`` of frames [n, ...] for a row that expects ``FrameOutput``; ``ends``: the end follows them."""
+    outputs = [FrameOutput(frame[None], 0.0, True) for frame in frames]
+    end = [FrameOutput(np.zeros((1, *frames.shape[1:]), np.uint8), 1.0, True)] if ends else []
+    return replay(row, [*outputs, *end])
 
 
 def eos_probabilities(logits: Tensor) -> np.ndarray:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from studio.engine.nets.cpu.decode import unit
-from studio.engine.nets.cpu.linear import PanelLinear
+from studio.engine.nets.cpu.decoder import unit
+from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.folded import FoldedLayer, RotaryTable
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear

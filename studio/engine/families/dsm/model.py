@@ -6,12 +6,11 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from studio.core.errors import BadOption
 from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, DsmSymbols
-from studio.engine.nets.config import NetConfig
-from studio.engine.nets.cross_attention import CrossAttention
-from studio.engine.nets.transformer import AttentionHook, Decoder, DecoderConfig
+from studio.engine.nets.frame_decoder import init_levels
+from studio.engine.nets.loading import NetConfig
+from studio.engine.nets.transformer import AttentionHook, CrossAttention, Decoder, DecoderConfig
 from studio.engine.tokenizers import dmel
 
 
@@ -71,9 +70,7 @@ class DsmConfig(NetConfig):
             "small": DsmConfig(4, 192, 3, 608, 2, 96, 2, 256, 500, speakers),
             "tiny": DsmConfig(2, 128, 2, 384, 1, 64, 2, 192, 500, speakers, encoder_width=32),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return DsmConfig.pick(name, sizes)
 
     @property
     def delay_frames(self) -> int:
@@ -136,9 +133,7 @@ class Dsm(nn.Module):
         self.register_buffer("silence", torch.zeros(c.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
         for table in (self.text, self.ahead):
             nn.init.normal_(table.weight, std=0.5)
-        nn.init.normal_(self.level.weight, std=1.0)
-        with torch.no_grad():  # levels are ordered: start with a table that reflects it
-            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        init_levels(self.level)
         nn.init.zeros_(self.action_out.weight)
         nn.init.constant_(self.action_out.bias, -2.0)
 

@@ -5,20 +5,17 @@ s - delay. A passage goes on while words come; the text's end, or a flush, close
 revised before they are spoken are replayed with their known outputs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.events import Eos, Frames, Segment, WordEnd, WordStart
 from studio.core.text.typography import with_final_mark
-from studio.core.time import TimeBase
 from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.rows import ALL_WORDS, TextRow
-from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
+from studio.engine.families.common.rows import ALL_WORDS, RowSetup, TextRow
 from studio.engine.families.dsm.passage import DsmCheckpoint, DsmPassage, FeedPoint, WordOnset
-from studio.engine.families.dsm.policy import MAIN, DsmOptions, DsmSymbols, next_word
+from studio.engine.families.dsm.policy import MAIN, DsmInput, DsmOptions, DsmOutput, DsmSymbols, next_word
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
 
@@ -56,24 +53,18 @@ class DsmRow(TextRow[DsmOptions]):
 
     def __init__(
         self,
-        slots: tuple[int, ...],
+        setup: RowSetup,
         delays: DsmDelays,
-        time_base: TimeBase,
         symbols: DsmSymbols,
         encode: Callable[[str], Sequence[int]],
-        *,
-        speaker: int,
         speakers: int,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
     ) -> None:
-        super().__init__(slots, time_base, DsmOptions.reader(speakers), options, temperature, seed)
-        self._delays, self._symbols, self._encode, self._speaker = delays, symbols, encode, speaker
+        super().__init__(setup, DsmOptions.reader(speakers))
+        self.delays, self._symbols, self._encode = delays, symbols, encode
         self._next_word = 0  # the first word after the last passage
         self._fed = 0  # as of ``fed``, between two passages
         self._passage: DsmPassage | None = None
-        self._spoken = self._segments = self._frames = 0
+        self._spoken = self._segments = 0
         self._at = self._reached = 0  # steps done in the utterance, and their maximum before rewinds
 
     @property
@@ -124,9 +115,9 @@ class DsmRow(TextRow[DsmOptions]):
 
     def on_output(self, outputs: DsmOutput) -> RowOutput:
         """Process a step: no frame during the delay, then one per step. Raises NotFinite."""
-        pending, self._pending = self._pending, None
-        passage, delays = self._passage, self._delays
-        assert pending is not None and passage is not None, "nothing was pending"
+        self._pop_pending()
+        passage, delays = self._passage, self.delays
+        assert passage is not None, "no passage is being spoken"
         outputs.check()
         step, self._at = passage.feeding.step, self._at + 1
         self._reached = max(self._reached, self._at)
@@ -143,10 +134,6 @@ class DsmRow(TextRow[DsmOptions]):
         self._frames += 1
         return output
 
-    def on_cancel(self) -> list[Event]:
-        """Nothing: every frame was reported when it was made."""
-        return []
-
     def checkpoint(self) -> DsmCheckpoint | None:
         """State where a word's sound begins or between two passages; None elsewhere."""
         passage = self._passage
@@ -158,7 +145,7 @@ class DsmRow(TextRow[DsmOptions]):
     def _is_between(self, passage: DsmPassage) -> bool:
         """Whether the sound of the next step begins a word."""
         is_steady = (
-            passage.feeding.step == passage.emitted + self._delays.total
+            passage.feeding.step == passage.emitted + self.delays.total
         )  # neither before the first sound nor in a replay
         return is_steady and bool(passage.onsets) and passage.onsets[0].step == passage.emitted
 
@@ -166,7 +153,7 @@ class DsmRow(TextRow[DsmOptions]):
         """Whether the slot still holds at least half of its context at the checkpoint."""
         if checkpoint.passage is None:
             return True
-        is_near = self._reached - checkpoint.at <= self._delays.context // 2
+        is_near = self._reached - checkpoint.at <= self.delays.context // 2
         return is_near and not checkpoint.passage.feed_points[-1].is_stale
 
     def restore(self, checkpoint: DsmCheckpoint) -> None:
@@ -202,12 +189,12 @@ class DsmRow(TextRow[DsmOptions]):
 
     def _drop_overwritten(self, passage: DsmPassage) -> None:
         """Drop the positions that steps which were undone have overwritten."""
-        passage.first_at = min(max(passage.first_at, self._reached - self._delays.context), self._at)
+        passage.first_at = min(max(passage.first_at, self._reached - self.delays.context), self._at)
 
     # ------------------------------------------------------------ text
 
     def _next_word_or_end(self) -> str | None:
-        flushed, ahead = self._flushed, self._delays.look_ahead_words
+        flushed, ahead = self._flushed, self.delays.look_ahead_words
         return next_word(self.words_fed, len(self._words), ahead, ended=self._ended, flushed=flushed)
 
     def _feed(self, passage: DsmPassage) -> bool:
@@ -217,7 +204,7 @@ class DsmRow(TextRow[DsmOptions]):
             return False
         before, feeding = passage.feeding.copy(), passage.feeding
         feeding.is_due = False
-        i, later = feeding.next_word, feeding.next_word + self._delays.look_ahead_words
+        i, later = feeding.next_word, feeding.next_word + self.delays.look_ahead_words
         if due == "close":
             feeding.streams.end()
             feeding.closed_at, feeding.saw_end = feeding.step, self._ended
@@ -241,7 +228,7 @@ class DsmRow(TextRow[DsmOptions]):
         This must not depend on when the end came: a word that waits for its look-ahead is not due before the end is
         known, but a flushed one is.
         """
-        waited = i >= self._flushed and self._delays.look_ahead_words > 0
+        waited = i >= self._flushed and self.delays.look_ahead_words > 0
         is_last = waited and self._ended and i + 1 == len(self._words)
         return with_final_mark(self._words[i]) if is_last else self._words[i]
 
@@ -262,7 +249,7 @@ class DsmRow(TextRow[DsmOptions]):
 
     def _step(self, passage: DsmPassage) -> DsmInput:
         text, ahead = passage.feeding.streams.step()
-        options, delays, step = passage.options, self._delays, passage.feeding.step
+        options, delays, step = passage.options, self.delays, passage.feeding.step
         groups = "none" if step < delays.sound or passage.is_replayed else "first" if step < delays.total else "all"
         speakers = (self._speaker, options.other_speaker - 1) if options.other_speaker else (self._speaker,)
         return DsmInput(
@@ -286,7 +273,7 @@ class DsmRow(TextRow[DsmOptions]):
         if step >= passage.emitted:
             passage.p_word.append(outputs.p_word if may_begin else 0.0)
         if may_begin:
-            passage.decide_next(outputs.begins, outputs.p_word, self._delays.longest_word)
+            passage.decide_next(outputs.begins, outputs.p_word, self.delays.longest_word)
 
     # ------------------------------------------------------------ speech
 
@@ -317,7 +304,7 @@ class DsmRow(TextRow[DsmOptions]):
         elif feeding.closed_at is not None:
             if passage.emitted == feeding.closed_at:
                 output.after.append(WordEnd(i=i, sample=after, source="action"))
-            if passage.emitted >= feeding.closed_at + self._delays.tail:
+            if passage.emitted >= feeding.closed_at + self.delays.tail:
                 if not passage.is_end_emitted:  # a word that followed was revised away
                     p, forced = feeding.p_end, feeding.end_forced
                     output.after.append(Eos(segment=segment, frame=self._frames + 1, p=p, forced=forced))

@@ -1,30 +1,40 @@
-"""DSM-TTS's modules: warm (only the backbone, during the delay) and decode (also the depth transformer).
+"""DSM-TTS at inference. Modules: warm (only the backbone, during the delay) and decode (also the depth transformer).
 
 Rows of one module run together; rows without sound yet take the cheaper steps (appendix I of the paper). A guided row
 runs its second slot beside the first, with the same sound but no text and no speaker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.rows import RowSetup
+from studio.engine.families.common.runner import MAX_DECODE_ROWS, DmelFamily, allocate_cache
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, DepthCpuRunner, DepthRunner
-from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
-from studio.engine.families.dsm.model import Dsm
-from studio.engine.families.dsm.policy import MOST_SPEAKERS
-from studio.engine.nets.cached_decoder import CachedDecoder
-from studio.engine.nets.cpu.decode import CpuCrossAttention, CpuDecodeStep
-from studio.engine.nets.cpu.linear import PanelLinear
-from studio.engine.nets.cross_attention import CachedCrossAttention
+from studio.engine.families.dsm.model import Dsm, DsmConfig
+from studio.engine.families.dsm.policy import MOST_SPEAKERS, OPTION_SPECS, DsmInput, DsmOutput, options_of
+from studio.engine.families.dsm.row import DsmDelays, DsmRow
+from studio.engine.families.dsm.teacher_forcing import ATTENDS_TO, DsmTeacherForcing, passages
+from studio.engine.nets.cached_decoder import CachedCrossAttention, CachedDecoder
+from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
+from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.frame_decoder import CpuFrameEmbeddingTable, FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
-from studio.engine.nets.linear import NumberFormat, RowwiseLinear
+from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
+from studio.engine.nets.loading import load_weights
 from studio.engine.nets.sampling import FrameNoise, sample_levels, sample_levels_numpy
 from studio.engine.tokenizers import dmel
 
-MOST_ROWS = 16
 _NOISE = dmel.CHANNELS + 1  # the last one is for the action
 
 
@@ -134,11 +144,13 @@ class DsmCpuRunner:
 
 
 class DsmRunner:
-    """The net levels ready to run: a table instead of a product where a frame's levels choose.
+    """Both modules: the net prepared for inference, with a table in the place of a product over a frame's levels.
 
     Attributes:
-        cpu: what takes steps on a CPU, in float32; None elsewhere.
+        cpu: the float32 step on a CPU, else None.
     """
+
+    max_rows = MAX_DECODE_ROWS
 
     @torch.no_grad()
     def __init__(self, net: Dsm, number_format: NumberFormat = "float32") -> None:
@@ -168,8 +180,9 @@ class DsmRunner:
             self._nothing,
         )
 
+    @torch.inference_mode()
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
-        """One step of several rows: all of them warm, or none."""
+        """One step of several rows: all of them warm, or none; see ``studio.engine.families.base.Module``."""
         for row, given in zip(rows, inputs, strict=True):
             self._update_slots(slots, row, given)
         if self.cpu is not None:
@@ -224,11 +237,7 @@ class DsmRunner:
         return levels, check
 
     def _sample(
-        self,
-        slots: DsmSlots,
-        rows: Sequence[tuple[int, ...]],
-        inputs: Sequence[DsmInput],
-        hidden: Tensor,
+        self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput], hidden: Tensor
     ) -> list[DsmOutput]:
         """Sample the step's outputs, with one copy to the CPU for all rows; warm rows have only the action."""
         count = len(inputs)
@@ -270,15 +279,85 @@ class DsmRunner:
         slots.length[slot] = MOST_SPEAKERS
 
 
-class DsmStepModule:
-    """Module for one step of several rows, warm or not."""
+MOST_CONTEXT_FRAMES = 4000
+LOOK_AHEAD_WORDS = 2
+NOTES = (
+    "Sound follows the text by 1.28 s, so a word's sound needs the words that come meanwhile; while one is missing, "
+    "everything waits. After a flush it starts afresh, as after a sentence."
+)
 
-    max_rows = MOST_ROWS
 
-    def __init__(self, runner: DsmRunner) -> None:
-        self._runner = runner
+class DsmFamily(DmelFamily[DsmRow]):
+    """DSM-TTS; the prompt is silence, for the vocoder only."""
 
-    @torch.inference_mode()
-    def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
-        """See ``studio.engine.families.base.Module``."""
-        return self._runner.run(slots, rows, inputs)
+    slots_per_row = 2  # the second is for guidance
+    attends_to = ATTENDS_TO
+
+    def __init__(
+        self, net: Dsm, bpe: Bpe, rows: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
+        self.net, self.bpe, c = net.eval(), bpe, net.config
+        runner, count, sizes = DsmRunner(net, number_format), rows * self.slots_per_row, net.decoder.config
+        steps, speakers = (allocate_cache(sizes, count, n, device) for n in (c.context_frames, MOST_SPEAKERS))
+        self.slots = DsmSlots(steps, speakers, count, device)
+        self.modules: Mapping[str, Module] = {"warm": runner, "decode": runner}
+        self._delays = DsmDelays(
+            sound=c.delay_frames,
+            acoustic=c.acoustic_delay_frames,
+            first_channels=GROUP_CHANNELS,
+            look_ahead_words=c.look_ahead_words,
+            context=c.context_frames,
+            longest_word=c.longest_word_frames,
+            tail=c.tail_frames,
+        )
+        self.prompts = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "DsmFamily":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice."""
+        config = DsmConfig.read(card.config)
+        bpe = Bpe.of_voice(card, folder, config.text_tokens)
+        net = Dsm(config)
+        load_weights(net, folder, card, "dsm.safetensors")
+        check(card, net)
+        return DsmFamily(net.to(device), bpe, rows, device, check_format(card.number_format))
+
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return self.bpe.start_lookup(words)
+
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> DsmRow:
+        config, delays = self.net.config, self._delays
+        if forced is not None:
+            ends = len(passages(forced)) == 1  # with the frames
+            delays = replace(delays, longest_word=NO_LIMIT, tail=NO_LIMIT if ends else delays.tail)
+        return DsmRow(setup, delays, config.symbols, self.bpe.encode, config.speakers)
+
+    def _force(self, row: DsmRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return DsmTeacherForcing(self.net, row, given).segments()
+
+
+def check(card: Card, net: Dsm) -> None:
+    """Raises BadVoice unless every speaker has a recording, and delays and limits are consistent."""
+    c = net.config
+    for speaker, frames in zip(card.speakers, net.extract, strict=True):
+        real = frames[frames[:, 0] != dmel.PAD]
+        if not len(real) or int(real.max()) >= dmel.LEVELS:
+            raise BadVoice(f"there is no recording of {speaker} to tell the voice by", "pack the voice anew")
+    delays = (c.delay_frames, c.acoustic_delay_frames, c.tail_frames, c.look_ahead_words)
+    fits = c.delay_frames + c.acoustic_delay_frames < c.context_frames <= MOST_CONTEXT_FRAMES
+    if not (fits and min(delays) >= 0 < c.delay_frames and c.longest_word_frames > 0):
+        raise BadVoice("the card's delays do not fit into its context", "restore card.json from the repository")
+
+
+INFO = FamilyInfo(
+    "dsm",
+    "DSM-TTS (paper 002)",
+    OPTION_SPECS,
+    LOOK_AHEAD_WORDS,
+    DsmFamily.load,
+    NOTES,
+    compared=({"guidance": 1.0}, {"guidance": 2.0}),
+    supports_teacher_forcing=True,
+    options_of=options_of,
+)

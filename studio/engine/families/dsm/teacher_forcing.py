@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd
-from studio.core.time import TimeBase
 from studio.engine.families.common.rows import sigmoid
 from studio.engine.families.common.teacher_forcing import (
+    NO_WORD,
     TeacherForcedSegment,
     TeacherForcingInput,
     TracedSegment,
@@ -22,9 +22,8 @@ from studio.engine.families.common.teacher_forcing import (
     sum_by_word,
 )
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
-from studio.engine.families.dsm.inputs import DsmInput, DsmOutput
 from studio.engine.families.dsm.model import Dsm
-from studio.engine.families.dsm.policy import MOST_SPEAKERS
+from studio.engine.families.dsm.policy import MOST_SPEAKERS, DsmInput, DsmOutput
 from studio.engine.families.dsm.row import DsmDelays, DsmRow
 from studio.engine.nets.transformer import ReferenceDecoder
 from studio.engine.tokenizers import dmel
@@ -33,7 +32,6 @@ ATTENDS_TO = (
     "self-attention to the steps that fed the tokens of the word being spoken and of those after it; "
     "p_eos is the action stream, how likely the next word begins"
 )
-_NO_WORD = -1
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,8 @@ class DsmTeacherForcing:
         row: without slots and without limits of words; a single passage ends with the frames.
     """
 
-    def __init__(
-        self, net: Dsm, row: DsmRow, given: TeacherForcingInput, delays: DsmDelays, time_base: TimeBase
-    ) -> None:
-        self._net, self._row, self._given = net, row, given
-        self._delays, self._time_base = delays, time_base
+    def __init__(self, net: Dsm, row: DsmRow, given: TeacherForcingInput) -> None:
+        self._net, self._row, self._given, self._delays = net, row, given, row.delays
         self._device = net.nobody.device
         with torch.inference_mode():
             self._text, self._bare = _Backbone(net), _Backbone(net)
@@ -161,7 +156,7 @@ class DsmTeacherForcing:
             given: DsmInput = module_input.inputs
             hidden, shares = self._text.step(given, last)
             bare = self._bare.step(self._without(given), last)[0] if given.guidance != 1.0 else None
-            self._token_words.append(_NO_WORD if row.is_between_words(given.text) else row.words_fed - 1)
+            self._token_words.append(NO_WORD if row.is_between_words(given.text) else row.words_fed - 1)
             levels = self._levels(passage, likely.steps)
             last = torch.from_numpy(levels).to(self._device)
             p = sigmoid(self._net.action_out(hidden).float().cpu().numpy()[0])
@@ -200,7 +195,7 @@ class DsmTeacherForcing:
 
     def _end(self, segment: _OpenSegment, frame: int) -> list[Event]:
         """The events of a recording's end, which the row does not know."""
-        sample = self._time_base.samples(frame)
+        sample = dmel.TIME_BASE.samples(frame)
         has_end = any(isinstance(one, WordEnd) and one.i == segment.word for one in segment.events)
         ended: list[Event] = [] if has_end else [WordEnd(i=segment.word, sample=sample, source="action")]
         return [*ended, Eos(segment=segment.index, frame=frame, p=segment.p[-1], forced=False)]

@@ -1,6 +1,6 @@
 """IST-LM's model (paper 003, section 4.3): one decoder-only stream of text tokens and dMel frames."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from studio.core.errors import BadOption
-from studio.engine.families.ist.policy import RATIOS, IstSymbols
-from studio.engine.nets.config import NetConfig
+from studio.engine.families.ist.policy import FRAME, RATIOS, IstLayout, IstSymbols
+from studio.engine.nets.frame_decoder import init_levels
+from studio.engine.nets.loading import NetConfig
 from studio.engine.nets.transformer import Decoder, DecoderConfig
 from studio.engine.tokenizers import dmel
 
@@ -55,9 +55,7 @@ class IstConfig(NetConfig):
             "small": IstConfig(5, 192, 3, 768, 500, speakers),
             "tiny": IstConfig(3, 128, 2, 512, 500, speakers),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return IstConfig.pick(name, sizes)
 
     @property
     def symbols(self) -> IstSymbols:
@@ -90,9 +88,7 @@ class Ist(nn.Module):
         self.register_buffer("prompt_text", torch.full((config.speakers, config.prompt_tokens), -1))
         for table in (self.symbol, self.ratio):
             nn.init.normal_(table.weight, std=0.5)
-        nn.init.normal_(self.level.weight, std=1.0)
-        with torch.no_grad():  # levels are ordered: start with a table that reflects it
-            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        init_levels(self.level)
         nn.init.zeros_(self.levels_out.weight)
         nn.init.zeros_(self.eos_out.weight)
         nn.init.constant_(self.eos_out.bias, -3.0)
@@ -119,6 +115,18 @@ class Ist(nn.Module):
         """Frames (or the end frame, id 18 in every channel) at their places: uint8 [N, 80], int64 [N] -> [N, D]."""
         embedded = self.frame(self.level(levels.long()).flatten(1))
         return embedded + self.speech_place * sinusoids(places, self.config.width).to(self.speech_place.dtype)
+
+    def embed_layout(self, layout: IstLayout, ratio: int, embed_frames: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """All tokens of a layout [T, D]; ``embed_frames`` is that of this net, or a faster one."""
+        device = self.ratio.weight.device
+        symbols, places = (torch.tensor(one, device=device) for one in (layout.symbols, layout.places))
+        is_frame = symbols == FRAME
+        x = torch.zeros(len(layout), self.config.width, device=device)
+        x[~is_frame] = self.embed_symbols(symbols[~is_frame], places[~is_frame])
+        x[symbols == self.config.symbols.start] += self.ratio.weight[ratio]
+        if layout.frames:
+            x[is_frame] = embed_frames(torch.from_numpy(layout.stacked()).to(device), places[is_frame])
+        return x
 
     def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the next frame's levels [B, ..., 80, 16] and of the end [B, ...]."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
+from studio.core.options import OptionSpec
 
 PAPER_RATIOS = ("1:2", "1:3", "1:4", "3:6", "3:9", "3:12", "6:12", "6:18", "6:24", "12:24", "12:36", "12:48")
 WHOLE = "whole"  # the paper's non-streaming inf:inf: all the text, then all the speech

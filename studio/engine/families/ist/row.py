@@ -7,17 +7,15 @@ Text runs ahead of its sound by an unknown amount: a word counts as spoken as so
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Segment, WordEnd, WordStart
 from studio.core.text.typography import MAX_WORD_LETTERS
-from studio.core.time import TimeBase
 from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.rows import ALL_WORDS, FrameOutput, TextRow
+from studio.engine.families.common.rows import ALL_WORDS, FrameOutput, RowSetup, TextRow, estimate_word_events
 from studio.engine.families.ist.policy import IstCheckpoint, IstLayout, IstOptions, IstPassage, IstSymbols
 
 FULL_STOPS = (".", "?", "!")
@@ -101,18 +99,13 @@ class IstRow(TextRow[IstOptions]):
 
     def __init__(
         self,
-        slots: tuple[int, ...],
+        setup: RowSetup,
         limits: IstLimits,
-        time_base: TimeBase,
         symbols: IstSymbols,
         encode: Callable[[str], Sequence[int]],
         prompt: IstPrompt,
-        *,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
     ) -> None:
-        super().__init__(slots, time_base, IstOptions, options, temperature, seed)
+        super().__init__(setup, IstOptions)
         self._limits, self._symbols = limits, symbols
         self._encode, self._prompt = encode, prompt
         self._next_word = 0  # the first word after the last passage
@@ -120,12 +113,11 @@ class IstRow(TextRow[IstOptions]):
         self._passage: IstPassage | None = None
         self._pending_segment: Segment | None = None  # of the pending prefill
         self._planned: ChunkPlan | None = None  # of the same
-        self._segments = self._frames = 0
+        self._segments = 0
         self._start = self._length = 0  # tokens: the oldest in the slot, and the number fed
         self._reached = 0  # maximum of the length before rewinds
         self._since_prompt: int | None = None  # frames since the prompt; None before the first
         self._owes_end: int | None = None  # frames of the last passage, whose end frame is not fed yet
-        self._last: np.ndarray | None = None  # the last frame, not fed back yet
 
     @property
     def is_finished(self) -> bool:
@@ -169,16 +161,15 @@ class IstRow(TextRow[IstOptions]):
 
     def on_output(self, outputs: FrameOutput) -> RowOutput:
         """Process a frame or a passage's end. Raises NotFinite."""
-        pending, self._pending = self._pending, None
-        passage = self._passage
-        assert pending is not None and passage is not None, "nothing was pending"
+        pending, passage = self._pop_pending(), self._passage
+        assert passage is not None, "no passage is being spoken"
         outputs.check()
         self._length += len(pending.inputs.layout) if isinstance(pending.inputs, IstPrefill) else 1
         self._reached = max(self._reached, self._length)
         p_eos = outputs.p_eos if passage.rule.is_closed else 0.0  # masked until the text is consumed
         before: list[Event] = []
         if self._last is not None:
-            before.append(Frames(first_frame=self._frames - 1, p_eos=[p_eos], levels=self._last))
+            before.append(self._report_last(p_eos))
         if self._pending_segment is not None:
             before.append(self._pending_segment)
             self._pending_segment = None
@@ -190,9 +181,7 @@ class IstRow(TextRow[IstOptions]):
 
     def on_cancel(self) -> list[Event]:
         """The last frame, which was not fed back."""
-        if self._last is None:
-            return []
-        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+        return [] if self._last is None else [self._report_last(math.nan)]
 
     def checkpoint(self) -> IstCheckpoint | None:
         """State between two chunks, before a word begins, or between two passages; None elsewhere."""
@@ -346,14 +335,9 @@ class IstRow(TextRow[IstOptions]):
         """End a passage: its remaining frames are divided by letters among the remaining words."""
         spoken = passage.rule.spoken
         left = range(passage.first_word + passage.word, passage.first_word + len(passage.ends))
-        sizes = np.cumsum([0] + [len(self._words[i]) + 1 for i in left])
-        bounds = passage.word_frame + np.rint(sizes / sizes[-1] * (spoken - passage.word_frame)).astype(int)
-        events: list[Event] = []
-        for k, i in enumerate(left):
-            begin, end = (self._time_base.samples(passage.first_frame + int(one)) for one in bounds[k : k + 2])
-            if k > 0:
-                events.append(WordStart(i=i, sample=begin, source="estimate"))
-            events.append(WordEnd(i=i, sample=end, source="estimate"))
+        first, frames = passage.first_frame + passage.word_frame, spoken - passage.word_frame
+        texts = self._words[left.start : left.stop]
+        events = estimate_word_events(self._time_base, left, texts, first, frames, "estimate")
         self._next_word = passage.first_word + len(passage.ends)
         self._since_prompt = (self._since_prompt or 0) + spoken
         self._owes_end, self._passage, self._last = spoken, None, None

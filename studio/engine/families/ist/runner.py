@@ -1,53 +1,61 @@
-"""IST-LM's modules: prefill (a chunk of text, then a frame) and decode (the next frame, or the end)."""
+"""IST-LM at inference. Modules: prefill (a chunk of text, then a frame) and decode (the next frame, or the end)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.families.common.rows import FrameOutput, sigmoid
-from studio.engine.families.ist.model import Ist, sinusoids
-from studio.engine.families.ist.policy import FRAME
-from studio.engine.families.ist.row import IstPrefill
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.rows import FrameOutput, RowSetup
+from studio.engine.families.common.runner import (
+    DecodeModule,
+    DmelFamily,
+    FrameSlots,
+    PrefillModule,
+    allocate_cache,
+    frame_outputs,
+    join_heads,
+    sample_frames,
+)
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.common.text_tokens import Bpe
+from studio.engine.families.ist.model import Ist, IstConfig, sinusoids
+from studio.engine.families.ist.policy import OPTION_SPECS, WHOLE
+from studio.engine.families.ist.row import IstLimits, IstPrefill, IstPrompt, IstRow
+from studio.engine.families.ist.teacher_forcing import ATTENDS_TO, IstTeacherForcing
 from studio.engine.nets.cached_decoder import CachedDecoder
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
-from studio.engine.nets.linear import NumberFormat, RowwiseLinear
-from studio.engine.nets.sampling import FrameNoise, sample_levels
+from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
+from studio.engine.nets.loading import load_weights
 from studio.engine.tokenizers import dmel
 
-MOST_ROWS = 16
+CAPACITY_TOKENS = 6144
+NOTES = (
+    "m frames need n text tokens, so it waits inside words while text comes slowly, and no number of words says how "
+    "long. It has no word boundaries: word times are estimated by letters. After a flush it starts afresh, as after a "
+    "sentence."
+)
+_MOST_WORDS = 60  # of a passage: fewer than an utterance commits ahead, or ``whole`` would never start
 
 
-class IstSlots:
-    """State of all rows: KV cache and sampling.
-
-    Attributes:
-        last: uint8 [slots, 80], the last frame, not yet fed back.
-        temperature: [slots].
-        place: index of ``last`` in its passage, for each slot (a Python list).
-        noise: position in the noise stream.
-    """
+class IstSlots(FrameSlots):
+    """KV cache and sampling state of all rows; ``place`` is the index of ``last`` in its passage, for each slot."""
 
     def __init__(self, cache: KVCache, count: int, device: torch.device) -> None:
-        self.cache = cache
-        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
-        self.temperature = torch.ones(count, device=device)
-        self.place = [0] * count
-        self.noise = FrameNoise(count, dmel.CHANNELS, device)
-
-    def reset(self, slot: int) -> None:
-        """Give a slot to a new row; its first prefill sets the rest."""
-        self.cache.reset(slot)
-        self.noise.reset(slot)
+        super().__init__(count, device, cache)
+        self.cache, self.place = cache, [0] * count
 
     def update(self, slot: int, given: IstPrefill) -> None:
         """Apply a prefill's inputs to its row's slot."""
         self.cache.start[slot], self.cache.length[slot] = given.start, given.at
-        self.temperature[slot] = given.temperature
         self.place[slot] = given.place - 1
-        self.noise.seek(slot, given.seed, given.frame)
+        self.seek(slot, given.temperature, given.seed, given.frame)
 
 
 class IstRunner:
@@ -58,80 +66,110 @@ class IstRunner:
         self.net = net
         self.decoder = CachedDecoder(net.decoder, number_format)
         self._frames = FrameEmbeddingTable(net.level, net.frame)
-        heads = torch.cat((net.levels_out.weight, net.eos_out.weight))
-        bias = torch.cat((net.levels_out.bias, net.eos_out.bias))
+        heads, bias = join_heads(net.levels_out, net.eos_out)
         self.head = RowwiseLinear(self.decoder.folded_head(net.decoder, heads), bias, number_format)
 
     def embed_frames(self, levels: Tensor, places: Tensor) -> Tensor:
         """``Ist.embed_frames`` up to rounding."""
-        return (
-            self._frames(levels)
-            + self.net.frame.bias
-            + self.net.speech_place * sinusoids(places, self.net.config.width)
-        )
+        net = self.net
+        return self._frames(levels) + net.frame.bias + net.speech_place * sinusoids(places, net.config.width)
 
     def embed(self, given: IstPrefill) -> Tensor:
         """All tokens of a prefill, [1, T, D]."""
-        net, device, layout = self.net, self.net.ratio.weight.device, given.layout
-        symbols = torch.tensor(layout.symbols, device=device)
-        places = torch.tensor(layout.places, device=device)
-        is_frame = symbols == FRAME
-        x = torch.zeros(len(layout), net.config.width, device=device)
-        x[~is_frame] = net.embed_symbols(symbols[~is_frame], places[~is_frame])
-        x[symbols == net.config.symbols.start] += net.ratio.weight[given.ratio]
-        if layout.frames:
-            levels = torch.from_numpy(layout.stacked()).to(device)
-            x[is_frame] = self.embed_frames(levels, places[is_frame])
-        return x.unsqueeze(0)
+        return self.net.embed_layout(given.layout, given.ratio, self.embed_frames).unsqueeze(0)
 
     def sample(self, slots: IstSlots, numbers: list[int], x: Tensor) -> list[FrameOutput]:
         """Run tokens [B, T, D] and sample each row's next frame, with one copy to the CPU for all rows."""
-        count = len(numbers)
-        out = self.head(self.decoder.extend(x, slots.cache, numbers))
-        logits, eos = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
-        index = torch.tensor(numbers, device=x.device)
-        levels = sample_levels(logits, slots.temperature[index], slots.noise.next(numbers))
-        slots.last[index] = levels
-        slots.noise.advance(numbers)
+        out = sample_frames(slots, numbers, self.head(self.decoder.extend(x, slots.cache, numbers)))
         for slot in numbers:
             slots.place[slot] += 1
-        results = torch.cat((eos, out.sum(1, keepdim=True), levels), dim=1).cpu().numpy()
-        return [
-            FrameOutput(row[2:].astype(np.uint8)[None], sigmoid(row[0]), bool(np.isfinite(row[1]))) for row in results
-        ]
+        return frame_outputs(out.cpu().numpy())
 
+    def prefill(self, slots: IstSlots, slot: int, given: IstPrefill) -> FrameOutput:
+        """Feed a chunk of text and sample a frame."""
+        slots.update(slot, given)
+        return self.sample(slots, [slot], self.embed(given))[0]
 
-class IstPrefillModule:
-    """Feeds a chunk, row by row: lengths differ, and padding would change rounding."""
-
-    max_rows = 1
-
-    def __init__(self, runner: IstRunner) -> None:
-        self._runner = runner
-
-    @torch.inference_mode()
-    def run(self, slots: IstSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[IstPrefill]) -> list[FrameOutput]:
-        """See ``studio.engine.families.base.Module``."""
-        outputs: list[FrameOutput] = []
-        for (slot,), given in zip(rows, inputs, strict=True):
-            slots.update(slot, given)
-            outputs += self._runner.sample(slots, [slot], self._runner.embed(given))
-        return outputs
-
-
-class IstDecodeModule:
-    """Feeds back the last frame and samples the next; the inputs are in the slots."""
-
-    max_rows = MOST_ROWS
-
-    def __init__(self, runner: IstRunner) -> None:
-        self._runner = runner
-
-    @torch.inference_mode()
-    def run(self, slots: IstSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[FrameOutput]:
-        """See ``studio.engine.families.base.Module``."""
-        numbers = [slot for (slot,) in rows]
+    def decode(self, slots: IstSlots, numbers: list[int]) -> list[FrameOutput]:
+        """Feed back each slot's last frame and sample the next."""
         index = torch.tensor(numbers, device=slots.last.device)
         places = torch.tensor([slots.place[slot] for slot in numbers], device=slots.last.device)
-        x = self._runner.embed_frames(slots.last[index], places)
-        return self._runner.sample(slots, numbers, x.unsqueeze(1))
+        return self.sample(slots, numbers, self.embed_frames(slots.last[index], places).unsqueeze(1))
+
+
+class IstFamily(DmelFamily[IstRow]):
+    """IST-LM; the prompt is speech with its transcript (section 3)."""
+
+    attends_to = ATTENDS_TO
+
+    def __init__(
+        self, net: Ist, bpe: Bpe, rows: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
+        self.net, self.bpe = net.eval(), bpe
+        runner = IstRunner(net, number_format)
+        self.slots = IstSlots(allocate_cache(net.decoder.config, rows, CAPACITY_TOKENS, device), rows, device)
+        self.modules: Mapping[str, Module] = {
+            "prefill": PrefillModule(runner.prefill),
+            "decode": DecodeModule(runner.decode),
+        }
+        self._limits = limits_of(net.config)
+        end = net.config.symbols.end
+        self._prompts = [IstPrompt([*tokens, end], frames) for tokens, frames in net.prompts()]
+        self.prompts = [one.frames for one in self._prompts]
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "IstFamily":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice."""
+        config = IstConfig.read(card.config)
+        bpe = Bpe.of_voice(card, folder, config.text_tokens)
+        net = Ist(config)
+        load_weights(net, folder, card, "ist.safetensors")
+        check(card, net)
+        return IstFamily(net.to(device), bpe, rows, device, check_format(card.number_format))
+
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return self.bpe.start_lookup(words)
+
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> IstRow:
+        limits = self._limits
+        if forced and not forced.spoken:  # a trace restarts from the prompt where it did; a recording may have pauses
+            limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
+        return IstRow(setup, limits, self.net.config.symbols, self.bpe.encode, self._prompts[setup.speaker])
+
+    def _force(self, row: IstRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return IstTeacherForcing(self.net, row, given).segments()
+
+
+def check(card: Card, net: Ist) -> None:
+    """Raises BadVoice unless every speaker has a prompt with its transcript, and passages fit into a slot."""
+    c, prompts = net.config, net.prompts()
+    for speaker, (tokens, frames) in zip(card.speakers, prompts, strict=True):
+        if not (tokens and len(frames) and max(tokens) < c.text_tokens and frames.max() < dmel.LEVELS):
+            raise BadVoice(
+                f"the prompt of {speaker} has {len(tokens)} text tokens and {len(frames)} frames",
+                "a prompt is speech with its transcript; pack the voice anew",
+            )
+    limits = limits_of(c)
+    room = CAPACITY_TOKENS - limits.passage_tokens - c.prompt_frames - c.prompt_tokens
+    if not (c.stretch_words > 0 and 0 < c.most_words <= _MOST_WORDS and c.longest_word_frames > 0 and room > 0):
+        raise BadVoice("passages of this length do not fit into a slot", "restore card.json from the repository")
+
+
+def limits_of(config: IstConfig) -> IstLimits:
+    """The row limits of a config."""
+    c = config
+    lengths = (c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens)
+    return IstLimits(*lengths, c.letter_frames, CAPACITY_TOKENS)
+
+
+INFO = FamilyInfo(
+    "ist",
+    "IST-LM (paper 003)",
+    OPTION_SPECS,
+    0,
+    IstFamily.load,
+    NOTES,
+    compared=tuple({"ratio": ratio} for ratio in ("1:3", "3:9", "12:24", WHOLE)),
+    supports_teacher_forcing=True,
+)

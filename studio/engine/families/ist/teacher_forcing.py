@@ -1,28 +1,27 @@
 """Teacher forcing of IST-LM: p_eos, likelihood, and attention to text tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from studio.core.events import EOS_AT, Event, Frames
-from studio.engine.families.common.rows import FrameOutput, sigmoid
+from studio.core.events import EOS_AT
 from studio.engine.families.common.teacher_forcing import (
+    NO_WORD,
     TeacherForcedSegment,
     TeacherForcingInput,
     TeacherForcingRun,
+    eos_probabilities,
+    replay_frames,
     sum_by_word,
     with_predicted_eos,
 )
 from studio.engine.families.ist.model import Ist
-from studio.engine.families.ist.policy import FRAME
 from studio.engine.families.ist.row import IstPrefill, IstRow
 from studio.engine.nets.sampling import log_likelihood
 from studio.engine.nets.transformer import ReferenceDecoder
 
 ATTENDS_TO = "self-attention to the text tokens of each word of the passage that were fed so far"
-_NO_WORD = -1
 
 
 class IstTeacherForcing(TeacherForcingRun):
@@ -53,7 +52,7 @@ class IstTeacherForcing(TeacherForcingRun):
             yield held
 
     @torch.inference_mode()
-    def _segment(self, index: int, first: int, fed: IstPrefill) -> tuple[TeacherForcedSegment, Sequence[Event]]:
+    def _segment(self, first: int, fed: IstPrefill) -> TeacherForcedSegment:
         assert isinstance(fed, IstPrefill), "a chunk begins with its text"
         net, plan = self._net, self._row.planned
         if fed.start > self._memory.start:
@@ -66,62 +65,31 @@ class IstTeacherForcing(TeacherForcingRun):
         frames = self._frames(first, stop, longest)
         levels = torch.from_numpy(frames.copy()).to(self._device)
         again = levels if closes else levels[:-1]  # those that are fed back before the next text is
-        text = self._embed(fed)
+        text = net.embed_layout(fed.layout, fed.ratio, net.embed_frames)
         places = plan.frames + torch.arange(len(again), device=self._device)
         hidden, shares = self._memory.extend(torch.cat((text, net.embed_frames(again, places))))
         logits, eos = net.heads(hidden[len(text) - 1 :])
         if closes:
-            p_end = np.array([sigmoid(one) for one in eos.float().cpu().numpy()], np.float32)
+            p_end = eos_probabilities(eos)
             count = len(frames) if stop is not None else self._count(p_end, first, least)
             self._p_before, p_eos = float(p_end[0]), p_end[1 : count + 1]
             forced = bool(p_end[count] < EOS_AT)
         else:
-            count, self._p_before, forced = len(frames), 0.0, False
+            count, self._p_before, forced, p_end = len(frames), 0.0, False, None
             p_eos = np.append(np.zeros(count - 1, np.float32), np.float32(np.nan))
         self._memory.cut(self._memory.length - (len(frames) - count))
         fed_back = count if closes else count - 1
-        self._token_words = np.concatenate((self._token_words, plan.tokens, np.full(fed_back, _NO_WORD)))
+        self._token_words = np.concatenate((self._token_words, plan.tokens, np.full(fed_back, NO_WORD)))
         likely = log_likelihood(logits[:count], levels[:count])
         attention = shares[:, len(text) - 1 : len(text) - 1 + count, : len(self._token_words)].float().cpu().numpy()
-        events = self._row_events(frames[:count], closes=closes)
-        segment = TeacherForcedSegment(
-            index=index,
-            first=first,
-            word=plan.started.start,
-            by_layer=sum_by_word(attention, self._token_words, plan.started),
-            p_eos=p_eos,
-            log_likelihood=likely.cpu().numpy(),
-            forced=forced,
-            events=with_predicted_eos(events, float(p_end[count]), forced=forced) if closes else events,
-        )
-        return segment, events
+        events = replay_frames(self._row, frames[:count], ends=closes)
+        if p_end is not None:  # also where no frame is left
+            events = with_predicted_eos(events, float(p_end[count]), forced=forced)
+        by_layer = sum_by_word(attention, self._token_words, plan.started)
+        return self._result(first, plan.started.start, by_layer, p_eos, likely.cpu().numpy(), events, forced=forced)
 
     def _count(self, p_end: np.ndarray, first: int, least: int) -> int:
         """Number of frames of a passage's last chunk when the net decides; may be 0."""
         if least == 0 and p_end[0] >= EOS_AT and first > self._given.lead:
             return 0
         return self._end(p_end[1:] >= EOS_AT, first)
-
-    def _embed(self, given: IstPrefill) -> Tensor:
-        """All tokens of a prefill [T, D]."""
-        net, layout = self._net, given.layout
-        symbols, places = (torch.tensor(one, device=self._device) for one in (layout.symbols, layout.places))
-        is_frame = symbols == FRAME
-        x = torch.zeros(len(layout), net.config.width, device=self._device)
-        x[~is_frame] = net.embed_symbols(symbols[~is_frame], places[~is_frame])
-        x[symbols == net.config.symbols.start] += net.ratio.weight[given.ratio]
-        if layout.frames:
-            x[is_frame] = net.embed_frames(torch.from_numpy(layout.stacked()).to(self._device), places[is_frame])
-        return x
-
-    def _row_events(self, frames: np.ndarray, *, closes: bool) -> list[Event]:
-        """The row's events of a chunk with these frames."""
-        outputs = [FrameOutput(frame[None], 0.0, True) for frame in frames]
-        if closes:
-            outputs.append(FrameOutput(np.zeros((1, *self._given.frames.shape[1:]), np.uint8), 1.0, True))
-        events = list[Event]()
-        for one in outputs:
-            self._row.next_input()
-            output = self._row.on_output(one)
-            events += [*output.before, *output.after]
-        return [one for one in events if not isinstance(one, Frames)]

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from studio.core.errors import BadOption
 from studio.engine.families.richtts.policy import SYMBOLS
-from studio.engine.nets.config import NetConfig
 from studio.engine.nets.frame_decoder import FrameDecoder
+from studio.engine.nets.loading import NetConfig
 from studio.engine.nets.transformer import DecoderConfig
 
 
@@ -29,9 +28,7 @@ class RichTtsConfig(NetConfig):
             "small": RichTtsConfig(5, 192, 3, 768, speakers),
             "tiny": RichTtsConfig(3, 128, 2, 512, speakers),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return RichTtsConfig.pick(name, sizes)
 
 
 class RichTts(FrameDecoder):

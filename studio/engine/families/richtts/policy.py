@@ -5,20 +5,17 @@ each an independent sequence.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
-from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
-from studio.core.text.clauses import ClauseRule
-from studio.core.time import TimeBase
-from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.rows import ClauseRow, FrameOutput
-from studio.engine.families.common.word_events import estimate_word_events
+from studio.core.events import EOS_AT, Eos, Event, Segment, WordStart
+from studio.core.options import OptionSpec
+from studio.core.text.words import ClauseRule
+from studio.engine.families.base import RowOutput
+from studio.engine.families.common.rows import ClauseRow, FrameOutput, RowSetup, estimate_word_events
 from studio.engine.families.speakstream.policy import BOS as W_BOS
 from studio.engine.families.speakstream.policy import LARGEST_WINDOW, W_EOS, spell
 from studio.engine.families.speakstream.policy import SYMBOLS as _SPEAKSTREAM_SYMBOLS
@@ -120,36 +117,17 @@ class RichTtsRow(ClauseRow[RichTtsOptions, _Piece]):
         longest_word_frames: a piece is cut at this many frames per word.
     """
 
-    def __init__(
-        self,
-        slots: tuple[int, ...],
-        time_base: TimeBase,
-        silence: np.ndarray,
-        longest_word_frames: int,
-        *,
-        speaker: int,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
-    ) -> None:
-        super().__init__(slots, time_base, RichTtsOptions, options, temperature, seed)
-        self._silence, self._longest, self._speaker = silence, longest_word_frames, speaker
-        self._last: np.ndarray | None = None  # the last frame, whose p_eos comes with the next output
+    PREFILL = "prefill"
+
+    def __init__(self, setup: RowSetup, silence: np.ndarray, longest_word_frames: int) -> None:
+        super().__init__(setup, RichTtsOptions)
+        self._silence, self._longest = silence, longest_word_frames
 
     @property
     def planned(self) -> range:
         """Words of the planned piece."""
         assert self._next is not None, "no piece is planned"
         return self._next.words
-
-    def next_input(self) -> ModuleInput | None:
-        """The prefill of a complete piece, or the next frame of the current one."""
-        if self._pending is None:
-            if self._clause is not None:
-                self._pending = ModuleInput("decode", None)
-            elif (words := self._next_clause(self._options.pieces)) is not None:
-                self._pending = ModuleInput("prefill", self._piece(words))
-        return self._pending
 
     def on_output(self, outputs: FrameOutput) -> RowOutput:
         """Take a piece's first frame, next frame or end. Raises NotFinite."""
@@ -161,19 +139,18 @@ class RichTtsRow(ClauseRow[RichTtsOptions, _Piece]):
 
     def on_cancel(self) -> list[Event]:
         """The last frame, whose p_eos remains unknown."""
-        if self._clause is None or self._last is None:
-            return []
-        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+        return [] if self._clause is None else [self._report_last(math.nan)]
 
-    def _piece(self, words: range) -> RichTtsInput:
+    def _rule(self) -> ClauseRule:
+        return self._options.pieces
+
+    def _plan(self, words: range) -> RichTtsInput:
         self._next = _Piece(self._clauses, words, self._frames, self._longest * len(words))
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
         return RichTtsInput(symbols(self._texts_of(words)), self._silence, *sampling)
 
     def _start_piece(self, output: FrameOutput) -> RowOutput:
-        self._clause, self._next = self._next, None
-        piece = self._clause
-        assert piece is not None, "no piece is planned"
+        piece = self._begin()
         self._spoken, self._clauses = piece.words.stop, piece.index + 1
         words, sample = [*piece.words], self._time_base.samples(self._frames)
         before: list[Event] = [
@@ -184,8 +161,8 @@ class RichTtsRow(ClauseRow[RichTtsOptions, _Piece]):
 
     def _continue_piece(self, output: FrameOutput) -> RowOutput:
         piece, p = self._clause, output.p_eos
-        assert piece is not None and self._last is not None, "no piece is being spoken"
-        frames = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        assert piece is not None, "no piece is being spoken"
+        frames = self._report_last(p)
         forced = p < EOS_AT and piece.frames >= piece.limit_frames
         if p < EOS_AT and not forced:
             return RowOutput(self._add_frame(piece, output), [frames])

@@ -1,38 +1,107 @@
-"""RichTTS's prefill module; decode is SpeakStream's."""
+"""RichTTS at inference: a loaded checkpoint, and its two systems, trained on whole texts or on n-grams (000, IV.A).
 
-from collections.abc import Sequence
+The prefill module is its own; decode is SpeakStream's.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from studio.engine.families.common.rows import FrameOutput
-from studio.engine.families.richtts.model import RichTts
-from studio.engine.families.richtts.policy import RichTtsInput
-from studio.engine.families.speakstream.runner import SpeakStreamRunner, SpeakStreamSlots
+from studio.core.cards import Card
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.rows import FrameOutput, RowSetup
+from studio.engine.families.common.runner import DmelFamily, PrefillModule
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.richtts.model import RichTts, RichTtsConfig
+from studio.engine.families.richtts.policy import (
+    LARGEST_NGRAM,
+    MOST_LETTERS,
+    MOST_WHOLE_WORDS,
+    NGRAM,
+    WHOLE,
+    RichTtsInput,
+    RichTtsOptions,
+    RichTtsRow,
+    option_specs,
+)
+from studio.engine.families.richtts.teacher_forcing import ATTENDS_TO, RichTtsTeacherForcing
+from studio.engine.families.speakstream.runner import FrameDecoderRunner, SpeakStreamSlots
+from studio.engine.nets.linear import NumberFormat, check_format
+from studio.engine.nets.loading import load_weights
 
 
-class RichTtsPrefillModule:
-    """Prefills a piece, one row at a time: lengths differ, and padding would change rounding."""
+class RichTtsRunner(FrameDecoderRunner):
+    """The runner of RichTTS: the prefill of a piece."""
 
-    max_rows = 1
+    def __init__(self, net: RichTts, number_format: NumberFormat = "float32") -> None:
+        super().__init__(net, number_format)
+        self._net = net
 
-    def __init__(self, net: RichTts, runner: SpeakStreamRunner) -> None:
-        self._net, self._runner = net, runner
-
-    @torch.inference_mode()
-    def run(
-        self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[RichTtsInput]
-    ) -> list[FrameOutput]:
-        """See ``studio.engine.families.base.Module``."""
-        outputs: list[FrameOutput] = []
-        for (slot,), piece in zip(rows, inputs, strict=True):
-            slots.start(slot, (0, 0), piece.speaker, piece.temperature, piece.seed, piece.frame)
-            outputs += self._runner.sample(slots, [slot], self._embedded(piece, slots.speaker[slot : slot + 1]))
-        return outputs
-
-    def _embedded(self, piece: RichTtsInput, speaker: Tensor) -> Tensor:
-        """All tokens, [1, T, D]; ``speaker`` int64 [1]."""
+    def prefill(self, slots: SpeakStreamSlots, slot: int, piece: RichTtsInput) -> FrameOutput:
+        """Feed a piece's text and the silence, and sample its first frame."""
+        slots.start(slot, (0, 0), piece.speaker, piece.temperature, piece.seed, piece.frame)
+        speaker = slots.speaker[slot : slot + 1]
         text = self._net.embed_symbols(torch.tensor([[*piece.symbols]], device=speaker.device), speaker)[0]
         silence = torch.from_numpy(piece.silence).to(speaker.device)
-        frames = self._runner.embed_frames(silence, speaker.expand(len(silence)))
-        return torch.cat((text, frames)).unsqueeze(0)
+        frames = self.embed_frames(silence, speaker.expand(len(silence)))
+        return self.sample(slots, [slot], torch.cat((text, frames)).unsqueeze(0))[0]
+
+
+class RichTtsFamily(DmelFamily[RichTtsRow]):
+    """RichTTS; the prompt is silence (section IV.D)."""
+
+    attends_to = ATTENDS_TO
+
+    def __init__(self, net: RichTts, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+        self.net = net.eval()
+        runner = RichTtsRunner(net, number_format)
+        capacity = MOST_WHOLE_WORDS * net.config.longest_word_frames + 2 * MOST_LETTERS
+        self.slots = SpeakStreamSlots.allocate(net.decoder.config, rows, capacity, device)
+        self.modules: Mapping[str, Module] = {
+            "prefill": PrefillModule(runner.prefill),
+            "decode": runner.decode_module(),
+        }
+        self.prompts = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "RichTtsFamily":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice."""
+        net = RichTts(RichTtsConfig.read(card.config))
+        load_weights(net, folder, card, f"{card.family}.safetensors")
+        return RichTtsFamily(net.to(device), rows, device, check_format(card.number_format))
+
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> RichTtsRow:
+        longest = NO_LIMIT if forced else self.net.config.longest_word_frames
+        return RichTtsRow(setup, self.prompts[setup.speaker], longest)
+
+    def _force(self, row: RichTtsRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return RichTtsTeacherForcing(self.net, row, given).segments()
+
+
+def _info(name: str, paper: str, default: RichTtsOptions, notes: str) -> FamilyInfo:
+    return FamilyInfo(
+        name,
+        paper,
+        option_specs(default),
+        default.look_ahead_words,
+        RichTtsFamily.load,
+        notes,
+        compared=({"mode": WHOLE}, *({"mode": NGRAM, "n": n} for n in range(1, LARGEST_NGRAM + 1))),
+        supports_teacher_forcing=True,
+    )
+
+
+INFO = _info(
+    "richtts",
+    "RichTTS, the full-context baseline of paper 000",
+    RichTtsOptions(WHOLE),
+    "It reads the whole text before it speaks: the first word comes after the text has ended or the typist has paused. "
+    "In mode ngram it speaks pieces of n words, which it was not trained on.",
+)
+NGRAM_INFO = _info(
+    "ngram-richtts",
+    "n-gram RichTTS, the streaming baseline of paper 000",
+    RichTtsOptions(NGRAM),
+    "It speaks pieces of n words, each without the words and the speech around it.",
+)

@@ -14,17 +14,84 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.cards import Card
-from studio.core.errors import BadOption, BadVoice
-from studio.engine.families.common.phoneme_ids import IDS, SPACE, STRESSED, SYMBOLS
-from studio.engine.families.s5.alignment import AuxiliaryAttention, log_diagonal_prior, monotonic_alignment
-from studio.engine.families.s5.inputs import S5StepInput, SpeakerReference
-from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD
-from studio.engine.nets.config import NetConfig
-from studio.engine.nets.cross_attention import CrossAttention
-from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
-from studio.engine.nets.weights import load_weights
+from studio.core.errors import BadVoice
+from studio.engine.families.common.text_tokens import IDS, SPACE, STRESSED, SYMBOLS
+from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, S5StepInput, SpeakerReference
+from studio.engine.nets.frame_decoder import init_levels
+from studio.engine.nets.loading import NetConfig, load_weights
+from studio.engine.nets.transformer import CrossAttention, Decoder, DecoderConfig, attend_whole, rotary
 from studio.engine.tokenizers import dmel
 from studio.text import phonemes
+
+_NEVER = -1e30
+
+
+class AuxiliaryAttention(nn.Module):
+    """Aligns frames to phonemes by the distance of two convolutional embeddings.
+
+    Trained jointly with the decoder; at inference it aligns a reference recording once.
+
+    Args:
+        width: D, of embedded frames and phonemes.
+        common: C, of the common embedding space.
+        scale: delta of the softmax.
+    """
+
+    def __init__(self, width: int, common: int, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.query = _projection(width, common)
+        self.key = _projection(width, common)
+
+    def forward(self, frames: Tensor, symbols: Tensor, real: Tensor) -> Tensor:
+        """log e of embedded frames [B, S, D] and phonemes [B, T, D] with padding mask bool [B, T] -> [B, S, T].
+
+        e[s, t] = softmax over t of -delta * sum over c of (Q'[c, s] - K'[c, t])^2.
+        """
+        q = self.query(frames.transpose(1, 2)).float()
+        k = self.key(symbols.transpose(1, 2)).float()
+        distance = q.square().sum(1).unsqueeze(2) + k.square().sum(1).unsqueeze(1) - 2 * q.transpose(1, 2) @ k
+        return (-self.scale * distance).masked_fill(~real.unsqueeze(1), _NEVER).log_softmax(-1)
+
+
+def _projection(width: int, common: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(width, common, 3, padding=1), nn.ReLU(), nn.Conv1d(common, common, 1))
+
+
+def monotonic_alignment(log_shares: np.ndarray, frames: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+    """Monotonic alignment search: the best path through every symbol (Kim et al. 2020, algorithm 1).
+
+    Args:
+        log_shares: float [B, S, T].
+        frames, symbols: int [B], valid lengths of S and T; frames >= symbols.
+
+    Returns:
+        phi: int64 [B, S], the symbol of each frame; padding frames get the last symbol.
+    """
+    batch, steps, _ = log_shares.shape
+    score = np.full(log_shares.shape, _NEVER)
+    score[:, 0, 0] = log_shares[:, 0, 0]
+    for s in range(1, steps):
+        came = np.pad(score[:, s - 1, :-1], ((0, 0), (1, 0)), constant_values=_NEVER)
+        score[:, s] = np.maximum(score[:, s - 1], came) + log_shares[:, s]
+    path = np.repeat(symbols[:, None] - 1, steps, axis=1).astype(np.int64)
+    rows, at = np.arange(batch), symbols.astype(np.int64) - 1
+    for s in range(steps - 1, 0, -1):
+        inside = s < frames
+        path[:, s] = at
+        before = np.where(at > 0, score[rows, s - 1, np.maximum(at - 1, 0)], -np.inf)
+        moves = inside & (at > 0) & (before >= score[rows, s - 1, at])
+        at = at - moves
+    path[:, 0] = at
+    return path
+
+
+def log_diagonal_prior(frames: int, symbols: int, width: float = 0.15) -> Tensor:
+    """Diagonal prior of the alignment, log, float32 [S, T]."""
+    s = (torch.arange(frames) + 0.5) / frames
+    t = (torch.arange(symbols) + 0.5) / symbols
+    return -0.5 * ((s[:, None] - t[None]) / width).square()
+
 
 _SINES = 16  # and as many cosines, of an encoder step's position
 _PERIODS = (4.0, 2048.0)  # the shortest and the longest, in encoder steps
@@ -67,9 +134,7 @@ class S5Config(NetConfig):
             "small": S5Config(2, 3, 192, 3, 640, speakers),
             "tiny": S5Config(2, 2, 128, 2, 288, speakers, level_width=4),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return S5Config.pick(name, sizes)
 
 
 class S5(nn.Module):
@@ -108,9 +173,7 @@ class S5(nn.Module):
         for table in (self.symbol, self.stress, self.speaker, self.look_ahead):
             if table is not None:
                 nn.init.normal_(table.weight, std=0.5)
-        nn.init.normal_(self.level.weight, std=1.0)
-        with torch.no_grad():  # initialise the embedding with the order of the levels
-            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        init_levels(self.level)
         nn.init.zeros_(self.levels_out.weight)
         nn.init.zeros_(self.stop_out.weight)
         nn.init.constant_(self.stop_out.bias, -3.0)
@@ -230,7 +293,14 @@ def decoder_mask(net: "S5", given: S5StepInput, device: torch.device) -> Tensor 
 
 
 def seen_steps(asking: Tensor, words: Tensor, k: Tensor) -> Tensor:
-    """``policy.look_ahead_mask`` of tensors: words int64 [B, S] and [B, T], look-aheads [B] -> bool [B, S, T]."""
+    """Attention mask M[S][T]: whether the word of t is at most k words after that of s.
+
+    M_enc of the paper with the encoder's words on both sides; M_dec with the words of the decoder's steps, A(s).
+
+    Args:
+        asking, words: int64 [B, S] and [B, T].
+        k: look-aheads, int64 [B].
+    """
     return words.unsqueeze(1) <= (asking + k.unsqueeze(1)).unsqueeze(2)
 
 
@@ -246,23 +316,6 @@ def speaker_reference(net: S5, speaker: int) -> SpeakerReference:
     spelled = [[s for s, w in zip(symbols, words, strict=True) if w == word] for word in range(1, words[-1] + 1)]
     spoken = [words[t] - 1 for t in net.align(symbols, frames)] if net.config.decoder_mask else []
     return SpeakerReference(spelled, frames.cpu().numpy(), spoken)
-
-
-class SpeakerPrompts:
-    """The frames before every utterance of a speaker: a reference, if any, and silence.
-
-    Attributes:
-        silence: uint8 [speakers, S, 80].
-        references: of each speaker.
-    """
-
-    def __init__(self, net: S5) -> None:
-        self.silence = net.silence.cpu().numpy()
-        self.references = [speaker_reference(net, speaker) for speaker in range(net.config.speakers)]
-
-    def frames(self, speaker: int) -> np.ndarray:
-        """All frames of a speaker's prompt, uint8 [S, 80]."""
-        return np.concatenate((self.references[speaker].frames, self.silence[speaker]))
 
 
 def load_s5_weights(net: S5, card: Card, folder: Path) -> None:

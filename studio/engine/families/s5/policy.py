@@ -1,10 +1,14 @@
 """S5-TTS's policy (paper 001): which words are in view, and which are spoken."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from studio.core.cards import OptionSpec
+import numpy as np
+
 from studio.core.errors import BadOption
+from studio.core.options import OptionSpec
+from studio.engine.families.common.rows import ALL_WORDS, WordTracker, check_finite
 
 LARGEST_LOOK_AHEAD = 3
 
@@ -83,15 +87,151 @@ class LookAheadPolicy:
         return plan
 
 
-def look_ahead_mask(asking: Sequence[int], words: Sequence[int], k: int) -> list[list[bool]]:
-    """Attention mask M[S][T]: true if the word of t is at most k words after that of s.
-
-    M_enc of the paper with the encoder's words on both sides; M_dec with the words of the decoder's steps, A(s).
-    """
-    return [[word <= at + k for word in words] for at in asking]
-
-
 def is_complete(shares: Sequence[float], steps_through_word: int) -> bool:
     """c_s^i: whether the most attended encoder step lies beyond the ``steps_through_word`` steps of words 1..i."""
     most = max(range(len(shares)), key=shares.__getitem__)
     return most > steps_through_word - 1
+
+
+@dataclass(frozen=True)
+class S5StepInput:
+    """Input of a step: text for the encoder, and tokens for the decoder before the step's first frame.
+
+    Attributes:
+        symbols, words: phonemes in view and the word of each (from the first one in view); the text's end is a word.
+        place: position of the first symbol in the whole text, in symbols.
+        k: the look-ahead.
+        start, at: decoder tokens before ``start`` are dropped; the new tokens are written from ``at`` on, over the
+            token there, because the frame before was fed with one word less in view.
+        begins: the context is empty, so the decoder's BOS comes first.
+        frames: uint8 [n, 80], the frames fed: a prompt (reference, silence) or the frame before.
+        spoken: A(s), the word of the frame after each token, if they belong to several words.
+        frame: index of the frame to sample.
+        again: earlier steps whose words in view have changed, to be fed again first, each with its new view and its
+            frames but the last, with which the following step begins.
+    """
+
+    symbols: Sequence[int]
+    words: Sequence[int]
+    place: int
+    k: int
+    start: int
+    at: int
+    begins: bool
+    frames: np.ndarray = field(repr=False)
+    speaker: int
+    temperature: float
+    seed: int
+    frame: int
+    spoken: Sequence[int] = ()
+    again: Sequence["S5StepInput"] = ()
+
+    def with_frames(self, frames: Sequence[np.ndarray]) -> "S5StepInput":
+        """This input followed by frames made in the step, each uint8 [1, 80]."""
+        spoken = [*self.spoken, *[self.words[-1]] * len(frames)] if self.spoken else ()
+        return replace(self, frames=np.concatenate((self.frames, *frames)), spoken=spoken)
+
+    @property
+    def tokens(self) -> int:
+        """Number of decoder tokens."""
+        return self.begins + len(self.frames)
+
+
+@dataclass(frozen=True)
+class S5Output:
+    """A sampled frame uint8 [1, 80], the probability that the text had ended before it, and its attention.
+
+    Attributes:
+        shares: float [T], cross-attention weights of the encoder's steps, mean of all layers and heads.
+        is_finite: whether all logits were finite.
+    """
+
+    levels: np.ndarray
+    p_stop: float
+    shares: np.ndarray
+    is_finite: bool
+
+    def check(self) -> None:
+        """Raises NotFinite."""
+        check_finite(self.is_finite and math.isfinite(self.p_stop) and bool(np.isfinite(self.shares).all()))
+
+
+@dataclass(frozen=True)
+class SpeakerReference:
+    """A speaker's reference recording, which the net continues; all fields are empty if there is none.
+
+    Attributes:
+        spelled: phonemes of each word of its transcript.
+        frames: uint8 [R, 80].
+        spoken: word of each frame.
+    """
+
+    spelled: Sequence[Sequence[int]]
+    frames: np.ndarray = field(repr=False)
+    spoken: Sequence[int] = field(repr=False)
+
+
+@dataclass
+class S5StepState:
+    """A step being spoken, or one already spoken.
+
+    Attributes:
+        sees_end: its view was closed by the text's end, not by a flush.
+        fed: its input, or the one with which it was fed again.
+        first_word: the first word in its view.
+        words: the spoken words, with the sums of W_j.
+        frames: each frame with its word.
+        is_cut: a limit ended it, not the net.
+        p_not_stopped: probability that no stop token was sampled so far.
+    """
+
+    index: int
+    plan: S5Plan
+    sees_end: bool
+    fed: S5StepInput
+    first_word: int
+    first_frame: int
+    limit_frames: int
+    tokens: int
+    words: WordTracker
+    frames: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
+    is_cut: bool = False
+    p_not_stopped: float = 1.0
+
+    def stop_probability(self, p_stop: float) -> float:
+        """Probability that the stop token has come by now, given its probability ``p_stop`` in this frame.
+
+        Accumulated, because a net undecided between two frames gives neither of them 0.5.
+        """
+        self.p_not_stopped *= 1.0 - p_stop
+        return 1.0 - self.p_not_stopped
+
+    @property
+    def seen(self) -> int:
+        """Words that the net has seen after it."""
+        return ALL_WORDS if self.sees_end else self.plan.stop
+
+    def input_with_frames(self, held_from: int) -> S5StepInput:
+        """Its input with its frames but the last, to be fed again; tokens before ``held_from`` were overwritten."""
+        fed = replace(self.fed, start=max(self.fed.start, held_from))
+        return fed.with_frames([frame for _, frame in self.frames[:-1]])
+
+    def replan(self, other: "S5StepState") -> None:
+        """Adopt the input with which it was fed again, in place: checkpoints share this object."""
+        self.plan, self.sees_end, self.fed = other.plan, other.sees_end, other.fed
+
+
+@dataclass(frozen=True)
+class S5Checkpoint:
+    """See ``studio.engine.families.base.RowCheckpoint``."""
+
+    spoken: int
+    fed: int
+    steps: int
+    frames: int
+    start: int
+    length: int
+    first_word: int
+    place: int
+    last: np.ndarray | None
+    past: tuple[S5StepState, ...]

@@ -2,21 +2,27 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
-from studio.core.time import TimeBase
+from studio.core.events import EOS_AT, Eos, Event, Segment
 from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.phoneme_ids import END, Pronounce, counts_through, spell, words_of
-from studio.engine.families.common.rows import RowLimits, TextRow
-from studio.engine.families.common.word_events import WordTracker
-from studio.engine.families.s5.inputs import S5Checkpoint, S5Output, S5StepInput, S5StepState, SpeakerReference
-from studio.engine.families.s5.policy import LookAheadPolicy, S5Options, S5Plan, is_complete
+from studio.engine.families.common.rows import RowLimits, RowSetup, TextRow, WordTracker
+from studio.engine.families.common.text_tokens import END, Pronounce, counts_through, spell, words_of
+from studio.engine.families.s5.policy import (
+    LookAheadPolicy,
+    S5Checkpoint,
+    S5Options,
+    S5Output,
+    S5Plan,
+    S5StepInput,
+    S5StepState,
+    SpeakerReference,
+    is_complete,
+)
 
 _SPARE_WORDS = 8  # longest words for which a slot needs free tokens before a step begins
 _MAX_LETTERS = 512  # in the encoder's view: at most three phonemes each fit into its slot
@@ -42,32 +48,19 @@ class S5Row(TextRow[S5Options]):
     """One request, one frame a step; see ``studio.engine.families.base.RevisableRow``."""
 
     def __init__(
-        self,
-        slots: tuple[int, ...],
-        limits: RowLimits,
-        time_base: TimeBase,
-        silence: np.ndarray,
-        reference: SpeakerReference,
-        pronounce: Pronounce,
-        *,
-        speaker: int,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
+        self, setup: RowSetup, limits: RowLimits, silence: np.ndarray, reference: SpeakerReference, pronounce: Pronounce
     ) -> None:
-        super().__init__(slots, time_base, S5Options, options, temperature, seed)
-        self._limits, self._silence, self._pronounce = limits, silence, pronounce
-        self._reference, self._speaker = reference, speaker
+        super().__init__(setup, S5Options)
+        self._limits, self._silence, self._reference, self._pronounce = limits, silence, reference, pronounce
         self._policy = LookAheadPolicy()
         self._next: _PlannedStep | None = None
         self._is_rewritten = False  # whether words that the net has seen may have changed
         self._step: S5StepState | None = None
         self._past: deque[S5StepState] = deque()
-        self._frames = self._steps = 0
+        self._steps = 0
         self._start = self._length = 0  # the slot's oldest token and the number of tokens fed
         self._reached = 0  # maximum of _length
         self._first_word = self._place = 0  # the first word in the encoder's view, and its position in symbols
-        self._last: np.ndarray | None = None  # the last sampled frame
 
     @property
     def is_finished(self) -> bool:
@@ -119,9 +112,7 @@ class S5Row(TextRow[S5Options]):
 
     def on_cancel(self) -> list[Event]:
         """The last frame, whose p_eos remains unknown."""
-        if self._step is None or self._last is None:
-            return []
-        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+        return [] if self._step is None else [self._report_last(math.nan)]
 
     def checkpoint(self) -> S5Checkpoint | None:
         """The state between two steps; None within one."""
@@ -267,7 +258,7 @@ class S5Row(TextRow[S5Options]):
 
     def _continue_step(self, output: S5Output) -> RowOutput:
         step = self._step
-        assert step is not None and self._last is not None, "no step is running"
+        assert step is not None, "no step is running"
         self._length += 1
         self._reached = max(self._reached, self._length)
         step.tokens += 1
@@ -277,7 +268,7 @@ class S5Row(TextRow[S5Options]):
         else:
             through = step.words.through[0]
             p, ended = float(output.shares[through:].sum()), is_complete([*output.shares], through)
-        frames = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        frames = self._report_last(p)
         forced = not ended and len(step.frames) >= step.limit_frames
         if not ended and not forced:
             passed = step.words.advance(int(output.shares.argmax()), self._frames) if step.plan.close else []

@@ -1,68 +1,74 @@
-"""Modules of S5-TTS and T5-TTS: word (encode the text in view, sample the step's first frame), decode (the next)."""
+"""S5-TTS at inference, and what T5-TTS shares with it.
 
-from collections.abc import Sequence
+Modules: word (encode the text in view, sample the step's first frame), decode (the next)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.families.common.frame_head import CpuFrameHead
-from studio.engine.families.common.rows import sigmoid
-from studio.engine.families.s5.inputs import S5Output, S5StepInput
-from studio.engine.families.s5.model import S5, decoder_mask, encode_input
-from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD
-from studio.engine.nets.cached_decoder import CachedDecoder
-from studio.engine.nets.cpu.decode import CpuCrossAttention, CpuDecodeStep
-from studio.engine.nets.cross_attention import CachedCrossAttention
+from studio.core.cards import Card
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.rows import RowLimits, RowSetup
+from studio.engine.families.common.runner import (
+    CpuFrameHead,
+    DecodeModule,
+    DmelFamily,
+    FrameSlots,
+    PrefillModule,
+    RowT,
+    allocate_cache,
+    frame_outputs,
+    join_heads,
+    sample_frames,
+)
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.s5.model import S5, S5Config, decoder_mask, encode_input, load_s5_weights, speaker_reference
+from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, OPTION_SPECS, S5Options, S5Output, S5StepInput
+from studio.engine.families.s5.row import S5Row
+from studio.engine.families.s5.teacher_forcing import ATTENDS_TO, S5TeacherForcing
+from studio.engine.nets.cached_decoder import CachedCrossAttention, CachedDecoder
+from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
 from studio.engine.nets.frame_decoder import CpuFrameEmbeddingTable, FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
-from studio.engine.nets.linear import NumberFormat, RowwiseLinear
-from studio.engine.nets.sampling import FrameNoise, sample_levels
+from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
 from studio.engine.nets.transformer import DecoderConfig
-from studio.engine.tokenizers import dmel
+from studio.text import phonemes
 
-MAX_DECODE_ROWS = 16
+CAPACITY_TOKENS = 2048  # decoder slot, in frames
+CAPACITY_SYMBOLS = 1792  # encoder slot, in phonemes, including those of a reference
 
 
-class S5Slots:
-    """KV caches and sampling state of all rows.
+class S5Slots(FrameSlots):
+    """KV caches, conditions and sampling state of all rows.
 
     Attributes:
         frames: KV cache of the decoder's self-attention.
         text: KV cache of the cross-attention, rewritten for every word.
-        last: uint8 [slots, 80], the last sampled frame, not yet fed back.
-        speaker, k, temperature: [slots].
-        noise: position in the noise stream.
+        speaker, k: [slots].
     """
 
     @staticmethod
     def allocate(sizes: DecoderConfig, rows: int, capacities: tuple[int, int], device: torch.device) -> "S5Slots":
         """Allocate slots of so many frames and symbols for ``rows`` rows."""
-        frames, text = (
-            KVCache(sizes.layers, rows, sizes.heads, capacity, sizes.head_width, device=device)
-            for capacity in capacities
-        )
+        frames, text = (allocate_cache(sizes, rows, capacity, device) for capacity in capacities)
         return S5Slots(frames, text, rows, device)
 
     def __init__(self, frames: KVCache, text: KVCache, count: int, device: torch.device) -> None:
+        super().__init__(count, device, frames, text)
         self.frames, self.text = frames, text
-        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
         self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
         self.k = torch.zeros(count, dtype=torch.int64, device=device)
-        self.temperature = torch.ones(count, device=device)
-        self.noise = FrameNoise(count, dmel.CHANNELS, device)
-
-    def reset(self, slot: int) -> None:
-        """Prepare a slot for a new row; the first word sets the rest."""
-        self.frames.reset(slot)
-        self.text.reset(slot)
-        self.noise.reset(slot)
 
     def place(self, slot: int, given: S5StepInput) -> None:
         """Set a slot's token positions, conditions and sampling state from a step's input."""
         self.frames.start[slot], self.frames.length[slot] = given.start, given.at
-        self.speaker[slot], self.k[slot], self.temperature[slot] = given.speaker, given.k, given.temperature
-        self.noise.seek(slot, given.seed, given.frame)
+        self.speaker[slot], self.k[slot] = given.speaker, given.k
+        self.seek(slot, given.temperature, given.seed, given.frame)
 
 
 class S5CpuDecoder:
@@ -98,8 +104,7 @@ class S5CpuDecoder:
         samples = self._head.sample(slots, numbers, self._tokens.extend(x, slots.frames, numbers, between))
         attended = [np.concatenate(of_row).mean(0) for of_row in zip(*shares, strict=True)]  # layers and heads
         return [
-            S5Output(levels, p_stop, part, is_finite)
-            for (levels, p_stop, is_finite), part in zip(samples, attended, strict=True)
+            S5Output(one.levels, one.p_eos, part, one.is_finite) for one, part in zip(samples, attended, strict=True)
         ]
 
 
@@ -117,8 +122,7 @@ class S5Runner:
         self._cross = [CachedCrossAttention(i, one, number_format) for i, one in enumerate(net.crossings())]
         self._frames = FrameEmbeddingTable(net.level, net.frame)
         self._bias = net.frame.bias.detach()
-        heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
-        bias = torch.cat((net.levels_out.bias, net.stop_out.bias))
+        heads, bias = join_heads(net.levels_out, net.stop_out)
         self.head = RowwiseLinear(self.decoder.folded_head(net.decoder, heads), bias, number_format)
         self.cpu = None
         if self.decoder.cpu_decode is not None:
@@ -167,73 +171,103 @@ class S5Runner:
 
     def sample(self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None) -> list[S5Output]:
         """Run tokens as ``feed`` and sample each row's next frame; one device-to-host copy for all rows."""
-        count, layers = len(numbers), len(self._cross)
         hidden, shares = self.feed(slots, numbers, x, seen)
-        out = self.head(hidden)
-        logits, stop = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
-        index = torch.tensor(numbers, device=x.device)
-        levels = sample_levels(logits, slots.temperature[index], slots.noise.next(numbers))
-        slots.last[index] = levels
-        slots.noise.advance(numbers)
-        attended = [torch.stack(of_row).sum(0) / layers for of_row in zip(*shares, strict=True)]
-        outputs = torch.cat((stop, out.sum(1, keepdim=True), levels), dim=1)
+        outputs = sample_frames(slots, numbers, self.head(hidden))
+        attended = [torch.stack(of_row).sum(0) / len(self._cross) for of_row in zip(*shares, strict=True)]
         host = torch.cat((outputs.flatten(), *attended)).cpu().numpy()
-        rows = host[: outputs.numel()].reshape(count, -1)
+        samples = frame_outputs(host[: outputs.numel()].reshape(len(numbers), -1))
         parts = np.split(host[outputs.numel() :], np.cumsum([len(one) for one in attended])[:-1])
-        return [
-            S5Output(row[2:].astype(np.uint8)[None], sigmoid(row[0]), part, bool(np.isfinite(row[1])))
-            for row, part in zip(rows, parts, strict=True)
-        ]
+        return [S5Output(one.levels, one.p_eos, part, one.is_finite) for one, part in zip(samples, parts, strict=True)]
 
+    def prefill(self, slots: S5Slots, slot: int, given: S5StepInput) -> S5Output:
+        """Encode a step's text, feed its tokens and sample its first frame."""
+        for one in given.again:
+            x, seen = self._prepare(slots, slot, one)
+            self.feed(slots, [slot], x, seen)
+        x, seen = self._prepare(slots, slot, given)
+        return self.sample(slots, [slot], x, seen)[0]
 
-class S5PrefillModule:
-    """Prefills a step, one row at a time: lengths differ, and padding would change rounding."""
-
-    max_rows = 1
-
-    def __init__(self, runner: S5Runner) -> None:
-        self._runner = runner
-
-    @torch.inference_mode()
-    def run(self, slots: S5Slots, rows: Sequence[tuple[int, ...]], inputs: Sequence[S5StepInput]) -> list[S5Output]:
-        """See ``studio.engine.families.base.Module``."""
-        outputs: list[S5Output] = []
-        for (slot,), given in zip(rows, inputs, strict=True):
-            for one in given.again:
-                x, seen = self._prepare(slots, slot, one)
-                self._runner.feed(slots, [slot], x, seen)
-            x, seen = self._prepare(slots, slot, given)
-            outputs += self._runner.sample(slots, [slot], x, seen)
-        return outputs
+    def decode(self, slots: S5Slots, numbers: list[int]) -> list[S5Output]:
+        """Feed back each slot's last frame and sample the next."""
+        if self.cpu is not None:
+            return self.cpu.decode(slots, numbers)
+        index = torch.tensor(numbers, device=slots.last.device)
+        x = self.embed_frames(slots.last[index]) + self.net.embed_row(slots.speaker[index], slots.k[index])
+        return self.sample(slots, numbers, x.unsqueeze(1))
 
     def _prepare(self, slots: S5Slots, slot: int, given: S5StepInput) -> tuple[Tensor, Tensor | None]:
         """Encode a step's text into the slot; returns its tokens [1, T, D] and their ``decoder_mask``."""
         slots.place(slot, given)
-        self._runner.encode(given, slots, slot)
+        self.encode(given, slots, slot)
         device = slots.last.device
-        x = self._runner.embed_frames(torch.from_numpy(given.frames).to(device))
+        x = self.embed_frames(torch.from_numpy(given.frames).to(device))
         if given.begins:
-            x = torch.cat((self._runner.net.bos.unsqueeze(0), x))
+            x = torch.cat((self.net.bos.unsqueeze(0), x))
         here = slice(slot, slot + 1)
-        x = x + self._runner.net.embed_row(slots.speaker[here], slots.k[here])
-        return x.unsqueeze(0), decoder_mask(self._runner.net, given, device)
+        x = x + self.net.embed_row(slots.speaker[here], slots.k[here])
+        return x.unsqueeze(0), decoder_mask(self.net, given, device)
 
 
-class S5DecodeModule:
-    """Feeds back the last frame and samples the next; the inputs are in the slots."""
+class PhonemeFamily(DmelFamily[RowT]):
+    """A loaded checkpoint of S5-TTS or T5-TTS.
 
-    max_rows = MAX_DECODE_ROWS
+    Args:
+        capacities: of a slot, in decoder tokens and in symbols.
+    """
 
-    def __init__(self, runner: S5Runner) -> None:
-        self._runner = runner
+    def __init__(
+        self, net: S5, rows: int, device: torch.device, number_format: NumberFormat, capacities: tuple[int, int]
+    ) -> None:
+        runner = S5Runner(net.eval(), number_format)
+        self.slots = S5Slots.allocate(net.decoder.config, rows, capacities, device)
+        self.modules: Mapping[str, Module] = {
+            "word": PrefillModule(runner.prefill),
+            "decode": DecodeModule(runner.decode),
+        }
+        self.silence = net.silence.cpu().numpy()
+        self.references = [speaker_reference(net, speaker) for speaker in range(net.config.speakers)]
+        self.prompts = [np.concatenate((r.frames, s)) for r, s in zip(self.references, self.silence, strict=True)]
 
-    @torch.inference_mode()
-    def run(self, slots: S5Slots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[S5Output]:
-        """See ``studio.engine.families.base.Module``."""
-        numbers = [slot for (slot,) in rows]
-        if self._runner.cpu is not None:
-            return self._runner.cpu.decode(slots, numbers)
-        index = torch.tensor(numbers, device=slots.last.device)
-        x = self._runner.embed_frames(slots.last[index])
-        x = x + self._runner.net.embed_row(slots.speaker[index], slots.k[index])
-        return self._runner.sample(slots, numbers, x.unsqueeze(1))
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return phonemes.request_phonemes(words)
+
+
+class S5Family(PhonemeFamily[S5Row]):
+    """S5-TTS."""
+
+    attends_to = ATTENDS_TO
+
+    def __init__(self, net: S5, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+        super().__init__(net, rows, device, number_format, (CAPACITY_TOKENS, CAPACITY_SYMBOLS))
+        self.net, c = net, net.config
+        self._limits = RowLimits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "S5Family":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice, NeedsPackage."""
+        net = S5(S5Config.read(card.config))
+        load_s5_weights(net, card, folder)
+        return S5Family(net.to(device), rows, device, check_format(card.number_format))
+
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> S5Row:
+        limits = self._limits
+        if forced is not None:
+            limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
+        silence, reference = self.silence[setup.speaker], self.references[setup.speaker]
+        return S5Row(setup, limits, silence, reference, phonemes.pronounce)
+
+    def _force(self, row: S5Row, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return S5TeacherForcing(self.net, row, given).segments()
+
+
+INFO = FamilyInfo(
+    "s5",
+    "S5-TTS (paper 001)",
+    OPTION_SPECS,
+    S5Options().look_ahead_words,
+    S5Family.load,
+    compared=tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1)),
+    supports_teacher_forcing=True,
+    fade="hann",
+)

@@ -1,7 +1,5 @@
 """Teacher forcing of S5-TTS."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,11 +12,9 @@ from studio.engine.families.common.teacher_forcing import (
     TeacherForcingInput,
     TeacherForcingRun,
     sum_by_word,
-    with_predicted_eos,
 )
-from studio.engine.families.s5.inputs import S5Output, S5StepInput
 from studio.engine.families.s5.model import S5, decoder_mask, encode_input
-from studio.engine.families.s5.policy import S5Plan
+from studio.engine.families.s5.policy import S5Output, S5Plan, S5StepInput
 from studio.engine.families.s5.row import S5Row
 from studio.engine.nets.sampling import log_likelihood
 from studio.engine.nets.transformer import ReferenceDecoder
@@ -90,11 +86,10 @@ class S5TeacherForcing(TeacherForcingRun):
         self._row, self._net = row, ReferenceS5(net, given.speaker)
 
     @torch.inference_mode()
-    def _segment(self, index: int, first: int, fed: S5StepInput) -> tuple[TeacherForcedSegment, Sequence[Event]]:
+    def _segment(self, first: int, fed: S5StepInput) -> TeacherForcedSegment:
         assert isinstance(fed, S5StepInput), "a step begins with its text"
         plan = self._row.planned
-        stop = self._schedule.stop(first, plan.speak)
-        frames = self._frames(first, stop, self._net.longest_word_frames * len(plan.speak))
+        frames, stop = self._planned_frames(first, plan.speak, self._net.longest_word_frames)
         logits, stops, shares = self._net.run(fed, frames)
         words = np.array(fed.words) + plan.stop + plan.close - 1 - fed.words[-1]  # a reference's words are below 0
         if plan.close:
@@ -114,10 +109,7 @@ class S5TeacherForcing(TeacherForcingRun):
             self._row.restart_context()
         seen = range(plan.speak.start, plan.stop)
         by_layer = sum_by_word(shares[:, :count], words, seen)
-        with_end = with_predicted_eos(events, float(p_eos[count - 1]), forced=forced)
-        p_eos = p_eos[:count].astype(np.float32)
-        segment = TeacherForcedSegment(index, first, seen.start, by_layer, p_eos, likelihood, forced, with_end)
-        return segment, events
+        return self._result(first, seen.start, by_layer, p_eos[:count], likelihood, events, forced=forced)
 
     def _replay(self, frames: np.ndarray, shares: np.ndarray, plan: S5Plan) -> list[Event]:
         """The row's events for a step of these frames; ``shares`` [n + 1, T] of the net."""

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from studio.core.errors import BadOption
 from studio.engine.families.speakstream.policy import BOS, LARGEST_WINDOW, SCHEMES, SYMBOLS
-from studio.engine.nets.config import NetConfig
 from studio.engine.nets.frame_decoder import FrameDecoder
+from studio.engine.nets.loading import NetConfig
 from studio.engine.nets.transformer import DecoderConfig
 
 
@@ -33,9 +32,7 @@ class SpeakStreamConfig(NetConfig):
             "small": SpeakStreamConfig(4, 256, 4, 1024, speakers),
             "tiny": SpeakStreamConfig(3, 128, 2, 512, speakers),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return SpeakStreamConfig.pick(name, sizes)
 
 
 class SpeakStream(FrameDecoder):

@@ -2,25 +2,31 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Segment, WordStart
 from studio.core.text.words import common_prefix
-from studio.core.time import TimeBase
 from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.rows import ALL_WORDS, FrameOutput, RowLimits, TextRow
-from studio.engine.families.common.word_events import estimate_word_events
-from studio.engine.families.speakstream.inputs import ReadAheadInput, SegmentInput, SegmentPrefill
+from studio.engine.families.common.rows import (
+    ALL_WORDS,
+    FrameOutput,
+    RowLimits,
+    RowSetup,
+    TextRow,
+    estimate_word_events,
+)
 from studio.engine.families.speakstream.policy import (
     SCHEMES,
     W_EOS,
     FeedingCounters,
     FeedingPolicy,
+    ReadAheadInput,
+    SegmentInput,
     SegmentPlan,
+    SegmentPrefill,
     SpeakStreamOptions,
     spell,
 )
@@ -92,32 +98,19 @@ class SpeakStreamRow(TextRow[SpeakStreamOptions]):
         ahead_tokens: how much text of the first segment may be fed before its window is complete.
     """
 
-    def __init__(
-        self,
-        slots: tuple[int, ...],
-        limits: RowLimits,
-        time_base: TimeBase,
-        silence: np.ndarray,
-        *,
-        speaker: int,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
-        ahead_tokens: int = 0,
-    ) -> None:
-        super().__init__(slots, time_base, SpeakStreamOptions, options, temperature, seed)
+    def __init__(self, setup: RowSetup, limits: RowLimits, silence: np.ndarray, ahead_tokens: int = 0) -> None:
+        super().__init__(setup, SpeakStreamOptions)
         self._ahead_tokens = ahead_tokens
         self._read_ahead: tuple[int, ...] = ()  # symbols of the first segment that were fed ahead
-        self._limits, self._silence, self._speaker = limits, silence, speaker
+        self._limits, self._silence = limits, silence
         self._policy = FeedingPolicy()
         self._is_rewritten = False
         self._next: _PlannedSegment | None = None
         self._segment: SpokenSegment | None = None
         self._past: deque[SpokenSegment] = deque()
-        self._frames = self._segments = 0
+        self._segments = 0
         self._start = self._length = 0  # the slot's oldest token and the number of tokens fed
         self._reached = 0  # maximum of _length
-        self._last: np.ndarray | None = None  # the last frame, whose p_eos comes with the next output
 
     @property
     def is_finished(self) -> bool:
@@ -168,9 +161,7 @@ class SpeakStreamRow(TextRow[SpeakStreamOptions]):
 
     def on_cancel(self) -> list[Event]:
         """The last frame, whose p_eos remains unknown."""
-        if self._segment is None or self._last is None:
-            return []
-        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+        return [] if self._segment is None else [self._report_last(math.nan)]
 
     def checkpoint(self) -> SpeakStreamCheckpoint | None:
         """The state between two segments; None within one."""
@@ -308,11 +299,11 @@ class SpeakStreamRow(TextRow[SpeakStreamOptions]):
 
     def _continue_segment(self, output: FrameOutput) -> RowOutput:
         segment, p = self._segment, output.p_eos
-        assert segment is not None and self._last is not None, "no segment is being spoken"
+        assert segment is not None, "no segment is being spoken"
         self._length += 1
         self._reached = max(self._reached, self._length)
         segment.tokens += 1
-        frames = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        frames = self._report_last(p)
         forced = p < EOS_AT and len(segment.frames) >= segment.limit_frames
         if p < EOS_AT and not forced:
             return RowOutput(self._add_frame(segment, output), [frames])

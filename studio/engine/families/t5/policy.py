@@ -5,23 +5,19 @@ latency"). Frames are sampled one per step, so that rows share a batch.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
-from studio.core.text.clauses import ClauseRule
-from studio.core.time import TimeBase
-from studio.engine.families.base import ModuleInput, RowOutput
-from studio.engine.families.common.phoneme_ids import END, Pronounce, counts_through, spell
-from studio.engine.families.common.rows import ClauseRow
-from studio.engine.families.common.word_events import WordTracker
-from studio.engine.families.s5.inputs import S5Output, S5StepInput, SpeakerReference
+from studio.core.options import OptionSpec
+from studio.core.text.words import ClauseRule
+from studio.engine.families.base import RowOutput
+from studio.engine.families.common.rows import ClauseRow, RowSetup, WordTracker
+from studio.engine.families.common.text_tokens import END, Pronounce, counts_through, spell
+from studio.engine.families.s5.policy import S5Output, S5StepInput, SpeakerReference
 
 SENTENCE_ENDS = ".?!"
 MOST_WORDS = 60  # of a sentence; below the limit of committed words ahead of speech
@@ -137,39 +133,26 @@ class T5Row(ClauseRow[T5Options, _Sentence]):
         longest_word_frames: a sentence is cut at this many frames per word.
     """
 
+    PREFILL = "word"
+
     def __init__(
         self,
-        slots: tuple[int, ...],
-        time_base: TimeBase,
+        setup: RowSetup,
         silence: np.ndarray,
         reference: SpeakerReference,
         longest_word_frames: int,
         pronounce: Pronounce,
-        *,
-        speaker: int,
-        options: Mapping[str, Any],
-        temperature: float,
-        seed: int,
     ) -> None:
-        super().__init__(slots, time_base, T5Options, options, temperature, seed)
+        super().__init__(setup, T5Options)
         self._prompt = np.concatenate((reference.frames, silence))
         self._transcript = reference.spelled
-        self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
+        self._longest, self._pronounce = longest_word_frames, pronounce
 
     @property
     def planned(self) -> range:
         """Words of the planned sentence."""
         assert self._next is not None, "no sentence is planned"
         return self._next.words.words
-
-    def next_input(self) -> ModuleInput | None:
-        """The prefill of a complete sentence, or the next frame of the current one."""
-        if self._pending is None:
-            if self._clause is not None:
-                self._pending = ModuleInput("decode", None)
-            elif (words := self._next_clause(self._options.sentences)) is not None:
-                self._pending = ModuleInput("word", self._sentence(words))
-        return self._pending
 
     def on_output(self, outputs: S5Output) -> RowOutput:
         """Take a sentence's first frame, next frame or end. Raises NotFinite."""
@@ -187,7 +170,10 @@ class T5Row(ClauseRow[T5Options, _Sentence]):
         levels = one.levels[one.reported]
         return [Frames(first_frame=one.first_frame + one.reported, p_eos=[math.nan], levels=levels)]
 
-    def _sentence(self, words: range) -> S5StepInput:
+    def _rule(self) -> ClauseRule:
+        return self._options.sentences
+
+    def _plan(self, words: range) -> S5StepInput:
         spelled = [*self._transcript, *map(spell, self._pronounce(self._texts_of(words))), [END]]
         through = counts_through(spelled)[len(self._transcript) : -1]
         spoken, at = [*words], self._frames
@@ -215,10 +201,9 @@ class T5Row(ClauseRow[T5Options, _Sentence]):
         )
 
     def _start_sentence(self, output: S5Output) -> RowOutput:
-        self._clause, self._next = self._next, None
-        assert self._clause is not None, "no sentence is planned"
-        self._spoken, self._clauses = self._clause.words.words.stop, self._clauses + 1
-        return self._add_frame(self._clause, output, [])
+        sentence = self._begin()
+        self._spoken, self._clauses = sentence.words.words.stop, self._clauses + 1
+        return self._add_frame(sentence, output, [])
 
     def _continue_sentence(self, output: S5Output) -> RowOutput:
         one, p = self._clause, output.p_stop

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from studio.core.errors import BadOption
-from studio.engine.families.common.phoneme_ids import STRESSED, SYMBOLS
-from studio.engine.nets.config import NetConfig
+from studio.engine.families.common.text_tokens import STRESSED, SYMBOLS
+from studio.engine.nets.frame_decoder import init_levels
+from studio.engine.nets.loading import NetConfig
 from studio.engine.tokenizers import dmel
 
 PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
@@ -56,9 +56,7 @@ class TacotronConfig(NetConfig):
                 96, 128, 96, 64, 128, speakers, location_filters=16, prenet_dropout=0.1, encoder_dropout=0.1
             ),
         }
-        if name not in sizes:
-            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
-        return sizes[name]
+        return TacotronConfig.pick(name, sizes)
 
 
 class Encoder(nn.Module):
@@ -140,9 +138,7 @@ class TacotronHead(nn.Module):
         self.frame = nn.Linear(dmel.CHANNELS * level_width, width)
         self.up = nn.Linear(width, 2 * width, bias=False)
         self.down = nn.Linear(2 * width, width, bias=False)
-        nn.init.normal_(self.level.weight, std=1.0)
-        with torch.no_grad():  # levels are ordered: begin with a table that says so
-            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        init_levels(self.level)
 
     def forward(self, decoded: Tensor, context: Tensor, fed: Tensor) -> Tensor:
         """Whole clauses.

@@ -5,24 +5,48 @@ different lengths: a row that has its frames, or reached its clause's end, leave
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
 from studio.core.events import EOS_AT
-from studio.engine.families.common.rows import sigmoid
-from studio.engine.families.tacotron.model import Tacotron, TacotronHead, frame_values, lstm_step, normalise
-from studio.engine.families.tacotron.row import TacotronChunk, TacotronClause, TacotronFrames
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.rows import RowSetup, sigmoid
+from studio.engine.families.common.runner import MAX_DECODE_ROWS, DmelFamily, PrefillModule, join_heads
+from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.tacotron.model import (
+    Tacotron,
+    TacotronConfig,
+    TacotronHead,
+    frame_values,
+    lstm_step,
+    normalise,
+)
+from studio.engine.families.tacotron.policy import (
+    OPTION_SPECS,
+    WHOLE,
+    TacotronChunk,
+    TacotronClause,
+    TacotronFrames,
+    TacotronOptions,
+    TacotronRow,
+)
+from studio.engine.families.tacotron.teacher_forcing import ATTENDS_TO, TacotronTeacherForcing
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import POISON, ContextFull
-from studio.engine.nets.linear import NumberFormat, RowwiseLinear
+from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
+from studio.engine.nets.loading import load_weights
 from studio.engine.nets.sampling import FrameNoise, sample_levels
 from studio.engine.tokenizers import dmel
+from studio.text import phonemes
 
-MOST_ROWS = 16
 CAPACITY_SYMBOLS = 1792
 _RESULT_WIDTH = 3 + dmel.CHANNELS  # of a frame
 
@@ -124,8 +148,7 @@ class TacotronRunner:
         self._query = RowwiseLinear(attention.query.weight, None, number_format)
         self._kernel = attention.location_kernel().contiguous()
         self._head = TacotronHeadRunner(net.head, number_format)
-        heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
-        self._heads = RowwiseLinear(heads, torch.cat((net.levels_out.bias, net.stop_out.bias)), number_format)
+        self._heads = RowwiseLinear(*join_heads(net.levels_out, net.stop_out), number_format)
 
     def encode(self, given: TacotronClause) -> tuple[Tensor, Tensor]:
         """F_enc of a clause [T, D], and attention keys [T, A]."""
@@ -134,6 +157,10 @@ class TacotronRunner:
         speaker = torch.tensor([given.speaker], device=device)
         memory = self.net.encode(symbols, prosody, speaker, torch.ones_like(symbols, dtype=torch.bool))
         return memory[0], self.net.attention.key(memory)[0]
+
+    def begin(self, slots: TacotronSlots, slot: int, given: TacotronClause) -> None:
+        """Encode a clause into a slot."""
+        slots.begin(slot, given, *self.encode(given))
 
     def draw(self, slots: TacotronSlots, numbers: list[int]) -> np.ndarray:
         """Sample one frame for each of these slots, with one copy to the CPU for all.
@@ -183,28 +210,10 @@ class TacotronRunner:
         return where
 
 
-class TacotronEncodeModule:
-    """Encodes a clause, row by row: lengths differ, and padding would change rounding."""
-
-    max_rows = 1
-
-    def __init__(self, runner: TacotronRunner) -> None:
-        self._runner = runner
-
-    @torch.inference_mode()
-    def run(
-        self, slots: TacotronSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[TacotronClause]
-    ) -> list[None]:
-        """See ``studio.engine.families.base.Module``."""
-        for (slot,), given in zip(rows, inputs, strict=True):
-            slots.begin(slot, given, *self._runner.encode(given))
-        return [None] * len(rows)
-
-
 class TacotronDecodeModule:
     """Samples a chunk of frames of each row; their state is in the slots."""
 
-    max_rows = MOST_ROWS
+    max_rows = MAX_DECODE_ROWS
 
     def __init__(self, runner: TacotronRunner) -> None:
         self._runner = runner
@@ -243,3 +252,64 @@ def _to_frames(rows: np.ndarray) -> TacotronFrames:
         attended=rows[:, 2].astype(np.int64),
         is_finite=bool(np.isfinite(rows[:, :2]).all()),
     )
+
+
+NOTES = (
+    "It speaks clause by clause: a clause is complete at a mark or after a number of words, and is spoken only then."
+)
+
+
+class TacotronFamily(DmelFamily[TacotronRow]):
+    """Incremental Tacotron 2; the prompt is silence, whose last frame is fed to the net."""
+
+    attends_to = ATTENDS_TO
+
+    def __init__(self, net: Tacotron, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+        self.net = net.eval()
+        runner = TacotronRunner(net, number_format)
+        self.slots = TacotronSlots(net, rows, device)
+        self.modules: Mapping[str, Module] = {
+            "encode": PrefillModule(runner.begin),
+            "decode": TacotronDecodeModule(runner),
+        }
+        self.prompts = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, rows: int) -> "TacotronFamily":
+        """Load a card's checkpoint and verify its weights. Raises BadVoice, NeedsPackage."""
+        phonemes.load()
+        config = TacotronConfig.read(card.config)
+        check(config)
+        net = Tacotron(config)
+        load_weights(net, folder, card, "tacotron.safetensors")
+        return TacotronFamily(net.to(device), rows, device, check_format(card.number_format))
+
+    def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.SupportsLookup``."""
+        return phonemes.request_phonemes(words)
+
+    def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> TacotronRow:
+        longest = NO_LIMIT if forced else self.net.config.longest_word_frames
+        return TacotronRow(setup, self.prompts[setup.speaker], longest, phonemes.pronounce)
+
+    def _force(self, row: TacotronRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return TacotronTeacherForcing(self.net, row, given).segments()
+
+
+def check(config: TacotronConfig) -> None:
+    """Raises BadVoice unless the sizes are consistent."""
+    odd = config.kernel % 2 == config.location_kernel % 2 == 1
+    if not odd or config.width % 2:
+        raise BadVoice("the card's sizes are of no net that can run", "restore card.json from the repository")
+
+
+INFO = FamilyInfo(
+    "tacotron",
+    "Incremental Tacotron 2 (paper 004)",
+    OPTION_SPECS,
+    TacotronOptions().look_ahead_words,
+    TacotronFamily.load,
+    NOTES,
+    compared=({"clause_words": 4}, {"clause_words": 8}, {"mode": WHOLE}),
+    supports_teacher_forcing=True,
+)

@@ -6,17 +6,16 @@ import numpy as np
 import torch
 
 from studio.core.events import EOS_AT, Event, Frames
-from studio.engine.families.common.phoneme_ids import SPACE
-from studio.engine.families.common.rows import sigmoid
 from studio.engine.families.common.teacher_forcing import (
     TeacherForcedSegment,
     TeacherForcingInput,
     TeacherForcingRun,
+    eos_probabilities,
     sum_by_word,
-    with_predicted_eos,
 )
+from studio.engine.families.common.text_tokens import SPACE
 from studio.engine.families.tacotron.model import Tacotron
-from studio.engine.families.tacotron.row import TacotronClause, TacotronFrames, TacotronRow
+from studio.engine.families.tacotron.policy import TacotronClause, TacotronFrames, TacotronRow
 from studio.engine.nets.sampling import log_likelihood, uniform
 from studio.engine.tokenizers import dmel
 
@@ -38,10 +37,9 @@ class TacotronTeacherForcing(TeacherForcingRun):
         self._device = net.silence.device
 
     @torch.inference_mode()
-    def _segment(self, index: int, first: int, fed: TacotronClause) -> tuple[TeacherForcedSegment, Sequence[Event]]:
+    def _segment(self, first: int, fed: TacotronClause) -> TeacherForcedSegment:
         net, words = self._net, self._row.planned
-        stop = self._schedule.stop(first, words)
-        frames = self._frames(first, stop, net.config.longest_word_frames * len(words), None)
+        frames, stop = self._planned_frames(first, words, net.config.longest_word_frames, None)
         levels = torch.from_numpy(frames.copy()).to(self._device)
         symbols, prosody = (torch.tensor([[*values]], device=self._device) for values in (fed.symbols, fed.prosody))
         real = torch.ones_like(symbols, dtype=torch.bool)
@@ -51,23 +49,19 @@ class TacotronTeacherForcing(TeacherForcingRun):
         noise = uniform(torch.full_like(places, self._given.seed), places, dmel.CHANNELS + 2 * net.config.prenet_width)
         seen, shares = net.decode(memory, real, before[None], noise[None, :, dmel.CHANNELS :])
         logits, stops = net.heads(seen[0])
-        p_stop = np.array([sigmoid(one) for one in stops.float().cpu().numpy()], np.float32)
+        p_stop = eos_probabilities(stops)
         count = len(frames) if stop is not None else self._end(p_stop >= EOS_AT, first)
         likely = log_likelihood(logits, levels)
         alignment = shares[0, :count].float().cpu().numpy()
-        forced = bool(p_stop[count - 1] < EOS_AT)
-        events = self._row_events(frames[:count], alignment.argmax(1))
-        segment = TeacherForcedSegment(
-            index=index,
-            first=first,
-            word=words.start,
-            by_layer=sum_by_word(alignment[None], _words(fed.symbols, words), words),
-            p_eos=p_stop[:count],
-            log_likelihood=likely[:count].cpu().numpy(),
-            forced=forced,
-            events=with_predicted_eos(events, float(p_stop[count - 1]), forced=forced),
+        return self._result(
+            first,
+            words.start,
+            sum_by_word(alignment[None], _words(fed.symbols, words), words),
+            p_stop[:count],
+            likely[:count].cpu().numpy(),
+            self._row_events(frames[:count], alignment.argmax(1)),
+            forced=bool(p_stop[count - 1] < EOS_AT),
         )
-        return segment, events
 
     def _row_events(self, frames: np.ndarray, attended: np.ndarray) -> list[Event]:
         """The row's events of a clause with these frames and attended encoder steps.

@@ -20,6 +20,7 @@ from studio.core.folders import DEFAULT_CACHE, expand_folder
 
 log = logging.getLogger("studio.engine")
 _DIGEST_BYTES = 32
+_TILES = Path(__file__).with_name("tiles.py")  # inlined in kernels
 
 # Sums may be reordered within a loop, but NaN stays NaN: NotFinite is raised where results are read.
 _NJIT_OPTIONS: dict[str, Any] = {
@@ -33,8 +34,8 @@ _NJIT_OPTIONS: dict[str, Any] = {
 def cached_njit(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call with each signature, and cache the code on disk where possible.
 
-    The cache is keyed by the function's source file, not by what it calls, so a compiled function must not call one of
-    another file.
+    The cache is keyed by the function's source file and by ``tiles``, not by what the function calls, so it must not
+    call a compiled function of another file.
     """
     dispatcher: Any = njit(**_NJIT_OPTIONS)(function)
     try:
@@ -97,11 +98,7 @@ class _UserFolder(caching.UserWideCacheLocator):
 
 
 class _Impl(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[Any]] = [
-        caching.UserProvidedCacheLocator,
-        caching.InTreeCacheLocator,
-        _UserFolder,
-    ]
+    _locator_classes: ClassVar[list[Any]] = [caching.UserProvidedCacheLocator, caching.InTreeCacheLocator, _UserFolder]
 
 
 class _Cache(caching.FunctionCache):
@@ -112,7 +109,9 @@ class _Cache(caching.FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         locator = self._impl.locator
-        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, locator.get_source_stamp())
+        tiles = _TILES.stat()
+        source_stamp = (locator.get_source_stamp(), (tiles.st_mtime, tiles.st_size))
+        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, source_stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

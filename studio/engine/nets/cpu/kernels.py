@@ -3,155 +3,19 @@
 A row's result does not depend on its batch (law 3): each number of a product is one sum in one order for any number of
 rows, and all else runs row by row through the same instructions. A weight is read once for all rows.
 
-One file, because numba's cache of a function does not notice changes in another file.
+All in this file, because numba's cache of a function does not notice changes in another one (except ``tiles``).
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from torch import Tensor
 
 from studio.engine.nets.cpu.jit import cached_njit
-
-PANEL = 32  # adjacent columns of a weight: four registers of eight
-_LANES = 8
-_LINE_BYTES, _AHEAD_BYTES = 64, 8192  # of a cache, and the prefetch distance
-_MAX_TILE_ROWS = 3  # twelve sums, three inputs and a weight fill the sixteen registers of AVX2
-
-_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-_REGISTER = ir.VectorType(_F32, _LANES)
+from studio.engine.nets.cpu.tiles import PANEL, tile_of_1, tile_of_1_by_2, tile_of_2, tile_of_3, widen_panel
 
 _LOWEST, _HALF, _ONE = np.float32(-87.0), np.float32(0.5), np.float32(1.0)
 _LOG2_E = np.float32(1.44269504)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # their sum; the first times 2^n is exact
 _ROOT_HALF = np.float32(0.70710678)
-
-
-def _tile(rows: int, panels: int) -> Any:
-    """A function that multiplies ``rows`` rows by ``panels`` panels, with all sums in registers.
-
-    Its arguments are contiguous arrays: (x [N, >= K], first row, weight [P, K, PANEL] float32 or bfloat16 as uint16,
-    first panel, out [N, P' * PANEL], first panel of the output).
-    """
-
-    @intrinsic
-    def tile(
-        typing: Any,
-        x: types.Array,
-        first: types.Integer,
-        weight: types.Array,
-        panel: types.Integer,
-        out: types.Array,
-        place: types.Integer,
-    ) -> Any:
-        is_half = weight.dtype == types.uint16
-        step_bytes = PANEL * (2 if is_half else 4)
-
-        def generate(context: Any, b: ir.IRBuilder, signature: Any, args: Any) -> Any:
-            arrays = [
-                context.make_array(kind)(context, b, value)
-                for kind, value in ((x, args[0]), (weight, args[2]), (out, args[4]))
-            ]
-            (x_at, w_at, out_at) = (b.ptrtoint(one.data, _I64) for one in arrays)
-            sizes = [cgutils.unpack_tuple(b, one.shape) for one in arrays]
-            x_row, out_row = (b.mul(sizes[one][1], _I64(4)) for one in (0, 2))
-            depth = sizes[1][1]
-            panel_bytes = b.mul(depth, _I64(step_bytes))
-            w_at = b.add(w_at, b.mul(args[3], panel_bytes))
-            x_at = b.add(x_at, b.mul(args[1], x_row))
-            out_at = b.add(b.add(out_at, b.mul(args[1], out_row)), b.mul(args[5], _I64(PANEL * 4)))
-            lanes = PANEL // _LANES
-            sums = [[cgutils.alloca_once(b, _REGISTER) for _ in range(panels * lanes)] for _ in range(rows)]
-            for one in (sum_ for row in sums for sum_ in row):
-                b.store(ir.Constant(_REGISTER, [0.0] * _LANES), one)
-            with cgutils.for_range(b, depth) as loop:
-                here = b.add(x_at, b.mul(loop.index, _I64(4)))
-                inputs = [_broadcast(b, b.add(here, b.mul(x_row, _I64(row)))) for row in range(rows)]
-                for place in range(panels):
-                    at = b.add(b.add(w_at, b.mul(panel_bytes, _I64(place))), b.mul(loop.index, _I64(step_bytes)))
-                    for line in range(step_bytes // _LINE_BYTES):
-                        _prefetch(b, b.add(at, _I64(_AHEAD_BYTES + line * _LINE_BYTES)))
-                    for lane, numbers in enumerate(_weights(b, at, is_half), place * lanes):
-                        for row in range(rows):
-                            b.store(_fused_add(b, inputs[row], numbers, b.load(sums[row][lane])), sums[row][lane])
-            for row in range(rows):
-                here = b.add(out_at, b.mul(out_row, _I64(row)))
-                for lane in range(panels * lanes):
-                    to = b.inttoptr(b.add(here, _I64(lane * _LANES * 4)), _REGISTER.as_pointer())
-                    b.store(b.load(sums[row][lane]), to, align=4)
-            return context.get_dummy_value()
-
-        return types.void(x, types.int64, weight, types.int64, out, types.int64), generate
-
-    return tile
-
-
-def _broadcast(b: ir.IRBuilder, address: Any) -> Any:
-    """One number in all lanes of a register."""
-    none, index = ir.Constant(_REGISTER, ir.Undefined), ir.VectorType(_I32, _LANES)
-    one = b.insert_element(none, b.load(b.inttoptr(address, _F32.as_pointer()), align=4), _I32(0))
-    return b.shuffle_vector(one, none, ir.Constant(index, [0] * _LANES))
-
-
-def _weights(b: ir.IRBuilder, address: Any, is_half: bool) -> Iterator[Any]:
-    """A panel's weights of one input, eight at a time.
-
-    bfloat16 is the upper half of a float32: sixteen are read as eight words whose lower halves are the first eight.
-    """
-    words = ir.VectorType(_I32, _LANES)
-    for place in range(0, PANEL, 2 * _LANES if is_half else _LANES):
-        if not is_half:
-            yield b.load(b.inttoptr(b.add(address, _I64(4 * place)), _REGISTER.as_pointer()), align=4)
-            continue
-        loaded = b.load(b.inttoptr(b.add(address, _I64(2 * place)), words.as_pointer()), align=4)
-        yield b.bitcast(b.shl(loaded, ir.Constant(words, [16] * _LANES)), _REGISTER)
-        yield b.bitcast(b.and_(loaded, ir.Constant(words, [0xFFFF0000] * _LANES)), _REGISTER)
-
-
-def _prefetch(b: ir.IRBuilder, address: Any) -> None:
-    """Prefetch memory; harmless for an invalid address."""
-    byte = ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-    fetch = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
-    b.call(fetch, [b.inttoptr(address, byte), _I32(0), _I32(3), _I32(1)])
-
-
-def _fused_add(b: ir.IRBuilder, input_: Any, weights: Any, sum_: Any) -> Any:
-    """Multiply and add; fused where the CPU supports it, and then for every row."""
-    kind = ir.FunctionType(_REGISTER, [_REGISTER] * 3)
-    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fmuladd.v{_LANES}f32"), [input_, weights, sum_])
-
-
-_tile_of_1, _tile_of_2, _tile_of_3 = (_tile(rows, 1) for rows in range(1, _MAX_TILE_ROWS + 1))
-_tile_of_1_by_2 = _tile(1, 2)  # four sums of one row alone would leave the adders idle
-
-
-def _widen(typing: Any, weight: types.Array, panel: types.Integer, out: types.Array) -> Any:
-    """Convert a panel of bfloat16 [P, K, PANEL] to float32 [1, K, PANEL]: three rows leave no register for it."""
-    is_half = weight.dtype == types.uint16
-    step_bytes = PANEL * (2 if is_half else 4)
-
-    def generate(context: Any, b: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        arrays = [context.make_array(kind)(context, b, value) for kind, value in ((weight, args[0]), (out, args[2]))]
-        w_at, out_at = (b.ptrtoint(one.data, _I64) for one in arrays)
-        depth = cgutils.unpack_tuple(b, arrays[0].shape)[1]
-        w_at = b.add(w_at, b.mul(args[1], b.mul(depth, _I64(step_bytes))))
-        with cgutils.for_range(b, depth) as loop:
-            at = b.add(w_at, b.mul(loop.index, _I64(step_bytes)))
-            _prefetch(b, b.add(at, _I64(_AHEAD_BYTES)))
-            to = b.add(out_at, b.mul(loop.index, _I64(PANEL * 4)))
-            for lane, numbers in enumerate(_weights(b, at, is_half)):
-                b.store(numbers, b.inttoptr(b.add(to, _I64(lane * _LANES * 4)), _REGISTER.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return types.void(weight, types.int64, out), generate
-
-
-_widen_panel: Any = intrinsic(_widen)
 
 
 @cached_njit
@@ -160,13 +24,13 @@ def _matmul_panel(x, weight, panel, out, place):
     rows = len(x)
     row = 0
     while rows - row > 4 or rows - row == 3:
-        _tile_of_3(x, row, weight, panel, out, place)
+        tile_of_3(x, row, weight, panel, out, place)
         row += 3
     while rows - row >= 2:
-        _tile_of_2(x, row, weight, panel, out, place)
+        tile_of_2(x, row, weight, panel, out, place)
         row += 2
     if row < rows:
-        _tile_of_1(x, row, weight, panel, out, place)
+        tile_of_1(x, row, weight, panel, out, place)
 
 
 @cached_njit
@@ -175,16 +39,16 @@ def matmul(x, weight, out):
     panels = len(weight)
     if len(x) == 1:
         for panel in range(0, panels - 1, 2):
-            _tile_of_1_by_2(x, 0, weight, panel, out, panel)
+            tile_of_1_by_2(x, 0, weight, panel, out, panel)
         if panels % 2:
-            _tile_of_1(x, 0, weight, panels - 1, out, panels - 1)
+            tile_of_1(x, 0, weight, panels - 1, out, panels - 1)
     elif weight.itemsize == 4 or len(x) == 2 or len(x) == 4:
         for panel in range(panels):
             _matmul_panel(x, weight, panel, out, panel)
     else:
         wide = np.empty((1, weight.shape[1], PANEL), np.float32)
         for panel in range(panels):
-            _widen_panel(weight, panel, wide)
+            widen_panel(weight, panel, wide)
             _matmul_panel(x, wide, 0, out, panel)
 
 
@@ -399,21 +263,11 @@ def feed_forward_layer(h, up, gain, down):
 @cached_njit
 def decoder_step(h, qkv, gains, head_gains, out, up, up_gains, down, keys, values, rows, starts, lengths, rotations):
     """Run all layers over tokens [N, D], in place; a tuple of each argument of the two layer functions above."""
-    for layer in range(len(qkv)):
+    for n in range(len(qkv)):
         attention_layer(
-            h,
-            qkv[layer],
-            gains[layer],
-            head_gains[layer],
-            out[layer],
-            keys[layer],
-            values[layer],
-            rows,
-            starts,
-            lengths,
-            rotations,
+            h, qkv[n], gains[n], head_gains[n], out[n], keys[n], values[n], rows, starts, lengths, rotations
         )
-        feed_forward_layer(h, up[layer], up_gains[layer], down[layer])
+        feed_forward_layer(h, up[n], up_gains[n], down[n])
 
 
 @cached_njit
@@ -434,14 +288,11 @@ def layer_norm(x, eps, gain, bias, out):
 
 @cached_njit
 def causal_block(x, tail, taps, eps, gain, shift, wide, wide_bias, narrow, narrow_bias):
-    """A ``CausalBlock`` over [B, T, C] after ``tail [B, kernel - 1, C]``, which is updated.
+    """A ``CausalBlock`` over [B, T, C] after ``tail [B, kernel - 1, C]``, which is updated. Returns [B, T, C].
 
     Args:
         taps: [kernel, C]; ``eps``, ``gain`` and ``shift`` of the norm.
         wide, narrow: in panels; their biases.
-
-    Returns:
-        [B, T, C].
     """
     rows, steps, width = x.shape
     kernel = len(taps)
@@ -470,3 +321,44 @@ def causal_block(x, tail, taps, eps, gain, shift, wide, wide_bias, narrow, narro
             for i in range(width):
                 out[b, t, i] = x[b, t, i] + projected[b * steps + t, i] + narrow_bias[i]
     return out
+
+
+class PanelLinear:
+    """A linear layer whose rows do not depend on each other (law 3), float32 in and out.
+
+    A weight that is exact in bfloat16, as in most voices' files, is stored so: half the bytes to read, which is what a
+    single row costs. The arithmetic is float32 either way.
+
+    Args:
+        weight: float32 [O, D].
+        bias: [O]; none unless given.
+        gain: [D], of the norm before it, applied to the input: folded into the weight, it would not be exact in
+            bfloat16.
+
+    Attributes:
+        depth: D.
+        weight_bytes: bytes to read for a row, without padding.
+        panels: the weight as [panels, D, 32], float32, or bfloat16 as uint16; columns beyond O are 0.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, gain: Tensor | None = None) -> None:
+        self._outputs, self.depth = weight.shape
+        columns = -(-self._outputs // PANEL) * PANEL
+        padded = np.zeros((columns, self.depth), np.float32)
+        padded[: self._outputs] = weight.detach().numpy()
+        bits = padded.view(np.uint32)
+        is_half = not (bits & 0xFFFF).any()
+        panels = (bits >> 16).astype(np.uint16) if is_half else padded
+        panels = panels.reshape(-1, PANEL, self.depth).swapaxes(1, 2)
+        if is_half:  # of sixteen columns, each of the first eight is next to one of the others: a word holds both
+            panels = panels.reshape(*panels.shape[:2], -1, 2, 8).swapaxes(3, 4).reshape(panels.shape)
+        self.panels = np.ascontiguousarray(panels)
+        biases = 0 if bias is None else self._outputs
+        self.weight_bytes = self._outputs * self.depth * panels.itemsize + 4 * biases
+        self.bias = np.zeros(self._outputs, np.float32) if bias is None else bias.detach().numpy().copy()
+        self.gain = np.ones(self.depth, np.float32) if gain is None else gain.detach().numpy().copy()
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """float32 [..., D] -> [..., O]."""
+        rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
+        return linear(rows, self.gain, self.panels, self.bias).reshape(*x.shape[:-1], self._outputs)

@@ -1,0 +1,279 @@
+"""Parameters of ``studio bench``; those of the durability harnesses are in ``studio.bench.durability``.
+
+``command`` starts the app (``--port N`` is added); None starts this package's own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from studio.bench.options import Compared, Count, Device, Seed, Setting, Texts, Threads, Vocoder, VoiceName, Voices
+from studio.core.errors import BadOption
+from studio.core.folders import DEMO, TEXTS, VOICES
+
+if TYPE_CHECKING:
+    from studio.bench.speed.subject import Subject
+
+KINDS = ("short", "medium", "long", "mixed")  # of queries, see ``studio.bench.speed.load``
+ARRIVALS = ("fixed", "poisson")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSetting:
+    """The page in headless Chromium: key to first audible sample, stalls, first sound after one click.
+
+    Attributes:
+        texts: one text a line; the first ``warm`` are typed and not counted. ``long_text`` is typed whole, for stalls.
+    """
+
+    n: Annotated[int, typer.Option("--count", min=1, help="Texts typed for first audio.")] = 20
+    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0
+    window: Annotated[int | None, typer.Option("-m", help="Words seen; the page's default if absent.")] = None
+    long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 for none.")] = 120
+    clicks: Annotated[int, typer.Option(min=0, help="Fresh pages for each of the two one-click starts.")] = 3
+    clicks_only: Annotated[bool, typer.Option("--clicks-only", help="Only the first sound after one click.")] = False
+    command: Sequence[str] | None = None
+    texts: Path = TEXTS / "latency.txt"
+    long_text: Path = TEXTS / "live.txt"
+    warm: int = 1
+    quiet: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the figures are incomplete, so that they are not saved."""
+        return self.clicks_only
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectSetting:
+    """A trace of ten minutes on the Inspect page, in headless Chromium: first picture, frames a second.
+
+    Attributes:
+        texts: the first one is typed at ``wpm`` words a minute.
+    """
+
+    minutes: Annotated[float, typer.Option(min=0.1, max=60.0, help="Minutes of sound.")] = 10.0
+    trace: Annotated[Path | None, typer.Option(help="Trace to repeat up to that length, instead of a typed text.")] = (
+        None
+    )
+    opened: Annotated[int, typer.Option(min=1, help="How often the trace is opened by address and by drop.")] = 3
+    seconds: Annotated[float, typer.Option(min=0.5, max=120.0, help="Seconds of each kind of movement.")] = 5.0
+    width: Annotated[int, typer.Option(min=320, max=4000, help="Width of the window, pixels.")] = 1280
+    voice: VoiceName = ""
+    voices: Voices = VOICES
+    device: Device = "auto"
+    texts: Path = TEXTS / "live.txt"
+    wpm: float = 200.0
+    command: Sequence[str] | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighlightSetting:
+    """Delay between a word's sound and its highlight, also with an audio device that is 300 ms late."""
+
+    text: str = "Speech flows from words as they arrive, and nobody has to wait until the last one is there."
+    command: Sequence[str] | None = None
+    shifts_ms: tuple[float, ...] = (0.0, 300.0)
+    wpm: float = 90.0
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSetting:
+    """Time from a start until the page answers, and the memory of one utterance.
+
+    Attributes:
+        text: file whose first line is spoken after the last start.
+    """
+
+    starts: Annotated[int, typer.Option(min=1, help="How often the app is started.")] = 5
+    text: Path = TEXTS / "paragraphs.txt"
+    command: Sequence[str] | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencySetting(Setting):
+    """First audio and real-time factor: text at once, word by word, cold (the ladder t0a .. t5); t4 on a socket.
+
+    Attributes:
+        warm: texts that are spoken first and not counted.
+        pause_ms: pause between two utterances.
+    """
+
+    texts: Texts = TEXTS / "latency.txt"
+    count: Count = 50
+    settings: Compared = ()
+    typed: Annotated[int, typer.Option(min=0, help="Texts that arrive word by word.")] = 20
+    gap_ms: Annotated[float, typer.Option(min=0.0, help="Time between two of these words.")] = 50.0
+    cold: Annotated[int, typer.Option(min=0, help="Engines opened for one text each.")] = 5
+    served: Annotated[int, typer.Option(min=0, help="Texts through the app's socket; 0 for none.")] = 20
+    cache: Path | None = None
+    warm: int = 3
+    pause_ms: float = 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeSetting(Setting):
+    """From a question to the first sound: replayed words of a language model, and the voice that speaks them.
+
+    Attributes:
+        pause_ms: pause between two replies.
+    """
+
+    texts: Texts = TEXTS / "eval.txt"
+    count: Count = 20
+    arrivals: Annotated[
+        Path | None, typer.Option(help='Recorded replies instead of --texts: JSON lines {"pieces": [[ms, text], ...]}.')
+    ] = None
+    first_word_ms: Annotated[
+        float, typer.Option(min=0.0, max=60_000.0, help="From the question to the first word.")
+    ] = 129.0
+    word_ms: Annotated[float, typer.Option(min=0.0, max=10_000.0, help="From one word to the next.")] = 22.0
+    settings: Compared = ()
+    cache: Path | None = None
+    pause_ms: float = 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireSetting:
+    """CPU time of the server for each frame, from the engine's event to the socket.
+
+    Attributes:
+        warm: frames that are not timed.
+        block: frames per timing.
+        voices: its first card gives the length of a frame; nothing is spoken.
+    """
+
+    frames: Annotated[int, typer.Option(min=100, max=200_000, help="Timed frames.")] = 20_000
+    warm: int = 500
+    block: int = 100
+    voices: Path = VOICES
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringSetting:
+    """Seconds of sound that ``studio measure`` processes in a second."""
+
+    sounds: Annotated[Path, typer.Option(help="Folder of recordings from which the clips are made.")] = DEMO
+    clips: Annotated[int, typer.Option(min=1, max=100_000, help="Number of clips.")] = 1000
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2
+    with_pitch: Annotated[bool, typer.Option("--pitch/--no-pitch", help="Measure pitch, which takes most time.")] = True
+    seed: Seed = 0
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectSetting:
+    """The model under test.
+
+    Attributes:
+        voices: folder of voices; ``voice`` is one of its names, empty for the first.
+        size: random weights of a named size instead of a voice: ``paper`` (258M) or ``small``.
+        vocoder: one of the card's, or for a size one of ``subject.VOCODERS`` (default vocstream, as in the paper).
+    """
+
+    voice: VoiceName = ""
+    size: Annotated[
+        str, typer.Option(help="paper or small: random weights of that size instead of a voice, for speed only.")
+    ] = ""
+    vocoder: Vocoder = ""
+    voices: Voices = VOICES
+    device: Device = "auto"
+    threads: Threads = 1
+
+    @property
+    def subject(self) -> "Subject":
+        """The model, to be loaded."""
+        from studio.bench.speed.subject import Subject  # imports torch
+
+        return Subject(**{field.name: getattr(self, field.name) for field in fields(SubjectSetting)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSetting(SubjectSetting):
+    """A step by batch and context, beside the memory-bandwidth floor of this machine; the gain of batching.
+
+    Attributes:
+        steps: timed steps, after ``warm`` untimed ones.
+        pooled: rows for the comparison of batched and single rows.
+    """
+
+    rows: Annotated[tuple[int, ...], typer.Option(min=1, max=1024, help="Batch sizes; 1, 2, 4, 8 by default.")] = (
+        1, 2, 4, 8,
+    )  # fmt: skip
+    contexts: Annotated[
+        tuple[int, ...],
+        typer.Option("--context", min=20, max=1900, help="Tokens in the KV cache; 100, 500 by default."),
+    ] = (100, 500)
+    steps: Annotated[int, typer.Option(min=2, help="Timed steps for each.")] = 40
+    stock: Annotated[
+        bool, typer.Option("--stock/--no-stock", help="Also time a stock generate loop of transformers.")
+    ] = True
+    warm: int = 8
+    pooled: int = 8
+    quiet: bool = False
+
+    @property
+    def result_name(self) -> str:
+        """Name in bench/results."""
+        return self.subject.result_name("step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSetting(SubjectSetting):
+    """How many live typists fit this machine, a newcomer's wait; with --queries also whole texts at a rate.
+
+    Attributes:
+        wpm: words of six characters.
+        query_seconds: duration of a run's arrivals (200 in paper 004).
+        places: concurrent utterances; further queries are refused.
+        lines: texts to type and to query; those of ``texts`` by default.
+        options: of every query; empty for the card's.
+
+    Raises:
+        BadOption: a kind of texts or of arrivals is unknown.
+    """
+
+    wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0
+    seconds: Annotated[float, typer.Option(min=1.0, help="Duration of each number of typists.")] = 20.0
+    most: Annotated[int, typer.Option(min=1, max=4096, help="Typists in the largest run.")] = 64
+    queries: Annotated[
+        bool,
+        typer.Option(
+            "--queries", help="Also whole texts at a rate (docs/speed.md); implied by --rate, --kind, --arrivals."
+        ),
+    ] = False
+    rates: Annotated[
+        tuple[float, ...], typer.Option("--rate", min=0.01, help="Queries a second; 10, 30, 60, 70, 100.")
+    ] = ()
+    kinds: Annotated[tuple[str, ...], typer.Option("--kind", help="short, medium, long or mixed texts; mixed.")] = ()
+    arrivals: Annotated[tuple[str, ...], typer.Option(help="fixed or poisson; both.")] = ()
+    query_seconds: Annotated[float, typer.Option(min=1.0, help="Duration of each rate.")] = 200.0
+    places: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent queries.")] = 64
+    texts: Texts = TEXTS / "latency.txt"
+    seed: Seed = 0
+    lines: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        for given, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
+            if unknown := [one for one in given if one not in known]:
+                raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")
+
+    @property
+    def result_name(self) -> str:
+        """Name in bench/results."""
+        return self.subject.result_name("load")
+
+    def plots(self, figures: Mapping[str, Any]) -> list[Path]:
+        """Write the plots of a saved result."""
+        from studio.bench.speed.plots import plot_load
+
+        return plot_load(figures, self.result_name)

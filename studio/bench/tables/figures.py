@@ -1,0 +1,157 @@
+"""Figures of a paper's rows beside ours, and whether its claims hold here; printed as tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from studio.bench.tables.definition import FIGURES, Claim, Part
+from studio.bench.tables.measures import read_errors
+from studio.measure.report import console, print_table, recogniser_name
+from studio.measure.statistics import BootstrapInterval
+from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate
+
+_TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # measurements of each row, one per seed
+HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "opposite", "inconclusive", "not measured"
+
+
+_TITLES |= {"e2e_ms": "question to first sound, ms", "llm_ms": "of which language model, ms"}
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the tables, fresh or read back from bench/results."""
+    for part in out["parts"]:
+        is_heard = part["measure"] == "wer"
+        figures = [*FIGURES[part["measure"]]]
+        printed = {
+            figure for row in part["rows"] for figure in row["paper"]
+        }  # figures that the paper reports in this part
+        shown = [(one, who) for one in figures for who in ("paper", "ours") if who == "ours" or one in printed]
+        columns = ["", *(f"{who}: {_title(one)}" for one, who in shown)]
+        if is_heard:
+            columns.append("95%" if out["seeds"] == 1 else f"95%, and each of {out['seeds']} seeds")
+        rows = []
+        for row in part["rows"]:
+            ours = {name: one.get("value") for name, one in row["ours"].items()}
+            said = {"paper": row["paper"], "ours": ours}
+            cells = [_written(figure, said[who].get(figure)) for figure, who in shown]
+            rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
+        heard = f", heard by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
+        otherwise = f" Measured differently: {part['differs']}." if part["differs"] else ""
+        share = out.get("rate_share", 1.0) if part["measure"] == "queries" else 1.0
+        slower = f" Queries arrived at {share:g} times the rate that the table names." if share != 1.0 else ""
+        note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}{slower}"
+        print_table(f"{part['place']} of paper {out['paper']}: {out['title']}", columns, rows, note)
+        _show_claims(part)
+
+
+def show_plan(found: Mapping[str, Any]) -> None:
+    """Print what a run would train and measure, and its missing inputs."""
+    nets = [(name, one["family"], one["steps"], one["seed"], one["begins_from"]) for name, one in found["nets"].items()]
+    print_table(
+        f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed", "begins from"), nets
+    )
+    print_table("Rows", ("part", "row", "measured of"), found["rows"])
+    for one in found["lacking"]:
+        console().print(f"Lacking: {one}", highlight=False, markup=False)
+
+
+def _show_claims(part: Mapping[str, Any]) -> None:
+    if not part["claims"]:
+        return
+    rows = []
+    for one in part["claims"]:
+        gain = one["gain"]
+        said = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
+        rows.append([one["says"], f"{one['paper']:+.3f}", said, judged(one)])
+    note = "gain of the row that the paper calls better; an interval that contains 0 is inconclusive"
+    print_table(f"What {part['place']} says", ("", "paper", "ours (95%)", "ours is"), rows, note)
+    for sentence in contradicted_claims(part):
+        console().print(sentence, highlight=False, markup=False)
+
+
+def judged(one: Mapping[str, Any]) -> str:
+    """A verdict, marked if it compares single runs."""
+    is_once = one["holds"] in (HOLDS, TURNED) and one["gain"]["low"] == one["gain"]["high"]
+    return f"{one['holds']}, in one run" if is_once else one["holds"]
+
+
+def _span(gain: Mapping[str, float]) -> str:
+    """The interval of a gain; single runs have none."""
+    low, high = gain["low"], gain["high"]
+    return "one run each" if low == high else f"{low:+.3f} to {high:+.3f}"
+
+
+def contradicted_claims(part: Mapping[str, Any]) -> list[str]:
+    """Sentences for the claims that our figures contradict."""
+    return [
+        f"Ours disagrees: {one['says']} In the paper {one['better']} is better than {one['worse']} by "
+        f"{one['paper']:.3f}, here it is worse by {-one['gain']['value']:.3f}."
+        for one in part["claims"]
+        if one["holds"] == TURNED
+    ]
+
+
+def _written(figure: str, value: float | None) -> object:
+    return f"{value:.0f}" if figure.endswith("_ms") and value is not None else value
+
+
+def _title(figure: str) -> str:
+    return _TITLES.get(figure, figure.replace("_", " "))
+
+
+def _spread(ours: Mapping[str, Any]) -> str:
+    if not ours:
+        return ""
+    wer = ours["wer"]
+    seeds = f"; {', '.join(f'{one:.3f}' for one in wer['seeds'])}" if len(wer["seeds"]) > 1 else ""
+    return f"{wer['low']:.3f}-{wer['high']:.3f}{seeds}"
+
+
+def figures_of(part: Part, measured: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Figures of a row: the mean over seeds and each seed's value; word errors with an interval."""
+    if not measured:
+        return {}
+    if part.measure == "wer":
+        errors = [read_errors(one) for one in measured]
+        pooled = bootstrap_rate([one for each in errors for one in each])
+        return {"wer": asdict(pooled) | {"seeds": [bootstrap_rate(each, repeats=1).value for each in errors]}}
+    names = FIGURES[part.measure]
+    seeds = {name: [one["figures"][name] for one in measured] for name in names}
+    return {name: {"value": sum(each) / len(each), "seeds": each} for name, each in seeds.items()}
+
+
+def verdict(part: Part, claim: Claim, rows: Rows) -> dict[str, Any]:
+    """Whether a claim's difference has the same sign here; ``gain`` is positive if it has."""
+    sign = 1.0 if FIGURES[part.measure][claim.figure] else -1.0
+    better, worse = (part.row(name).paper[claim.figure] for name in (claim.better, claim.worse))
+    out: dict[str, Any] = {"says": claim.says, "better": claim.better, "worse": claim.worse, "figure": claim.figure}
+    out["paper"] = sign * (better - worse)
+    ours = [rows.get(name, ()) for name in (claim.better, claim.worse)]
+    if not all(ours):
+        return out | {"gain": None, "holds": OPEN}
+    gain = _gain(part, claim.figure, ours, sign)
+    if gain.low > 0.0:
+        holds = HOLDS
+    elif gain.high < 0.0:
+        holds = TURNED
+    else:
+        holds = UNSURE
+    return out | {"gain": asdict(gain), "holds": holds}
+
+
+def _gain(part: Part, figure: str, ours: Sequence[Sequence[Mapping[str, Any]]], sign: float) -> BootstrapInterval:
+    """Gain of the row that the paper calls better, with an interval if available."""
+    if part.measure == "wer":
+        count = min(map(len, ours))  # shared seeds
+        better, worse = ([one for each in rows[:count] for one in read_errors(each)] for rows in ours)
+        return _flipped(better, worse)
+    values = [[one["figures"][figure] for one in rows] for rows in ours]
+    means = [sum(each) / len(each) for each in values]
+    gain = sign * (means[0] - means[1])
+    apart = [sign * (a - b) for a in values[0] for b in values[1]]  # all pairs of seeds
+    return BootstrapInterval(gain, min(apart), max(apart))
+
+
+def _flipped(better: list[WordErrors], worse: list[WordErrors]) -> BootstrapInterval:
+    return bootstrap_difference(worse, better)

@@ -1,0 +1,120 @@
+"""Bootstrap percentile intervals over sentences; agreement of raters: Krippendorff's alpha and Cohen's kappa."""
+
+# pandas comes without types.
+# pyright: reportMissingTypeStubs=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from studio.core.errors import BadOption
+
+REPEATS = 10_000
+Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
+
+
+@dataclass(frozen=True)
+class BootstrapInterval:
+    """A value and its confidence interval; the bounds are NaN if there was only one observation."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+def draw_counts(count: int, repeats: int = REPEATS, seed: int = 0) -> np.ndarray:
+    """How often each sentence is drawn in each repeat: float [repeats, count]."""
+    assert count > 0, "there must be sentences"
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
+
+
+def percentile_interval(value: float, drawn: np.ndarray, level: float = 0.95) -> BootstrapInterval:
+    """The percentile interval of bootstrap draws."""
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return BootstrapInterval(float(value), float(low), float(high), level)
+
+
+def bootstrap_mean(
+    each: Sequence[float], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
+) -> BootstrapInterval:
+    """Mean of one value per sentence."""
+    if len(each) < 2:
+        return _without_bounds(float(np.mean(each)), level)
+    return percentile_interval(float(np.mean(each)), _means(each, repeats, seed), level)
+
+
+def bootstrap_mean_difference(
+    one: Sequence[float],
+    other: Sequence[float],
+    *,
+    paired: bool,
+    repeats: int = REPEATS,
+    seed: int = 0,
+    level: float = 0.95,
+) -> BootstrapInterval:
+    """Mean of ``one`` minus mean of ``other``; paired draws use the same sentences for both."""
+    assert not paired or len(one) == len(other), "a paired interval needs the same sentences"
+    value = float(np.mean(one)) - float(np.mean(other))
+    if min(len(one), len(other)) < 2:
+        return _without_bounds(value, level)
+    if paired:
+        drawn = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), repeats, seed)
+    else:
+        drawn = _means(one, repeats, seed) - _means(other, repeats, seed + 1)
+    return percentile_interval(value, drawn, level)
+
+
+def _means(each: Sequence[float] | np.ndarray, repeats: int, seed: int) -> np.ndarray:
+    return draw_counts(len(each), repeats, seed) @ np.asarray(each, np.float64) / len(each)
+
+
+def _without_bounds(value: float, level: float) -> BootstrapInterval:
+    return BootstrapInterval(value, float("nan"), float("nan"), level)
+
+
+def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal") -> float | None:
+    """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
+
+    1 is agreement, 0 is chance. None if undefined: nothing was scored twice, or all scores are equal.
+
+    Raises:
+        BadOption: unknown scale.
+    """
+    # Imported here: evalica loads pandas, which takes a second.
+    import evalica
+    import pandas as pd
+
+    if scale not in ("nominal", "ordinal", "interval", "ratio"):
+        raise BadOption(f"{scale!r} is not a scale", "known are nominal, ordinal, interval, ratio")
+    paired = matrix[:, np.isfinite(matrix).sum(axis=0) > 1]
+    values = paired[np.isfinite(paired)]
+    if len(np.unique(values)) < 2:
+        return None
+    return float(evalica.alpha(pd.DataFrame(paired), distance=scale).alpha)
+
+
+def cohen_kappa(
+    one: Sequence[int] | npt.NDArray[np.int64], other: Sequence[int] | npt.NDArray[np.int64]
+) -> float | None:
+    """Cohen's kappa of two raters' categories: (p_o - p_e) / (1 - p_e) (Cohen 1960, eq. 1).
+
+    p_o is the share of units with the same category, p_e its expectation by chance. None if undefined: there are no
+    units, or both raters gave one category to all.
+
+    Args:
+        one, other: category number of each unit, in the same order.
+    """
+    assert len(one) == len(other), "both must rate every unit"
+    if not len(one):
+        return None
+    _, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
+    first, second = codes[: len(one)], codes[len(one) :]
+    shares = [np.bincount(each, minlength=codes.max() + 1) / len(one) for each in (first, second)]
+    expected = float(shares[0] @ shares[1])
+    if expected >= 1.0:
+        return None
+    return (float((first == second).mean()) - expected) / (1.0 - expected)

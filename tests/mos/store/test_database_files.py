@@ -1,0 +1,243 @@
+"""The files of a database: a log that was taken away is noticed; how a store closes, is killed, or cannot be opened."""
+
+import errno
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from mos.world import hold, keep, names
+
+from studio.core.errors import BadFile, BadOption, Closed, NotStored
+from studio.mos.store.database import Store
+from studio.mos.store.sqlite_files import SqliteFiles
+
+_ANOTHER_PROCESS = """
+import sys
+from studio.mos.store.database import Store
+from studio.mos.store.sqlite_files import SqliteFiles
+store = Store(sys.argv[1])
+with store.read():
+    pass
+store.close()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "studio.sqlite"
+
+
+@pytest.fixture
+def address(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def log_of(file: Path) -> Path:
+    return file.with_name(file.name + "-wal")
+
+
+def read_it(file: Path) -> None:
+    """What a careless route once did in the server: every POSIX lock of this process on the file ends with it."""
+    assert file.read_bytes()
+
+
+@pytest.mark.parametrize("command", ["studio", "sqlite3"])
+def test_a_careless_read_and_a_command_take_no_answer_away(file: Path, address: str, command: str) -> None:
+    store = Store(address)
+    store.write_now(keep("before"))
+    read_it(file)
+    if command == "studio":
+        subprocess.run([sys.executable, "-c", _ANOTHER_PROCESS, address], check=True)
+    else:
+        script = f"import sqlite3; c = sqlite3.connect({str(file)!r}); c.execute('SELECT 1 FROM secret'); c.close()"
+        subprocess.run([sys.executable, "-c", script], check=True)
+    kept = ["before"]
+    for n in range(5):
+        try:
+            kept.append(store.write_now(keep(f"n{n}")))
+        except NotStored:
+            continue
+    store.write_now(keep("after"))
+    assert {*kept, "after"} <= names(address)
+    store.close()
+    assert {*kept, "after"} <= names(address)
+    assert not log_of(file).exists(), "the last one to leave still tidies up"
+
+
+def test_a_log_that_is_gone_is_noticed_before_anything_is_acknowledged(file: Path, address: str) -> None:
+    store = Store(address)
+    store.write_now(keep("before"))
+    store.truncate_log()
+
+    def takes_it_away(session: object) -> None:
+        log_of(file).unlink()
+
+    with pytest.raises(NotStored):
+        store.write_now(takes_it_away)
+    assert store.write_now(keep("after")) == "after"
+    assert names(address) >= {"before", "after"}
+    store.close()
+    assert sqlite3.connect(file).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_log_that_went_between_two_writes_costs_none_of_them(file: Path, address: str) -> None:
+    store = Store(address)
+    store.write_now(keep("before"))
+    store.truncate_log()
+    log_of(file).unlink()
+    file.with_name(file.name + "-shm").unlink()
+    assert store.write_now(keep("after")) == "after"
+    assert names(address) >= {"before", "after"}
+    with store.read() as session:
+        assert session.connection().exec_driver_sql("SELECT count(*) FROM secret").scalar_one() >= 2
+    store.close()
+
+
+def test_without_its_file_nothing_is_acknowledged_and_with_it_again_everything(file: Path, address: str) -> None:
+    store = Store(address)
+    store.write_now(keep("before"))
+    store.truncate_log()
+    away = file.rename(file.with_name("away"))
+    with pytest.raises(NotStored, match="gone"):
+        store.write_now(keep("lost"))
+    assert not file.exists(), "no empty database takes its place"
+    away.rename(file)
+    assert store.write_now(keep("after")) == "after"
+    assert names(address) >= {"before", "after"}
+    store.close()
+
+
+def test_a_disk_that_fails_for_a_moment_does_not_end_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'studio.sqlite'}")
+    store.write_now(keep("before"))
+
+    def fails(_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteFiles, "is_intact", fails)
+        with pytest.raises(NotStored, match="Input/output error"):
+            store.write_now(keep("meanwhile"))
+    store.write_now(keep("after"))
+    assert names(store.url) >= {"before", "after"}
+    store.close()
+
+
+_WRITER = """
+import signal, sys
+from studio.mos.store.database import Store
+from studio.mos.store.tables import Secret
+
+store = Store(sys.argv[1])
+asked_to_stop = []
+if sys.argv[2] == "close":
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
+n, before = 0, None
+while not asked_to_stop:
+    done = [store.write(lambda session, i=i: session.add(Secret(name=f"{i:06}", value="x"))) for i in range(n, n + 20)]
+    n += 20
+    for i, one in enumerate(done, start=n - 20):
+        if sys.argv[2] == "kill":
+            one.result()
+            print(f"{i:06}", flush=True)
+    if sys.argv[2] == "close":
+        print(n, flush=True)
+        if before is not None:
+            before.result()  # so that a few wait at any time, and not ever more
+        before = done[-1]
+store.close()
+print("closed", flush=True)
+"""
+
+
+def test_close_finishes_what_waits_and_then_refuses(url: str) -> None:
+    """Every write before ``close`` is kept; every one after it is told; closing again does nothing."""
+    store = Store(url)
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+    waiting = [store.write(keep(f"n{n}")) for n in range(150)]
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    go_on.set()
+    closing.join(20)
+    assert all(one.done() for one in waiting)
+    assert len(names(url)) == 150
+    store.close()
+    with pytest.raises(Closed):
+        store.write(keep("late"))
+
+
+def test_no_write_is_left_behind_by_a_close(url: str) -> None:
+    """Whoever writes while another thread closes gets an answer or a refusal, never silence."""
+    store = Store(url)
+    pending: list[Future[None]] = []
+    started = threading.Event()
+
+    def write_on() -> None:
+        for n in range(100_000):
+            try:
+                pending.append(store.write(lambda _session: None))
+            except Closed:
+                return
+            started.set()
+            if n % 50 == 49:
+                pending[-40].result(10)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    assert started.wait(10)
+    store.close()
+    writer.join(20)
+    for one in pending:
+        one.result(5)
+
+
+@pytest.mark.parametrize("how", ["kill", "close"])
+def test_a_process_that_ends_loses_nothing_acknowledged(url: str, how: str) -> None:
+    """Killed outright, what it acknowledged is there; asked to stop (SIGTERM, then close), all that it took is."""
+    command = [sys.executable, "-c", _WRITER, url, how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        said = [writer.stdout.readline() for _ in range(3)]
+        writer.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
+        said += writer.stdout.readlines()
+    there = names(url)
+    if how == "kill":
+        whole = [line.strip() for line in said if len(line) == 7]
+        assert len(whole) >= 3 and set(whole) <= there
+    else:
+        assert said[-1] == "closed\n"
+        assert len(there) == int(said[-2])
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("nothing", BadOption),
+        ("mysql://localhost/x", BadOption),
+        ("sqlite://", BadOption),
+        ("sqlite:///:memory:", BadOption),
+        ("sqlite:////nonexistent/folder/x.sqlite", BadFile),
+        ("postgresql://nobody:secret@127.0.0.1:1/x", BadFile),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_told(address: str, error: type[Exception]) -> None:
+    """No traceback of a driver's, and no password in the message."""
+    with pytest.raises(error) as raised:
+        Store(address)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    """And it is left as it was."""
+    (tmp_path / "notes.txt").write_bytes(b"not a database at all " * 100)
+    with pytest.raises(BadFile, match="cannot be opened"):
+        Store(f"sqlite:///{tmp_path / 'notes.txt'}")
+    assert (tmp_path / "notes.txt").read_bytes() == b"not a database at all " * 100
