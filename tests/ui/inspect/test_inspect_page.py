@@ -175,7 +175,7 @@ def test_an_utterance_just_spoken_opens_by_its_link(
     link = live.page.locator('[data-get="inspect"]').get_attribute("href")
     tab = inspect(live.url).open(link.removeprefix(live.url)).opened()
     assert tab.page.locator(".view h1").text_content() == said
-    assert "heard as the player reported" in tab.page.locator(".about").text_content()
+    assert "played as the player reported" in tab.page.locator(".about").text_content()
     spent = tab.ask("viewer.view.facts.lags.known_to_heard_ms.min")
     assert spent > 0, "nothing is heard before it was known"
 

@@ -24,7 +24,7 @@ export function about(view) {
   const { words, segments } = view.timeline;
   const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
   const heard = {
-    player: "heard as the player reported",
+    player: "played as the player reported",
     listener: "as heard by a listener who never pauses",
     recording: "a recording: no key presses, no synthesis",
   };
