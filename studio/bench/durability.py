@@ -23,7 +23,18 @@ Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; 
 
 
 @dataclass(frozen=True, kw_only=True)
-class MosKillSetting:
+class _KillSetting:
+    plant: Plant = ""
+    seed: Seed = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a fault is planted, so that the figures are not saved."""
+        return bool(self.plant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MosKillSetting(_KillSetting):
     """kill -9 while raters answer; fails when an acknowledged answer is lost, or acknowledged before a sync.
 
     Attributes:
@@ -33,20 +44,13 @@ class MosKillSetting:
     kills: Annotated[int, typer.Option(min=0, help="Kills at random moments; 0 for none.")] = 200
     raters: Annotated[int, typer.Option(min=1, help="Concurrent raters.")] = 24
     traced_s: Annotated[float, typer.Option("--traced", min=0.0, help="Seconds under strace; 0 for none.")] = 10.0
-    plant: Plant = ""
-    seed: Seed = 0
     think_s: tuple[float, float] = (0.1, 0.6)
     life_s: tuple[float, float] = (0.0, 0.8)
     quiet: bool = False
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether a fault is planted, so that the figures are not saved."""
-        return bool(self.plant)
-
 
 @dataclass(frozen=True, kw_only=True)
-class AnnotationKillSetting:
+class AnnotationKillSetting(_KillSetting):
     """kill -9 while annotators work; fails when an acknowledged edit is lost, or a repeated one is applied twice.
 
     Attributes:
@@ -56,16 +60,9 @@ class AnnotationKillSetting:
 
     kills: Annotated[int, typer.Option(min=1, help="Kills at random moments.")] = 50
     annotators: Annotated[int, typer.Option(min=1, max=32, help="Concurrent annotators, a document each.")] = 2
-    plant: Plant = ""
-    seed: Seed = 0
     life_s: tuple[float, float] = (0.0, 0.6)
     think_s: float = 0.03
     quiet: bool = False
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a fault is planted, so that the figures are not saved."""
-        return bool(self.plant)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def expand_folder(folder: Path, do: str) -> Path:
     """An absolute path, with the home folder in the place of ``~``.
 
     Raises:
-        BadOption: there is no home folder; ``do`` tells the user what to do instead.
+        BadOption: there is no home folder; ``do`` says what the user can do instead.
     """
     if str(folder).startswith("~"):
         home = os.environ.get("HOME")  # expanduser would take a relative one, and "/" in the place of an empty one

@@ -155,7 +155,7 @@ class Admission:
         return max(0.0, min(left)) if left else None
 
     def end_idle(self) -> None:
-        """End the requests that nobody uses any more."""
+        """End idle requests."""
         limit_ms = self._idle_limit_ms()
         for one in self.running():
             if not one.done and one.idle_ms() >= limit_ms:

@@ -32,7 +32,7 @@ log = logging.getLogger("studio.serve")
 class TraceStore:
     """Stores at most ``max_traces`` traces and ``max_bytes`` bytes in one folder.
 
-    Evicts the oldest silent trace; without one, the oldest trace of the owner with the largest share, so that nobody
+    Evicts the oldest silent trace; without one, the oldest trace of the owner with the largest share, so that no owner
     evicts the traces of others. The newest trace stays, and a silent one evicts no trace with sound. Age is the order
     of arrival, which a change of the clock does not affect.
 

@@ -23,25 +23,18 @@ class WerSetting(Setting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongSetting(Setting):
+class LongSetting(WerSetting):
     """Word error rate of the first and the second half of long paragraphs, in one setting."""
 
     texts: Texts = TEXTS / "paragraphs.txt"
     count: Count = 10
-    settings: Compared = ()
-    speakers: Speakers = ()
-    recogniser: Recogniser = WHISPER
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShortSetting(Setting):
+class ShortSetting(WerSetting):
     """Word error rate and missing words in texts of one and of two words, drawn from a file."""
 
-    texts: Texts = TEXTS / "eval.txt"
     count: Count = 50
-    settings: Compared = ()
-    speakers: Speakers = ()
-    recogniser: Recogniser = WHISPER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ class PageFailed(StudioError):
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody uses."""
+    """An unused TCP port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

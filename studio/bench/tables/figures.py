@@ -12,7 +12,9 @@ from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate
 
 _TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # measurements of each row, one per seed
-HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "opposite", "inconclusive", "not measured"
+# Verdicts as stored in bench/results, and the words that tables show where they differ.
+HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "the other way round", "not told apart", "not measured"
+_SHOWN = {TURNED: "opposite", UNSURE: "inconclusive"}
 
 
 _TITLES |= {"e2e_ms": "question to first sound, ms", "llm_ms": "of which language model, ms"}
@@ -73,7 +75,8 @@ def _show_claims(part: Mapping[str, Any]) -> None:
 def judged(one: Mapping[str, Any]) -> str:
     """A verdict, marked if it compares single runs."""
     is_once = one["holds"] in (HOLDS, TURNED) and one["gain"]["low"] == one["gain"]["high"]
-    return f"{one['holds']}, in one run" if is_once else one["holds"]
+    shown = _SHOWN.get(one["holds"], one["holds"])
+    return f"{shown}, in one run" if is_once else shown
 
 
 def _span(gain: Mapping[str, float]) -> str:

@@ -44,12 +44,12 @@ def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> l
 
 
 def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[StudioError]:
-    """A minimum agreement that can judge nobody, or that few careful raters would reach."""
-    gates, nobody = config.gates, "agreement with the others judges nobody:"
+    """A minimum agreement that can judge no rater, or that few careful raters would reach."""
+    gates, prefix = config.gates, "agreement with the others judges nobody:"
     if not gates.min_consensus:
         return []
     if config.kind == "abx":
-        return [BadOption(f"{nobody} ABX trials have correct answers", "set it to 0")]
+        return [BadOption(f"{prefix} ABX trials have correct answers", "set it to 0")]
     if gates.min_consensus == 1:
         return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation")]
     if run is None:
@@ -57,10 +57,10 @@ def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[St
     reach = consensus_reach(run)
     if not reach.comparable and gates.consensus_by == "stimulus":
         hint = "assign at least two raters to each stimulus, or compare by system"
-        return [BadOption(f"{nobody} raters share no stimuli", hint)]
+        return [BadOption(f"{prefix} raters share no stimuli", hint)]
     if reach.comparable < gates.consensus_answers:
         required = f"a session has {reach.comparable} comparable answers, and {gates.consensus_answers} are required"
-        return [BadOption(f"{nobody} {required}", "require fewer answers, or assign more trials to each rater")]
+        return [BadOption(f"{prefix} {required}", "require fewer answers, or assign more trials to each rater")]
     if reach.below is not None and reach.below > _MAX_FAILING:
         what = (
             f"{round(100 * reach.below)}% of careful raters would be below an agreement of {gates.min_consensus:g} "

@@ -99,7 +99,7 @@ def rater_verdicts(
 
 
 def excluded_raters(session: Session, campaign: Campaign) -> set[str]:
-    """Pseudonyms of raters whom the gates exclude; answers are loaded only if a gate needs them."""
+    """Pseudonyms of raters that the gates exclude; answers are loaded only if a gate needs them."""
     needs_answers = campaign_config(campaign).gates.consensus_required
     verdicts = (rater_verdicts if needs_answers else individual_verdicts)(session, campaign)
     return {j.pseudonym for j in verdicts if j.use == "fail"}

@@ -7,7 +7,7 @@ levels follow by numerical integration of a Gaussian walk (Armitage, McPherson &
 are free. Later raters on the same scripts are more correlated with earlier ones than the walk assumes, so the actual
 error is smaller than nominal.
 
-A look uses the first raters who finished and whom the gates do not exclude, whenever it is taken, so it is reproducible
+A look uses the first raters who finished and that the gates do not exclude, whenever it is taken, so it is reproducible
 and its time cannot be chosen. If the rule is met the campaign is closed; raters in a session may finish. Looks run in a
 thread of their own, outside the path of an answer.
 """

@@ -1,6 +1,6 @@
 """Ladder of an arena: aggregate figures of systems, and its public page, one HTML file without scripts.
 
-It tells nothing about individual raters.
+It shows nothing about individual raters.
 """
 
 from collections.abc import Mapping, Sequence

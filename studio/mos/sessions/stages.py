@@ -238,7 +238,7 @@ def _screening(config: CampaignConfig, data: dict[str, Any], before: dict[str, A
 def _check(
     config: CampaignConfig, rater: Rater, stage: str, seen: int, data: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Verdict and data of a check. A check that could not be played is *unknown*, which excludes nobody."""
+    """Verdict and data of a check. A check that could not be played is *unknown*, which excludes no rater."""
     if data.get("error"):
         return "unknown", {"error": str(data["error"])[:500]}
     sent = data.get("answers")

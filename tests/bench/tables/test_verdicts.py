@@ -76,3 +76,8 @@ def test_seeds_are_pooled_and_each_is_told():
     figures = figures_of(WER, [heard(1, 1), heard(3, 3)])["wer"]
     assert figures["value"] == pytest.approx(0.2) and figures["seeds"] == pytest.approx([0.1, 0.3])
     assert figures_of(LOAD, [loaded(8.0), loaded(9.0)])["x_real_time"] == {"value": 8.5, "seeds": [8.0, 9.0]}
+
+
+def test_verdicts_stored_in_results_keep_their_words():
+    """Results of earlier runs are read back: another word for ``TURNED`` would hide what they contradict."""
+    assert [HOLDS, TURNED, UNSURE, OPEN] == ["as in the paper", "the other way round", "not told apart", "not measured"]

@@ -30,7 +30,7 @@ class FeedState:
 
     Attributes:
         next_word: the first word that was not fed; words before ``seen`` were fed in either stream.
-        saw_end: the streams were told that no more words come.
+        saw_end: the streams know that no more words come.
         step: steps done.
         turn: of the last word that was fed; first_turn: of the first one.
         is_due: a word begins at the next step; p_due, is_forced: its probability, and whether a limit forced it.
