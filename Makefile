@@ -1,4 +1,5 @@
 # The targets do all their set-up in .venv with plain pip; a stamp for each set of packages.
+# Of the many packages of `dev`, Python compiles what is imported; pip would compile all, one after the other.
 HOST ?= 127.0.0.1
 PORT ?= 7860
 PYTHON ?= python3
@@ -8,7 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Speaking compiles what speaks, once (docs/adr/0021): here, so that nobody waits for it later.
 COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
 
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile
+# Two arenas of memory: more of them keep what the threads of servers freed.
+PYTEST := MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -n 3 --dist loadfile
 SLOW := slow or browser or postgres or gpu
 
 # The unit tests of the pages need Node.js 20; npm provides it where the system has an older one.
@@ -29,7 +31,9 @@ test: .venv/dev.stamp ## lint, then run the quick tests
 test-slow: .venv/dev.stamp ## run the tests that `make test` leaves out: browser, PostgreSQL, GPU, long ones
 	$(PYTEST) -m "$(SLOW)" $(ARGS)
 
-test-all: test test-slow ## run all tests
+test-all: .venv/dev.stamp ## lint, then run all tests, collected once
+	$(MAKE) --no-print-directory lint
+	$(PYTEST) $(ARGS)
 
 lint: .venv/dev.stamp ## check style, types and the import contracts
 	$(BIN)/ruff check .
@@ -91,7 +95,7 @@ node_modules/.stamp: package.json
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt 'setuptools>=77,<80' numpy
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	$(COMPILED)
 	touch $@ .venv/app.stamp
 

@@ -16,13 +16,12 @@ from studio.commands.app import app
 from studio.commands.backup import backup, restore
 from studio.commands.bench import bench, evaluate
 from studio.commands.campaign.app import campaign
-from studio.commands.force import force
 from studio.commands.inspect import compare, inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth, timing
-from studio.commands.replay import replay
 from studio.commands.say import say
-from studio.commands.train.app import train
+from studio.commands.traces import force, replay
+from studio.commands.train import train
 from studio.commands.voices import voices
 from studio.core.checks import escape_unprintable
 from studio.core.errors import StudioError

@@ -1,5 +1,8 @@
 """Settings of every test run, and the marks that follow from a test's folder and fixtures."""
 
+import contextlib
+import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -22,8 +25,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
 
 
+def pytest_collection_finish() -> None:
+    """Exempt what was imported from garbage collection: it stays, and is most of what each collection would visit."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Return the memory of a file's tests to the system at its end: a worker runs many files."""
+    if nextitem and nextitem.path != item.path:
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Start torch's random numbers anew in every test, where it is imported: near ties depend on them."""
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+        torch.set_num_threads(1)  # more threads spin while they wait for each other, at other workers' cost

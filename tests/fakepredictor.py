@@ -1,4 +1,4 @@
-"""A predictor of MOS without a net, held to the same promises as the real one (tests/predict/test_contract.py)."""
+"""A MOS predictor without a net, under the same contract as the real one (tests/predict/test_distillmos.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from studio.predict.distillmos import PredictorFailed
 
 
 def by_length(pcm: np.ndarray, rate_hz: int) -> float:
-    """A second is a point."""
+    """One point per second."""
     return min(5.0, 1.0 + len(pcm) / rate_hz)
 
 
 def by_pitch(pcm: np.ndarray, rate_hz: int) -> float:
-    """The more often a sound crosses nought, the better it is."""
+    """More zero crossings score higher."""
     crossings = np.count_nonzero(np.diff(np.signbit(pcm))) / (len(pcm) or 1)
     return 1.0 + 4.0 * min(1.0, 4.0 * crossings)
 
 
 @dataclass
 class FakePredictor:
-    """Scores sounds by a rule; after ``lasts`` of them it breaks off. ``heard`` counts them."""
+    """Scores sounds by a function; fails after ``lasts`` of them. ``heard`` counts them."""
 
     score: Callable[[np.ndarray, int], float] = by_length
     weights: str = "0" * 64

@@ -1,6 +1,6 @@
-"""An engine without torch that speaks tones, by a script: for tests and for work on the page.
+"""A scripted engine without torch that speaks tones, for tests and for work on the page.
 
-``python tests/fakes.py --port 7861`` serves the real app on it, with the page when studio.ui is there.
+``python tests/fakes.py --port 7861`` serves the real app on it, with the page if studio.ui is installed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from studio.engine.admission import fair_order, pick_evicted
 
 
 class FakeEngine:
-    """``places`` utterances at a time; ``queue`` more wait for a place, and the next one hears Busy."""
+    """``places`` concurrent utterances; ``queue`` more wait for a slot, and the next one gets Busy."""
 
     def __init__(
         self, script: Script | None = None, places: int = 4, queue: int = 2, queue_timeout_s: float = 120.0
@@ -79,14 +79,14 @@ class FakeEngine:
             self.settle()
 
     def free(self, utterance: FakeUtterance) -> None:
-        """Give the utterance's place back, or its place in the queue."""
+        """Release the utterance's slot or queue position."""
         with self._lock:
             for place in (self.speaking, self.waiting):
                 if utterance in place:
                     place.remove(utterance)
 
     def settle(self) -> None:
-        """Give free places to those who wait, and tell the others where they stand."""
+        """Give free slots to waiting utterances and report the others' positions."""
         with self._lock:
             begun = []
             for one in self._in_turn():
@@ -108,7 +108,7 @@ class FakeEngine:
         return max(1, self.places - 1) if request.is_guest else self.places
 
     def drain(self) -> None:
-        """Let nothing new begin; what speaks says what is committed, and ends."""
+        """Start nothing new; running utterances speak committed text and end."""
         with self._lock:
             self._draining = True
             waiting, self.waiting = self.waiting, []
@@ -122,12 +122,12 @@ class FakeEngine:
         return True
 
     def free_slots(self) -> int:
-        """Admission that the next utterances can take."""
+        """Number of slots that the next utterances can take."""
         with self._lock:
             return self.places - len(self.speaking) - len(self.waiting)
 
     def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
-        """The same with its sound upside down, which nobody hears and every test sees."""
+        """The same audio negated: inaudible, but visible to every test."""
         if not should_continue():
             raise CallerGone("nobody waits for the answer")
         if not trace.is_spoken:

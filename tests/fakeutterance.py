@@ -1,4 +1,4 @@
-"""An utterance without torch: text in, tones out, by a script."""
+"""A scripted utterance without torch: text in, tones out."""
 
 import queue
 import threading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _RevisedError(Exception):
-    """What is being said was taken back."""
+    """What is being said was revised."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Word:
 
 
 class FakeUtterance:
-    """One stream of text in and tones out; a thread of its own speaks it."""
+    """One stream of text in and tones out, spoken by its own thread."""
 
     def __init__(self, engine: "FakeEngine", number: int, request: SpeakRequest) -> None:
         self.id = number
@@ -60,7 +60,7 @@ class FakeUtterance:
         self._marks = [(0, 0, 0)]  # between segments: sample, words spoken, segments
         self._zero = time.perf_counter()
         self._news: Callable[[], None] = lambda: None
-        self._held: list[ev.Event] | None = []  # told after ``ready``
+        self._held: list[ev.Event] | None = []  # emitted after ``ready``
         self._ahead = -1
         self._asked_s = time.perf_counter()
         self._ready = ev.Ready(
@@ -80,7 +80,7 @@ class FakeUtterance:
         """Samples made."""
         return self._sample
 
-    # --- what a listener calls -------------------------------------------------------------------
+    # --- client API ------------------------------------------------------------------------------
 
     def push_text(self, text: str) -> None:
         text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
@@ -164,7 +164,7 @@ class FakeUtterance:
             self._turn.notify_all()
 
     def _left(self) -> list[tuple[int, int, int]]:
-        """Places between segments that nobody can have heard yet."""
+        """Positions between segments that cannot have been heard yet."""
         floor = min(self._heard_sample + 2400, self._sample)
         return [mark for mark in self._marks if mark[0] >= floor]
 
@@ -198,7 +198,7 @@ class FakeUtterance:
             if ev.is_last(event):
                 return
 
-    # --- what the engine does --------------------------------------------------------------------
+    # --- engine side -----------------------------------------------------------------------------
 
     def _open_for_text(self) -> None:
         if self._no_more or self._is_cancelled or self._over:
@@ -214,7 +214,7 @@ class FakeUtterance:
                 self._news()
 
     def _take(self, text: str) -> None:
-        """Commit every word of the text that white space has closed."""
+        """Commit every word of the text that white space completes."""
         base = self._chars - len(self._tail)
         self._chars += len(text)
         whole = self._tail + text
@@ -259,7 +259,7 @@ class FakeUtterance:
         return ev.Cancelled(heard=heard, sample=self._heard_sample, word=begun[-1] if begun else None, char_end=chars)
 
     def _pause(self, reason: ev.WaitReason, ready: Any) -> None:
-        """Wait until ``ready()`` or a cancel; a pause in mid-speech is an event."""
+        """Wait until ``ready()`` or a cancel; a pause within speech is an event."""
         began = time.perf_counter()
         with self._turn:
             self._turn.wait_for(lambda: self._is_cancelled or ready())
@@ -272,7 +272,7 @@ class FakeUtterance:
         return self._no_more or self._flush_to > self._spoken or waiting >= self._options["m"]
 
     def _speak_segment(self) -> bool:
-        """Speak one segment; False when nothing more will be said."""
+        """Speak one segment; False if nothing more will be said."""
         self._pause("text", self._may_speak)
         with self._turn:
             if self._is_cancelled or self._spoken >= len(self._words):
@@ -318,7 +318,7 @@ class FakeUtterance:
         return True
 
     def _is_taken_back(self, cuts: int) -> bool:
-        """Whether a revision took back the segment that is being said."""
+        """Whether a revision removed the current segment."""
         return cuts != self._cuts and self._saying == self._spoken
 
     def _speak_frame(self, k: int, word_start: int, cuts: int, p_eos: float) -> bool:
@@ -340,11 +340,11 @@ class FakeUtterance:
 
     @staticmethod
     def frames_of(word: str) -> int:
-        """Frames of a word's tone: 60 ms for each letter."""
+        """Frames of a word's tone: 60 ms per letter."""
         return max(1, round(LETTER_MS * sum(c.isalnum() for c in word) / FRAME_MS))
 
     def start(self) -> None:
-        """Begin to speak."""
+        """Start speaking."""
         with self._turn:
             held, self._held = self._held or [], None
             self._zero = time.perf_counter()
@@ -355,24 +355,24 @@ class FakeUtterance:
         self._thread.start()
 
     def wait_behind(self, ahead: int) -> None:
-        """Say how many are before it in the queue, where that is news."""
+        """Report a changed queue position."""
         with self._turn:
             if ahead != self._ahead and not self._over:
                 self._ahead = ahead
                 self._emit(ev.Queued(ahead=ahead))
 
     def wind_up(self) -> None:
-        """Take no more text, and speak what is committed."""
+        """Accept no more text and speak what is committed."""
         with self._turn:
             self._no_more, self._flush_to = True, len(self._words)
             self._turn.notify_all()
 
     def fail(self, code: str, message: str) -> None:
-        """End before it began."""
+        """End before the start."""
         self._emit(ev.Failed(code=code, message=message))
 
     def _leave(self) -> bool:
-        """Whether it waited for a place; then it does so no more."""
+        """Remove it from the queue; whether it was queued."""
         with self._turn:
             waited = self._held is not None and not self._over
         if waited:
@@ -381,5 +381,5 @@ class FakeUtterance:
         return waited
 
     def join(self) -> None:
-        """Wait until the thread is gone."""
+        """Wait until the thread has ended."""
         self._thread.join(5.0)

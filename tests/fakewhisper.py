@@ -1,4 +1,4 @@
-"""faster-whisper without weights: the model that the adapter drives, by a script."""
+"""faster-whisper without weights: the model that the adapter uses, scripted."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from studio.measure.signal import RATE_HZ
 
 @dataclass
 class FakeWhisper:
-    """What stands in for the package: its model, the draws of its library, and what a test may look at.
+    """Stand-in for the package: its model, its library's random seed, and counters for tests.
 
-    Speech is what has energy in its first second, and its transcript is ``script``. A sound that begins with a loud
-    click is one the model is unsure of: it repeats itself at temperature 0, and what warmer draws say depends on the
-    seed and on all that this model has drawn before, as in the real one.
+    A sound with energy in its first second is speech with the transcript ``script``. A sound that starts with a loud
+    click is doubtful: the model repeats itself at temperature 0, and samples at higher temperatures depend on the
+    seed and on all earlier samples of this model, as in the real one.
     """
 
     script: str = "In being, comparatively modern."
@@ -59,7 +59,7 @@ class _Model:
         return segments, SimpleNamespace(language="en")
 
     def _timed(self, segments: Iterator[SimpleNamespace]) -> Iterator[SimpleNamespace]:
-        """Words of a tenth of a second each, with a space before them, as the real ones."""
+        """Words of a tenth of a second each with a space before them, like the real ones."""
         at = itertools.count()
         for one in segments:
             one.words = [
@@ -72,7 +72,7 @@ class _Model:
         if not np.abs(sound[:RATE_HZ]).max() > 0.01:
             return
         if sound[4:20].mean() < 0.7:
-            for part in self._script.split(", "):  # segments begin with a space, as the real ones
+            for part in self._script.split(", "):  # segments begin with a space, like the real ones
                 yield SimpleNamespace(text=f" {part}", avg_logprob=-0.2, compression_ratio=1.3)
         elif len(temperature) == 1:
             yield SimpleNamespace(text=" no" * 200, avg_logprob=-0.1, compression_ratio=limit + 10)

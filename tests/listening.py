@@ -1,4 +1,4 @@
-"""An engine over a tiny voice, and a listener to it: an utterance, and all that was heard of it, step by step."""
+"""An engine over a tiny voice, and a stepwise listener that collects an utterance's events."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ FRAME = 600  # samples
 
 
 def tiny_engine(root: Path, slots: int = 4, **voice: Any) -> LocalEngine:
-    """An engine over a tiny voice that is written to a folder."""
+    """An engine over a tiny voice written to a folder."""
     write_tiny_voice(root, **voice)
     return open_engine(root, best(), device="cpu", threads=1, slots=slots)
 
@@ -41,7 +41,7 @@ def samples(events: list[ev.Event]) -> np.ndarray:
 
 
 class Listener:
-    """An utterance, and all that was heard of it."""
+    """An utterance and all events received from it."""
 
     def __init__(self, engine: LocalEngine, options: Mapping[str, Any] | None = None, **more: Any) -> None:
         self.utterance = engine.open(SpeakRequest(seed=3, options=options or {}, **more))
@@ -49,7 +49,7 @@ class Listener:
         self.events: list[ev.Event] = []
 
     def until(self, kind: type[ev.Event], count: int = 1) -> ev.Event:
-        """Hear so many more of a kind; the last one."""
+        """Receive so many more events of a kind; the last one."""
         while count:
             self.events.append(next(self._stream))
             assert not ev.is_last(self.events[-1]) or kind is ev.Ended, self.events[-1]
@@ -57,12 +57,12 @@ class Listener:
         return self.events[-1]
 
     def held(self) -> None:
-        """Hear all that its credit lets it say."""
+        """Receive all that its credit allows."""
         while self._heard_samples() + FRAME <= (self.utterance._credit_until or 0):
             self.until(ev.Audio)
 
     def _heard_samples(self) -> int:
-        for event in reversed(self.events):  # what the engine counts may be ahead of what it told
+        for event in reversed(self.events):  # the engine's counter may be ahead of its events
             if isinstance(event, ev.Audio):
                 return event.sample + len(event.pcm)
             if isinstance(event, ev.Revised):
@@ -70,7 +70,7 @@ class Listener:
         return 0
 
     def rest(self) -> Trace:
-        """Let it end."""
+        """Run it to its end."""
         self.utterance.grant(10**9)
         self.events += self._stream
         return collect_trace({}, self.events)
@@ -80,7 +80,7 @@ class Listener:
 
 
 def is_consistent(trace: Trace) -> None:
-    """Law 4 and law 5 of what is in force."""
+    """Check laws 4 and 5 on the events in force."""
     assert isinstance(trace.events[-1], ev.Ended) and trace.events[-1].samples == len(trace.pcm)
     assert len(trace.frames) == len(trace.p_eos) == len(trace.pcm) // FRAME
     assert [word.i for word in trace.words()] == [i for one in trace.segments() for i in one.words]

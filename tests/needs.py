@@ -1,4 +1,4 @@
-"""What a test needs from the machine: skipped and named where it is absent, a failure where it must be there."""
+"""Requirements of a test: if absent, skip with a reason, or fail where they are mandatory."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def needs(present: object, what: str) -> None:
-    """Skip the running test unless ``present``; fail instead where STUDIO_NO_SKIPS=1 or CI=true: all must be there."""
+    """Skip the running test unless ``present``; fail instead if STUDIO_NO_SKIPS=1 or CI=true, where all must exist."""
     if present:
         return
     if os.environ.get("STUDIO_NO_SKIPS") == "1" or os.environ.get("CI") == "true":
@@ -16,7 +16,7 @@ def needs(present: object, what: str) -> None:
 
 
 def data_folder() -> Path:
-    """The folder of recordings and sentence lists that STUDIO_DATA names."""
+    """The folder of recordings and sentence lists named by STUDIO_DATA."""
     folder = Path(os.environ.get("STUDIO_DATA", "/nonexistent"))
     needs((folder / "ljspeech_clips").is_dir(), "STUDIO_DATA=folder holding ljspeech_clips and ljspeech_sentences.txt")
     return folder

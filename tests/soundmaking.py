@@ -14,14 +14,14 @@ def tone(peak=0.1, seconds=1.0, rate_hz=RATE_HZ, hz=997.0):
 
 
 def spiky(spike):
-    """A quiet tone with one loud sample: it cannot be made loud without clipping."""
+    """A quiet tone with one loud sample: normalising it would clip."""
     pcm = tone(0.01, 2.0)
     pcm[RATE_HZ] = spike
     return SourceSound(pcm, RATE_HZ, "spiky.wav")
 
 
 def put(root, *names):
-    """WAV files of a second each, their folders made."""
+    """Write WAV files of a second each."""
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What every engine promises (studio.core.ports), over the tests' fake and the real one with several families."""
+"""The contract of every engine (studio.core.ports), over the fake and the real one with several families."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         write_tiny_voice(root, family=request.param)
         made = open_engine(root, best(), device="cpu", threads=1, slots=PLACES, limits=EngineLimits(queue=QUEUE))
     yield made
-    assert made.free_slots() == PLACES, "every place was given back"
+    assert made.free_slots() == PLACES, "every slot was released"
     made.close()
 
 
@@ -41,7 +41,7 @@ def has(engine: Engine, option: str) -> bool:
 
 
 def changed(engine: Engine) -> dict[str, Any]:
-    """One of the voice's options at another value than its default."""
+    """One of the voice's options with a non-default value."""
     for spec in engine.cards()[0].options:
         values = spec.choices if spec.kind == "choice" else (spec.low, spec.high)
         for value in values:
@@ -66,12 +66,12 @@ def until(stream: Iterator[ev.Event], kind: type, count: int = 1) -> list[ev.Eve
 
 
 def over(utterance: Utterance) -> list[ev.Event]:
-    """Cancel, and what is still to come."""
+    """Cancel, and receive the rest."""
     utterance.cancel()
     return [*utterance.events()]
 
 
-def test_ready_first_one_last_event_and_times_in_order(engine: Engine) -> None:
+def test_ready_is_first_one_last_event_and_times_increase(engine: Engine) -> None:
     events = said(engine, seed=4)
     card, ready = engine.cards()[0], events[0]
     assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed, ready.queued_ms) == (card.name, 4, 0.0)
@@ -82,7 +82,7 @@ def test_ready_first_one_last_event_and_times_in_order(engine: Engine) -> None:
     assert times_ms == sorted(times_ms) and times_ms[0] >= 0
 
 
-def test_samples_frames_segments_and_words_fit_together(engine: Engine) -> None:
+def test_samples_frames_segments_and_words_are_consistent(engine: Engine) -> None:
     events = said(engine)
     at = 0
     for audio in of(ev.Audio, events):
@@ -100,18 +100,18 @@ def test_samples_frames_segments_and_words_fit_together(engine: Engine) -> None:
     assert [one.segment for one in of(ev.Eos, events)] == [one.index for one in of(ev.Segment, events)]
 
 
-def test_a_word_says_where_it_stands_in_the_text_as_sent(engine: Engine) -> None:
+def test_word_has_its_position_in_the_sent_text(engine: Engine) -> None:
     events = said(engine, "Good  morning,\n dear ")
     sent = "".join(one.text for one in of(ev.TextReceived, events))
     assert [sent[one.char_start : one.char_end] for one in of(ev.Committed, events)] == ["Good", "morning,", "dear"]
 
 
-def test_what_cannot_be_said_is_told_and_the_rest_is_spoken(engine: Engine) -> None:
+def test_unspeakable_text_is_reported_and_the_rest_spoken(engine: Engine) -> None:
     events = said(engine, "good 你好 morning 🙂 \ud800")
     assert [one.word for one in of(ev.Committed, events)] == ["good", "morning"]
-    told = of(ev.Unsupported, events)
-    assert [(one.char_start, one.char_end) for one in told][:2] == [(5, 7), (16, 17)]
-    assert all(one.why for one in told)
+    listed = of(ev.Unsupported, events)
+    assert [(one.char_start, one.char_end) for one in listed][:2] == [(5, 7), (16, 17)]
+    assert all(one.why for one in listed)
     assert "".join(one.text for one in of(ev.TextReceived, events)).encode("utf-8")
 
 
@@ -121,7 +121,7 @@ def test_nothing_to_say_ends_without_a_sample(engine: Engine, text: str) -> None
     assert isinstance(last, ev.Ended) and last.samples == 0
 
 
-def test_a_trace_can_be_spoken_again(engine: Engine) -> None:
+def test_trace_can_be_synthesised_again(engine: Engine) -> None:
     utterance = say(engine, TEXT, seed=11, temperature=0.3, options=changed(engine))
     about = utterance.provenance
     assert {"git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256"} <= about.keys()
@@ -149,7 +149,7 @@ def test_a_trace_can_be_spoken_again(engine: Engine) -> None:
         ({"options": {"scheme": "S3"}}, BadOption),
     ],
 )
-def test_what_is_not_allowed_is_refused_with_a_hint(engine: Engine, request_: dict[str, Any], error: type) -> None:
+def test_invalid_request_is_refused_with_a_hint(engine: Engine, request_: dict[str, Any], error: type) -> None:
     if request_.get("voice", "").startswith(":"):
         request_ = {"voice": engine.cards()[0].name + request_["voice"]}
     with pytest.raises(error) as refused:
@@ -157,7 +157,7 @@ def test_what_is_not_allowed_is_refused_with_a_hint(engine: Engine, request_: di
     assert refused.value.do
 
 
-def test_a_place_is_free_with_the_last_event(engine: Engine) -> None:
+def test_slot_is_free_with_the_last_event(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     assert engine.free_slots() == 0
     for free, utterance in enumerate(taken, 1):
@@ -165,7 +165,7 @@ def test_a_place_is_free_with_the_last_event(engine: Engine) -> None:
         assert engine.free_slots() == free
 
 
-def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: Engine) -> None:
+def test_utterances_queue_in_order_and_a_full_queue_is_busy(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     waiting = [engine.open(SpeakRequest(seed=k)) for k in range(QUEUE)]
     heard = [one.events() for one in waiting]
@@ -192,7 +192,7 @@ def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: E
         over(one)
 
 
-def test_nobodys_second_utterance_goes_before_somebody_elses_first(engine: Engine) -> None:
+def test_clients_share_the_queue_fairly(engine: Engine) -> None:
     one, other = SpeakRequest(client="192.0.2.1"), SpeakRequest(client="192.0.2.2")
     taken = [engine.open(one) for _ in range(PLACES)]
     waiting = [engine.open(one) for _ in range(QUEUE)]
@@ -202,19 +202,23 @@ def test_nobodys_second_utterance_goes_before_somebody_elses_first(engine: Engin
         engine.open(one)
     first = engine.open(other)
     *_, failed = heard[-1]
-    assert isinstance(failed, ev.Failed) and failed.code == "busy", "the last of who has most there makes room"
-    told = first.events()
-    assert isinstance(queued := next(told), ev.Queued) and queued.ahead == 0, "before those who have a place already"
+    assert isinstance(failed, ev.Failed) and failed.code == "busy", (
+        "the last utterance of the client with the most makes room"
+    )
+    listed = first.events()
+    assert isinstance(queued := next(listed), ev.Queued) and queued.ahead == 0, (
+        "before others' next, after those with a slot"
+    )
     assert next(heard[0]).ahead == 1
     with pytest.raises(Busy):
         engine.open(SpeakRequest(client="192.0.2.2"))
     over(taken[0])
-    assert isinstance(next(told), ev.Ready)
+    assert isinstance(next(listed), ev.Ready)
     for each in (first, *taken[1:], *waiting[:-1]):
         over(each)
 
 
-def test_guests_make_room_for_guests_and_for_nobody_they_leave_less(engine: Engine) -> None:
+def test_guests_give_way_to_guests_with_fewer_utterances_only(engine: Engine) -> None:
     mine = [engine.open(SpeakRequest(client="192.0.2.1")) for _ in range(PLACES + QUEUE)]
     with pytest.raises(Busy):
         engine.open(SpeakRequest(client="192.0.2.2", is_guest=True))
@@ -222,16 +226,16 @@ def test_guests_make_room_for_guests_and_for_nobody_they_leave_less(engine: Engi
         over(each)
 
 
-def test_guests_leave_a_place_and_half_of_the_queue_to_others(engine: Engine) -> None:
+def test_guests_leave_a_slot_and_half_of_the_queue_to_others(engine: Engine) -> None:
     guests = [engine.open(SpeakRequest(is_guest=True)) for _ in range(PLACES - 1 + QUEUE // 2)]
     heard = [one.events() for one in guests]
     assert [next(one).type for one in heard] == ["ready"] * (PLACES - 1) + ["queued"] * (QUEUE // 2)
     with pytest.raises(Busy):
         engine.open(SpeakRequest(is_guest=True))
     others = [engine.open(SpeakRequest()) for _ in range(1 + QUEUE - QUEUE // 2)]
-    told = [one.events() for one in others]
-    assert [next(one).type for one in told] == ["ready"] + ["queued"] * (QUEUE - QUEUE // 2), (
-        "past the guests that wait"
+    listed = [one.events() for one in others]
+    assert [next(one).type for one in listed] == ["ready"] + ["queued"] * (QUEUE - QUEUE // 2), (
+        "ahead of the waiting guests"
     )
     with pytest.raises(Busy):
         engine.open(SpeakRequest())
@@ -241,7 +245,7 @@ def test_guests_leave_a_place_and_half_of_the_queue_to_others(engine: Engine) ->
     over(guests[-1])
 
 
-def test_who_leaves_the_queue_makes_room_at_once_and_says_nothing_of_a_place(engine: Engine) -> None:
+def test_leaving_the_queue_makes_room_at_once_without_further_events(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     waiting = [engine.open(SpeakRequest()) for _ in range(QUEUE)]
     waiting[0].push_text(TEXT)
@@ -254,7 +258,7 @@ def test_who_leaves_the_queue_makes_room_at_once_and_says_nothing_of_a_place(eng
     assert not engine.free_slots() - PLACES
 
 
-def test_what_waits_in_the_queue_can_be_revised(engine: Engine) -> None:
+def test_queued_text_can_be_revised(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     waiting = engine.open(SpeakRequest())
     waiting.push_text("good evening ")
@@ -268,7 +272,7 @@ def test_what_waits_in_the_queue_can_be_revised(engine: Engine) -> None:
     assert events[-1].samples == said(engine, "good morning ")[-1].samples
 
 
-def test_after_the_end_no_text_is_taken(engine: Engine) -> None:
+def test_no_text_is_accepted_after_the_end(engine: Engine) -> None:
     utterance = say(engine, TEXT)
     utterance.push_text("")
     for late in (lambda: utterance.push_text("more "), utterance.flush, utterance.end):
@@ -280,7 +284,7 @@ def test_after_the_end_no_text_is_taken(engine: Engine) -> None:
         utterance.set_options({"m": 2})
 
 
-def test_too_much_text_is_refused_and_what_was_there_stays(engine: Engine) -> None:
+def test_excess_text_is_refused_and_earlier_text_stays(engine: Engine) -> None:
     utterance = engine.open(SpeakRequest())
     utterance.push_text("good ")
     with pytest.raises(Full):
@@ -298,7 +302,7 @@ def test_credit_is_never_exceeded(engine: Engine) -> None:
     got = [next(stream)]
     while len(samples(got)) < 1_200:
         got.append(next(stream))
-    time.sleep(0.15)  # longer than what was made lasts: a player has run dry
+    time.sleep(0.15)  # longer than the audio lasts: a player underruns
     utterance.grant(600)  # it only ever grows
     utterance.grant(6_000)
     while len(samples(got)) < 6_000:
@@ -310,7 +314,7 @@ def test_credit_is_never_exceeded(engine: Engine) -> None:
     assert not of(ev.Audio, rest) and rest[-1].samples == 6_000
 
 
-def test_flush_speaks_what_is_there_and_the_text_goes_on(engine: Engine) -> None:
+def test_flush_speaks_pending_text_and_the_text_continues(engine: Engine) -> None:
     utterance = engine.open(SpeakRequest(options={"m": 5} if has(engine, "m") else {}))
     stream = utterance.events()
     utterance.push_text("good morning ")
@@ -322,7 +326,7 @@ def test_flush_speaks_what_is_there_and_the_text_goes_on(engine: Engine) -> None
     assert [one.word for one in of(ev.Committed, [*stream])] == ["everyone"]
 
 
-def test_options_take_force_at_the_next_segment(engine: Engine) -> None:
+def test_options_take_effect_at_the_next_segment(engine: Engine) -> None:
     windows = has(engine, "m")
     utterance = engine.open(SpeakRequest(options={"m": 2} if windows else {}, credit_samples=0))
     stream = utterance.events()
@@ -336,28 +340,28 @@ def test_options_take_force_at_the_next_segment(engine: Engine) -> None:
     utterance.grant(10**9)
     utterance.end()
     rest = [*stream]
-    told = of(ev.OptionsChanged, rest)
-    assert len(told) == 1 and told[0].options == rest[0].options | now
-    after = of(ev.Segment, rest[rest.index(told[0]) :])
+    listed = of(ev.OptionsChanged, rest)
+    assert len(listed) == 1 and listed[0].options == rest[0].options | now
+    after = of(ev.Segment, rest[rest.index(listed[0]) :])
     assert after
     if windows:
         assert [len(one.words) for one in after[:2]] == [2, 2] and len(after[0].seen) == 4
 
 
-def test_cancel_says_which_words_were_heard(engine: Engine) -> None:
+def test_cancel_reports_the_heard_words(engine: Engine) -> None:
     utterance = engine.open(SpeakRequest(options={"m": 1} if has(engine, "m") else {}))
     stream = utterance.events()
     utterance.push_text("one two three four five six seven eight ")
     ends = [one.sample for one in of(ev.WordEnd, until(stream, ev.WordEnd, 3))]
     utterance.cancel(ends[1])
-    utterance.cancel(0)  # a second one is nothing
+    utterance.cancel(0)  # a second one has no effect
     rest = [*stream]
     cancelled = of(ev.Cancelled, rest)
     assert len(cancelled) == 1 and [*cancelled[0].heard] == [0, 1] and cancelled[0].sample == ends[1]
     assert isinstance(rest[-1], ev.Ended)
 
 
-def test_what_callers_note_stands_in_the_stream_in_order(engine: Engine) -> None:
+def test_callers_events_are_in_the_stream_in_order(engine: Engine) -> None:
     utterance = engine.open(SpeakRequest())
     utterance.add_event(ev.Edited(first=0, last=0, text="x"))
     utterance.played(5)
@@ -367,5 +371,5 @@ def test_what_callers_note_stands_in_the_stream_in_order(engine: Engine) -> None
     assert not utterance.poll_events(), "after the last event nothing is added"
 
 
-def test_the_same_seed_gives_the_same_samples(engine: Engine) -> None:
+def test_same_seed_gives_the_same_samples(engine: Engine) -> None:
     assert np.array_equal(samples(said(engine, seed=5)), samples(said(engine, seed=5)))

@@ -1,4 +1,4 @@
-"""``studio force``: a recording through a voice, from the command line, and what it refuses."""
+"""``studio force``: a recording through a voice from the command line, and refusals."""
 
 from pathlib import Path
 
@@ -51,16 +51,16 @@ def forced(wav: Path, *arguments: object) -> str:
     return done.output
 
 
-def test_a_recording_becomes_a_trace_beside_it(wav: Path) -> None:
-    told = forced(wav, "--text", "Good morning.", "--voice", "tiny:two", "--option", "m=1")
+def test_recording_becomes_a_trace_beside_it(wav: Path) -> None:
+    output = forced(wav, "--text", "Good morning.", "--voice", "tiny:two", "--option", "m=1")
     trace = open_trace(wav.with_suffix(".trace"))
-    assert "1.00 s through tiny:two, 2 words" in told and "log-likelihood" in told
+    assert "1.00 s through tiny:two, 2 words" in output and "log-likelihood" in output
     assert trace.meta["source"] == "forced" and trace.meta["options"]["m"] == 1
     shown = CliRunner().invoke(cli, ["inspect", str(wav.with_suffix(".trace"))], catch_exceptions=False).stdout
     assert "a recording through tiny:two" in shown and "the recording's own time" in shown
 
 
-def test_the_text_lies_beside_it_or_in_a_textgrid(wav: Path) -> None:
+def test_text_is_beside_it_or_in_a_textgrid(wav: Path) -> None:
     wav.with_suffix(".txt").write_text("Good morning.\n", encoding="utf-8")
     forced(wav)
     assert [word.text for word in open_trace(wav.with_suffix(".trace")).words()] == ["good", "morning."]
@@ -70,7 +70,7 @@ def test_the_text_lies_beside_it_or_in_a_textgrid(wav: Path) -> None:
     assert [(one.start, one.end, one.source) for one in words] == [(6000, 12000, "aligner"), (12000, 24000, "aligner")]
 
 
-def test_what_is_missing_or_twofold_is_told(wav: Path) -> None:
+def test_missing_or_ambiguous_input_is_reported(wav: Path) -> None:
     with pytest.raises(BadText, match=r"what a\.wav says is not known"):
         forced(wav)
     wav.with_suffix(".TextGrid").write_text(GRID, encoding="utf-8")
@@ -86,7 +86,7 @@ def test_what_is_missing_or_twofold_is_told(wav: Path) -> None:
         forced(wav, "--textgrid", beyond)
 
 
-def test_a_trace_that_was_forced_is_not_replayed(wav: Path) -> None:
+def test_forced_trace_is_not_replayed(wav: Path) -> None:
     forced(wav, "--text", "Good")
     with pytest.raises(BadFile, match="recording that was sent through a model"):
         CliRunner().invoke(cli, ["replay", str(wav.with_suffix(".trace"))], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""Commands answer full disks, devices, pipes, folders and cards of other types in two lines, never with a traceback."""
+"""Full disks, devices, pipes, folders and bad cards give two lines of error output, never a traceback."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from studio.core.cards import Card, read_card, sha256_of, write_card
 from studio.core.clips import read_wav
 from studio.core.traces.trace import open_trace
 
-Told = Callable[..., str]
+ErrorOf = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
-    """What a command that fails says; two lines and a status, as a user sees it."""
+def error_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ErrorOf:
+    """Error output of a failing command: two lines and a status, as a user sees it."""
 
     def run(*arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", ["studio", *map(str, arguments)])
@@ -63,8 +63,8 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     ids=lambda command: " ".join(command[:2]) + command[-2],
 )
 @pytest.mark.parametrize("what", ["pipe", "zero", "folder", "absent"])
-def test_what_is_no_file_is_told(
-    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], what: str
+def test_special_files_are_reported(
+    error_of: ErrorOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], what: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
@@ -80,22 +80,22 @@ def test_what_is_no_file_is_told(
             case _:
                 pass
     (tmp_path / "sounds").mkdir()
-    assert told(*(part.replace("WHAT", "given") for part in command))
+    assert error_of(*(part.replace("WHAT", "given") for part in command))
 
 
-def test_a_manifest_that_names_a_folder_as_a_trace_is_told(told: Told, tmp_path: Path) -> None:
+def test_manifest_with_a_folder_as_a_trace_is_reported(error_of: ErrorOf, tmp_path: Path) -> None:
     put(tmp_path, "a.wav", "b.wav")
     (tmp_path / "x.trace").mkdir()
     files = [{"system": name, "item": "i", "file": f"{name}.wav", "trace": "x.trace"} for name in ("a", "b")]
     whole = {"systems": [{"name": "a"}, {"name": "b"}], "items": [{"name": "i", "text": "Hi."}], "files": files}
     (tmp_path / "manifest.json").write_text(json.dumps(whole), encoding="utf-8")
     new = ("campaign", "new", "a", "--template", "speakstream-mos", "--data", tmp_path / "data", "--from")
-    assert "is not a trace" in told(*new, tmp_path / "manifest.json")
+    assert "is not a trace" in error_of(*new, tmp_path / "manifest.json")
 
 
 @pytest.mark.parametrize("threads", ["0", "100000", "-1"])
-def test_threads_are_bounded(told: Told, threads: str) -> None:
-    assert "--threads" in told("say", "Hello there.", "-o", "x.wav", "--threads", threads)
+def test_number_of_threads_is_bounded(error_of: ErrorOf, threads: str) -> None:
+    assert "--threads" in error_of("say", "Hello there.", "-o", "x.wav", "--threads", threads)
 
 
 # --- cards and weights ---------------------------------------------------------------------------
@@ -140,43 +140,43 @@ def test_threads_are_bounded(told: Told, threads: str) -> None:
         ("default_speaker", ["one"]),
     ],
 )
-def test_a_card_of_other_types_is_told(told: Told, tmp_path: Path, field: str, value: Any) -> None:
+def test_card_of_wrong_types_is_reported(error_of: ErrorOf, tmp_path: Path, field: str, value: Any) -> None:
     folder = write_tiny_voice(tmp_path)
     data = json.loads((folder / "card.json").read_text(encoding="utf-8")) | {field: value}
     (folder / "card.json").write_text(json.dumps(data), encoding="utf-8")
-    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
+    said = error_of("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
     assert len(said) < 1500
 
 
 @pytest.mark.parametrize("content", ["", "7", "[]", "null", '"card"', "{", "\xff", "[" * 100_000, '{"name": NaN}'])
-def test_a_card_that_is_none_is_told(told: Told, tmp_path: Path, content: str) -> None:
+def test_invalid_card_is_reported(error_of: ErrorOf, tmp_path: Path, content: str) -> None:
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "card.json").write_bytes(content.encode("latin-1"))
-    told("voices", "--voices", tmp_path)
+    error_of("voices", "--voices", tmp_path)
 
 
-def test_a_card_that_is_a_pipe_is_told(told: Told, tmp_path: Path) -> None:
+def test_card_that_is_a_pipe_is_reported(error_of: ErrorOf, tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     os.mkfifo(tmp_path / "tiny" / "card.json")
-    assert "pipe" in told("voices", "--voices", tmp_path)
+    assert "pipe" in error_of("voices", "--voices", tmp_path)
 
 
-def test_no_message_tells_a_terminal_what_to_do(told: Told, tmp_path: Path) -> None:
+def test_no_message_controls_the_terminal(error_of: ErrorOf, tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b]0;b\a"
     folder.mkdir()
     (folder / "card.json").write_text("{")
-    said = told("voices", "--voices", tmp_path)
+    said = error_of("voices", "--voices", tmp_path)
     assert r"a\x1b]0;b\x07/card.json" in said and "\x1b]" not in said
 
 
-def test_the_shipped_cards_pass() -> None:
+def test_shipped_cards_pass() -> None:
     root = Path(__file__).resolve().parents[1] / "assets" / "voices"
     for path in root.glob("*/card.json"):
         card = read_card(path.parent)
         assert Card.from_dict(json.loads(json.dumps(card.to_dict()))) == card
 
 
-def test_weights_that_are_no_numbers_are_told(told: Told, tmp_path: Path) -> None:
+def test_non_finite_weights_are_reported(error_of: ErrorOf, tmp_path: Path) -> None:
     folder = write_tiny_voice(tmp_path)
     weights = folder / "speakstream.safetensors"
     tensors = load_file(weights)
@@ -186,11 +186,11 @@ def test_weights_that_are_no_numbers_are_told(told: Told, tmp_path: Path) -> Non
     card = read_card(folder)
     card.sha256["speakstream.safetensors"] = sha256_of(weights)
     write_card(folder, card)
-    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
+    said = error_of("say", "One two.", "-o", tmp_path / "x.wav", "--voices", tmp_path)
     assert "numbers that are not finite" in said and name in said
 
 
-def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
+def test_non_finite_samples_end_the_utterance(voices: Path) -> None:
     from studio.core.events import Failed
     from studio.core.ports import SpeakRequest
     from studio.engine.engine import open_engine
@@ -209,15 +209,15 @@ def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", [("--option", "m=99"), ("--option", "k=1"), ("--voice", "nobody")])
-def test_what_a_voice_has_not_is_told_before_anything_is_loaded(
-    told: Told, monkeypatch: pytest.MonkeyPatch, voices: Path, tmp_path: Path, asked: tuple[str, str]
+def test_unsupported_option_is_reported_before_loading(
+    error_of: ErrorOf, monkeypatch: pytest.MonkeyPatch, voices: Path, tmp_path: Path, asked: tuple[str, str]
 ) -> None:
     monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_, **__: pytest.fail("loaded"))
-    said = told("say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
+    said = error_of("say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
     assert asked[1].partition("=")[0] in said
 
 
-# --- full disks, and the end ---------------------------------------------------------------------
+# --- full disks and termination ------------------------------------------------------------------
 
 
 def say(voices: Path, *arguments: object, **how: Any) -> "subprocess.Popen[str]":
@@ -226,25 +226,25 @@ def say(voices: Path, *arguments: object, **how: Any) -> "subprocess.Popen[str]"
     return subprocess.Popen(command, text=True, **pipes, **how)
 
 
-def test_a_full_disk_is_told(voices: Path) -> None:
+def test_full_disk_is_reported(voices: Path) -> None:
     done = say(voices, "One two.", "-o", "/dev/full")
     _, said = done.communicate(timeout=120)
     assert done.returncode == 2 and "No space left" in said and "Traceback" not in said
 
 
-def test_a_folder_that_is_not_there_is_told_to_be_made(
-    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_missing_folder_is_reported_with_how_to_create_it(
+    error_of: ErrorOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails() -> None:
         (tmp_path / "gone" / "out.txt").write_text("")
 
     monkeypatch.setattr("studio.cli.cli", fails)
-    said = told()
+    said = error_of()
     assert "out.txt" in said and "make its folder first" in said
 
 
-def test_a_trace_that_fills_the_disk_leaves_the_sound(voices: Path, tmp_path: Path) -> None:
-    """A file may not grow beyond 60 KB: less than the trace's sound needs, and more than the WAV of what came first."""
+def test_trace_that_fills_the_disk_keeps_the_audio(voices: Path, tmp_path: Path) -> None:
+    """Files may not exceed 60 KB: less than the trace needs, more than the WAV of the first part."""
     out, trace = tmp_path / "a.wav", tmp_path / "a.trace"
 
     def narrow() -> None:
@@ -257,7 +257,7 @@ def test_a_trace_that_fills_the_disk_leaves_the_sound(voices: Path, tmp_path: Pa
     assert not trace.exists() and not trace.with_suffix("").exists()
 
 
-def test_sigterm_keeps_what_was_spoken_as_an_interrupt_does(voices: Path, tmp_path: Path) -> None:
+def test_sigterm_keeps_the_spoken_audio_as_an_interrupt_does(voices: Path, tmp_path: Path) -> None:
     out, trace = tmp_path / "a.wav", tmp_path / "a.trace"
     done = say(voices, "-", "-o", out, "--trace", trace, "--window", 1)
     assert done.stdin is not None

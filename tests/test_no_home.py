@@ -1,4 +1,4 @@
-"""A process without a home folder: no HOME and no entry in the user database, as in a container with a random user."""
+"""Processes without a home folder: no HOME and no user entry, as in a container with a random user."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.core.folders import data_folder
 from studio.measure.recognisers.registry import open_recogniser
-from studio.serve import trace_store as shelf
+from studio.serve import trace_store
 
 pytestmark = pytest.mark.slow
 
-# The user database knows nobody; HOME and the XDG folders are what the test says.
+# The user database is empty; HOME and the XDG folders are set by the test.
 RUN = """
 import pwd, sys
 
@@ -68,7 +68,7 @@ def commands() -> list[str]:
     return found
 
 
-def test_every_command_says_its_help(tmp_path: Path) -> None:
+def test_every_command_has_help(tmp_path: Path) -> None:
     every = commands()
     done = run(tmp_path, lines="\n".join(every))
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-2000:]
@@ -78,7 +78,7 @@ def test_every_command_says_its_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative", "XDG_DATA_HOME": "relative"}])
-def test_what_needs_a_folder_asks_for_it(tmp_path: Path, home: dict[str, str]) -> None:
+def test_commands_that_need_a_folder_ask_for_it(tmp_path: Path, home: dict[str, str]) -> None:
     for command in (["library", "find"], ["campaign", "list"]):
         done = run(tmp_path, *command, **home)
         assert done.returncode == 2 and "Traceback" not in done.stderr
@@ -89,7 +89,7 @@ def test_what_needs_a_folder_asks_for_it(tmp_path: Path, home: dict[str, str]) -
     assert found.returncode == 0 and (tmp_path / "xdg/streaming-tts-studio/library/index.sqlite").exists()
 
 
-def test_a_home_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_unusable_home_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run(tmp_path, "campaign", "list", HOME=str(tmp_path / "file"))
     assert done.returncode == 2 and "Traceback" not in done.stderr and "--data" in done.stderr
@@ -100,18 +100,18 @@ def test_a_home_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     ("given", "reason"),
     [("", "--data is empty"), ("~nobody/data", "no home folder is known"), ("~/data", "no home folder is known")],
 )
-def test_a_folder_without_meaning_is_refused(tmp_path: Path, given: str, reason: str) -> None:
+def test_invalid_folder_is_refused(tmp_path: Path, given: str, reason: str) -> None:
     done = run(tmp_path, "campaign", "list", "--data", given)
     assert done.returncode == 2 and "Traceback" not in done.stderr and reason in done.stderr
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_home_folder_of_an_unknown_user_is_refused() -> None:
+def test_home_folder_of_an_unknown_user_is_refused() -> None:
     with pytest.raises(BadOption, match="no home folder is known for ~no-such-user/data"):
         data_folder("~no-such-user/data")
 
 
-def test_a_campaign_is_made_with_a_data_folder(tmp_path: Path) -> None:
+def test_campaign_is_created_with_a_data_folder(tmp_path: Path) -> None:
     arguments = [
         "campaign",
         "new",
@@ -125,22 +125,22 @@ def test_a_campaign_is_made_with_a_data_folder(tmp_path: Path) -> None:
     assert done.returncode == 0 and "the same --data" in done.stderr, done.stderr
 
 
-def test_traces_of_a_default_folder_that_cannot_be_used_are_temporary(
+def test_traces_are_temporary_if_the_default_folder_is_unusable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / ".cache").write_text("a file in the place of the folder")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(shelf, "DEFAULT_TRACES", Path("~/.cache/streaming-tts-studio/traces"))
-    kept = shelf.TraceStore(shelf.DEFAULT_TRACES, 1, 1).folder
+    monkeypatch.setattr(trace_store, "DEFAULT_TRACES", Path("~/.cache/streaming-tts-studio/traces"))
+    kept = trace_store.TraceStore(trace_store.DEFAULT_TRACES, 1, 1).folder
     assert kept.parent == tmp_path / "temporary" and kept.stat().st_mode & 0o777 == 0o700
     assert f"traces are kept in {kept}" in caplog.text
     with pytest.raises(BadFile, match="traces_folder"):
-        shelf.TraceStore(Path("~/.cache/others"), 1, 1)
+        trace_store.TraceStore(Path("~/.cache/others"), 1, 1)
     monkeypatch.setenv("HOME", "")
     with pytest.raises(BadOption, match="no home folder is known for ~/others"):
-        shelf.TraceStore(Path("~/others"), 1, 1)
+        trace_store.TraceStore(Path("~/others"), 1, 1)
 
 
 @pytest.mark.parametrize("weights", ["base", "~/weights"])
@@ -170,4 +170,4 @@ def test_it_speaks_and_serves(tmp_path: Path) -> None:
             if "Streaming-TTS Studio: http" in line:
                 app.send_signal(signal.SIGTERM)
     assert "Streaming-TTS Studio: http" in said and "traces are kept in" in said and "Traceback" not in said, said
-    assert [path.name for path in here.iterdir()] == ["a.wav"], "no folder that is called ~"
+    assert [path.name for path in here.iterdir()] == ["a.wav"], "no folder named ~"

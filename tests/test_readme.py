@@ -1,4 +1,4 @@
-"""Every command of the README but ``make test`` is executed, as printed; and a lab's day of docs/listening-tests.md."""
+"""Every README command but ``make test`` is executed as printed, and the walkthrough of docs/listening-tests.md."""
 
 import csv
 import os
@@ -27,7 +27,7 @@ COMMANDS = [block.strip() for kind, block in BLOCKS if kind == "sh" and "make" n
 SNIPPETS = [block for kind, block in BLOCKS if kind == "python"]
 
 
-def test_the_readme_has_its_commands():
+def test_readme_has_its_commands():
     assert len(COMMANDS) == 5 and len(SNIPPETS) == 1
     assert [b.split()[:2] for k, b in BLOCKS if k == "sh"][:2] == [["make", "app"], ["make", "test"]]
 
@@ -48,8 +48,8 @@ def test_command(command, tmp_path):
         assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_a_labs_own_test_is_made_as_documented(tmp_path, monkeypatch, capsys):
-    """The section's files are written, sounds put where they say, and its commands run, on a real PostgreSQL too."""
+def test_labs_own_test_is_created_as_documented(tmp_path, monkeypatch, capsys):
+    """The section's files and sounds are written and its commands run, on PostgreSQL too."""
     page = (ROOT / "docs" / "listening-tests.md").read_text(encoding="utf-8")
     section = page.partition("## A test of your own sounds\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```(\w+)(?: (\S+))?\n(.*?)```", section, re.S)
@@ -69,8 +69,8 @@ def test_a_labs_own_test_is_made_as_documented(tmp_path, monkeypatch, capsys):
     with server() as folder:
         for command in commands:
             address = f"postgresql://studio@/postgres?host={folder}"
-            told = command.replace("postgresql://studio@localhost/studio", address)
-            monkeypatch.setattr(sys, "argv", shlex.split(told.replace(".venv/bin/studio", "studio")))
+            adapted = command.replace("postgresql://studio@localhost/studio", address)
+            monkeypatch.setattr(sys, "argv", shlex.split(adapted.replace(".venv/bin/studio", "studio")))
             with pytest.raises(SystemExit) as ended:
                 main()
             out, err = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_make_app_serves_the_page(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # The environment is there already (this test runs in it), so the stamp is not remade.
+    # The environment exists (this test runs in it), so the stamp is not remade.
     command = (
         ["make", "app", f"PORT={port}"] if _stamped() else [sys.executable, "-m", "studio", "app", "--port", str(port)]
     )

@@ -1,4 +1,4 @@
-"""A trace is made again: the same samples, whatever pace, flush or end it had; or what differs is told."""
+"""Replaying a trace gives the same samples for any pacing, flush or end, or reports the difference."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ def engine(voices: Path) -> Iterator[Engine]:
 
 
 def spoken(engine: Engine, *, flush_after: int = 0, cancel_at: int = 0, ends: bool = False) -> Trace:
-    """Speak, with a flush after so many words that is waited for, or cancelled from a sample on, ended or not."""
+    """Speak, with a flush after a word, or cancelled from a sample on, ended or not."""
     utterance = engine.open(REQUEST)
     words = TEXT.split()
     first = " ".join(words[:flush_after]) + " " if flush_after else TEXT
@@ -63,35 +63,35 @@ def spoken(engine: Engine, *, flush_after: int = 0, cancel_at: int = 0, ends: bo
 
 
 @pytest.mark.parametrize("how", [{}, {"flush_after": 2}, {"flush_after": 4}, {"cancel_at": 3000}])
-def test_the_same_samples_come_again(engine: Engine, how: dict[str, int]) -> None:
+def test_same_samples_are_generated(engine: Engine, how: dict[str, int]) -> None:
     before = spoken(engine, **how)
     found = replay(engine, before)
     assert found.is_same and found.samples == len(before.pcm) > 0
     assert found.differences == ()
 
 
-def test_what_was_broken_off_after_its_end_had_come_is_made_again(engine: Engine) -> None:
+def test_utterance_cancelled_after_its_end_is_replayed(engine: Engine) -> None:
     whole = spoken(engine)
     last = whole.segments()[-1].start
     before = spoken(engine, cancel_at=last, ends=True)
-    assert last < len(before.pcm), "the last word was begun, which only the text's end lets begin"
+    assert last < len(before.pcm), "the last word was started, which needs the end of the text"
     found = replay(engine, before)
     assert found.is_same and found.samples == len(before.pcm)
 
 
-def test_a_flush_changes_what_is_said_so_it_is_followed(engine: Engine) -> None:
+def test_flush_changes_the_speech_so_it_is_replayed(engine: Engine) -> None:
     flushed, plain = spoken(engine, flush_after=2), spoken(engine)
-    assert not np.array_equal(flushed.pcm, plain.pcm), "otherwise the test above says nothing"
+    assert not np.array_equal(flushed.pcm, plain.pcm), "otherwise the previous test is trivial"
     kinds = [step.kind for step in replay_script(flushed.events)]
     assert kinds == ["text", "flush", "until", "text", "end"]
 
 
-def test_words_that_came_before_a_flush_was_acted_on_are_seen_again(engine: Engine) -> None:
-    """The first segment was let begin by a flush, with a word in sight that came after it; the next saw no more."""
+def test_words_sent_before_a_flush_took_effect_are_visible_again(engine: Engine) -> None:
+    """The first segment was started by a flush and saw a word sent after it; the next saw no more."""
     utterance = engine.open(replace(REQUEST, options={"m": 6, "n": 1}, credit_samples=0))
     made: list[ev.Event] = []
     events = utterance.events()
-    made.append(next(events))  # it has its place
+    made.append(next(events))  # it has its slot
     utterance.push_text("one two three, ")
     utterance.flush()
     utterance.push_text("four ")
@@ -109,7 +109,7 @@ def test_words_that_came_before_a_flush_was_acted_on_are_seen_again(engine: Engi
 
 
 @pytest.mark.parametrize("words", [-9, 3, 10**6])
-def test_a_flush_of_words_that_are_not_there_holds_nothing_up(engine: Engine, words: int) -> None:
+def test_flush_without_words_does_not_block(engine: Engine, words: int) -> None:
     before = spoken(engine)
     events = [replace(event, words=words) if isinstance(event, ev.Flushed) else event for event in before.events]
     events.insert(2, ev.Flushed(words=words))
@@ -118,7 +118,7 @@ def test_a_flush_of_words_that_are_not_there_holds_nothing_up(engine: Engine, wo
 
 
 @pytest.mark.parametrize(
-    "told",
+    "change",
     [
         {"seed": "1"},
         {"seed": 1.5},
@@ -129,9 +129,9 @@ def test_a_flush_of_words_that_are_not_there_holds_nothing_up(engine: Engine, wo
         {"voice": 3},
     ],
 )
-def test_a_trace_that_was_written_by_nobody_is_refused(engine: Engine, told: dict) -> None:
+def test_trace_without_provenance_is_refused(engine: Engine, change: dict) -> None:
     before = spoken(engine)
-    before.meta.update(told)
+    before.meta.update(change)
     with pytest.raises(BadFile, match="does not say how it was spoken"):
         replay(engine, before)
     before.events.clear()
@@ -140,12 +140,12 @@ def test_a_trace_that_was_written_by_nobody_is_refused(engine: Engine, told: dic
         replay(engine, before)
 
 
-@pytest.mark.parametrize("told", [{"threads": 2.5}, {"threads": "x"}, {"vocoder": ["a"]}, {"device": 3}])
-def test_the_command_refuses_what_nothing_can_be_computed_by(
-    engine: Engine, voices: Path, tmp_path: Path, told: dict
+@pytest.mark.parametrize("change", [{"threads": 2.5}, {"threads": "x"}, {"vocoder": ["a"]}, {"device": 3}])
+def test_command_refuses_traces_that_cannot_be_computed(
+    engine: Engine, voices: Path, tmp_path: Path, change: dict
 ) -> None:
     before = spoken(engine)
-    writer = TraceWriter(tmp_path / "made", before.meta | told)
+    writer = TraceWriter(tmp_path / "made", before.meta | change)
     for event in before.events:
         writer.write(event)
     writer.close()
@@ -153,7 +153,7 @@ def test_the_command_refuses_what_nothing_can_be_computed_by(
     assert isinstance(found.exception, BadFile) and "how it was computed" in str(found.exception)
 
 
-def test_what_differs_is_told(engine: Engine) -> None:
+def test_differences_are_reported(engine: Engine) -> None:
     before = spoken(engine)
     before.pcm[1234] += 1
     before.meta["git_sha"] = "abc"
@@ -163,7 +163,7 @@ def test_what_differs_is_told(engine: Engine) -> None:
     assert found.differences[0].startswith("git_sha was abc")
 
 
-def test_text_that_was_revised_is_spoken_as_it_stood_in_the_end() -> None:
+def test_revised_text_is_spoken_in_its_final_version() -> None:
     events = [
         ev.TextReceived(char_start=0, text="one twx"),
         ev.TextReceived(char_start=6, text="o "),
@@ -176,8 +176,8 @@ def test_text_that_was_revised_is_spoken_as_it_stood_in_the_end() -> None:
 WORDS = "one two three four five six seven eight nine ten ".split(" ")[:-1]
 
 
-class Writer(Listener):
-    """One who hears so much, and then changes his mind."""
+class ChangingWriter(Listener):
+    """A writer who hears some samples and then edits."""
 
     def hears(self, frames: int, played: int = 0) -> None:
         self.utterance.grant(self._heard_samples() + frames * FRAME)
@@ -185,16 +185,16 @@ class Writer(Listener):
         self.utterance.played(played)
 
 
-def revised_unheard(writer: Writer) -> None:
-    """What no segment has seen."""
+def revised_unheard(writer: ChangingWriter) -> None:
+    """Text that no segment has seen."""
     writer.utterance.push_text("one two three four five six seven ")
     writer.hears(20)
     writer.utterance.revise(len("one two three four five "), "other words ")
     writer.utterance.end()
 
 
-def revised_twice(writer: Writer) -> None:
-    """The second one takes back more of the sound than the first."""
+def revised_twice(writer: ChangingWriter) -> None:
+    """The second edit revises more audio than the first."""
     writer.utterance.push_text("one two three four five six seven eight ")
     writer.hears(30)
     writer.utterance.revise(len("one two three four five "), "other and more ")
@@ -207,16 +207,16 @@ def revised_twice(writer: Writer) -> None:
     writer.utterance.end()
 
 
-def revised_after_the_end(writer: Writer) -> None:
-    """The last word goes on: it had been committed by the end alone."""
+def revised_after_the_end(writer: ChangingWriter) -> None:
+    """The last word, committed by the end of the text, is extended."""
     writer.utterance.push_text("one two three four")
     writer.utterance.end()
     writer.hears(4)
     writer.utterance.revise(len("one two three four"), "teen and more")
 
 
-def revised_what_was_seen(writer: Writer) -> None:
-    """What has been heard saw the words that are others now."""
+def revised_what_was_seen(writer: ChangingWriter) -> None:
+    """Words that were look-ahead of heard audio."""
     writer.utterance.push_text(" ".join(WORDS) + " ")
     writer.utterance.end()
     writer.hears(40, played=20 * FRAME)
@@ -224,7 +224,7 @@ def revised_what_was_seen(writer: Writer) -> None:
     writer.utterance.revise(at, "other words ")
 
 
-def revised_between_flushes(writer: Writer) -> None:
+def revised_between_flushes(writer: ChangingWriter) -> None:
     writer.utterance.push_text("one two ")
     writer.utterance.flush()
     writer.hears(8)
@@ -240,9 +240,9 @@ def revised_between_flushes(writer: Writer) -> None:
     "write", [revised_unheard, revised_twice, revised_after_the_end, revised_what_was_seen, revised_between_flushes]
 )
 @pytest.mark.parametrize("cut", [False, True])
-def test_revisions_are_followed_where_they_were(engine: Engine, write, window, cut: bool) -> None:
+def test_revisions_are_replayed_at_their_position(engine: Engine, write, window, cut: bool) -> None:
     options = dict(zip(("scheme", "m", "n"), window, strict=True))
-    writer = Writer(engine, options, credit_samples=0)
+    writer = ChangingWriter(engine, options, credit_samples=0)
     writer.until(ev.Ready)
     write(writer)
     if cut:
@@ -256,9 +256,9 @@ def test_revisions_are_followed_where_they_were(engine: Engine, write, window, c
     assert found.differences == ()
 
 
-def test_the_end_alone_lets_a_last_word_be_planned(engine: Engine) -> None:
-    """A flush let the fourth word begin; by then the end had come, and the fifth was said with it."""
-    writer = Writer(engine, {"scheme": "S2", "m": 3, "n": 3}, credit_samples=0)
+def test_end_of_text_alone_starts_a_last_word(engine: Engine) -> None:
+    """A flush starts the fourth word; the end had come by then, so the fifth was spoken with it."""
+    writer = ChangingWriter(engine, {"scheme": "S2", "m": 3, "n": 3}, credit_samples=0)
     writer.until(ev.Ready)
     writer.utterance.push_text("one two three four five")
     writer.utterance.flush()
@@ -269,34 +269,31 @@ def test_the_end_alone_lets_a_last_word_be_planned(engine: Engine) -> None:
     assert replay(engine, before).is_same
 
 
-def test_what_cannot_be_sent_again_ends_the_replay_in_words(engine: Engine) -> None:
-    """A revision of what was said by then, as no engine lets it come to pass."""
+def test_unsendable_revision_ends_the_replay_with_a_reason(engine: Engine) -> None:
+    """A revision of audio already heard, which no engine accepts."""
     before = spoken(engine)
     last = before.segments()[-1].start
-    before.events[-1:-1] = [
-        ev.TextReceived(char_start=0, text="seven "),
-        ev.Revised(from_sample=last, take=1, words=0),
-    ]
+    before.events[-1:-1] = [ev.TextReceived(char_start=0, text="seven "), ev.Revised(from_sample=last, take=1, words=0)]
     found = replay(engine, before)
     assert not found.is_same
-    assert any("is refused now: the first" in told for told in found.differences)
+    assert any("is refused now: the first" in change for change in found.differences)
 
 
-def test_a_trace_of_revisions_alone_is_refused(engine: Engine) -> None:
+def test_trace_with_only_revisions_is_refused(engine: Engine) -> None:
     before = spoken(engine)
     before.events[-1:-1] = [ev.Revised(from_sample=k, take=k, words=0) for k in range(1, MAX_REVISIONS + 1)]
     with pytest.raises(BadFile, match="revised more than"):
         replay(engine, before)
 
 
-def test_changed_options_are_told_and_nothing_is_said_against_the_result(engine: Engine) -> None:
+def test_changed_options_are_reported_without_a_verdict(engine: Engine) -> None:
     before = spoken(engine)
     before.events.insert(-1, ev.OptionsChanged(options={"m": 2}))
     found = replay(engine, before)
     assert found.is_same and found.differences[0].endswith("samples may differ")
 
 
-def test_the_command_tells_and_its_exit_status_says(engine: Engine, voices: Path, tmp_path: Path) -> None:
+def test_command_reports_and_sets_its_exit_status(engine: Engine, voices: Path, tmp_path: Path) -> None:
     before = spoken(engine)
     writer = TraceWriter(tmp_path / "a", before.meta)
     writer.write(*before.events)
@@ -311,6 +308,6 @@ def test_the_command_tells_and_its_exit_status_says(engine: Engine, voices: Path
     assert done.exit_code == 1 and "differs is 600, at 0.025 s" in done.stdout
 
 
-def test_a_recording_cannot_be_spoken_again(engine: Engine) -> None:
+def test_recording_cannot_be_synthesised_again(engine: Engine) -> None:
     with pytest.raises(BadFile, match="does not say how"):
         replay(engine, Trace({"rate_hz": 24000}, [ev.Ended(samples=1)], np.ones(1, np.int16)))

@@ -1,4 +1,4 @@
-"""``studio voices`` tells what there is, whatever a card says."""
+"""``studio voices`` prints any card safely."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ def voices(*args: str) -> Result:
     return CliRunner().invoke(cli, ["voices", *args], catch_exceptions=False)
 
 
-def test_list_and_the_bare_word_say_the_same() -> None:
+def test_list_and_the_bare_word_are_equal() -> None:
     assert voices().stdout == voices("list").stdout
     assert json.loads(voices("--json").stdout) == json.loads(voices("list", "--json").stdout)
     assert next(line.split(":")[0] for line in voices().stdout.splitlines()) == "wren"
 
 
 @pytest.mark.parametrize("name", [path.parent.name for path in sorted(VOICES.glob("*/card.json"))])
-def test_info_tells_what_a_shipped_voice_is(name: str) -> None:
+def test_info_describes_a_shipped_voice(name: str) -> None:
     card = json.loads((VOICES / name / "card.json").read_text())
     said = voices("info", name).stdout
     assert all(speaker in said for speaker in card["speakers"]) and card["licence"] in said and card["family"] in said
@@ -38,7 +38,7 @@ def test_info_tells_what_a_shipped_voice_is(name: str) -> None:
     assert json.loads(voices("info", name, "--json").stdout) == card
 
 
-def test_what_a_card_says_is_no_markup(tmp_path: Path) -> None:
+def test_card_text_is_no_markup(tmp_path: Path) -> None:
     path = write_tiny_voice(tmp_path) / "card.json"
     path.write_text(
         json.dumps({**json.loads(path.read_text()), "licence": "[red]Free[/red] [link=file:///etc]x[/link]"})
@@ -46,7 +46,7 @@ def test_what_a_card_says_is_no_markup(tmp_path: Path) -> None:
     assert "[red]Free[/red] [link=file:///etc]x[/link]" in voices("info", "--voices", str(tmp_path)).stdout
 
 
-def test_the_range_of_an_option_is_told_where_it_ends_at_nought(tmp_path: Path) -> None:
+def test_range_of_an_option_is_shown_when_it_ends_at_zero(tmp_path: Path) -> None:
     path = write_tiny_voice(tmp_path) / "card.json"
     card = json.loads(path.read_text())
     card["options"][1] |= {"low": -3, "high": 0, "default": 0}
@@ -54,8 +54,8 @@ def test_the_range_of_an_option_is_told_where_it_ends_at_nought(tmp_path: Path) 
     assert "0 (-3 to 0): Window m" in voices("info", "--voices", str(tmp_path)).stdout
 
 
-def test_what_a_family_cannot_do_is_said_once(tmp_path: Path) -> None:
-    """A packed voice's card repeats it, and may say more."""
+def test_unsupported_feature_of_a_family_is_listed_once(tmp_path: Path) -> None:
+    """A packed voice's card repeats it, and may list more."""
     path = write_tiny_voice(tmp_path, family="tacotron") / "card.json"
     card = json.loads(path.read_text())
     of_family = family_info("tacotron").notes

@@ -1,4 +1,4 @@
-"""The walls between the rooms: they stand, and each one falls when something is planted against it."""
+"""Import contracts hold, and each one fails when a violation is planted."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ PLANTED = [
         "serve and ui see the engine through ports only",
     ),
     ("studio/serve/middleware/auth.py", "import gradio", "serve knows no gradio"),
-    ("studio/serve/live/limits.py", "import studio.serve.app", "serve: each folder sees only those below"),
+    ("studio/serve/live/backpressure.py", "import studio.serve.app", "serve: each folder sees only those below"),
     ("studio/engine/nets/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/predict/distillmos.py", "import torch", "callers of a predictor load no torch"),
@@ -52,14 +52,14 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True)
 
 
-def test_every_wall_stands():
+def test_every_contract_holds():
     done = lint(ROOT)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture(scope="module")
-def fallen(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What import-linter says of a copy of the tree with every violation in it."""
+def violations(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Output of import-linter on a copy of the tree with every violation in it."""
     copy = tmp_path_factory.mktemp("planted")
     shutil.copytree(ROOT / "studio", copy / "studio", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
@@ -73,16 +73,16 @@ def fallen(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(("file", "line", "wall"), PLANTED)
-def test_a_planted_violation_is_seen(file: str, line: str, wall: str, fallen: str) -> None:
-    assert f"{wall} BROKEN" in fallen
-    of_wall = fallen.rpartition(f"\n{wall}\n---")[2]
-    section = re.split(r"\n[^\n]+\n-{5,}\n", of_wall)[0]  # up to the next wall's title
+def test_planted_violation_is_found(file: str, line: str, wall: str, violations: str) -> None:
+    assert f"{wall} BROKEN" in violations
+    of_wall = violations.rpartition(f"\n{wall}\n---")[2]
+    section = re.split(r"\n[^\n]+\n-{5,}\n", of_wall)[0]  # up to the next contract's title
     importer = file.removesuffix(".py").replace("/", ".")
     assert f"{importer} -> {line.removeprefix('import ')} (l." in section
 
 
-def test_scripts_see_only_what_is_below_them():
-    """The pages' scripts: options, sound and wire know no page, one page not another, a Worker not what is drawn."""
+def test_scripts_import_only_lower_layers():
+    """The pages' scripts: options, audio and wire import no page, pages not each other, Workers no drawing."""
     widgets = ROOT / "studio" / "ui" / "widgets"
     below = {
         "live": {"live", "live/field", "live/race", "live/talk", "options", "sound", "wire"},
@@ -130,7 +130,7 @@ def test_help_needs_no_server_packages(command):
     assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
 
 
-def test_a_bare_machine_can_speak(tmp_path):
+def test_bare_machine_can_speak(tmp_path):
     code = (
         "import sys\n"
         f"for name in {ABSENT!r}: sys.modules[name] = None\n"
@@ -151,6 +151,6 @@ def test_a_bare_machine_can_speak(tmp_path):
         ("studio", "numpy"),
     ],
 )
-def test_what_an_import_does_not_load(module, absent):
+def test_imports_that_must_not_load_others(module, absent):
     code = f"import sys, {module}; sys.exit({absent!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -1,4 +1,4 @@
-"""What is installed speaks: the wheel carries voices, texts and the demo, and needs no checkout."""
+"""The installed wheel carries voices, texts and the demo, and speaks without a checkout."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def run(*command: str, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_a_wheel_speaks_outside_the_checkout(tmp_path: Path) -> None:
+def test_wheel_speaks_outside_the_checkout(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in BUILT_FROM:

@@ -1,4 +1,4 @@
-"""Tiny features of made-up sentences, and a tiny vocoder beside them: what a family's training starts from."""
+"""Tiny features of synthetic sentences and a tiny vocoder: the inputs of a family's training."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from studio.train.fit.training import WorkingCopy, build_optimisers, train_step
 from studio.train.recipes.fits import FITS, WindowDraw
 from studio.train.recipes.recipe import CorpusRecipe, Recipe
 
-TINY_ENDS = [8, 22, 34, 44]  # of the words of a tiny sentence, in frames
+TINY_ENDS = [8, 22, 34, 44]  # frames of the words of a tiny sentence
 
 
 TINY_WORDS, TINY_FRAMES = ["the", "apple,", "then", "tea."], 52
@@ -89,7 +89,7 @@ _SPECIFIC: dict[str, dict[str, Any]] = {
 
 
 def tiny_recipe(family: str, **changes: Any) -> Recipe:
-    """Four steps of a tiny net of the speakers one and two; ``changes`` are of its fit."""
+    """Four steps of a tiny net of speakers one and two; ``changes`` apply to its fit."""
     settings = {"steps": 4, "peak_rate": 0.003, "warmup_share": 0.1, "decay_share": 0.3, "batch_tokens": 400}
     settings |= {"max_frames": 200, "join_share": 0.5, "noise_share": 0.3, "own_share": 0.3}
     fit = FITS[family](**{"config": TINY_CONFIGS[family], **settings, **_SPECIFIC[family], **changes})
@@ -106,12 +106,12 @@ def tiny_training(family: str, features: Path, state: Path, **changes: Any) -> t
 
 
 def tiny_references(family: str) -> dict[str, Any]:
-    """Changes of a recipe of T5-TTS or S5-TTS whose voice continues a reference."""
+    """Recipe changes for T5-TTS or S5-TTS whose voice continues a reference."""
     return {"reference_frames": (20, 60), "config": {**TINY_CONFIGS[family], "reference_frames": 60}}
 
 
 def steps_on(recipe: Recipe, batch: Any, steps: int, own_share: float = 0.0) -> tuple[list[dict[str, float]], int]:
-    """The losses of each of so many steps on one batch, and the number of matrices that Muon optimises."""
+    """The losses of so many steps on one batch, and the number of matrices that Muon optimises."""
     training = training_for(recipe)
     working_copy, optimisers = WorkingCopy(training.module), build_optimisers(training.module, recipe.voice_fit())
     found = [train_step(working_copy, optimisers, batch, training, 1.0, own_share) for _ in range(steps)]
@@ -121,7 +121,7 @@ def steps_on(recipe: Recipe, batch: Any, steps: int, own_share: float = 0.0) -> 
 def tiny_sentence(
     speaker: str = "one", seed: int = 0, words: Sequence[str] = TINY_WORDS, frames: int = TINY_FRAMES
 ) -> Sentence:
-    """Four words, each with a level of its own; three frames of pause follow the second, and all after the last."""
+    """Four words, each with a level of its own; three pause frames follow the second, and all after the last."""
     phones = np.ones(frames, np.uint8)
     phones[22:25] = phones[44:] = 0
     own = np.searchsorted(TINY_ENDS, np.arange(frames), side="right").astype(np.uint8)[:, None] * 3
@@ -130,7 +130,7 @@ def tiny_sentence(
 
 
 def write_tiny_features(folder: Path, sentence: Callable[[str, int], Sentence] = tiny_sentence) -> Path:
-    """Two shards of three sentences for each of two speakers; ``sentence`` makes one of a speaker and a number."""
+    """Two shards of three sentences for each of two speakers; ``sentence`` makes one from a speaker and a number."""
     folder.mkdir(exist_ok=True)
     for speaker in ("one", "two"):
         for shard in range(2):
@@ -140,7 +140,7 @@ def write_tiny_features(folder: Path, sentence: Callable[[str, int], Sentence] =
 
 
 def write_tiny_vocoder(folder: Path) -> Path:
-    """A vocoder of random weights, as ``studio train vocoder`` leaves one."""
+    """A vocoder of random weights, as ``studio train vocoder`` writes it."""
     folder.mkdir()
     vocoder = build_vocoder("sourcefilter", VOCODERS["sourcefilter"])
     save_file(vocoder.state_dict(), folder / "sourcefilter.safetensors")
@@ -149,7 +149,7 @@ def write_tiny_vocoder(folder: Path) -> Path:
 
 
 def tensors_changed(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    """Write a file of tensors anew after something was done to them."""
+    """Rewrite a file of tensors after a change."""
     with safe_open(path, "pt") as file:
         meta = file.metadata()
     tensors = load_file(path)
@@ -158,5 +158,5 @@ def tensors_changed(path: Path, change: Callable[[dict[str, torch.Tensor]], obje
 
 
 def times(tensors: dict[str, torch.Tensor], factor: float) -> None:
-    """Multiply all that are no whole numbers."""
+    """Multiply all floating-point tensors."""
     tensors.update({name: one * factor for name, one in tensors.items() if one.is_floating_point()})

@@ -1,7 +1,8 @@
-"""A tiny voice with random weights in a folder of its own: every mechanism of a voice, none of its learning."""
+"""A tiny voice with random weights in its own folder."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ BPE_SIZE = len({*LETTERS, *(a + b for a, b in MERGES)})
 
 
 def write_tiny_bpe(path: Path, merges: list[tuple[str, str]] = MERGES) -> None:
-    """The encoding as the `tokenizers` library writes it."""
+    """The encoding in the `tokenizers` format."""
     pieces = dict.fromkeys([*LETTERS, *(a + b for a, b in merges)])
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
     model = {"type": "BPE", "vocab": vocabulary, "merges": [[*pair] for pair in merges]}
@@ -51,7 +52,7 @@ VOCODERS: dict[str, dict[str, Any]] = {
 
 
 def row_setup(options: Mapping[str, Any], slots: tuple[int, ...] = (5,), speaker: int = 1) -> RowSetup:
-    """What a row without a net is made with."""
+    """Arguments of a row without a net."""
     return RowSetup(slots, dmel.TIME_BASE, speaker, options, 0.5, 9)
 
 
@@ -123,7 +124,7 @@ def _tacotron(eos_bias: float) -> Tacotron:
     lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
     _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias - 1.0)  # its threshold is 0.5
     with torch.no_grad():
-        for table in (net.symbol, net.stress, net.prosody):  # else the symbols alone decide where a clause ends
+        for table in (net.symbol, net.stress, net.prosody):  # otherwise only the symbols decide where a clause ends
             table.weight.mul_(0.3)
         for one, std in ((net.levels_out, 0.15), (net.stop_out, 0.15), (net.decoder_lstm, 0.5)):
             for parameter in one.parameters():
@@ -133,17 +134,96 @@ def _tacotron(eos_bias: float) -> Tacotron:
     return net
 
 
-# the laws need a tiny net of every registered family
-NETS = {
-    "speakstream": _speakstream,
-    "richtts": _richtts,
-    "ngram-richtts": _richtts,
-    "s5": _s5,
-    "t5": _t5,
-    "ist": _ist,
-    "dsm": _dsm,
-    "tacotron": _tacotron,
+@dataclass(frozen=True)
+class TinyFamily:
+    """What the tests of every family need to know of one. A new family gets one entry in ``FAMILIES``.
+
+    Attributes:
+        net: makes a tiny net; the bias sets how soon segments end.
+        window: options with which the first word waits for so many words, 1 to 5, or nearly so.
+        settings: options for the laws, beside the bounds of each option.
+        decode: the module that runs for every frame, or chunk of frames.
+        first_window: the words that are seen before the first sound, and those spoken then, by options; None where
+            words alone do not decide that.
+        clauses: options for short clauses, each of which needs all its words (see ``Segment.seen``), and its
+            look-ahead in words; None for a family that does not speak by clauses.
+        by_ratio: text and speech alternate at a fixed ratio: a word starts at once, and its end needs more text.
+        delayed: speech follows text by a delay, in which more words are fed: see ``Segment.seen``.
+        revises: whether text that was not played can be revised.
+        pronounces: whether it reads phonemes.
+        leaves_early: rows leave a batch early: only longer texts let them meet.
+    """
+
+    net: Callable[[float], nn.Module]
+    window: Callable[[int], dict[str, Any]]
+    settings: tuple[dict[str, Any], ...] = ()
+    decode: str = "decode"
+    first_window: Callable[[Mapping[str, Any]], tuple[int, int]] | None = None
+    clauses: tuple[dict[str, Any], int] | None = None
+    by_ratio: bool = False
+    delayed: bool = False
+    revises: bool = True
+    pronounces: bool = False
+    leaves_early: bool = False
+
+
+RATIOS = {1: "1:2", 2: "1:4", 3: "3:9", 4: "12:24", 5: "6:12"}
+FAMILIES: dict[str, TinyFamily] = {
+    "speakstream": TinyFamily(
+        _speakstream,
+        window=lambda words: {"m": words, "n": 1},
+        settings=({"m": 5, "n": 2}, {"scheme": "S2"}, {"scheme": "S2", "m": 4, "n": 3}),
+        first_window=lambda options: (options.get("m", 3), options.get("n", 1)),
+    ),
+    "richtts": TinyFamily(
+        _richtts,
+        window=lambda words: {"mode": "ngram", "n": words},
+        settings=tuple({"mode": "ngram", "n": n} for n in (1, 4)),
+        clauses=({"mode": "ngram", "n": 2}, 1),
+    ),
+    "ngram-richtts": TinyFamily(_richtts, window=lambda words: {"n": words}, clauses=({"n": 2}, 1)),
+    "s5": TinyFamily(
+        _s5,
+        window=lambda words: {"k": min(max(words - 1, 1), 3)},
+        settings=({"k": 1}, {"k": 2}, {"k": 3}),
+        first_window=lambda options: (options["k"] + 1, 1),
+        pronounces=True,
+    ),
+    "t5": TinyFamily(
+        _t5,
+        window=lambda words: {"sentence_words": words, "chunk_frames": 4},
+        settings=({"sentence_words": 2, "chunk_frames": 1}, {"sentence_words": 4, "chunk_frames": 60}),
+        first_window=lambda options: (options["sentence_words"],) * 2,
+        clauses=({"sentence_words": 2}, 1),
+        pronounces=True,
+    ),
+    "ist": TinyFamily(
+        _ist,
+        window=lambda words: {"ratio": RATIOS[words]},  # counts tokens instead
+        settings=tuple({"ratio": ratio} for ratio in ("1:3", "3:9")),
+        by_ratio=True,
+    ),
+    "dsm": TinyFamily(
+        _dsm,
+        window=lambda words: {"guidance": 1.5 if words % 3 == 0 else 1.0},  # two words ahead in any case
+        settings=({"guidance": 2.0},),
+        delayed=True,
+    ),
+    "tacotron": TinyFamily(
+        _tacotron,
+        window=lambda words: {"clause_words": words, "chunk_frames": 4},
+        settings=(
+            {"clause_words": 3},
+            {"clause_words": 1, "chunk_frames": 4},
+            {"clause_words": 20, "chunk_frames": 32},
+        ),
+        first_window=lambda options: (min(options["clause_words"], 5),) * 2,  # of the text, whose comma ends a clause
+        clauses=({"clause_words": 2}, 1),
+        pronounces=True,
+        leaves_early=True,
+    ),
 }
+NETS = {name: one.net for name, one in FAMILIES.items()}
 
 
 def write_tiny_voice(
@@ -156,6 +236,7 @@ def write_tiny_voice(
 ) -> Path:
     """Write the voice ``tiny`` into a folder of voices; ``eos_bias`` sets how soon segments end."""
     torch.manual_seed(7)
+    assert family in NETS, f"the tests know no family {family!r}: give it an entry in FAMILIES of tests/tinyvoice.py"
     net = NETS[family](eos_bias)
     voice = build_vocoder(vocoder, VOCODERS[vocoder])
     folder = root / "tiny"

@@ -1,4 +1,4 @@
-"""The voice of the fake engine: a card, what may be asked of it, and a script of how it behaves."""
+"""The voice of the fake engine: a card, valid options, and a script of its behaviour."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_CHARS = 1_000_000
 
 
 def tone_card() -> Card:
-    """The card of the one voice, with SpeakStream's options."""
+    """The card of the only voice, with SpeakStream's options."""
     return Card(
         name="tone",
         family="speakstream",
@@ -49,7 +49,7 @@ def tone_card() -> Card:
 
 
 def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` changed by ``given``. Raises BadOption as an engine does."""
+    """``base`` changed by ``given``. Raises BadOption like an engine."""
     out = merge_options(card.options, given, base)
     if out["n"] > out["m"]:
         raise BadOption(
@@ -59,7 +59,7 @@ def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any
 
 
 def checked_temperature(card: Card, given: float | None) -> float:
-    """The temperature in force. Raises BadOption as an engine does."""
+    """The temperature in force. Raises BadOption like an engine."""
     out = card.temperature if given is None else given
     if not 0.0 <= out <= MAX_TEMPERATURE:
         raise BadOption("the temperature is out of range", f"it is from 0 (greedy) to {MAX_TEMPERATURE:g}")
@@ -72,8 +72,8 @@ class Script:
 
     Attributes:
         speed: times real time.
-        fail_at_word: the utterance fails when it comes to this word.
-        stall_at_word: the engine stands still for ``stall_ms`` before this word.
+        fail_at_word: the utterance fails at this word.
+        stall_at_word: the engine stalls for ``stall_ms`` before this word.
         cold_ms: time between a segment's first word and its first frame (a prefill).
     """
 

@@ -1,4 +1,4 @@
-"""A family as another package would add it: a small recurrent net that speaks each word for three frames.
+"""A family added by another package: a small recurrent net that speaks each word for three frames.
 
 `installed` registers its entry point.
 """
@@ -30,7 +30,7 @@ OPTIONS = (OptionSpec("wait", "int", 1, "Wait", "words that must follow before a
 
 @dataclass(frozen=True)
 class Config:
-    """As the card stores it."""
+    """The card's `config`."""
 
     speakers: int = 2
 
@@ -96,7 +96,7 @@ class StepModule:
 
 
 class ToyRow:
-    """One request: a word, three frames, the next word."""
+    """One request: for each word in turn, three frames."""
 
     def __init__(self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], seed: int) -> None:
         self.slots = slots

@@ -10,8 +10,8 @@ import numpy as np
 
 from studio.annotation.layers import AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadOption
-from studio.measure.boundaries import BoundaryScore, boundary_score
 from studio.measure.statistics import cohen_kappa, krippendorff
+from studio.measure.word_timing import BoundaryScore, boundary_score
 
 FRAME_MS = 10.0
 LEAST_OVERLAP = 0.5
@@ -87,17 +87,14 @@ def agreement(
 
     Two regions match with an intersection over union of at least 0.5, two points within the collar. The nearest are
     matched first, among equally near ones those with the same label; a match has at most one mark of each annotator. A
-    frame's category is the set of labels at its middle.
+    frame's category is the set of labels at its middle. Raises BadOption: there are fewer than two annotators, the
+    kinds differ, the collar or frame is out of range, or too many marks overlap.
 
     Args:
         by_annotator: the same layer by each, of one kind.
         samples, rate_hz: of the sound.
         collar_ms: maximal distance of agreeing boundaries.
         frame_ms: length of a frame.
-
-    Raises:
-        BadOption: there are fewer than two annotators, the kinds differ, the collar or frame is out of range, or too
-            many marks overlap.
     """
     layers = {name: layer.validated(samples) for name, layer in sorted(by_annotator.items())}
     kinds: set[Kind] = {layer.kind for layer in layers.values()}
@@ -137,9 +134,7 @@ def agreement(
 def match_marks(layers: Mapping[str, AnnotationLayer], collar: float) -> list[dict[str, AnnotationMark]]:
     """Groups of corresponding marks of at least two annotators, in order of time.
 
-    Args:
-        layers: with sorted marks.
-        collar: in samples, for points.
+    ``layers``: with sorted marks; ``collar``: in samples, for points.
     """
     candidates = sorted(
         edge for one, other in combinations(sorted(layers), 2) for edge in _near(one, other, layers, collar)

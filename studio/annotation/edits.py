@@ -83,16 +83,11 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
 
 @dataclass(frozen=True)
 class AnnotationEdit:
-    """Changes that are applied together.
+    """Changes that are applied together."""
 
-    Args:
-        name: unique; chosen by the creator.
-        at: seconds since 1970.
-    """
-
-    name: str
+    name: str  # unique; chosen by the creator
     changes: tuple[Change, ...]
-    at: float = 0.0
+    at: float = 0.0  # seconds since 1970
 
 
 @dataclass
@@ -116,22 +111,15 @@ class _StoredLayer:
 
 @dataclass
 class AnnotationDocument:
-    """One annotator's annotation of a sound of ``samples`` samples at ``rate_hz``.
-
-    Attributes:
-        revision: number of edits.
-        layers: by id, in order of creation.
-        is_done: whether the annotator marked the utterance as done.
-        changed_at: time of the last edit.
-    """
+    """One annotator's annotation of a sound of ``samples`` samples at ``rate_hz``."""
 
     annotator: str
     rate_hz: int
     samples: int
-    revision: int = 0
-    layers: dict[str, _StoredLayer] = field(default_factory=dict[str, _StoredLayer])
-    is_done: bool = False
-    changed_at: float = 0.0
+    revision: int = 0  # number of edits
+    layers: dict[str, _StoredLayer] = field(default_factory=dict[str, _StoredLayer])  # by id, in order of creation
+    is_done: bool = False  # whether the annotator marked the utterance as done
+    changed_at: float = 0.0  # time of the last edit
     _known: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -146,9 +134,7 @@ class AnnotationDocument:
     def with_edit(self, edit: AnnotationEdit) -> "AnnotationDocument":
         """A copy with an edit applied.
 
-        Raises:
-            BadOption: a change is invalid.
-            AnnotationConflict: a change is based on another version.
+        Raises BadOption: a change is invalid; AnnotationConflict: a change is based on another version.
         """
         touched = {one.layer for one in edit.changes if not isinstance(one, SetDone)}
         layers = {
@@ -358,14 +344,19 @@ def _change_to_dict(change: Change) -> dict[str, Any]:
             return {"op": "drop_mark", "layer": change.layer, "mark": change.mark, "was": change.was}
 
 
+def first_problem(error: ValidationError) -> str:
+    """Where the first error of invalid JSON is, and what is wrong there."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))[:80]
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
 @contextmanager
 def _well_formed(what: str) -> Generator[None]:
     """Turn errors of malformed JSON into BadOption."""
     try:
         yield
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))[:80]
-        raise BadOption(f"{what} is malformed: {where}: {first['msg']}", "reload the page and try again") from error
+        raise BadOption(f"{what} is malformed: {first_problem(error)}", "reload the page and try again") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadOption(f"{what} is malformed: {error}", "reload the page and try again") from error

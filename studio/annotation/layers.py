@@ -23,41 +23,29 @@ Count = Annotated[int, Field(strict=True, ge=0, le=MAX_SAMPLE)]
 
 @dataclass(frozen=True, order=True)
 class AnnotationMark:
-    """One region or point.
-
-    Args:
-        end_sample: exclusive; equals ``start_sample`` for a point.
-        label: from the layer's set, or free text.
-        note: free text.
-        id: permanent; chosen by the creator.
-    """
+    """One region or point."""
 
     start_sample: Count
-    end_sample: Count
-    label: str = ""
-    note: str = ""
-    id: Id = ""
+    end_sample: Count  # exclusive; equals ``start_sample`` for a point
+    label: str = ""  # from the layer's set, or free text
+    note: str = ""  # free text
+    id: Id = ""  # permanent; chosen by the creator
 
 
 @dataclass(frozen=True)
 class AnnotationLayer:
-    """Marks of one kind by one annotator.
-
-    Args:
-        labels: label set in the order of the number keys; other labels are allowed.
-    """
+    """Marks of one kind by one annotator."""
 
     name: str
     kind: Kind = "regions"
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # label set in the order of the number keys; other labels are allowed
     marks: tuple[AnnotationMark, ...] = ()
 
     def validated(self, samples: int) -> "AnnotationLayer":
         """The same layer with its marks sorted.
 
-        Raises:
-            BadOption: a mark lies outside of the sound, ends before it begins, or is not of the layer's kind; there are
-                too many marks; or a text is too long or not printable.
+        Raises BadOption: a mark lies outside of the sound, ends before it begins, or is not of the layer's kind; there
+        are too many marks; or a text is too long or not printable.
         """
         _check_text("the layer's name", self.name, MAX_NAME, required=True)
         for label in self.labels:

@@ -30,7 +30,7 @@ from studio.backup.containers import (
 )
 from studio.backup.database import counts, named_files, snapshot, sqlite_file
 from studio.core.durable import PART, is_part
-from studio.core.errors import BadFile, NotStored
+from studio.core.errors import BadFile, NotStored, bad_file
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.library.annotations import read_journal
 
@@ -73,8 +73,7 @@ def create_backup(
             return backup.run(database, file, settings)
     except OSError as error:
         raise NotStored(
-            f"the backup cannot be made: {error_reason(error)}",
-            "make room, check permissions, or give another place",
+            f"the backup cannot be made: {error_reason(error)}", "make room, check permissions, or give another place"
         ) from error
 
 
@@ -180,10 +179,8 @@ class _Backup:
 
 
 def _settings(file: Path) -> bytes:
-    try:
+    with bad_file(f"the settings {file} cannot be read", "give the server's TOML file"):
         return read_bounded(file, MAX_SETTINGS_BYTES)
-    except OSError as error:
-        raise BadFile(f"the settings {file} cannot be read: {error.strerror}", "give the server's TOML file") from error
 
 
 def _file_counts(files: dict[str, BackupFile]) -> dict[str, int]:

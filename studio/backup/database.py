@@ -87,8 +87,7 @@ def named_files(file: Path) -> set[str]:
 def load_rows(file: Path, url: str) -> None:
     """Copy all rows of a SQLite file into an empty database. Raises BadOption, BadFile."""
     try:
-        store = Store(url)
-        try:
+        with closing(Store(url)):
             source, target = _engine(f"sqlite:///{file}"), _engine(url)
             with source.connect() as rows, target.begin() as connection:
                 used = [table.name for table in _tables() if connection.scalar(select(func.count()).select_from(table))]
@@ -100,8 +99,6 @@ def load_rows(file: Path, url: str) -> None:
                 _reset_sequences(connection)
             source.dispose()
             target.dispose()
-        finally:
-            store.close()
     except SQLAlchemyError as error:
         raise BadFile(f"the database cannot be filled: {error_message(error)}", "see its log") from error
 

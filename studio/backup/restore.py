@@ -27,7 +27,7 @@ from studio.backup.containers import (
 )
 from studio.backup.database import check, counts, load_rows, sqlite_file
 from studio.core import durable
-from studio.core.errors import BadFile, BadOption, NotStored
+from studio.core.errors import BadFile, BadOption, NotStored, bad_file
 from studio.library.library import Library
 from studio.mos.store.database import Store
 
@@ -145,10 +145,15 @@ def _manifest(container: Container) -> BackupManifest:
 
 
 def _open(container: Container, name: str) -> BinaryIO:
-    try:
+    with bad_file(
+        f"{name} in the backup cannot be read",
+        "take another backup",
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        KeyError,
+    ):
         return container.open(name)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
-        raise BadFile(f"{name} in the backup cannot be read: {error}", "take another backup") from error
 
 
 def _verified(container: Container, manifest: BackupManifest, name: str, work: Callable[..., BackupFile]) -> None:

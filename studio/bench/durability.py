@@ -5,14 +5,13 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from studio.bench.options import Device, Seed, Texts, Voices
+from studio.bench.options import Device, Parameters, Seed, Texts, Voices
 from studio.core.errors import NeedsPackage
 from studio.core.folders import TEXTS, VOICES
 from studio.measure.report import print_table
@@ -22,8 +21,7 @@ SOAK_TARGET_MIB = 1.0  # limit of growth per 1,000 utterances
 Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; an unknown name lists them.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _KillSetting:
+class _KillSetting(Parameters):
     plant: Plant = ""
     seed: Seed = 0
 
@@ -33,40 +31,26 @@ class _KillSetting:
         return bool(self.plant)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MosKillSetting(_KillSetting):
-    """kill -9 while raters answer; fails when an acknowledged answer is lost, or acknowledged before a sync.
-
-    Attributes:
-        life_s: range of seconds from a server's first acknowledgement to its end.
-    """
+    """kill -9 while raters answer; fails when an acknowledged answer is lost, or acknowledged before a sync."""
 
     kills: Annotated[int, typer.Option(min=0, help="Kills at random moments; 0 for none.")] = 200
     raters: Annotated[int, typer.Option(min=1, help="Concurrent raters.")] = 24
     traced_s: Annotated[float, typer.Option("--traced", min=0.0, help="Seconds under strace; 0 for none.")] = 10.0
     think_s: tuple[float, float] = (0.1, 0.6)
-    life_s: tuple[float, float] = (0.0, 0.8)
-    quiet: bool = False
+    life_s: tuple[float, float] = (0.0, 0.8)  # range of seconds from a server's first acknowledgement to its end
 
 
-@dataclass(frozen=True, kw_only=True)
 class AnnotationKillSetting(_KillSetting):
-    """kill -9 while annotators work; fails when an acknowledged edit is lost, or a repeated one is applied twice.
-
-    Attributes:
-        life_s: range of seconds from a server's first acknowledgement to its end.
-        think_s: the longest time between two edits of one annotator.
-    """
+    """kill -9 while annotators work; fails when an acknowledged edit is lost, or a repeated one is applied twice."""
 
     kills: Annotated[int, typer.Option(min=1, help="Kills at random moments.")] = 50
     annotators: Annotated[int, typer.Option(min=1, max=32, help="Concurrent annotators, a document each.")] = 2
-    life_s: tuple[float, float] = (0.0, 0.6)
-    think_s: float = 0.03
-    quiet: bool = False
+    life_s: tuple[float, float] = (0.0, 0.6)  # range of seconds from a server's first acknowledgement to its end
+    think_s: float = 0.03  # the longest time between two edits of one annotator
 
 
-@dataclass(frozen=True, kw_only=True)
-class FuzzSetting:
+class FuzzSetting(Parameters):
     """Send hostile requests and messages to the app; fails on a 500, a traceback, or a leaked resource.
 
     Attributes:
@@ -84,29 +68,21 @@ class FuzzSetting:
     routes: Any = None
     doors: Sequence[str] = ()
     command: Sequence[str] | None = None
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoakSetting:
-    """Ordinary use for a long time: voices speak, a rater answers; fails when threads, descriptors or memory grow.
-
-    Attributes:
-        every_s: sampling interval of the server's resources.
-    """
+class SoakSetting(Parameters):
+    """Ordinary use for a long time: voices speak, a rater answers; fails when threads, descriptors or memory grow."""
 
     minutes: Annotated[float, typer.Option(min=0.1, help="Duration.")] = 30.0
     live: Annotated[int, typer.Option(min=1, max=64, help="Concurrent utterances.")] = 4
     wpm: Annotated[float, typer.Option(min=1.0, help="Typing speed, words a minute.")] = 400.0
     texts: Texts = TEXTS / "latency.txt"
     seed: Seed = 0
-    every_s: float = 5.0
+    every_s: float = 5.0  # sampling interval of the server's resources
     command: Sequence[str] | None = None
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplaySetting:
+class ReplaySetting(Parameters):
     """Record traces from the app, from `say` and from a campaign, and replay each; fails when a sample differs."""
 
     texts: Texts = TEXTS / "latency.txt"
@@ -117,7 +93,6 @@ class ReplaySetting:
     kept: Annotated[Path | None, typer.Option("--keep", help="Folder for the traces, empty or new.")] = None
     voices: Voices = VOICES
     device: Device = "auto"
-    quiet: bool = False
 
 
 _HARNESSES = {
@@ -143,7 +118,6 @@ def run_harness(setting: Any) -> dict[str, Any]:
 
 
 def show_mos_kill(out: Mapping[str, Any]) -> None:
-    """Print the figures of a new or a stored result."""
     rows: list[list[object]] = [
         ["answers acknowledged", out["acknowledged"]],
         ["of them lost", out["lost"]],
@@ -162,10 +136,9 @@ def show_mos_kill(out: Mapping[str, Any]) -> None:
 
 
 def show_annotation_kill(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [
         ["edits acknowledged", out["acknowledged"]],
-        ["tries while it was down", out["sent_again"]],
+        ["retries while the server was down", out["sent_again"]],
         ["marks at the end", out["marks"]],
         ["failures", len(out["failures"])],
     ]
@@ -176,7 +149,6 @@ def show_annotation_kill(out: Mapping[str, Any]) -> None:
 
 
 def show_fuzz(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = [
         [
             one["door"],
@@ -186,21 +158,20 @@ def show_fuzz(out: Mapping[str, Any]) -> None:
         ]
         for one in out["doors"]
     ]
-    print_table("Hostile requests and messages", ("door", "sent", "wrong", "answers"), rows)
+    print_table("Hostile requests and messages", ("target", "sent", "wrong answers", "answers"), rows)
     before, after = out["before"], out["after"]
     held = [[name, before[name], after[name]] for name in before]
     print_table(
-        "What the server holds", ("", "before", "after"), held, f"{len(out['log'])} lines of trouble in its log"
+        "Resources of the server", ("", "before", "after"), held, f"{len(out['log'])} warnings and errors in its log"
     )
     health = [["meanwhile", out["health_ms"]["p50"], out["health_ms"]["p99"]]]
     health += [[name.replace("_", " "), one["p50"], one["p99"]] for name, one in out["floods"].items()]
-    print_table("/health, ms", ("under", "p50", "p99"), health, f"to reach: p99 of {FUZZ_TARGET_MS:g} ms")
+    print_table("/health, ms", ("during", "p50", "p99"), health, f"target: p99 of {FUZZ_TARGET_MS:g} ms")
     for line in out["failures"]:
         print(line)
 
 
 def show_soak(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     first, last = out["first"], out["last"]
     rows = [
         ["utterances", out["utterances"], ""],
@@ -219,7 +190,6 @@ def show_soak(out: Mapping[str, Any]) -> None:
 
 
 def show_replay(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [
         [name, one["n"], one["same"], f"{one['samples']:,}", round(one["audio_s"], 1)]
         for name, one in out["by_origin"].items()

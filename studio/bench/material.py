@@ -10,28 +10,28 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from studio.bench.answer_cache import answers, speaking_code
 from studio.bench.options import Setting
 from studio.core.cards import parse_voice, read_cards
-from studio.core.clips import read_wav, to_int16, write_wav
-from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
+from studio.core.clips import clip_id, read_wav, to_int16, write_wav
+from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError, bad_file
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, collect_trace, open_trace
+from studio.core.speaking import speak_once
+from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import family_info
@@ -47,6 +47,9 @@ from studio.train.recipes.recipe import read_recipe
 from studio.train.teachers.registry import PROGRAMS, open_teacher
 
 AT_ONCE = 8  # concurrent utterances where nothing is timed
+_SPEAKS = ("core", "engine", "text")  # packages that determine a voice's samples
+_BATCH = 24  # sounds per write of the cache
+T = TypeVar("T", covariant=True)
 
 
 class EvaluationRun:
@@ -134,10 +137,8 @@ class EvaluationRun:
         if path.is_file():
             with suppress(BadFile):  # damaged: speak it again
                 return open_trace(path)
-        utterance = self.engine.open(SpeakRequest(voice=voice, seed=seed, options=options))
-        utterance.push_text(text)
-        utterance.end()
-        trace = collect_trace({**utterance.provenance, "text": text}, utterance.events())
+        trace = speak_once(self.engine, SpeakRequest(voice=voice, seed=seed, options=options), text)
+        trace.meta["text"] = text
         shutil.rmtree(folder, ignore_errors=True)
         writer = TraceWriter(folder, trace.meta)
         for event in trace.events:
@@ -244,12 +245,24 @@ def work_folder(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
 @contextmanager
 def evaluation_run(setting: Setting) -> Iterator[EvaluationRun]:
     """Run one evaluation; closes its engine."""
-    with work_folder(setting.cache) as (folder, progress):
-        at = EvaluationRun(setting, folder, progress)
-        try:
-            yield at
-        finally:
-            at.close()
+    with work_folder(setting.cache) as (folder, progress), closing(EvaluationRun(setting, folder, progress)) as at:
+        yield at
+
+
+def evaluate_speakers(
+    setting: Setting,
+    about: Mapping[str, Any],
+    measure: Callable[[EvaluationRun, str], dict[str, Any]],
+    show: Callable[[Mapping[str, Any]], None],
+) -> dict[str, Any]:
+    """The figures of each speaker of a voice in its one setting, by one recogniser, after those of ``about``."""
+    out: dict[str, Any] = {**about, "speakers": {}}
+    with evaluation_run(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
+        out["speakers"] |= {speaker: measure(at, speaker) for speaker in at.speakers}
+    if not setting.quiet:
+        show(out)
+    return out
 
 
 def vocode(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np.ndarray:
@@ -264,12 +277,8 @@ def options_text(options: Mapping[str, Any]) -> str:
 
 def read_texts(path: Path, count: int | None = None) -> list[str]:
     """The first texts of a file, one a line. Raises BadFile if there are too few."""
-    try:
+    with bad_file(f"the texts {path} cannot be read", "give a file with one text a line"):
         lines = read_lines(path)
-    except OSError as error:
-        raise BadFile(
-            f"the texts {path} cannot be read: {error.strerror}", "give a file with one text a line"
-        ) from error
     if not lines or len(lines) < (count or 0):
         raise BadFile(f"{path} has only {len(lines)} texts", f"{count or 1} are needed")
     return lines[:count]
@@ -277,3 +286,59 @@ def read_texts(path: Path, count: int | None = None) -> list[str]:
 
 def _sha(key: object) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+class Asked(Protocol[T]):
+    """Answers for sounds, in order; ``on_done`` is called after each."""
+
+    def __call__(self, sounds: Sequence[Sound], *, on_done: Callable[[], object]) -> Sequence[T]: ...
+
+
+@cache
+def speaking_code() -> str:
+    """``code_digest`` of this process's code; speech of other code is not reused."""
+    return code_digest(Path(__file__).resolve().parents[1])
+
+
+def code_digest(package: Path) -> str:
+    """Digest of the code in ``package`` that determines speech, by content rather than by commit."""
+    digest = hashlib.sha256()
+    for path in sorted(path for name in _SPEAKS for path in (package / name).rglob("*.py")):
+        digest.update(f"{path.relative_to(package)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def answers(
+    folder: Path, what: str, about: Mapping[str, str], sounds: Sequence[Sound], ask: Asked[T], bar: tuple[Progress, str]
+) -> list[T]:
+    """Answers for each sound, from the cache file ``<what>-<name>-<weights>.jsonl`` where present.
+
+    Args:
+        about: ``name`` and ``sha256`` of the weights of the model that answers.
+        bar: progress display and its label.
+    """
+    path = folder / f"{what}-{about['name'].lower()}-{about['sha256'][:12]}.jsonl"
+    known = _whole_pairs(path)
+    keys = [clip_id(*sound) for sound in sounds]
+    todo = [place for place, key in enumerate(keys) if key not in known]
+    progress, name = bar
+    task = progress.add_task(name, total=len(sounds), completed=len(sounds) - len(todo))
+    for first in range(0, len(todo), _BATCH):
+        places = todo[first : first + _BATCH]
+        said = ask([sounds[place] for place in places], on_done=lambda: progress.advance(task))
+        new = {keys[place]: one for place, one in zip(places, said, strict=True)}
+        known |= new
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(pair) + "\n" for pair in new.items())
+    return [known[key] for key in keys]
+
+
+def _whole_pairs(path: Path) -> dict[str, Any]:
+    """The [key, answer] lines of a file; removes an incomplete last line."""
+    if not path.is_file():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return dict(json.loads(line) for line in whole.splitlines())

@@ -1,12 +1,12 @@
 """Options that several commands share, as annotated types, and the parameters that every evaluation has.
 
-A benchmark declares its parameters once, in a dataclass: each field annotated with a ``typer.Option`` is an option of
-its command (``studio.commands.measurements``), every other field is for callers in Python.
+A benchmark declares its ``Parameters`` once: each field annotated with a ``typer.Option`` is an option of
+its command (``studio.commands.bench``), every other field is for callers in Python.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, dataclass_transform
 
 import typer
 
@@ -44,8 +44,19 @@ Recogniser = Annotated[
 Cache = Annotated[Path | None, typer.Option(help="Folder that caches speech and answers; a stopped run resumes.")]
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Parameters:
+    """Parameters of a measurement; a subclass is a frozen dataclass with keyword arguments only, undecorated."""
+
+    quiet: bool = False  # print no table
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Setting(Parameters):
     """Parameters that every evaluation has.
 
     Attributes:
@@ -55,7 +66,6 @@ class Setting:
             lists where settings are compared, else the card's.
         workers: recogniser processes.
         cache: folder for speech and transcripts, None for no cache.
-        quiet: print no table.
     """
 
     voices: Voices = VOICES
@@ -67,4 +77,3 @@ class Setting:
     recogniser: str = WHISPER
     workers: int = 2
     seed: int = 0
-    quiet: bool = False

@@ -4,13 +4,25 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.bench.options import Compared, Count, Device, Seed, Setting, Texts, Threads, Vocoder, VoiceName, Voices
+from studio.bench.options import (
+    Compared,
+    Count,
+    Device,
+    Parameters,
+    Seed,
+    Setting,
+    Texts,
+    Threads,
+    Vocoder,
+    VoiceName,
+    Voices,
+)
 from studio.core.errors import BadOption
 from studio.core.folders import DEMO, TEXTS, VOICES
 
@@ -21,8 +33,7 @@ KINDS = ("short", "medium", "long", "mixed")  # of queries, see ``studio.bench.s
 ARRIVALS = ("fixed", "poisson")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageSetting:
+class PageSetting(Parameters):
     """The page in headless Chromium: key to first audible sample, stalls, first sound after one click.
 
     Attributes:
@@ -39,7 +50,6 @@ class PageSetting:
     texts: Path = TEXTS / "latency.txt"
     long_text: Path = TEXTS / "live.txt"
     warm: int = 1
-    quiet: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -47,13 +57,8 @@ class PageSetting:
         return self.clicks_only
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectSetting:
-    """A trace of ten minutes on the Inspect page, in headless Chromium: first picture, frames a second.
-
-    Attributes:
-        texts: the first one is typed at ``wpm`` words a minute.
-    """
+class InspectSetting(Parameters):
+    """A trace of ten minutes on the Inspect page, in headless Chromium: first picture, frames a second."""
 
     minutes: Annotated[float, typer.Option(min=0.1, max=60.0, help="Minutes of sound.")] = 10.0
     trace: Annotated[Path | None, typer.Option(help="Trace to repeat up to that length, instead of a typed text.")] = (
@@ -65,45 +70,30 @@ class InspectSetting:
     voice: VoiceName = ""
     voices: Voices = VOICES
     device: Device = "auto"
-    texts: Path = TEXTS / "live.txt"
+    texts: Path = TEXTS / "live.txt"  # the first one is typed at ``wpm`` words a minute
     wpm: float = 200.0
     command: Sequence[str] | None = None
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class HighlightSetting:
+class HighlightSetting(Parameters):
     """Delay between a word's sound and its highlight, also with an audio device that is 300 ms late."""
 
     text: str = "Speech flows from words as they arrive, and nobody has to wait until the last one is there."
     command: Sequence[str] | None = None
     shifts_ms: tuple[float, ...] = (0.0, 300.0)
     wpm: float = 90.0
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartSetting:
-    """Time from a start until the page answers, and the memory of one utterance.
-
-    Attributes:
-        text: file whose first line is spoken after the last start.
-    """
+class StartSetting(Parameters):
+    """Time from a start until the page answers, and the memory of one utterance."""
 
     starts: Annotated[int, typer.Option(min=1, help="How often the app is started.")] = 5
-    text: Path = TEXTS / "paragraphs.txt"
+    text: Path = TEXTS / "paragraphs.txt"  # file whose first line is spoken after the last start
     command: Sequence[str] | None = None
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class LatencySetting(Setting):
-    """First audio and real-time factor: text at once, word by word, cold (the ladder t0a .. t5); t4 on a socket.
-
-    Attributes:
-        warm: texts that are spoken first and not counted.
-        pause_ms: pause between two utterances.
-    """
+    """First audio and real-time factor: text at once, word by word, cold (the ladder t0a .. t5); t4 on a socket."""
 
     texts: Texts = TEXTS / "latency.txt"
     count: Count = 50
@@ -113,17 +103,12 @@ class LatencySetting(Setting):
     cold: Annotated[int, typer.Option(min=0, help="Engines opened for one text each.")] = 5
     served: Annotated[int, typer.Option(min=0, help="Texts through the app's socket; 0 for none.")] = 20
     cache: Path | None = None
-    warm: int = 3
-    pause_ms: float = 50.0
+    warm: int = 3  # texts that are spoken first and not counted
+    pause_ms: float = 50.0  # pause between two utterances
 
 
-@dataclass(frozen=True, kw_only=True)
 class CascadeSetting(Setting):
-    """From a question to the first sound: replayed words of a language model, and the voice that speaks them.
-
-    Attributes:
-        pause_ms: pause between two replies.
-    """
+    """From a question to the first sound: replayed words of a language model, and the voice that speaks them."""
 
     texts: Texts = TEXTS / "eval.txt"
     count: Count = 20
@@ -136,28 +121,19 @@ class CascadeSetting(Setting):
     word_ms: Annotated[float, typer.Option(min=0.0, max=10_000.0, help="From one word to the next.")] = 22.0
     settings: Compared = ()
     cache: Path | None = None
-    pause_ms: float = 50.0
+    pause_ms: float = 50.0  # pause between two replies
 
 
-@dataclass(frozen=True, kw_only=True)
-class WireSetting:
-    """CPU time of the server for each frame, from the engine's event to the socket.
-
-    Attributes:
-        warm: frames that are not timed.
-        block: frames per timing.
-        voices: its first card gives the length of a frame; nothing is spoken.
-    """
+class WireSetting(Parameters):
+    """CPU time of the server for each frame, from the engine's event to the socket."""
 
     frames: Annotated[int, typer.Option(min=100, max=200_000, help="Timed frames.")] = 20_000
-    warm: int = 500
-    block: int = 100
-    voices: Path = VOICES
-    quiet: bool = False
+    warm: int = 500  # frames that are not timed
+    block: int = 100  # frames per timing
+    voices: Path = VOICES  # its first card gives the length of a frame; nothing is spoken
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuringSetting:
+class MeasuringSetting(Parameters):
     """Seconds of sound that ``studio measure`` processes in a second."""
 
     sounds: Annotated[Path, typer.Option(help="Folder of recordings from which the clips are made.")] = DEMO
@@ -165,11 +141,9 @@ class MeasuringSetting:
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2
     with_pitch: Annotated[bool, typer.Option("--pitch/--no-pitch", help="Measure pitch, which takes most time.")] = True
     seed: Seed = 0
-    quiet: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SubjectSetting:
+class SubjectSetting(Parameters):
     """The model under test.
 
     Attributes:
@@ -195,7 +169,6 @@ class SubjectSetting:
         return Subject(**{field.name: getattr(self, field.name) for field in fields(SubjectSetting)})
 
 
-@dataclass(frozen=True, kw_only=True)
 class StepSetting(SubjectSetting):
     """A step by batch and context, beside the memory-bandwidth floor of this machine; the gain of batching.
 
@@ -217,7 +190,6 @@ class StepSetting(SubjectSetting):
     ] = True
     warm: int = 8
     pooled: int = 8
-    quiet: bool = False
 
     @property
     def result_name(self) -> str:
@@ -225,7 +197,6 @@ class StepSetting(SubjectSetting):
         return self.subject.result_name("step")
 
 
-@dataclass(frozen=True, kw_only=True)
 class LoadSetting(SubjectSetting):
     """How many live typists fit this machine, a newcomer's wait; with --queries also whole texts at a rate.
 
@@ -260,7 +231,6 @@ class LoadSetting(SubjectSetting):
     seed: Seed = 0
     lines: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    quiet: bool = False
 
     def __post_init__(self) -> None:
         for given, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
@@ -274,6 +244,6 @@ class LoadSetting(SubjectSetting):
 
     def plots(self, figures: Mapping[str, Any]) -> list[Path]:
         """Write the plots of a saved result."""
-        from studio.bench.speed.plots import plot_load
+        from studio.bench.speed.load import plot_load
 
         return plot_load(figures, self.result_name)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import durability
-from studio.bench.evaluation import boundaries, families, heard, hour, prompts, quality, seams, vocoder, wer
-from studio.bench.mos import coverage, load, looks, plan
-from studio.bench.page import highlight, start
+from studio.bench.evaluation import boundaries, families, hour, prompts, quality, seams, vocoder, wer
+from studio.bench.mos import coverage, design, load
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
-from studio.bench.speed import cascade, latency, measuring, step, wire
+from studio.bench.page import live
+from studio.bench.speed import cascade, latency, step, throughput
 from studio.bench.speed import load as speaking
 from studio.bench.tables import figures as tables
 from studio.core.cards import read_cards
@@ -34,7 +34,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "long": ("Long paragraphs", wer.show_long),
             "hour": ("One utterance of an hour", hour.show),
             "short": ("Texts of one and two words", wer.show_short),
-            "heard": ("Typed live, transcribed from the browser's output", heard.show),
+            "heard": ("Typed live, transcribed from the browser's output", live.show_heard),
             "vocoder": ("Vocoders alone", vocoder.show),
             "boundaries": ("Windows and word boundaries", boundaries.show),
             "forced-boundaries": ("Word boundaries by teacher forcing", boundaries.show),
@@ -59,12 +59,12 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
                     ("load", "The engine under load", speaking.show_all),
                 )
             },
-            "wire": ("Server CPU time per frame", wire.show),
+            "wire": ("Server CPU time per frame", throughput.show_wire),
             "page": ("First audio of the page", page.show),
-            "highlight": ("Delay of the word highlight", highlight.show),
+            "highlight": ("Delay of the word highlight", live.show_highlight),
             "inspect": ("A long trace on the Inspect page", inspecting.show),
-            "start": ("Start-up time and memory", start.show),
-            "measure": ("Throughput of studio measure", measuring.show),
+            "start": ("Start-up time and memory", live.show_start),
+            "measure": ("Throughput of studio measure", throughput.show_measure),
         },
     ),
     "listening-tests": (
@@ -73,8 +73,8 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "mos-load": ("Raters over HTTP", load.show),
             "mos-coverage": ("Coverage of the intervals", coverage.show),
             "mos-ordinal": ("Coverage of the ordinal model", coverage.show),
-            "mos-looks": ("False positives of the stopping rule", looks.show),
-            "mos-plan": ("Planned numbers of raters", plan.show),
+            "mos-looks": ("False positives of the stopping rule", design.show_looks),
+            "mos-plan": ("Planned numbers of raters", design.show_plan),
         },
     ),
     "reliability": (
@@ -148,10 +148,11 @@ def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, A
         f", {machine['gpu']}" if machine.get("gpu") else ""
     )
     body = "\n".join(line.rstrip() for line in as_markdown(show, figures).splitlines())
+    body = re.sub(r"\n{3,}", "\n\n", body.strip())
     about = f"`{figures['command']}`, {figures['date'][:10]}, sources {figures['git_sha']}, {where}."
     if earlier := _of_earlier_weights(figures):
         about += f" The weights of {' and '.join(earlier)} have changed since."
-    return "\n".join([f"## {title}", "", about, "", body.strip(), ""])
+    return "\n".join([f"## {title}", "", about, "", body, ""])
 
 
 def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ def app(
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
-    places: Annotated[int, typer.Option(min=1, max=64, help="Concurrent utterances.")] = 4,
+    places: Annotated[int, typer.Option(min=1, max=64, help="Concurrency slots: utterances that speak at once.")] = 4,
     queue: Annotated[
         int | None,
         typer.Option(min=0, max=1000, help="Utterances that may wait for a slot; 16 by default, or the setting."),

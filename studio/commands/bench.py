@@ -1,17 +1,80 @@
 """``studio bench``: speed, robustness, statistics of listening tests; ``studio eval``: how well a voice speaks."""
 
+import inspect
+from dataclasses import MISSING, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from studio.bench import durability, settings
 from studio.bench.evaluation import settings as evaluation
 from studio.bench.mos import settings as mos
-from studio.commands.measurements import add_measurement
+from studio.commands.common import Json, Save, show
+from studio.core.errors import BadOption
 
 bench = typer.Typer(no_args_is_help=True, help="Measure speed, load, robustness, and the listening tests.")
 evaluate = typer.Typer(no_args_is_help=True, help="Measure how well a voice speaks.")
+
+
+def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str) -> None:
+    """Add the command ``name``, whose options are the annotated fields of a dataclass.
+
+    Args:
+        setting: its docstring is the command's help. Where present, ``result_name`` is the name in bench/results,
+            ``is_partial`` refuses --save, and ``plots`` writes pictures of what was saved.
+        target: ``module:function`` under studio.bench, called with the parameters; its figures are shown. A list of
+            ``failures`` in them that is not empty makes the exit status 1.
+    """
+    hints = get_type_hints(setting, include_extras=True)
+    options = [field for field in fields(setting) if get_origin(hints[field.name]) is Annotated]
+
+    def command(**values: Any) -> None:
+        as_json, save = values.pop("as_json"), values.pop("save")
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        asked = setting(**{key: value for key, value in given.items() if value is not None}, quiet=as_json)
+        if save and getattr(asked, "is_partial", False):
+            raise BadOption("a partial run or a run with a planted fault is not a result", "leave out --save")
+        module, _, function = target.partition(":")
+        figures = getattr(import_module(f"studio.bench.{module}"), function)(asked)
+        show(getattr(asked, "result_name", name), figures, as_json, save)
+        for path in asked.plots(figures) if save and hasattr(asked, "plots") else ():
+            typer.echo(f"written to {path}", err=True)
+        if figures.get("failures"):
+            raise typer.Exit(1)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            keyword,
+            default=inspect.Parameter.empty if field.default is MISSING else _shown_default(field.default),
+            annotation=_listed(hints[field.name]),
+        )
+        for field in options
+    ]
+    parameters += [
+        inspect.Parameter(key, keyword, default=False, annotation=kind)
+        for key, kind in (("as_json", Json), ("save", Save))
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = inspect.cleandoc(setting.__doc__ or "").partition("\n\nAttributes:")[0]
+    app.command(name)(command)
+
+
+def _shown_default(value: Any) -> Any:
+    return None if isinstance(value, tuple) else value
+
+
+def _listed(hint: Any) -> Any:
+    """The annotation as typer wants it: a variable-length tuple is an optional list."""
+    kind, *extras = get_args(hint)
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        item = get_args(kind)[0]
+        return Annotated[list[item] | None, *extras]  # pyright: ignore[reportInvalidTypeForm]
+    return hint
 
 
 for _name, _setting, _target in (
@@ -19,19 +82,19 @@ for _name, _setting, _target in (
     ("cascade", settings.CascadeSetting, "speed.cascade:bench_cascade"),
     ("step", settings.StepSetting, "speed.step:bench_step"),
     ("load", settings.LoadSetting, "speed.load:bench_load"),
-    ("wire", settings.WireSetting, "speed.wire:bench_wire"),
-    ("measure", settings.MeasuringSetting, "speed.measuring:bench_measure"),
+    ("wire", settings.WireSetting, "speed.throughput:bench_wire"),
+    ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure"),
     ("page", settings.PageSetting, "page.key_to_ear:bench_page"),
     ("inspect", settings.InspectSetting, "page.inspect:bench_inspect"),
-    ("highlight", settings.HighlightSetting, "page.highlight:bench_highlight"),
-    ("start", settings.StartSetting, "page.start:bench_start"),
+    ("highlight", settings.HighlightSetting, "page.live:bench_highlight"),
+    ("start", settings.StartSetting, "page.live:bench_start"),
     ("mos-load", mos.MosLoadSetting, "mos.load:bench_mos_load"),
     ("mos-kill", durability.MosKillSetting, "durability:run_harness"),
     ("annotation-kill", durability.AnnotationKillSetting, "durability:run_harness"),
     ("mos-coverage", mos.CoverageSetting, "mos.coverage:bench_mos_coverage"),
     ("mos-ordinal", mos.OrdinalSetting, "mos.coverage:bench_mos_coverage"),
-    ("mos-looks", mos.LooksSetting, "mos.looks:bench_mos_looks"),
-    ("mos-plan", mos.PlanSetting, "mos.plan:bench_mos_plan"),
+    ("mos-looks", mos.LooksSetting, "mos.design:bench_mos_looks"),
+    ("mos-plan", mos.PlanSetting, "mos.design:bench_mos_plan"),
     ("fuzz", durability.FuzzSetting, "durability:run_harness"),
     ("soak", durability.SoakSetting, "durability:run_harness"),
     ("replay", durability.ReplaySetting, "durability:run_harness"),
@@ -42,7 +105,7 @@ for _name, _setting, _target in (
     ("long", evaluation.LongSetting, "evaluation.wer:eval_long"),
     ("short", evaluation.ShortSetting, "evaluation.wer:eval_short"),
     ("hour", evaluation.HourSetting, "evaluation.hour:eval_hour"),
-    ("heard", evaluation.HeardSetting, "evaluation.heard:eval_heard"),
+    ("heard", evaluation.HeardSetting, "page.live:eval_heard"),
     ("boundaries", evaluation.BoundarySetting, "evaluation.boundaries:eval_boundaries"),
     ("seams", evaluation.SeamSetting, "evaluation.seams:eval_seams"),
     ("interleaving", evaluation.InterleavingSetting, "evaluation.interleaving:eval_interleaving"),

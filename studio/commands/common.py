@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +14,10 @@ from studio.core.folders import VOICES, data_folder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from sqlmodel import Session
 
     from studio.mos.service import ListeningTests
+    from studio.mos.store.tables import Campaign
 
 
 RECIPE = VOICES / "wren" / "recipe.toml"
@@ -66,6 +68,21 @@ def opened(database: str, data: Path, *, prints_token: bool = True) -> "Generato
         listening.close()
 
 
+@contextmanager
+def read_campaign(name: str, database: str, data: Path) -> "Generator[tuple[ListeningTests, Session, Campaign]]":
+    """Open the listening tests of a database to read one campaign."""
+    from studio.mos.sessions.campaigns import find_campaign
+
+    with opened(database, data) as listening, listening.store.read() as session:
+        yield listening, session, find_campaign(session, name)
+
+
+def print_notes(lines: "Iterable[object]") -> None:
+    """Print notes on stderr."""
+    for line in lines:
+        typer.secho(f"note: {line}", err=True, fg="yellow")
+
+
 def tell_token(listening: "ListeningTests") -> None:
     """Print the owner's token to stderr if it has just been created."""
     if (token := listening.access.first_token) is not None:
@@ -75,7 +92,7 @@ def tell_token(listening: "ListeningTests") -> None:
 def advised(listening: "ListeningTests", name: str) -> list[str]:
     """Warnings about a campaign's settings, as sentences."""
     from studio.core.errors import BadOption
-    from studio.mos.analysis.advice import advice
+    from studio.mos.analysis.planning import advice
     from studio.mos.campaign.config import campaign_config
     from studio.mos.sessions.campaigns import find_campaign
     from studio.mos.sessions.parts import check_parts

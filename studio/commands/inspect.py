@@ -1,6 +1,7 @@
 """``studio inspect`` and ``studio compare``: timelines in the terminal, as a picture or as one HTML page."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,11 +117,8 @@ def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "Teach
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
-    engine = open_engine(voices, best(), device)
-    try:
+    with closing(open_engine(voices, best(), device)) as engine:
         found = engine.compute_attention(trace)
-    finally:
-        engine.close()
     np.savez_compressed(
         place,
         by_layer=found.by_layer,
@@ -181,10 +179,10 @@ def compare(
     figures = figures_of(found, with_pitch=not no_pitch)
     _print(figures, render_comparison(figures, names), as_json)
     if pictures:
-        from studio.inspection.comparison.picture import save
+        from studio.inspection.picture import save_comparison
 
         for place in pictures:
-            save(found, names, place)
+            save_comparison(found, names, place)
             typer.echo(f"{place}: the comparison", err=True)
     if html:
         from studio.ui.html_file import write_comparison
@@ -198,8 +196,5 @@ def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
-    engine = open_engine(voices, best(), device)
-    try:
+    with closing(open_engine(voices, best(), device)) as engine:
         return [one for trace in traces for one in (trace, engine.vocode_overlapped(trace))]
-    finally:
-        engine.close()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.commands.common import Data, Json, progress_bar
+from studio.core.errors import bad_file
 from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
@@ -28,11 +29,8 @@ Day = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="A day,
 def _opened(data: Path) -> "Generator[Library]":
     from studio.library.library import Library
 
-    found = Library(data / "library")
-    try:
+    with closing(Library(data / "library")) as found:
         yield found
-    finally:
-        found.close()
 
 
 @library.command()
@@ -44,20 +42,17 @@ def add(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Store traces, or recordings with their text."""
-    from studio.core.errors import BadFile
     from studio.core.files import MAX_TEXTS_BYTES, read_bounded
     from studio.library.library import MAX_FILE_BYTES
 
     with _opened(data) as kept:
         for file in files:
             says = text
-            try:
+            with bad_file(f"{file} cannot be read", "give a trace, or a WAV with its text", UnicodeError):
                 sound = read_bounded(file, MAX_FILE_BYTES)
                 beside = file.with_suffix(".txt")
                 if not says and sound.startswith(b"RIFF") and beside.is_file():
                     says = read_bounded(beside, MAX_TEXTS_BYTES).decode("utf-8").strip()
-            except (OSError, UnicodeError) as error:
-                raise BadFile(f"{file} cannot be read: {error}", "give a trace, or a WAV with its text") from error
             typer.echo(_line(kept.add(sound, says, title, tag or ())))
 
 
@@ -200,14 +195,11 @@ def annotate(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Import layers from a file into an annotator's annotations, for example an aligner's words."""
-    from studio.core.errors import BadFile
     from studio.core.files import read_bounded
     from studio.library.exchange import MAX_FILE_BYTES, import_annotation
 
-    try:
+    with bad_file(f"{file} cannot be read", "give an annotation's file"):
         body = read_bounded(file, MAX_FILE_BYTES)
-    except OSError as error:
-        raise BadFile(f"{file} cannot be read: {error.strerror}", "give an annotation's file") from error
     with _opened(data) as kept:
         found = import_annotation(kept, kept.entry(name), annotator, format or _format_of(file), body)
         typer.echo(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
@@ -225,15 +217,12 @@ def _format_of(path: Path | None) -> str:
 
 
 def _write_annotation(body: bytes, out: Path | None) -> None:
-    from studio.core.errors import BadFile
 
     if out is None:
         typer.echo(body.decode("utf-8"), nl=False)
         return
-    try:
+    with bad_file(f"{out} cannot be written", "give another place with -o"):
         out.write_bytes(body)
-    except OSError as error:
-        raise BadFile(f"{out} cannot be written: {error.strerror}", "give another place with -o") from error
 
 
 def _line(one: "LibraryEntry") -> str:

@@ -8,6 +8,7 @@ import typer
 
 from studio.bench.options import Device, Voices
 from studio.commands.common import progress_bar
+from studio.core.errors import bad_file
 from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
@@ -28,14 +29,11 @@ def measure(
     The text of a WAV comes from FILE.txt or texts.txt, its word times from FILE.TextGrid. A repeated run measures only
     new files.
     """
-    from studio.core.errors import BadFile
     from studio.inspection import batch as run
 
     ending = run.check_kind(kind)
-    try:
+    with bad_file(f"{out} cannot be made", "choose another folder"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadFile(f"{out} cannot be made: {error.strerror}", "choose another folder") from error
     with progress_bar() as bar:
         task = bar.add_task("Measuring", total=None)
         found = run.measure(
@@ -119,7 +117,6 @@ def timing(
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
 ) -> None:
     """Align words with several aligners: median and interval of each boundary, as a table and a TextGrid."""
-    from studio.core.errors import BadFile
     from studio.inspection.batch import check_kind
     from studio.inspection.opening import find_sources
     from studio.inspection.timing import COLUMNS, TimingSetting, summary, time_all
@@ -133,10 +130,8 @@ def timing(
         recogniser=cut,
         moved_ms=moved_ms,
     )
-    try:
+    with bad_file(f"{out} cannot be made", "choose another folder"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadFile(f"{out} cannot be made: {error.strerror}", "choose another folder") from error
     with progress_bar() as bar:
         task = bar.add_task("Timing", total=len(sources))
         answers = time_all(sources, setting, workers=workers, on_done=lambda: bar.advance(task))

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,14 +94,11 @@ def say(
     from studio.engine.engine import open_engine  # takes seconds, so after the checks
     from studio.text.normalise import best
 
-    engine = open_engine(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)
-    try:
+    with closing(open_engine(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)) as engine:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with _progress() as on_progress:
             result = speak(engine, request, source, MonotonicClock(), folder, on_progress)
-    finally:
-        engine.close()
     spoken, error = result.trace, result.error
     if error and not len(spoken.pcm):
         raise error

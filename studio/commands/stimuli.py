@@ -6,10 +6,11 @@ This is the only place where the engine and the listening tests meet; they excha
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from studio.core.clips import to_int16, write_wav
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile, needs
 from studio.mos.campaign.names import read_texts
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec
 from studio.mos.stimuli.speech import Speaker, SpeechTask, engine_speaker
@@ -60,11 +61,8 @@ def _by_voice(
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
-    engine = open_engine(voices, best(), device)
-    try:
+    with closing(open_engine(voices, best(), device)) as engine:
         engine_speaker(engine)(voice, texts, spoken)
-    finally:
-        engine.close()
 
 
 def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: Callable[[], None]) -> None:
@@ -144,10 +142,8 @@ def _flac(wav: Path) -> bytes:
 
     from studio.mos.store.sounds import read_sound, resample
 
-    try:
+    with needs("FLAC needs soundfile", "mos"):
         import soundfile
-    except ImportError as error:
-        raise NeedsPackage("FLAC needs soundfile", "pip install 'streaming-tts-studio[mos]'") from error
     buffer = io.BytesIO()
     pcm = to_int16(resample(read_sound(wav), RATE_HZ).pcm)
     soundfile.write(buffer, pcm, RATE_HZ, format="FLAC", subtype="PCM_16")

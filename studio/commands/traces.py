@@ -1,5 +1,6 @@
-"""``studio force``: teacher forcing of a voice on a recording, as a trace."""
+"""``studio force``: teacher forcing of a voice on a recording; ``studio replay``: an utterance again from its trace."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from studio.core.folders import VOICES
 if TYPE_CHECKING:
     from studio.core.traces.teacher_forcing import TeacherForcingRequest
     from studio.core.traces.trace import Trace
+
+_MOST_THREADS = 256
 
 
 def force(
@@ -45,38 +48,31 @@ def force(
     recording = _read(file, text, textgrid, MAX_RECORDING_S)
     if align:
         recording = request_from_aligner(recording)
-    engine = open_engine(voices, best(), device)
-    try:
+    with closing(open_engine(voices, best(), device)) as engine:
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
         options = parse_options(card.options, option or [])
         trace = engine.teacher_force(replace(recording, voice=voice or card.name, options=options))
-    finally:
-        engine.close()
     save_trace(trace, place)
     _tell(trace, place)
 
 
 def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "TeacherForcingRequest":
     from studio.core.clips import read_wav
-    from studio.core.errors import BadFile, BadOption, BadText
+    from studio.core.errors import BadFile, BadOption, BadText, bad_file
     from studio.core.files import read_bounded
     from studio.core.traces.teacher_forcing import TeacherForcingRequest
     from studio.core.traces.textgrid import MAX_BYTES
     from studio.inspection.opening import request_from_textgrid
 
-    try:
+    with bad_file(f"{file} cannot be read", "give a WAV file"):
         pcm, rate_hz = read_wav(read_bounded(file, 1 << 29))
-    except OSError as error:
-        raise BadFile(f"{file} cannot be read: {error.strerror}", "give a WAV file") from error
     if len(pcm) > most_s * rate_hz:
         raise BadFile(f"{file} lasts {len(pcm) / rate_hz:.0f} s", f"give at most {most_s:.0f} s at once")
     if textgrid is not None:
         if text:
             raise BadOption("--textgrid brings its own words", "omit --text")
-        try:
+        with bad_file(f"{textgrid} cannot be read", "give another file"):
             return request_from_textgrid(pcm, rate_hz, read_bounded(textgrid, MAX_BYTES), textgrid.name)
-        except OSError as error:
-            raise BadFile(f"{textgrid} cannot be read: {error.strerror}", "give another file") from error
     beside = file.with_suffix(".txt")
     if not text and beside.is_file():
         text = read_bounded(beside, 1 << 20).decode("utf-8", "replace").strip()
@@ -105,3 +101,59 @@ def _tell(trace: "Trace", place: Path) -> None:
             err=True,
             fg="yellow",
         )
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A .trace, or the folder of an interrupted one.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the new sound as WAV.")] = None,
+    voices: Voices = VOICES,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda; by default the trace's.")] = "",
+) -> None:
+    """Speak a trace again and compare every sample; exit status 1 if one differs."""
+    from studio.commands.common import check_output_file
+    from studio.core.errors import BadFile
+    from studio.core.speaking import save_audio
+    from studio.core.traces.trace import open_trace
+    from studio.engine.engine import open_engine
+    from studio.inspection.replay import replay as again
+    from studio.text.normalise import best
+
+    check_output_file(out, "-o", ".wav")
+    before = open_trace(file, str(file))
+    if not len(before.pcm):
+        raise BadFile(f"{file} holds no sound", "there is nothing to compare with")
+    _ = before.request  # refused before a voice is loaded
+    origin = tuple(
+        before.meta.get(name, plain) for name, plain in (("device", "auto"), ("threads", 1), ("vocoder", ""))
+    )
+    match origin:
+        case (str(at), int(threads), str(vocoder)) if 1 <= threads <= _MOST_THREADS:
+            engine = open_engine(voices, best(), device=device or at, threads=threads, vocoder=vocoder)
+        case _:
+            raise BadFile("the trace does not say how it was computed", f"device, threads, vocoder: {origin!r:.200}")
+    try:
+        found = again(engine, before)
+    finally:
+        engine.close()
+    if out:
+        save_audio(out, found.trace.pcm, found.trace.rate_hz)
+    for difference in found.differences:
+        typer.echo(difference)
+    rate_hz = before.rate_hz
+    if found.is_same:
+        typer.echo(f"the same {found.samples:,} samples, bit for bit ({found.samples / rate_hz:.2f} s)")
+        return
+    if found.first_difference is not None:
+        where = _where(found.trace, found.first_difference)
+        typer.echo(f"the first sample that differs is {found.first_difference:,}, {where}")
+    if not found.is_whole:
+        typer.echo(f"it had {len(before.pcm):,} samples, now it has {len(found.trace.pcm):,}")
+    raise typer.Exit(1)
+
+
+def _where(trace: "Trace", at: int) -> str:
+    """The time of a sample, and the word that is said there."""
+    from studio.core.checks import to_printable
+
+    said = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]
+    return f"at {at / trace.rate_hz:.3f} s" + (f", in “{to_printable(said[0])}”" if said else "")

@@ -96,7 +96,7 @@ def recordings(
     shard_sentences: Annotated[int, typer.Option(min=1, help="Recordings per shard.")] = 250,
 ) -> None:
     """Import recordings with alignments of the Montreal Forced Aligner."""
-    from studio.train.corpus.recordings import import_recordings
+    from studio.train.corpus.shards import import_recordings
 
     imported, skipped = import_recordings(folder, textgrids, out, speaker, shard_sentences)
     typer.echo(f"{imported} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")
@@ -122,7 +122,7 @@ def bpe(
     phonemes: Annotated[bool, typer.Option(help="Encode phonemes instead of letters.")] = False,
 ) -> None:
     """Train a byte-pair encoding on the spoken words of a corpus' texts."""
-    from studio.train.bpe import read_spoken, train_bpe
+    from studio.train.corpus.texts import read_spoken, train_bpe
 
     count = train_bpe(read_spoken(texts), size, out, "phonemes" if phonemes else "letters")
     typer.echo(f"{count} tokens in {out}")

@@ -4,8 +4,8 @@ import socket
 from dataclasses import dataclass, replace
 
 from studio.core.errors import BadOption
+from studio.serve.middleware.addresses import is_loopback
 from studio.serve.middleware.auth import EVERY_ADDRESS, new_key
-from studio.serve.middleware.limits import is_loopback
 from studio.serve.settings import ENV_PREFIX, ServeSettings
 
 _OPEN = (
@@ -20,17 +20,11 @@ _KEY_KNOWN = f"It wants the key of {ENV_PREFIX}KEY or of the settings file: /?ke
 
 @dataclass(frozen=True)
 class Welcome:
-    """How a studio can be reached.
+    """How a studio can be reached."""
 
-    Attributes:
-        settings: with the required key, if any.
-        links: addresses for a browser, with a generated key but not with a given one.
-        words: a warning, may be empty.
-    """
-
-    settings: ServeSettings
-    links: tuple[str, ...]
-    words: str = ""
+    settings: ServeSettings  # with the required key, if any
+    links: tuple[str, ...]  # addresses for a browser, with a generated key but not with a given one
+    words: str = ""  # a warning, may be empty
 
 
 def welcome(settings: ServeSettings, *, is_open: bool) -> Welcome:

@@ -1,5 +1,8 @@
 """Errors that tell a user what failed, what is allowed, and what to do next."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class StudioError(Exception):
     """A mistake or a limit that the user can do something about.
@@ -11,89 +14,86 @@ class StudioError(Exception):
 
     code = "error"
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        super().__init_subclass__()
+        cls.code = code or cls.code
+
     def __init__(self, what: str, do: str = "") -> None:
         self.what = what
         self.do = do
         super().__init__(f"{what}; {do}" if do else what)
 
 
-class BadOption(StudioError):
+class BadOption(StudioError, code="bad_option"):
     """An option is unknown or outside its range."""
 
-    code = "bad_option"
 
-
-class BadText(StudioError):
+class BadText(StudioError, code="bad_text"):
     """The text is unusable, for instance empty or too long for one message."""
-
-    code = "bad_text"
 
 
 class Full(BadText):
     """Too much text waits to be spoken; it may be sent again later."""
 
 
-class TooLate(StudioError):
+class TooLate(StudioError, code="too_late"):
     """The text to be revised was played already, or is being spoken."""
 
-    code = "too_late"
 
-
-class BadVoice(StudioError):
+class BadVoice(StudioError, code="bad_voice"):
     """A voice is missing, or its files do not match its card."""
 
-    code = "bad_voice"
 
-
-class Busy(StudioError):
+class Busy(StudioError, code="busy"):
     """Every slot of the engine is taken and its queue is full; the call may be repeated later."""
 
-    code = "busy"
 
-
-class Closing(Busy):
+class Closing(Busy, code="closing"):
     """The engine is shutting down: running utterances are finished, and no new one begins."""
 
-    code = "closing"
 
-
-class Stuck(Busy):
+class Stuck(Busy, code="stuck"):
     """A model step hung; nothing is spoken meanwhile."""
 
-    code = "stuck"
 
-
-class Closed(StudioError):
+class Closed(StudioError, code="closed"):
     """The utterance has ended and takes no more input."""
 
-    code = "closed"
 
-
-class BadMessage(StudioError):
+class BadMessage(StudioError, code="bad_message"):
     """A client sent a message that violates the protocol."""
 
-    code = "bad_message"
 
-
-class BadFile(StudioError):
+class BadFile(StudioError, code="bad_file"):
     """A file is missing, damaged, or of another kind."""
 
-    code = "bad_file"
 
-
-class Unavailable(StudioError):
+class Unavailable(StudioError, code="unavailable"):
     """The storage cannot be used at the moment (an I/O error, a lock); the call may be repeated."""
 
-    code = "unavailable"
 
-
-class NotStored(Unavailable):
+class NotStored(Unavailable, code="not_stored"):
     """A change may not have reached the disk; it may be sent again."""
 
-    code = "not_stored"
 
-
-class NeedsPackage(StudioError):
+class NeedsPackage(StudioError, code="needs_package"):
     """A command needs a package or a program that is not installed."""
 
-    code = "needs_package"
+
+@contextmanager
+def needs(what: str, group: str = "", do: str = "") -> Generator[None]:
+    """Raise NeedsPackage where an import in the block fails; the extra ``group`` of this package installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise NeedsPackage(what, do or f"pip install 'streaming-tts-studio[{group}]'") from error
+
+
+@contextmanager
+def bad_file(what: str, do: str, *kinds: type[Exception]) -> Generator[None]:
+    """Raise BadFile with the reason where the block raises OSError or one of ``kinds``."""
+    try:
+        yield
+    except (OSError, *kinds) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadFile(f"{what}: {why!s:.200}", do) from error

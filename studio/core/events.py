@@ -7,7 +7,7 @@
 import math
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 import numpy as np
 
@@ -19,15 +19,18 @@ STALL_REASONS: tuple[WaitReason, ...] = ("compute", "network")
 _KINDS: dict[str, type["Event"]] = {}
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Event:
+    """Base of all events; a subclass is a frozen dataclass with keyword arguments only, without a decorator."""
+
     type: ClassVar[str]
     t_ms: float = 0.0
 
     def __init_subclass__(cls, type: str) -> None:
         super().__init_subclass__()
         cls.type = type
-        _KINDS[type] = cls
+        _KINDS[type] = dataclass(frozen=True, kw_only=True)(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: ``{"type": ..., "t_ms": ..., ...}``; binary fields are left out."""
@@ -36,7 +39,6 @@ class Event:
         return out
 
 
-@dataclass(frozen=True, kw_only=True)
 class Queued(Event, type="queued"):
     """The utterance is queued behind ``ahead`` others; sent again when that changes, until ``ready``.
 
@@ -46,7 +48,6 @@ class Queued(Event, type="queued"):
     ahead: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ready(Event, type="ready"):
     """The utterance has a slot; its clock starts here, after ``queued_ms`` in the queue.
 
@@ -64,7 +65,6 @@ class Ready(Event, type="ready"):
     queued_ms: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextReceived(Event, type="text"):
     """Text reached the utterance: from ``char_start`` on, the text as sent is now ``text``."""
 
@@ -72,7 +72,6 @@ class TextReceived(Event, type="text"):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class TypingTimes(Event, type="typed"):
     """How many milliseconds before this event each of the first characters of the next ``text`` was typed."""
 
@@ -80,7 +79,6 @@ class TypingTimes(Event, type="typed"):
     before_ms: list[float]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Committed(Event, type="committed"):
     """Spoken word ``i`` is final: it comes from [char_start, char_end) of the text as sent."""
 
@@ -91,21 +89,18 @@ class Committed(Event, type="committed"):
     char_end: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class OptionsChanged(Event, type="options"):
     """New family options, used from the next segment on."""
 
     options: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Played(Event, type="played"):
     """Playback position: the player has played everything before ``sample``."""
 
     sample: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class WordStart(Event, type="word_start"):
     """Spoken word ``i`` begins at ``sample``."""
 
@@ -114,7 +109,6 @@ class WordStart(Event, type="word_start"):
     source: WordSource
 
 
-@dataclass(frozen=True, kw_only=True)
 class WordEnd(Event, type="word_end"):
     """Spoken word ``i`` ends before ``sample``."""
 
@@ -123,7 +117,6 @@ class WordEnd(Event, type="word_end"):
     source: WordSource
 
 
-@dataclass(frozen=True, kw_only=True)
 class Segment(Event, type="segment"):
     """A segment begins at ``sample``: it speaks ``words`` and was fed ``seen``."""
 
@@ -134,7 +127,6 @@ class Segment(Event, type="segment"):
     frame: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eos(Event, type="eos"):
     """A segment ended before ``frame``; ``forced`` if by a limit and not by the model."""
 
@@ -144,7 +136,6 @@ class Eos(Event, type="eos"):
     forced: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class Frames(Event, type="frames"):
     """Acoustic frames and the p_eos of each; stored in the trace's layers, not sent on the wire.
 
@@ -164,7 +155,6 @@ class Frames(Event, type="frames"):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Wait(Event, type="wait"):
     """The output paused at ``sample`` for ``reason``; emitted when the pause is over."""
 
@@ -173,7 +163,6 @@ class Wait(Event, type="wait"):
     duration_ms: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Audio(Event, type="audio"):
     """PCM of the voice, int16 [T], beginning at ``sample``. On the wire it is a binary packet."""
 
@@ -189,14 +178,12 @@ class Audio(Event, type="audio"):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Flushed(Event, type="flushed"):
     """The first ``words`` words will be spoken without waiting for more text."""
 
     words: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Edited(Event, type="edited"):
     """The writer changed words ``[first, last]`` after they were committed."""
 
@@ -205,7 +192,6 @@ class Edited(Event, type="edited"):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Revised(Event, type="revised"):
     """Sound from ``from_sample`` on was taken back; packets of an older ``take`` are dropped.
 
@@ -217,7 +203,6 @@ class Revised(Event, type="revised"):
     words: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cancelled(Event, type="cancelled"):
     """The utterance was cancelled when everything before ``sample`` had been played.
 
@@ -231,7 +216,6 @@ class Cancelled(Event, type="cancelled"):
     char_end: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Unsupported(Event, type="unsupported"):
     """The voice cannot speak [char_start, char_end) of the text as sent; it is skipped."""
 
@@ -240,7 +224,6 @@ class Unsupported(Event, type="unsupported"):
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ended(Event, type="ended"):
     """Last event of a successful utterance of ``samples`` samples."""
 
@@ -248,7 +231,6 @@ class Ended(Event, type="ended"):
     compute_ms: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Failed(Event, type="failed"):
     """Last event of a failed utterance: what failed, and what to do."""
 

@@ -46,14 +46,11 @@ class Utterance(Protocol):
 
     Without a free slot the utterance waits in a queue, and ``queued`` events report its place. Text is accepted
     meanwhile and spoken after ``ready``. An utterance that ends in the queue has no ``ready``.
-
-    Attributes:
-        provenance: see ``studio.core.traces.provenance``.
     """
 
     id: int
     card: Card
-    provenance: Mapping[str, Any]
+    provenance: Mapping[str, Any]  # see ``studio.core.traces.provenance``
 
     def push_text(self, text: str) -> None:
         """Append text. Raises Closed after ``end`` or ``cancel``, Full where too much text waits to be spoken."""
@@ -171,19 +168,13 @@ class Normaliser(Protocol):
 
 @dataclass(frozen=True)
 class ModuleLoad:
-    """One module of one voice since the engine began.
-
-    Attributes:
-        runs: number of runs, by batch size (rows).
-        ms: total time of these runs, by batch size.
-        slow: runs that took longer than the limit.
-    """
+    """One module of one voice since the engine began."""
 
     voice: str
     name: str
-    runs: Mapping[int, int]
-    ms: Mapping[int, float]
-    slow: int = 0
+    runs: Mapping[int, int]  # number of runs, by batch size (rows)
+    ms: Mapping[int, float]  # total time of these runs, by batch size
+    slow: int = 0  # runs that took longer than the limit
 
     @property
     def rows(self) -> int:

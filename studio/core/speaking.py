@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError
+from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError, bad_file
 from studio.core.events import Audio, Event, Failed
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
@@ -124,12 +124,18 @@ def speak(
     return SpeakResult(trace, errors[0] if errors else None)
 
 
+def speak_once(engine: Engine, request: SpeakRequest, text: str) -> Trace:
+    """Speak a text that is sent whole, without a clock and without a file."""
+    utterance = engine.open(request)
+    utterance.push_text(text)
+    utterance.end()
+    return collect_trace(utterance.provenance, utterance.events())
+
+
 def save_audio(wav: Path, pcm: np.ndarray, rate_hz: int) -> None:
     """Write samples int16 [T] as a WAV file. Raises BadFile where that fails."""
-    try:
+    with bad_file(f"{wav} cannot be written", "give another place with -o"):
         write_wav(wav, pcm, rate_hz)
-    except OSError as error:
-        raise BadFile(f"{wav} cannot be written: {error.strerror}", "give another place with -o") from error
 
 
 def _unwritable(folder: Path | None, error: OSError) -> BadFile:

@@ -309,7 +309,8 @@ class LocalEngine:
 
 
 def _stuck(what: str) -> Stuck:
-    return Stuck(f"{what} does not come back", "the server's owner restarts it; its log says since when")
+    do = "try again; if it stays so, the server's owner restarts it; its log says since when"
+    return Stuck(f"{what} does not come back", do)
 
 
 def open_engine(

@@ -33,8 +33,7 @@ class BatchTables:
     def frame(self, table: str = "utterances") -> Any:
         """A table as a pandas DataFrame; ``studio.inspection.batch_tables`` describes its columns.
 
-        Raises:
-            NeedsPackage: pandas is not installed.
+        Raises NeedsPackage: pandas is not installed.
         """
         try:
             import pandas
@@ -45,9 +44,7 @@ class BatchTables:
     def save(self, out: Path, kind: str = ".parquet") -> list[Path]:
         """Write the tables into a folder.
 
-        Raises:
-            BadFile: a file cannot be written.
-            NeedsPackage: Parquet without pyarrow.
+        Raises BadFile: a file cannot be written; NeedsPackage: Parquet without pyarrow.
         """
         paths = [out / f"{name}{kind}" for name in TABLES]
         for path in paths:
@@ -66,15 +63,14 @@ def measure(
 ) -> BatchTables:
     """Measure traces and recordings.
 
+    Raises BadFile, BadOption: there is nothing to measure, a manifest is damaged, the journal cannot be written;
+    NeedsPackage: pitch without pyworld.
+
     Args:
         places: files and folders (``find_sources``).
         workers: number of processes, by default that of CPU cores; a few files need none.
         journal: file of results so far; unchanged files in it are not measured again.
         progress: called with the number of finished and of all utterances.
-
-    Raises:
-        BadFile, BadOption: there is nothing to measure, a manifest is damaged, the journal cannot be written.
-        NeedsPackage: pitch without pyworld.
     """
     sources = find_sources(Path(place) for place in places)
     known = {} if journal is None else _read_journal(journal)

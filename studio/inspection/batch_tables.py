@@ -95,12 +95,8 @@ def rows_of(
 ) -> Rows:
     """The rows of an utterance by table; their keys are those of ``columns.TABLES``.
 
-    Args:
-        about: ``file``, and ``system`` and ``item`` where something beside the file says so.
-        reference: words of an aligner or by hand, which the utterance's are compared with.
-
-    Raises:
-        NeedsPackage: pitch without pyworld.
+    ``about``: ``file``, and ``system`` and ``item`` where something beside the file says so; ``reference``: words of an
+    aligner or by hand, which the utterance's are compared with. Raises NeedsPackage: pitch without pyworld.
     """
     line = timeline(trace)
     spoken = prosody(trace.pcm, trace.rate_hz, with_pitch=with_pitch)
@@ -184,17 +180,8 @@ def _clock(trace: Trace, line: Timeline) -> dict[str, Any]:
 
 def _words(trace: Trace, line: Timeline, spoken: Prosody) -> list[dict[str, Any]]:
     return [
-        {
-            "i": word.i,
-            "text": word.text,
-            **_span(word, trace.rate_hz, spoken),
-            "source": word.source,
-            "segment": word.segment,
-            "typed_ms": word.typed_ms,
-            "known_ms": word.known_ms,
-            "made_ms": word.made_ms,
-            "heard_ms": word.heard_ms,
-        }
+        {"i": word.i, "text": word.text, **_span(word, trace.rate_hz, spoken)}
+        | {name: getattr(word, name) for name in ("source", "segment", "typed_ms", "known_ms", "made_ms", "heard_ms")}
         for word in line.words
     ]
 

@@ -28,8 +28,7 @@ _LEVELS = 16  # minimum number of levels of a channel
 def pack(trace: Trace) -> bytes:
     """The format of ``widgets/timeline/bundle.js``: u32 length, header, then the arrays, aligned to four bytes.
 
-    Raises:
-        BadFile: the trace has no timeline.
+    Raises BadFile: the trace has no timeline.
     """
     line = timeline(trace)
     arrays = {

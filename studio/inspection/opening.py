@@ -28,13 +28,8 @@ _RIFF = b"RIFF"
 def open_file(path: Path, text: str | None = None) -> Trace:
     """A trace (zip or folder), or a WAV file with its text.
 
-    Args:
-        text: the text of a recording.
-
-    Raises:
-        BadFile: it is absent, damaged, or neither.
-        BadOption: there is a text for a trace.
-        BadText: the text is longer than 100,000 characters.
+    ``text``: the text of a recording. Raises BadFile: it is absent, damaged, or neither; BadOption: there is a text for
+    a trace; BadText: the text is longer than 100,000 characters.
     """
     if path.is_file() and _begins_with_riff(path):
         try:
@@ -58,12 +53,8 @@ class UnpackLimits:
 def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) -> Trace:
     """An uploaded trace or WAV.
 
-    Args:
-        limits: None for those of trace files.
-
-    Raises:
-        BadFile: it is neither, damaged, or exceeds the limits.
-        BadText: the text is longer than 100,000 characters.
+    ``limits``: None for those of trace files. Raises BadFile: it is neither, damaged, or exceeds the limits; BadText:
+    the text is longer than 100,000 characters.
     """
     if data.startswith(_RIFF):
         return recording_trace(*read_wav(data), text)
@@ -74,11 +65,7 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
 def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
     """Samples int16 [T] and rate of an uploaded trace or WAV, without reading the rest.
 
-    Args:
-        max_bytes: maximal unpacked size of a trace's sound.
-
-    Raises:
-        BadFile: it is neither, damaged, or too large.
+    ``max_bytes``: maximal unpacked size of a trace's sound. Raises BadFile: it is neither, damaged, or too large.
     """
     return read_wav(data if data.startswith(_RIFF) else read_trace_wav(io.BytesIO(data), max_bytes))
 
@@ -86,9 +73,7 @@ def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
 def recording_trace(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
     """A recording as a trace without a clock and without word times.
 
-    Args:
-        pcm: int16 [T].
-        text: words separated by white space.
+    ``pcm``: int16 [T]; ``text``: words separated by white space.
     """
     if len(text) > MAX_TEXT_CHARS:
         raise BadText(f"the text has {len(text):,} characters", f"give at most {MAX_TEXT_CHARS:,}")
@@ -106,8 +91,7 @@ def recording_trace(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
 def with_word_times(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
     """A recording with the words and word times of a reference, with the source ``aligner``.
 
-    Raises:
-        BadFile: a word ends beyond the recording.
+    Raises BadFile: a word ends beyond the recording.
     """
     length_s = len(trace.pcm) / trace.rate_hz
     beyond = next((one for one in words if one.end_s > length_s + 0.1), None)
@@ -131,11 +115,7 @@ def _begins_with_riff(path: Path) -> bool:
 def open_source(path: Path, text: str = "") -> Trace:
     """A trace, or a WAV with its text in ``FILE.txt`` and its word times in ``FILE.TextGrid``.
 
-    Args:
-        text: the text of a WAV without ``FILE.txt``.
-
-    Raises:
-        BadFile: it or its TextGrid is absent or damaged.
+    ``text``: the text of a WAV without ``FILE.txt``. Raises BadFile: it or its TextGrid is absent or damaged.
     """
     if path.is_dir():  # an unfinished trace
         return open_trace(path, str(path))
@@ -156,10 +136,8 @@ def request_from_textgrid(pcm: np.ndarray, rate_hz: int, data: bytes, name: str)
 def request_from_aligner(recording: TeacherForcingRequest) -> TeacherForcingRequest:
     """The recording with word times by the built-in aligner.
 
-    Raises:
-        BadFile: the aligner does not find the text.
-        BadOption: the words have times already.
-        NeedsPackage: the aligner is not installed.
+    Raises BadFile: the aligner does not find the text; BadOption: the words have times already; NeedsPackage: the
+    aligner is not installed.
     """
     from studio.measure.recognisers.pocketsphinx import PocketSphinx
 
@@ -205,11 +183,8 @@ def find_sources(places: Iterable[Path]) -> list[Source]:
     """All utterances in files and folders, in order.
 
     A folder's ``manifest.json`` (see ``studio synth``) has system, item and text; without one, subfolders are systems
-    and file names are items. Of a trace and a WAV of the same name, the trace is used.
-
-    Raises:
-        BadFile: a file is missing, or a manifest or text is damaged.
-        BadOption: there is nothing to measure, or two files have one name.
+    and file names are items. Of a trace and a WAV of the same name, the trace is used. Raises BadFile: a file is
+    missing, or a manifest or text is damaged; BadOption: there is nothing to measure, or two files have one name.
     """
     found: list[Source] = []
     for place in places:

@@ -213,8 +213,7 @@ def playback_time(
 ) -> float | None:
     """When a sample was played, in ms; None where it never was. ``starts`` are the first samples of the runs.
 
-    Args:
-        is_end: ``sample`` is the exclusive end of something, so that a pause before it does not count.
+    ``is_end``: ``sample`` is the exclusive end of something, so that a pause before it does not count.
     """
     at = (bisect.bisect_left if is_end else bisect.bisect_right)(starts, sample) - 1
     if at < 0 or sample > runs[at].end or (sample == runs[at].end and not is_end):

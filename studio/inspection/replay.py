@@ -23,21 +23,13 @@ _PROVENANCE = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "
 
 @dataclass(frozen=True)
 class Replay:
-    """The result of a replay.
+    """The result of a replay."""
 
-    Attributes:
-        trace: the new trace.
-        samples: number of samples that both have.
-        first_difference: the first sample that differs, None where all of ``samples`` are equal.
-        is_whole: whether both have equally many samples, or the original was stopped early.
-        differences: differences in provenance and input, a sentence each.
-    """
-
-    trace: Trace
-    samples: int
-    first_difference: int | None
-    is_whole: bool
-    differences: tuple[str, ...]
+    trace: Trace  # the new trace
+    samples: int  # number of samples that both have
+    first_difference: int | None  # the first sample that differs, None where all of ``samples`` are equal
+    is_whole: bool  # whether both have equally many samples, or the original was stopped early
+    differences: tuple[str, ...]  # differences in provenance and input, a sentence each
 
     @property
     def is_same(self) -> bool:
@@ -50,11 +42,8 @@ def replay(engine: Engine, before: Trace) -> Replay:
 
     The arrival times of text do not change the sound, but flushes and revisions do: segments that a flush started are
     made with the same words committed, and a revision is sent when the sound that it left was made. Changes of options
-    within the utterance are not replayed; ``differences`` says so.
-
-    Raises:
-        BadFile: the trace holds no events, or no request.
-        BadVoice, BadOption: the voice is missing, or has no such options.
+    within the utterance are not replayed; ``differences`` says so. Raises BadFile: the trace holds no events, or no
+    request; BadVoice, BadOption: the voice is missing, or has no such options.
     """
     if not before.events:
         raise BadFile("the trace holds no events", "nothing was spoken")

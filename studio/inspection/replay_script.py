@@ -11,7 +11,7 @@ from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.text.typography import WHITE
 from studio.core.text.words import common_prefix
-from studio.core.traces.revisions import SentText
+from studio.core.traces.trace import SentText
 
 MAX_REVISIONS = 1000
 _SPACE = re.compile(f"[{WHITE}]")
@@ -56,17 +56,11 @@ def revisions(events: Sequence[ev.Event]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """The events from one revision to the next.
+    """The events from one revision to the next."""
 
-    Attributes:
-        revised: the revision it begins with; None for the first part.
-        text: the text as sent at its beginning.
-        sent: the texts appended since.
-    """
-
-    revised: ev.Revised | None
-    text: str
-    sent: list[str]
+    revised: ev.Revised | None  # the revision it begins with; None for the first part
+    text: str  # the text as sent at its beginning
+    sent: list[str]  # the texts appended since
     events: list[ev.Event]
 
     @property

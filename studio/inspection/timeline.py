@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 
 from studio.core import events as ev
-from studio.core.traces.revisions import SentText
-from studio.core.traces.trace import Trace, TraceSegment, TraceWord
+from studio.core.traces.trace import SentText, Trace, TraceSegment, TraceWord
 from studio.inspection.playback import Pause, PlaybackRun, PlaybackSource, chunk_times, playback, playback_time
 from studio.measure.latency import arrivals
 
@@ -97,8 +96,7 @@ class Timeline:
 def timeline(trace: Trace) -> Timeline:
     """The timeline of a trace.
 
-    Raises:
-        BadFile: its pauses are longer than an hour, or it holds no clock and no sound.
+    Raises BadFile: its pauses are longer than an hour, or it holds no clock and no sound.
     """
     keys, text = _keys(trace.events)
     chunks = chunk_times(trace)
@@ -114,15 +112,8 @@ def timeline(trace: Trace) -> Timeline:
     def word(one: TraceWord) -> TimedWord:
         last = one.end - 1 if one.end else None
         return TimedWord(
-            i=one.i,
-            text=one.text,
-            written=one.written,
-            char_start=one.char_start,
-            char_end=one.char_end,
-            source=one.source,
+            **vars(one),
             segment=owner.get(one.i),
-            start=one.start,
-            end=one.end,
             typed_ms=_at_or_before(*arrived, one.char_start),
             known_ms=known.get(one.i),
             made_ms=None if one.start is None or not is_clocked else chunks.when(one.start),

@@ -12,11 +12,10 @@ from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
 from studio.core.traces.trace import Trace
 from studio.inspection.opening import Source, open_file
 from studio.inspection.textgrid import read_words, word_spans
-from studio.measure.boundaries import WordBoundaries, word_boundaries
 from studio.measure.recognisers.base import map_processes
 from studio.measure.recognisers.registry import Takes, open_aligner, open_recogniser
 from studio.measure.tables import Column
-from studio.measure.word_timing import BoundaryCut, SpokenSpan, cut_check, share_held
+from studio.measure.word_timing import BoundaryCut, SpokenSpan, WordBoundaries, cut_check, share_held, word_boundaries
 
 COLUMNS = (
     Column("file", "text", "the utterance"),
@@ -34,38 +33,27 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSetting:
-    """Aligners and recogniser.
+    """Aligners and recogniser."""
 
-    Attributes:
-        aligners: by name (``studio.measure.recognisers.registry``).
-        folders: TextGrids of other aligners, a folder each, with ``NAME.TextGrid`` for ``NAME.wav`` or ``NAME.trace``.
-        recogniser: transcribes the cuts; empty for no cut check.
-        moved_ms: offset of the control cuts, to either side.
-    """
-
-    aligners: tuple[str, ...] = ("pocketsphinx",)
+    aligners: tuple[str, ...] = ("pocketsphinx",)  # by name (``studio.measure.recognisers.registry``)
+    # TextGrids of other aligners, a folder each, with ``NAME.TextGrid`` for ``NAME.wav`` or ``NAME.trace``
     folders: tuple[Path, ...] = ()
-    recogniser: str = ""
-    moved_ms: float = 100.0
+    recogniser: str = ""  # transcribes the cuts; empty for no cut check
+    moved_ms: float = 100.0  # offset of the control cuts, to either side
 
 
 @dataclass(frozen=True)
 class UtteranceTiming:
-    """Word times of one utterance.
-
-    Attributes:
-        takes: number of alignments of each aligner.
-        cuts: cuts at the utterance's own boundaries, or without those at the aligners'.
-        moved: control cuts, moved to either side.
-    """
+    """Word times of one utterance."""
 
     file: str
     length_s: float
     words: list[WordBoundaries]
     own: list[SpokenSpan | None]
-    takes: dict[str, int]
+    takes: dict[str, int]  # number of alignments of each aligner
+    # cuts at the utterance's own boundaries, or without those at the aligners'
     cuts: list[BoundaryCut] = field(default_factory=list[BoundaryCut])
-    moved: list[BoundaryCut] = field(default_factory=list[BoundaryCut])
+    moved: list[BoundaryCut] = field(default_factory=list[BoundaryCut])  # control cuts, moved to either side
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each placed boundary, with the keys of ``COLUMNS``."""
@@ -118,8 +106,7 @@ def time_all(
 ) -> list[UtteranceTiming | str]:
     """Each utterance's timing or an error message, in order.
 
-    Raises:
-        BadOption, BadFile, NeedsPackage: an aligner, the recogniser or a folder is not available.
+    Raises BadOption, BadFile, NeedsPackage: an aligner, the recogniser or a folder is not available.
     """
     for name in setting.aligners:
         open_aligner(name)

@@ -57,19 +57,13 @@ class AnnotatedSound:
 
 @dataclass(frozen=True)
 class _JournalState:
-    """A document and the state of its file.
+    """A document and the state of its file."""
 
-    Attributes:
-        stamp: inode, size and modification time.
-        size: bytes of complete lines.
-        is_torn: whether an incomplete line follows them.
-    """
-
-    stamp: tuple[int, int, int]
-    size: int
+    stamp: tuple[int, int, int]  # inode, size and modification time
+    size: int  # bytes of complete lines
     edits: int
     document: AnnotationDocument
-    is_torn: bool = False
+    is_torn: bool = False  # whether an incomplete line follows them
 
 
 class Annotations:

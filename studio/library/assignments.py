@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.annotation.edits import MAX_LABELS, MAX_LAYERS, PutLayer
+from pydantic import TypeAdapter, ValidationError
+
+from studio.annotation.edits import MAX_LABELS, MAX_LAYERS, PutLayer, first_problem
 from studio.annotation.layers import AnnotationLayer
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, Unavailable
@@ -33,19 +35,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Assignment:
-    """Utterances, annotators and layers.
-
-    Attributes:
-        task: instructions for the annotators.
-        layers: templates without marks, created when an annotator first opens an utterance.
-        utterances: SHA-256 of each.
-    """
+    """Utterances, annotators and layers."""
 
     id: str
     title: str
-    task: str
-    layers: tuple[AnnotationLayer, ...]
-    utterances: tuple[str, ...]
+    task: str  # instructions for the annotators
+    layers: tuple[AnnotationLayer, ...]  # templates without marks, created when an annotator first opens an utterance
+    utterances: tuple[str, ...]  # SHA-256 of each
     annotators: tuple[str, ...]
     made_at: float
 
@@ -66,12 +62,11 @@ class Assignment:
         return tuple(PutLayer(f"{self.id}{n}", one.name, one.kind, one.labels) for n, one in layers)
 
 
-class Assignments:
-    """The assignments of a library.
+_ASSIGNMENT = TypeAdapter(Assignment)
 
-    Args:
-        root: the library's folder.
-    """
+
+class Assignments:
+    """The assignments of a library. ``root``: the library's folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root / "assignments"
@@ -90,14 +85,15 @@ class Assignments:
         """Raises BadFile where it is missing or damaged, Unavailable where it cannot be read."""
         path = self._path(name)
         try:
-            return _assignment(json.loads(read_bounded(path, MAX_BYTES)))
+            return _validated(_ASSIGNMENT.validate_json(read_bounded(path, MAX_BYTES), strict=True))
         except FileNotFoundError:
             raise BadFile("there is no such assignment", "the Library page lists them") from None
         except OSError as error:
             log.error("%s cannot be read: %s", path, error.strerror)
             raise Unavailable(f"the assignment cannot be read: {error.strerror}", "try again") from error
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadOption) as error:
-            raise BadFile(f"the assignment {path} is damaged: {error}", "remove it") from error
+        except (ValidationError, BadOption) as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else error
+            raise BadFile(f"the assignment {path} is damaged: {why}", "remove it") from error
 
     def make(
         self,
@@ -134,12 +130,6 @@ class Assignments:
         if not _ID.fullmatch(name):
             raise BadFile("there is no such assignment", "the Library page lists them")
         return self._root / f"{name}.json"
-
-
-def _assignment(data: Any) -> Assignment:
-    layers = tuple(AnnotationLayer(one["name"], one["kind"], tuple(one["labels"])) for one in data["layers"])
-    lists = (tuple(data["utterances"]), tuple(data["annotators"]))
-    return _validated(Assignment(data["id"], data["title"], data["task"], layers, *lists, float(data["made_at"])))
 
 
 def _validated(one: Assignment) -> Assignment:

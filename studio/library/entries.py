@@ -1,16 +1,17 @@
 """Entries of the library: data read from a stored trace or recording, and people's notes."""
 
-import math
 import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from studio.annotation.edits import first_problem
 from studio.core.checks import to_printable
 from studio.core.errors import BadFile, BadOption
-from studio.core.traces.revisions import sent_text
-from studio.core.traces.trace import Trace
+from studio.core.traces.trace import Trace, sent_text
 
 MAX_TITLE_CHARS = 200
 MAX_TAGS, MAX_TAG_CHARS = 32, 60
@@ -19,17 +20,12 @@ _TAG = re.compile(r"[^\s,]+(?: [^\s,]+)*")
 
 @dataclass(frozen=True)
 class EntryNote:
-    """Data of an entry that is not in its trace.
-
-    Attributes:
-        text: the text of a recording; empty for a trace.
-        added_at: seconds since 1970.
-    """
+    """Data of an entry that is not in its trace."""
 
     title: str = ""
-    text: str = ""
+    text: str = ""  # the text of a recording; empty for a trace
     tags: tuple[str, ...] = ()
-    added_at: float = 0.0
+    added_at: float = 0.0  # seconds since 1970
 
     def with_changes(self, title: str | None = None, add: Iterable[str] = (), drop: Iterable[str] = ()) -> "EntryNote":
         """A copy with another title, tags added and tags removed. Raises BadOption."""
@@ -56,18 +52,21 @@ class EntryNote:
         return {"title": self.title, "text": self.text, "tags": list(self.tags), "added_at": self.added_at}
 
 
-def parse_note(data: Any) -> EntryNote:
+class _StoredNote(BaseModel, strict=True, allow_inf_nan=False):
+    title: str
+    text: str
+    tags: list[str]
+    added_at: float
+
+
+def parse_note(data: bytes) -> EntryNote:
     """A note from its JSON. Raises BadFile."""
     try:
-        title, text, tags, added_at = data["title"], data["text"], data["tags"], data["added_at"]
-        if not (isinstance(title, str) and isinstance(text, str) and all(isinstance(tag, str) for tag in tags)):
-            raise TypeError("title, text and tags are text")
-        f"{title}{text}".encode()  # no lone surrogates
-        if not math.isfinite(added_at):
-            raise ValueError("added_at is no time")
-        return EntryNote(title, text, tuple(sorted(set(tags))), float(added_at)).validated()
-    except (KeyError, TypeError, ValueError, OverflowError, BadOption) as error:
-        raise BadFile(f"a note of the library is damaged: {error}", "remove its file in notes/") from error
+        note = _StoredNote.model_validate_json(data)
+        return EntryNote(note.title, note.text, tuple(sorted(set(note.tags))), note.added_at).validated()
+    except (ValidationError, BadOption) as error:
+        why = first_problem(error) if isinstance(error, ValidationError) else error
+        raise BadFile(f"a note of the library is damaged: {why}", "remove its file in notes/") from error
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,8 @@ class _Indexed:
 class Library:
     """Stored utterances; safe for several threads and processes.
 
-    Args:
-        root: created with access for its owner alone, since traces hold what people typed. An index that is missing,
-            damaged or of another version is rebuilt, which takes a while.
-
-    Raises:
-        BadFile: the folder cannot be used.
+    ``root``: created with access for its owner alone, since traces hold what people typed. An index that is missing,
+    damaged or of another version is rebuilt, which takes a while. Raises BadFile: the folder cannot be used.
     """
 
     def __init__(self, root: Path) -> None:
@@ -81,17 +77,11 @@ class Library:
         self._index.close()
 
     def add(
-        self,
-        data: bytes,
-        text: str = "",
-        title: str = "",
-        tags: Iterable[str] = (),
-        limits: UnpackLimits | None = None,
+        self, data: bytes, text: str = "", title: str = "", tags: Iterable[str] = (), limits: UnpackLimits | None = None
     ) -> LibraryEntry:
         """Store a trace, or a WAV with its text; for an existing entry, only set the title and add the tags.
 
-        Args:
-            limits: None for those of trace files.
+        ``limits``: None for those of trace files.
 
         Raises:
             BadFile: it is neither, damaged, or exceeds the limits.
@@ -176,10 +166,8 @@ class Library:
     def annotate(self, entry: LibraryEntry, annotator: str, edit: AnnotationEdit) -> AnnotationDocument:
         """Apply an annotator's edit durably and return the document.
 
-        Raises:
-            BadOption, AnnotationConflict: the edit is invalid or outdated.
-            NotStored: the disk refused it.
-            BadFile: the utterance or the journal is missing or damaged.
+        Raises BadOption, AnnotationConflict: the edit is invalid or outdated; NotStored: the disk refused it; BadFile:
+        the utterance or the journal is missing or damaged.
         """
         return self.annotations.edit(self._annotated_sound(entry, annotator), annotator, edit)
 
@@ -205,13 +193,9 @@ class Library:
     def rebuild(self, progress: Progress = lambda done, of: None) -> tuple[int, list[str]]:
         """Rebuild the index; returns the number of entries, and messages about unreadable files.
 
-        The old index is used until the new one is complete; entries may be added and changed meanwhile.
-
-        Args:
-            progress: called with the number of files read, and of all files.
-
-        Raises:
-            NotStored: the disk refused it; the old index stays.
+        The old index is used until the new one is complete; entries may be added and changed meanwhile. ``progress``:
+        called with the number of files read, and of all files. Raises NotStored: the disk refused it; the old index
+        stays.
         """
         part = durable.part_of(self._index.file)
         try:
@@ -304,10 +288,7 @@ class Library:
         file = self._note(sha256)
         if not file.exists():  # the sound alone was copied, or a crash came before the note
             return EntryNote(added_at=round(sound.stat().st_mtime, 3))
-        try:
-            return parse_note(json.loads(read_bounded(file, MAX_NOTE_BYTES)))
-        except (ValueError, RecursionError) as error:
-            raise BadFile(f"the note {file} is damaged: {error}", "remove it") from error
+        return parse_note(read_bounded(file, MAX_NOTE_BYTES))
 
     def _write_note(self, entry: LibraryEntry) -> LibraryEntry:
         """Write the note, then the index, which a rebuild can restore."""

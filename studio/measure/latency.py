@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.traces.revisions import LaterRevisions
-from studio.core.traces.trace import Trace
+from studio.core.traces.trace import LaterRevisions, Trace
 from studio.measure.signal import active_level_db, first_audible_sample
 
 

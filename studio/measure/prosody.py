@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core.clips import to_float
-from studio.core.errors import NeedsPackage
+from studio.core.errors import needs
 from studio.measure.signal import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 
 LOW_HZ, HIGH_HZ = 55.0, 600.0
@@ -18,19 +18,12 @@ _JUMP_REACH_S = 0.06  # how far from a join voiced blocks are searched
 
 @dataclass(frozen=True)
 class Prosody:
-    """A recording in steps of about 5 ms.
+    """A recording in steps of about 5 ms."""
 
-    Attributes:
-        step_s: a whole number of samples, so level and pitch do not drift apart.
-        level_db: RMS, dB of full scale: float64 [N].
-        pitch_hz: float64 [N], 0 where unvoiced; empty if not requested.
-        active_db: level of the speech without its pauses (ITU-T P.56).
-    """
-
-    step_s: float
-    level_db: np.ndarray
-    pitch_hz: np.ndarray
-    active_db: float
+    step_s: float  # a whole number of samples, so level and pitch do not drift apart
+    level_db: np.ndarray  # RMS, dB of full scale: float64 [N]
+    pitch_hz: np.ndarray  # float64 [N], 0 where unvoiced; empty if not requested
+    active_db: float  # level of the speech without its pauses (ITU-T P.56)
 
     def within(self, start_s: float, end_s: float) -> "Prosody":
         """The part between two times; ``active_db`` stays that of the whole."""
@@ -73,15 +66,12 @@ class Prosody:
 
 
 def prosody(pcm: np.ndarray, rate_hz: int, *, with_pitch: bool = True) -> Prosody:
-    """Level and pitch of a recording.
+    """Level and pitch of a recording. Raises NeedsPackage.
 
     DIO finds periods in noise, too, so inaudible blocks (30 dB below the active speech level) count as unvoiced.
 
     Args:
         pcm: int16 [T].
-
-    Raises:
-        NeedsPackage: pitch is requested and pyworld is not installed.
     """
     levels = block_levels_db(pcm, rate_hz)
     step = round(rate_hz * BLOCK_MS / 1000.0)
@@ -111,10 +101,8 @@ def pitch_hz(
     Raises:
         NeedsPackage: pyworld is not installed.
     """
-    try:
+    with needs("pitch is measured with pyworld", "measure"):
         import pyworld.pyworld as world
-    except ImportError as error:
-        raise NeedsPackage("pitch is measured with pyworld", "pip install 'streaming-tts-studio[measure]'") from error
     samples = np.ascontiguousarray(sound, np.float64)
     rough, times = world.dio(samples, rate_hz, f0_floor=low_hz, f0_ceil=high_hz, frame_period=period_ms)
     return world.stonemask(samples, rough, times, rate_hz)
@@ -138,15 +126,10 @@ def pitch_in_pieces(sound: np.ndarray, rate_hz: int, step_samples: int) -> np.nd
 
 @dataclass(frozen=True)
 class Rate:
-    """Speaking rate.
+    """Speaking rate."""
 
-    Attributes:
-        words_per_min: between the first and the last audible sound.
-        articulation_per_min: the same without pauses.
-    """
-
-    words_per_min: float
-    articulation_per_min: float
+    words_per_min: float  # between the first and the last audible sound
+    articulation_per_min: float  # the same without pauses
 
 
 def speaking_rate(words: int, spoken: Prosody, pauses: Sequence[tuple[float, float]]) -> Rate | None:

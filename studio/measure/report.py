@@ -90,7 +90,14 @@ def _markdown_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[
         return f"| {' | '.join(one.replace('|', chr(92) + '|') for one in cells)} |"
 
     marks = ["---", *["--:"] * (len(columns) - 1)]
-    lines = [f"**{title}**", "", line(columns), line(marks), *(line([cell(value) for value in row]) for row in rows)]
+    lines = [
+        "",
+        f"**{title}**",
+        "",
+        line(columns),
+        line(marks),
+        *(line([cell(value) for value in row]) for row in rows),
+    ]
     return "\n".join([*lines, *(["", note] if note else []), ""])
 
 

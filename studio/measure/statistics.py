@@ -21,8 +21,8 @@ class BootstrapInterval:
     """A value and its confidence interval; the bounds are NaN if there was only one observation."""
 
     value: float
-    low: float
-    high: float
+    low: float = float("nan")
+    high: float = float("nan")
     level: float = 0.95
 
 
@@ -32,48 +32,37 @@ def draw_counts(count: int, repeats: int = REPEATS, seed: int = 0) -> np.ndarray
     return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
 
 
-def percentile_interval(value: float, drawn: np.ndarray, level: float = 0.95) -> BootstrapInterval:
+def percentile_interval(value: float, drawn: np.ndarray) -> BootstrapInterval:
     """The percentile interval of bootstrap draws."""
+    level = BootstrapInterval.level
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return BootstrapInterval(float(value), float(low), float(high), level)
+    return BootstrapInterval(float(value), float(low), float(high))
 
 
-def bootstrap_mean(
-    each: Sequence[float], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
-) -> BootstrapInterval:
+def bootstrap_mean(each: Sequence[float], *, repeats: int = REPEATS, seed: int = 0) -> BootstrapInterval:
     """Mean of one value per sentence."""
     if len(each) < 2:
-        return _without_bounds(float(np.mean(each)), level)
-    return percentile_interval(float(np.mean(each)), _means(each, repeats, seed), level)
+        return BootstrapInterval(float(np.mean(each)))
+    return percentile_interval(float(np.mean(each)), _means(each, repeats, seed))
 
 
 def bootstrap_mean_difference(
-    one: Sequence[float],
-    other: Sequence[float],
-    *,
-    paired: bool,
-    repeats: int = REPEATS,
-    seed: int = 0,
-    level: float = 0.95,
+    one: Sequence[float], other: Sequence[float], *, paired: bool, seed: int = 0
 ) -> BootstrapInterval:
     """Mean of ``one`` minus mean of ``other``; paired draws use the same sentences for both."""
     assert not paired or len(one) == len(other), "a paired interval needs the same sentences"
     value = float(np.mean(one)) - float(np.mean(other))
     if min(len(one), len(other)) < 2:
-        return _without_bounds(value, level)
+        return BootstrapInterval(value)
     if paired:
-        drawn = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), repeats, seed)
+        drawn = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), REPEATS, seed)
     else:
-        drawn = _means(one, repeats, seed) - _means(other, repeats, seed + 1)
-    return percentile_interval(value, drawn, level)
+        drawn = _means(one, REPEATS, seed) - _means(other, REPEATS, seed + 1)
+    return percentile_interval(value, drawn)
 
 
 def _means(each: Sequence[float] | np.ndarray, repeats: int, seed: int) -> np.ndarray:
     return draw_counts(len(each), repeats, seed) @ np.asarray(each, np.float64) / len(each)
-
-
-def _without_bounds(value: float, level: float) -> BootstrapInterval:
-    return BootstrapInterval(value, float("nan"), float("nan"), level)
 
 
 def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal") -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadOption, bad_file, needs
 
 FORMATS = (".csv", ".json", ".parquet")
 Type = Literal["text", "integer", "number", "boolean"]
@@ -68,20 +68,15 @@ class _LfRows(io.StringIO):
 def write_rows(
     path: Path, columns: Sequence[Column], rows: Sequence[dict[str, Any]], whole: Mapping[str, Any], about: str
 ) -> int:
-    """Write rows to a .csv, .json or .parquet file and return how many.
+    """Write rows to a .csv, .json or .parquet file and return how many. Raises BadOption, BadFile, NeedsPackage.
 
     Args:
         whole: keys that precede the dictionary and the rows in JSON.
         about: description of the rows, stored in Parquet.
-
-    Raises:
-        BadOption: unknown file name extension.
-        BadFile: it cannot be written.
-        NeedsPackage: Parquet without pyarrow.
     """
     if path.suffix not in FORMATS:
         raise BadOption(f"{path.name} is of no kind that is known", "end it in .csv, .json or .parquet")
-    try:
+    with bad_file(f"{path} cannot be written", "choose another file"):
         if path.suffix == ".csv":
             names = [column.name for column in columns]
             cells = ([row[name] for name in names] for row in rows)
@@ -91,17 +86,13 @@ def write_rows(
             path.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
         else:
             _write_parquet(rows, columns, path, about)
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error}", "choose another file") from error
     return len(rows)
 
 
 def _write_parquet(rows: Sequence[dict[str, Any]], columns: Sequence[Column], path: Path, about: str) -> None:
-    try:
+    with needs("Parquet needs pyarrow", do="pip install pyarrow, or export .csv or .json"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise NeedsPackage("Parquet needs pyarrow", "pip install pyarrow, or export .csv or .json") from error
     kinds = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
     fields = [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in columns]
     schema = pa.schema(fields, metadata={"about": about})

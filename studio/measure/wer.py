@@ -3,29 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from studio.core.errors import NeedsPackage
+from studio.core.errors import needs
 from studio.measure.statistics import REPEATS, BootstrapInterval, draw_counts, percentile_interval
 
 if TYPE_CHECKING:
     from whisper_normalizer.english import EnglishTextNormalizer
 
 _PLAIN = str.maketrans({"\u2019": "'", **dict.fromkeys("()[]<>", " ")})
-_GROUP = "pip install 'streaming-tts-studio[eval]'"
 
 
 def scored_words(text: str) -> list[str]:
-    """Words as they are scored, for references and transcripts alike.
+    """Words as they are scored, for references and transcripts alike. Raises NeedsPackage.
 
     Lower case, no marks, numbers in digits, contractions expanded, American spelling, no "um" (appendix C of Radford et
     al. 2022, the Whisper paper). Unlike in the paper, words in brackets count: in a text read aloud they are spoken.
-
-    Raises:
-        NeedsPackage: whisper-normalizer is not installed.
     """
     words = _normaliser()(text.translate(_PLAIN)).split()
     return [word for word in words if any(mark.isalnum() for mark in word)]
@@ -33,19 +28,9 @@ def scored_words(text: str) -> list[str]:
 
 @cache
 def _normaliser() -> "EnglishTextNormalizer":
-    try:
+    with needs("word errors are counted with whisper-normalizer", "eval"):
         from whisper_normalizer.english import EnglishTextNormalizer
-    except ImportError as error:
-        raise NeedsPackage("word errors are counted with whisper-normalizer", _GROUP) from error
     return EnglishTextNormalizer()
-
-
-def _levenshtein() -> ModuleType:
-    try:
-        from rapidfuzz.distance import Levenshtein
-    except ImportError as error:
-        raise NeedsPackage("word errors are counted with rapidfuzz", _GROUP) from error
-    return Levenshtein
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,9 @@ def word_errors_by_part(reference: str, transcript: str, cuts: Sequence[int]) ->
     edges = [0, *cuts, len(expected)]
     assert edges == sorted(edges), "cuts must lie inside the text, in order"
     counts = [{"replace": 0, "delete": 0, "insert": 0} for _ in edges[1:]]
-    for edit in _levenshtein().editops(expected, recognised):
+    with needs("word errors are counted with rapidfuzz", "eval"):
+        from rapidfuzz.distance import Levenshtein
+    for edit in Levenshtein.editops(expected, recognised):
         part = int(np.searchsorted(edges[1:-1], edit.src_pos, side="right"))
         counts[part][edit.tag] += 1
     return [
@@ -105,28 +92,19 @@ def corpus_errors(each: Sequence[WordErrors]) -> WordErrors:
     return sum(each, WordErrors(0))
 
 
-def bootstrap_rate(
-    each: Sequence[WordErrors], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
-) -> BootstrapInterval:
+def bootstrap_rate(each: Sequence[WordErrors], *, repeats: int = REPEATS, seed: int = 0) -> BootstrapInterval:
     """Corpus WER with a bootstrap percentile interval over sentences."""
     draws = draw_counts(len(each), repeats, seed)
     rates = draws @ _errors(each) / (draws @ _words(each))
-    return percentile_interval(corpus_errors(each).rate, rates, level)
+    return percentile_interval(corpus_errors(each).rate, rates)
 
 
-def bootstrap_difference(
-    one: Sequence[WordErrors],
-    other: Sequence[WordErrors],
-    *,
-    repeats: int = REPEATS,
-    seed: int = 0,
-    level: float = 0.95,
-) -> BootstrapInterval:
+def bootstrap_difference(one: Sequence[WordErrors], other: Sequence[WordErrors]) -> BootstrapInterval:
     """Corpus WER of ``one`` minus that of ``other`` on the same sentences, with a paired bootstrap interval."""
     assert len(one) == len(other), "a paired interval needs the same sentences"
-    draws = draw_counts(len(one), repeats, seed)
+    draws = draw_counts(len(one))
     rates = draws @ _errors(one) / (draws @ _words(one)) - draws @ _errors(other) / (draws @ _words(other))
-    return percentile_interval(corpus_errors(one).rate - corpus_errors(other).rate, rates, level)
+    return percentile_interval(corpus_errors(one).rate - corpus_errors(other).rate, rates)
 
 
 def _errors(each: Sequence[WordErrors]) -> np.ndarray:

@@ -73,11 +73,8 @@ class ListeningTests:
         """Start or resume a session; ``who`` identifies the person (a panel's id, or a resume code).
 
         Writes nothing: a new visitor's data is in the token until they consent. Their first view is in the response
-        (``shown``), which saves a call per rater.
-
-        Raises:
-            BadOption, Forbidden: the link is invalid.
-            NotOpen: the campaign accepts no new raters.
+        (``shown``), which saves a call per rater. Raises BadOption, Forbidden: the link is invalid; NotOpen: the
+        campaign accepts no new raters.
         """
         with self.store.read() as session:
             row, role = self._linked(session, campaign, key)
@@ -300,13 +297,11 @@ class ListeningTests:
 def open_listening_tests(database: str, data: Path) -> ListeningTests:
     """Open the listening tests of a database and a data folder; both are created if missing.
 
+    Raises BadOption: the URL is invalid; BadFile: the folder cannot be created, or the database cannot be opened.
+
     Args:
         database: URL; empty for ``studio.sqlite`` in the data folder.
         data: folder of the clips; private to its owner.
-
-    Raises:
-        BadOption: the URL is invalid.
-        BadFile: the folder cannot be created, or the database cannot be opened.
     """
     root = data_folder(data)
     try:

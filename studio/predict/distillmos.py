@@ -26,10 +26,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _STOPS_WITHIN_S = 10.0
 
 
-class PredictorFailed(StudioError):
+class PredictorFailed(StudioError, code="predictor_failed"):
     """The predictor's process ended instead of answering."""
-
-    code = "predictor_failed"
 
 
 class MosPredictor(Protocol):

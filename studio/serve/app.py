@@ -1,25 +1,25 @@
 """The FastAPI app of the server: all routes, sockets and middleware."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, Protocol, runtime_checkable
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 import studio
-from studio.core.ports import Engine, SupportsLoad
+from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.mos.service import ListeningTests
 from studio.serve.auth import is_owner
-from studio.serve.errors import add_error_handlers
 from studio.serve.library.access import LibraryAccess
-from studio.serve.library.comparison import add_comparison
-from studio.serve.library.routes import LIBRARY_FILES, add_library
+from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
 from studio.serve.live import protocol as wire
-from studio.serve.live.admission import admit
 from studio.serve.live.socket import SpeakSession
-from studio.serve.metrics import add_metrics
 from studio.serve.middleware.auth import HostOriginMiddleware, KeyMiddleware
 from studio.serve.middleware.bodies import BodyLimitMiddleware
 from studio.serve.middleware.headers import RequestHeadersMiddleware, SecurityHeadersMiddleware
@@ -27,12 +27,23 @@ from studio.serve.mos.draft_routes import UPLOADS, add_drafts
 from studio.serve.mos.live import add_live
 from studio.serve.mos.owner import add_rated
 from studio.serve.mos.routes import add_arena, add_listening
-from studio.serve.server import DRAIN, Drain
+from studio.serve.responses import add_error_handlers
+from studio.serve.server import DRAIN, Drain, admit
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces import inspection
-from studio.serve.traces.inspection import add_overlapped, add_traces
-from studio.serve.traces.teacher_forcing import FORCE_FILES, TeacherForcingService, add_teacher_forcing
+from studio.serve.traces import (
+    FILES,
+    FORCE_FILES,
+    AttentionService,
+    TeacherForcingService,
+    TraceViews,
+    add_inspection,
+    add_overlapped,
+    add_teacher_forcing,
+    add_traces,
+)
+
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # bounds of the histogram
 
 
 @runtime_checkable
@@ -44,19 +55,14 @@ class SupportsStuck(Protocol):
         ...
 
 
-def create_app(
-    engine: Engine,
-    settings: ServeSettings,
-    listening: ListeningTests | None = None,
-) -> FastAPI:
+def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTests | None = None) -> FastAPI:
     """The server of one engine; the caller owns the engine and the listening tests, and closes them.
+
+    Raises BadFile: the traces folder cannot be created.
 
     Args:
         listening: the listening tests; without them there are no ``/mos`` and no library routes. The library is in the
             same data folder and has the same owner.
-
-    Raises:
-        BadFile: the traces folder cannot be created.
     """
     trace_store = TraceStore(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
     app = guarded_app(settings, None if listening is None else partial(is_owner, listening))
@@ -67,9 +73,9 @@ def create_app(
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)
     add_traces(app, trace_store)
-    views = inspection.TraceViews()
-    attention = inspection.AttentionService(engine, views)
-    inspection.add_inspection(app, trace_store, views, attention)
+    views = TraceViews()
+    attention = AttentionService(engine, views)
+    add_inspection(app, trace_store, views, attention)
     add_teacher_forcing(app, TeacherForcingService(engine, trace_store, views))
     add_overlapped(app, trace_store, views, engine)
     access = None
@@ -95,9 +101,7 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(
-        BodyLimitMiddleware, files=inspection.FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES, is_owner=owner
-    )
+    app.add_middleware(BodyLimitMiddleware, files=FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
     if settings.key:
         app.add_middleware(KeyMiddleware, key=settings.key, port=settings.port)
     app.add_middleware(HostOriginMiddleware, settings=settings)
@@ -130,3 +134,73 @@ def _add_health_and_voices(app: FastAPI, engine: Engine) -> None:
     @app.get("/api/voices")
     async def voices() -> dict[str, Any]:
         return {"voices": [wire.card_summary(card) for card in engine.cards()]}
+
+
+class EngineCollector(Collector):
+    """Collects an engine's load when Prometheus scrapes it."""
+
+    def __init__(self, engine: SupportsLoad) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Any]:
+        """The current value of every metric."""
+        load = self._engine.load()
+        yield from _gauges(load)
+        yield from _counters(load)
+        yield from _of_modules(load.modules)
+
+
+def _gauges(load: EngineLoad) -> Iterator[Any]:
+    for name, what, value in (
+        ("places", "Concurrency slots.", load.slots),
+        ("speaking", "Utterances in a slot.", load.speaking),
+        ("queue_places", "Maximum length of the queue.", load.queue),
+        ("waiting", "Length of the queue.", load.waiting),
+        ("device_memory_bytes", "GPU memory of tensors.", load.device_bytes),
+    ):
+        yield GaugeMetricFamily(f"studio_engine_{name}", what, value=value)
+
+
+def _counters(load: EngineLoad) -> Iterator[Any]:
+    for name, what, value in (
+        ("utterances_opened", "Utterances that got a slot.", load.opened),
+        ("utterances_refused", "Utterances rejected because the engine was busy; each retry counts.", load.refused),
+        ("utterances_failed", "Utterances that failed.", load.failed),
+        ("queued_seconds", "Time in the queue of utterances that got a slot.", load.queued_ms / 1000.0),
+        ("audio_seconds", "Generated audio.", load.audio_s),
+        ("stalls", "Stalls: pauses in speech caused by compute.", load.stalls),
+        ("stalled_seconds", "Total time of stalls.", load.stalled_ms / 1000.0),
+    ):
+        yield CounterMetricFamily(f"studio_engine_{name}", what, value=value)
+
+
+def _of_modules(modules: tuple[ModuleLoad, ...]) -> Iterator[Any]:
+    labels = ["voice", "module"]
+    rows = HistogramMetricFamily("studio_module_rows", "Rows per run of a module.", labels=labels)
+    seconds = CounterMetricFamily("studio_module_seconds", "Run time of a module.", labels=labels)
+    slow = CounterMetricFamily("studio_module_slow_runs", "Runs that took longer than slow_run_ms.", labels=labels)
+    for one in modules:
+        counts = [sum(n for size, n in one.runs.items() if low < size <= high) for low, high in _spans()]
+        buckets = zip([*map(str, map(float, _ROWS)), "+Inf"], accumulate(counts), strict=True)
+        rows.add_metric([one.voice, one.name], [*buckets], sum_value=one.rows)
+        seconds.add_metric([one.voice, one.name], sum(one.ms.values()) / 1000.0)
+        slow.add_metric([one.voice, one.name], one.slow)
+    yield rows
+    yield seconds
+    yield slow
+
+
+def _spans() -> list[tuple[float, float]]:
+    bounds = [0.0, *map(float, _ROWS), float("inf")]
+    return [*pairwise(bounds)]
+
+
+def add_metrics(app: FastAPI, engine: SupportsLoad) -> None:
+    """Add ``/metrics``, which needs the key like every route that is not public."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(EngineCollector(engine))
+    ProcessCollector(registry=registry)
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from studio.mos.service import ListeningTests
 from studio.mos.store.access import Forbidden, RateLimit, Visitor
-from studio.serve.middleware.limits import address_of
+from studio.serve.middleware.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
 JOINS_BURST, JOINS_PER_S = 400, 1  # of one network address, which a classroom may share

@@ -1,4 +1,4 @@
-"""Run an app on uvicorn with the limits of the sockets, and shut it down gracefully."""
+"""Run an app on uvicorn with the limits of the sockets, admit sockets, and shut down gracefully."""
 
 import asyncio
 import gc
@@ -8,22 +8,21 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import uvicorn
+from starlette.responses import Response
 from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
 
 from studio.core.errors import BadOption, Closing, StudioError
 from studio.core.ports import Engine
 from studio.serve.live.protocol import MAX_MESSAGE_BYTES
-from studio.serve.middleware.connections import (
-    PING_S,
-    Connection,
-    ConnectionLimits,
-    ConnectionMiddleware,
-)
+from studio.serve.live.socket import RETRY_MS, SpeakSession
+from studio.serve.middleware.connections import PING_S, Connection, ConnectionLimits, ConnectionMiddleware
 from studio.serve.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
@@ -33,9 +32,9 @@ MAX_SHUTDOWN_S = 4.5  # from the signal to the end of the process, whatever a re
 _LAST_EVENTS_S = 0.5  # for cancelled utterances to report how far they were played
 _POLL_S = 0.02
 log = logging.getLogger("studio.serve")
-
 CLOSING = "closing"  # attribute of the app's state: functions that end endless responses
 DRAIN = "drain"  # attribute of the app's state: finishes the speech
+AnySession = TypeVar("AnySession", bound=SpeakSession)
 
 
 class DrainableSession(Protocol):
@@ -57,8 +56,7 @@ class DrainableSession(Protocol):
 class Drain:
     """Finish the committed text, cancel the rest, and notify every client.
 
-    Args:
-        timeout_s: limit for the committed text.
+    ``timeout_s``: limit for the committed text.
     """
 
     def __init__(self, engine: Engine, timeout_s: float) -> None:
@@ -241,3 +239,33 @@ def run(
     server = build_server(app, settings)
     server.on_ready, server.on_stopped = on_ready, on_stopped
     server.run(sockets=[bound or bind_port(settings)])
+
+
+async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
+    """Serve a socket to its end; 503 where ``max_sockets`` are open and none of them can be closed."""
+    if len(sockets) >= settings.max_sockets:
+        idle = _least_used(sockets, session.address)
+        if idle is None:
+            busy = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
+            await websocket.send_denial_response(busy)
+            return
+        sockets.discard(idle)
+        await idle.close_idle()
+    sockets.add(session)
+    try:
+        await session.run()
+    finally:
+        sockets.discard(session)
+
+
+def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:
+    """The socket to close for a new one from ``address``: idle, and of the address with the most sockets.
+
+    A fresh socket is closed only where its address has more sockets than the new one's would have.
+    """
+    counts = Counter(session.address for session in sockets)
+    idle = [session for session in sockets if session.idle_s() > 0.0]
+    best = max(idle, key=lambda session: (counts[session.address], session.idle_s()), default=None)
+    if best is None or counts[best.address] > counts[address] + 1 or not best.is_fresh():
+        return best
+    return next((session for session in idle if not session.is_fresh()), None)

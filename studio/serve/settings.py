@@ -9,19 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ModelWrapValidatorHandler,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.folders import DEFAULT_TRACES
+from studio.core.text.livetext import IDLE_FLUSH_MS
 
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
@@ -42,70 +36,50 @@ Folder = Annotated[Path, BeforeValidator(_not_empty), Field(description="a path 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """How the server is reached and what one client may take of it.
+    """How the server is reached and what one client may take of it."""
 
-    Attributes:
-        host: the address to listen on; ``0.0.0.0`` or ``::`` for every one.
-        key: the key that callers need, except raters with their links; empty for none. ``studio app`` generates one
-            when others can reach the host.
-        proxies: addresses or networks (``127.0.0.1``, ``10.0.0.0/8``) of trusted proxies, whose X-Forwarded-For and
-            X-Forwarded-Proto are used.
-        root_path: the prefix that a proxy strips, ``/studio`` for instance.
-        allowed_hosts: host names of the server besides loopback: ``tts.example.org``, ``*.example.org``, or ``*`` for
-            any (only behind a proxy that checks them).
-        allowed_origins: origins of foreign pages that may connect: ``https://example.org``, or ``*``.
-        traces_folder: the trace store; traces hold what users typed. Where the default folder cannot be used, for
-            instance without a home folder, a new temporary folder is used.
-        max_traces: maximum number of stored traces; the newest are kept.
-        max_traces_bytes: maximum size of all stored traces.
-        max_trace_bytes: maximum size of one trace (an hour of speech is 180 MB); a larger one is dropped.
-        max_queue: utterances that may wait for a slot; the next one is rejected as ``busy``.
-        queue_timeout_ms: maximum time in the queue.
-        slow_run_ms: a run of a voice's module that takes longer is logged and counted.
-        stuck_run_ms: a run that takes longer ends every utterance; ``/health`` answers 503 until it returns.
-        idle_utterance_ms: the engine ends an utterance that is unused for so long.
-        idle_wanted_ms: the same while others wait for a slot; has to be less than ``queue_timeout_ms``.
-        drain_ms: time limit for committed text when the server stops; at most 3000, since it has to stop in 5 s.
-        credit_ms: how far a voice may run ahead of the playback position, by default.
-        credit_cap_ms: the maximum that a client may request.
-        idle_flush_ms: a keyboard without input for so long flushes the committed words.
-        quiet_close_ms: an utterance without messages and audio for so long is cancelled, and its slot freed.
-        idle_socket_ms: a socket without speech for so long is closed; a page reconnects.
-        max_text_chars: maximum text of one utterance.
-        messages_per_s: messages that a socket may send per second.
-        send_timeout_ms: a client that reads nothing for so long is disconnected.
-        log_level: of the server; user text is never logged.
-    """
-
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # the address to listen on; ``0.0.0.0`` or ``::`` for every one
     port: Port = 7860
+    # the key that callers need, except raters with their links; empty for none. ``studio app`` generates one when
+    # others can reach the host
     key: str = Field(default="", repr=False)
+    # addresses or networks (``127.0.0.1``, ``10.0.0.0/8``) of trusted proxies, whose X-Forwarded-For and
+    # X-Forwarded-Proto are used
     proxies: Strings = ()
-    root_path: str = ""
+    root_path: str = ""  # the prefix that a proxy strips, ``/studio`` for instance
+    # host names of the server besides loopback: ``tts.example.org``, ``*.example.org``, or ``*`` for any (only behind a
+    # proxy that checks them)
     allowed_hosts: Strings = ()
-    allowed_origins: Strings = ()
+    allowed_origins: Strings = ()  # origins of foreign pages that may connect: ``https://example.org``, or ``*``
+    # the trace store; traces hold what users typed. Where the default folder cannot be used, for instance without a
+    # home folder, a new temporary folder is used
     traces_folder: Folder = DEFAULT_TRACES
-    max_traces: Positive = 200
-    max_traces_bytes: Positive = 500_000_000
+    max_traces: Positive = 200  # maximum number of stored traces; the newest are kept
+    max_traces_bytes: Positive = 500_000_000  # maximum size of all stored traces
+    # maximum size of one trace (an hour of speech is 180 MB); a larger one is dropped
     max_trace_bytes: Positive = 200_000_000
     max_utterances_per_socket: Positive = 8
     max_sockets: Positive = 64
+    # utterances that may wait for a slot; the next one is rejected as ``busy``
     max_queue: Annotated[int, Field(strict=True, ge=0)] = 16
-    queue_timeout_ms: Positive = 120_000
-    slow_run_ms: Positive = 1_000
+    queue_timeout_ms: Positive = 120_000  # maximum time in the queue
+    slow_run_ms: Positive = 1_000  # a run of a voice's module that takes longer is logged and counted
+    # a run that takes longer ends every utterance; ``/health`` answers 503 until it returns
     stuck_run_ms: Positive = 30_000
-    idle_utterance_ms: Positive = 1_800_000
-    idle_wanted_ms: Positive = 60_000
+    idle_utterance_ms: Positive = 1_800_000  # the engine ends an utterance that is unused for so long
+    idle_wanted_ms: Positive = 60_000  # the same while others wait for a slot; has to be less than ``queue_timeout_ms``
+    # time limit for committed text when the server stops; at most 3000, since it has to stop in 5 s
     drain_ms: Annotated[int, Field(strict=True, ge=0, le=MAX_DRAIN_MS)] = 2_500
-    credit_ms: Positive = 2_000
-    credit_cap_ms: Positive = 60_000
-    idle_flush_ms: Positive = 700
+    credit_ms: Positive = 2_000  # how far a voice may run ahead of the playback position, by default
+    credit_cap_ms: Positive = 60_000  # the maximum that a client may request
+    idle_flush_ms: Positive = IDLE_FLUSH_MS  # a keyboard without input for so long flushes the committed words
+    # an utterance without messages and audio for so long is cancelled, and its slot freed
     quiet_close_ms: Positive = 600_000
-    idle_socket_ms: Positive = 300_000
-    max_text_chars: Positive = 1_000_000
-    messages_per_s: Positive = 400
-    send_timeout_ms: Positive = 5_000
-    log_level: Literal["critical", "error", "warning", "info"] = "warning"
+    idle_socket_ms: Positive = 300_000  # a socket without speech for so long is closed; a page reconnects
+    max_text_chars: Positive = 1_000_000  # maximum text of one utterance
+    messages_per_s: Positive = 400  # messages that a socket may send per second
+    send_timeout_ms: Positive = 5_000  # a client that reads nothing for so long is disconnected
+    log_level: Literal["critical", "error", "warning", "info"] = "warning"  # of the server; user text is never logged
 
     @model_validator(mode="wrap")
     @classmethod
@@ -138,9 +112,7 @@ class ServeSettings:
 def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSettings:
     """Settings of a TOML file, if given, then of the environment.
 
-    Raises:
-        BadFile: the file is missing or not TOML.
-        BadOption: a key is unknown, or a value is not allowed.
+    Raises BadFile: the file is missing or not TOML; BadOption: a key is unknown, or a value is not allowed.
     """
     kinds = get_type_hints(ServeSettings)
     values: dict[str, Any] = {}

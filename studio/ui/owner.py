@@ -12,7 +12,7 @@ from gradio.context import Context as Building
 from studio.core.errors import StudioError
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
-from studio.serve.middleware.limits import network_of
+from studio.serve.middleware.addresses import network_of
 
 T = TypeVar("T")
 _ASK = (
@@ -44,8 +44,7 @@ class Owner:
     def call(self, token: object, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
         """Run ``work`` if the token is the owner's: an error as HTML (else empty), and the result.
 
-        Args:
-            request: wrong tokens are counted by its network address.
+        ``request``: wrong tokens are counted by its network address.
         """
         if not isinstance(token, str) or not token.strip():
             return notice(_ASK, "info"), None

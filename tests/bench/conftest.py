@@ -1,4 +1,4 @@
-"""What the evaluations are tried on: a tiny random voice, two texts, a predictor that needs no ear."""
+"""Fixtures of the evaluations: a tiny random voice, two texts, a predictor without a net."""
 
 import shutil
 
@@ -13,7 +13,7 @@ TEXTS = ("The rain stopped just before noon.", "My sister sold the old brown hor
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
-    """Settings that every command takes: a voice, one speaker, texts, a cache."""
+    """Options of every command: a voice, one speaker, texts, a cache."""
     needs(shutil.which("festival"), "festival (apt-get install festival festvox-us-slt-hts)")
     torch.set_num_threads(1)
     root = tmp_path_factory.mktemp("bench")
@@ -27,5 +27,5 @@ def given(tmp_path_factory):
 
 @pytest.fixture
 def steady(monkeypatch):
-    """A predictor whose answer is the sound's length, for what needs no ear."""
+    """A predictor that returns the sound's length."""
     monkeypatch.setattr("studio.bench.evaluation.quality.DistillMos", lambda threads: FakePredictor(by_length))

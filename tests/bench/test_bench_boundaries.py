@@ -1,4 +1,4 @@
-"""Boundaries where the answer is known: a net that knows the ends, speech cut at its words; interleaving by hand."""
+"""Boundaries with known answers: a net that knows the ends, speech cut at its words; interleaving by hand."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ RATE_HZ = dmel.TIME_BASE.rate_hz
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory) -> TeacherSpeech:
-    """One sentence as festival speaks it, as an evaluation keeps it."""
+    """One sentence by festival, as an evaluation stores it."""
     needs(shutil.which("festival"), "festival (apt-get install festival festvox-us-slt-hts)")
     folder = tmp_path_factory.mktemp("taught")
     (said,) = Programs().speak("slt", ["My sister sold the old brown horse at the market."])
@@ -47,7 +47,7 @@ def taught(tmp_path_factory) -> TeacherSpeech:
 
 
 class Ending(SpeakStream):
-    """A net whose p_eos passes one half at frames that a test chooses, counted from each segment's start."""
+    """A net whose p_eos exceeds one half at given frames, counted from each segment's start."""
 
     def __init__(self, fires_at: int | None) -> None:
         super().__init__(SpeakStreamConfig(1, 32, 2, 64, 1))
@@ -61,21 +61,21 @@ class Ending(SpeakStream):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_net_that_never_ends_misses_every_boundary(taught, n):
+def test_net_that_never_ends_misses_every_boundary(taught, n):
     figures = teacher_forced(Ending(None), ["slt"], [taught], SpeakStreamOptions("S1", 5, n))
     assert figures["misses"] == figures["boundaries"] == (9 if n == 1 else 4)
     assert figures["median_ms"] == float("inf")
 
 
-def test_a_net_that_ends_at_once_is_a_word_too_early(taught):
+def test_net_that_ends_at_once_is_a_word_too_early(taught):
     figures = teacher_forced(Ending(0), ["slt"], [taught], SpeakStreamOptions("S1", 5, 1))
     words_ms = 1000 * np.diff([0.0, *taught.word_ends_s])[1:]
     assert figures["misses"] == 0
     assert figures["median_ms"] == pytest.approx(np.median(words_ms), abs=60)
 
 
-def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch):
-    """The net is told the targets themselves, so what is left is the rounding of seconds to frames."""
+def test_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch):
+    """The net gets the targets, so only the rounding of seconds to frames remains."""
     from studio.bench.evaluation import boundaries
 
     real = boundaries.interleave
@@ -89,8 +89,8 @@ def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch)
 
 
 @pytest.mark.parametrize(("late", "f1", "median_ms"), [(0, 1.0, 12.5), (3, 0.0, 75.0)])
-def test_ends_that_p_eos_finds_alone_are_scored_by_their_distance(taught, late, f1, median_ms):
-    """A net that ends each segment at the teacher's word end, or three frames after it."""
+def test_ends_found_by_p_eos_alone_are_scored_by_distance(taught, late, f1, median_ms):
+    """A net that ends each segment at the teacher's word end, or three frames later."""
     from studio.bench.evaluation.boundaries import _sentence
 
     sentence, _ = _sentence(taught)
@@ -115,7 +115,7 @@ def test_ends_that_p_eos_finds_alone_are_scored_by_their_distance(taught, late, 
     assert figures["f1_25_ms"] == pytest.approx(f1, abs=0.25)  # a word of three frames is hit by the end before it
 
 
-def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
+def test_segments_cut_at_words_hold_and_shifted_ones_do_not(taught):
     words = taught.label["words"]
     text = " ".join(words)
     events: list[ev.Event] = [
@@ -143,7 +143,7 @@ def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
     assert window_obeyed([trace(0)], [None]) == good | {"obeyed": 0.0, "unaligned_texts": 1}
 
 
-def test_a_family_without_p_eos_is_refused_in_words() -> None:
+def test_family_without_p_eos_is_refused() -> None:
     asked = BoundarySetting(voices=VOICES, voice="finch", device="cpu", quiet=True, texts=TEXTS / "eval.txt")
     with pytest.raises(BadVoice, match="finch is of the family s5, which has no p_eos"):
         eval_boundaries(asked)
@@ -151,7 +151,7 @@ def test_a_family_without_p_eos_is_refused_in_words() -> None:
 
 @pytest.fixture
 def corpus(tmp_path):
-    """One shard of one sentence of two words, six frames each, one more after them; and an encoding."""
+    """One shard of one sentence of two words, six frames each and one more after them; and an encoding."""
     folder = tmp_path / "features"
     folder.mkdir()
     tensors = {
@@ -181,7 +181,7 @@ def test_figures_of_a_corpus_and_their_picture(corpus):
     assert np.array(figure.data[0].z).shape == (2, 12), "as many words as the longest sample has"
 
 
-def test_the_command_says_what_lacks_and_draws(corpus, tmp_path):
+def test_command_names_missing_inputs_and_draws(corpus, tmp_path):
     features, bpe = corpus
     command = ["eval", "interleaving", "--features", str(features), "--bpe", str(bpe), "--json"]
     done = CliRunner().invoke(cli, [*command, "-o", str(tmp_path / "heat.html")])

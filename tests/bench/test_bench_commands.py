@@ -1,4 +1,4 @@
-"""The evaluations from start to finish on a tiny random voice and the real teachers and recogniser."""
+"""The evaluations from start to finish on a tiny random voice with the real teachers and recogniser."""
 
 import itertools
 import json
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from studio.bench import summary
-from studio.bench.answer_cache import code_digest, speaking_code
 from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
 from studio.bench.evaluation.hour import HourSetting, _Hour, eval_hour
 from studio.bench.evaluation.quality import QualitySetting, eval_quality
@@ -23,7 +22,7 @@ from studio.bench.evaluation.wer import (
     eval_short,
     eval_wer,
 )
-from studio.bench.material import EvaluationRun, evaluation_run
+from studio.bench.material import EvaluationRun, code_digest, evaluation_run, speaking_code
 from studio.bench.options import Setting
 from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.bench.summary import summarise
@@ -51,7 +50,7 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     assert f"by pocketsphinx en-us ({out['recogniser']['sha256'][:8]})" in printed
 
 
-def test_a_stopped_run_goes_on_where_it_was(given):
+def test_interrupted_run_resumes(given):
     setting = WerSetting(**given, settings=("m=1",), quiet=True)
     first = eval_wer(setting)
     kept = {path: path.stat().st_mtime_ns for path in given["cache"].rglob("*.*")}
@@ -70,7 +69,7 @@ def test_long_speech_is_scored_by_halves(given):
     assert one["audio_s"] > 1.0
 
 
-def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, capsys):
+def test_first_and_last_minutes_of_an_utterance_have_the_same_text(given, capsys):
     asked = {name: value for name, value in given.items() if name != "count"} | {"settings": ("m=2",)}
     out = eval_hour(HourSetting(**asked, minutes=0.1, block_minutes=0.02))
     one = out["speakers"]["slt"]
@@ -83,7 +82,7 @@ def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, ca
         eval_hour(HourSetting(**asked, minutes=1.0, block_minutes=0.6))
 
 
-def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
+def test_sentences_of_an_hour_are_cut_at_the_previous_end(given):
     asked = {name: value for name, value in given.items() if name != "count"}
     setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)  # nothing is recognised here
     with evaluation_run(setting) as at:
@@ -97,7 +96,7 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
     assert first[-1].end < last[0].start
 
 
-def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
+def test_damaged_cached_speech_is_spoken_again(given, tmp_path):
     asked = {name: given[name] for name in ("voices", "voice") if name in given}
     with evaluation_run(Setting(**asked, cache=tmp_path, quiet=True)) as at:
         (first,) = at.speak("slt", ["The kettle is on."], {})
@@ -108,16 +107,16 @@ def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
         assert np.array_equal(first.pcm, again.pcm) and len(kept.read_bytes()) > len(whole) // 2
         kept_ns = kept.stat().st_mtime_ns
         at.speak("slt", ["The kettle is on."], {})
-        assert kept.stat().st_mtime_ns == kept_ns, "what is whole is not spoken again"
+        assert kept.stat().st_mtime_ns == kept_ns, "intact speech is not spoken again"
 
 
-def test_the_socket_is_timed_with_the_cards_own_options(given):
+def test_socket_is_timed_with_the_cards_options(given):
     asked = given | {"count": 1}
     out = bench_latency(LatencySetting(**asked, warm=0, pause_ms=0.0, typed=0, cold=0, served=1, quiet=True))
     assert out["t4_t0_ms"]["n"] == 1 and out["t4_t0_ms"]["p50"] > 0
 
 
-def test_short_texts_stand_beside_the_teacher(given, capsys):
+def test_short_texts_are_compared_with_the_teacher(given, capsys):
     out = eval_short(ShortSetting(**given | {"cache": None}, settings=("m=2",)))
     one = out["speakers"]["slt"]
     assert len(out["texts"]) == one["n"] == 2 and [len(text.split()) for text in out["texts"]] == [1, 2]
@@ -132,7 +131,7 @@ def test_short_texts_stand_beside_the_teacher(given, capsys):
     assert "voice right" in capsys.readouterr().out
 
 
-def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
+def test_short_texts_are_sampled_by_seed_within_marks():
     lines = ["The dog, however, slept.", 'She said "go on" twice.']
     texts = draw_texts(lines, 12, 0)
     assert texts == draw_texts(lines, 12, 0) != draw_texts(lines, 12, 1) and len(set(texts)) == len(texts)
@@ -140,7 +139,7 @@ def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
     assert pairs == {"the dog", "she said", "said go", "go on"}
 
 
-def test_vocoders_stand_beside_the_teacher(given, capsys):
+def test_vocoders_are_compared_with_the_teacher(given, capsys):
     out = eval_vocoder(VocoderSetting(**given))
     one = out["vocoders"]["sourcefilter"]
     assert out["n"] == 2
@@ -152,7 +151,7 @@ def test_vocoders_stand_beside_the_teacher(given, capsys):
         eval_vocoder(VocoderSetting(**given, vocoders=("loud",)))
 
 
-def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(given, tmp_path, capsys):
+def test_predicted_mos_of_a_voice_its_vocoder_a_folder_and_the_teacher(given, tmp_path, capsys):
     loud, quiet = tmp_path / "noisy", tmp_path / "teacher"
     for folder, noise in ((loud, 2000), (quiet, 0)):
         folder.mkdir()
@@ -171,13 +170,13 @@ def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(gi
     assert "slt m=2" in printed and "DistillMOS" in printed and "not by people" in printed
     out = eval_quality(QualitySetting(**given, folders=(loud,), teacher=quiet))
     assert out["speakers"] == {}
-    assert out["folders"]["teacher"]["value"] == pytest.approx(figures["teacher"]["value"]), "it was asked before"
+    assert out["folders"]["teacher"]["value"] == pytest.approx(figures["teacher"]["value"]), "predicted before"
     assert out["folders"][str(loud)]["above_teacher"]["value"] < -0.3
     json.dumps(plain(out), allow_nan=False)
 
 
 def _taught(given):
-    """The teacher's speech that the evaluations before left in their cache."""
+    """The teacher's speech cached by earlier evaluations."""
     (labels,) = given["cache"].glob("teacher/slt-*/labels.jsonl")
     return {path.stem: read_wav(path) for path in sorted(labels.parent.glob("*.wav"))}
 
@@ -188,7 +187,7 @@ def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
     assert out["window"]["1"]["forced"] > 0.9
     assert out["teacher_forced"]["misses"] == out["teacher_forced"]["boundaries"] == 11
     assert out["aligner_on_teacher"]["f1"] > 0.6
-    assert "window obeyed n=2" in capsys.readouterr().out
+    assert "segments with exactly their own words, n=2" in capsys.readouterr().out
 
 
 def test_latency_is_keyed_by_the_ladder(given, capsys):
@@ -212,11 +211,11 @@ def test_results_become_a_page(given, tmp_path):
     assert "(speed.md#first-audio-of-the-engine" in overview
     page = (tmp_path / "docs" / "speed.md").read_text()
     assert "## First audio of the engine" in page and "| t2 - t0 |" in page and "rtf (compute / audio)" in page
-    assert "have changed since" not in page, "the voice is not one that ships"
+    assert "have changed since" not in page, "the voice is not a shipped one"
 
 
 @pytest.mark.parametrize("named", [{"voice": "finch", "sha256": {"s5.safetensors": "0"}}, {"voices": {"finch": {}}}])
-def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypatch):
+def test_figures_of_weights_no_longer_shipped_say_so(named, tmp_path, monkeypatch):
     monkeypatch.setitem(summary.TOPICS["speech"][1], "wer", ("Word error rate", lambda _: None))
     figures = {"hardware": {}, "command": "studio eval wer", "date": "2026-11-27", "git_sha": "0", **named}
     (tmp_path / "wer-2026-11-27.json").write_text(json.dumps(figures))
@@ -225,7 +224,7 @@ def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypa
     assert ("The weights of finch have changed since." in page) == ("voice" in named)
 
 
-def test_mistakes_are_named(given, tmp_path):
+def test_bad_arguments_are_named(given, tmp_path):
     with pytest.raises(BadVoice, match="no speaker 'nobody'"):
         eval_wer(WerSetting(**{**given, "speakers": ("nobody",)}))
     with pytest.raises(BadVoice, match="there are no voices"):
@@ -236,7 +235,7 @@ def test_mistakes_are_named(given, tmp_path):
         eval_wer(WerSetting(**{**given, "texts": tmp_path / "none.txt"}))
 
 
-def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):
+def test_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):
     own = tmp_path / "slt"
     own.mkdir()
     for number in range(3):
@@ -248,7 +247,7 @@ def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, caps
 
 
 def evenly(sounds, texts, *, on_done, **_):
-    """An aligner to which every word of a sound is as long as the others."""
+    """An aligner that gives all words of a sound equal lengths."""
     out = []
     for (pcm, rate_hz), text in zip(sounds, texts, strict=True):
         each_s = len(pcm) / rate_hz / len(text.split())
@@ -257,7 +256,7 @@ def evenly(sounds, texts, *, on_done, **_):
     return out
 
 
-def test_seams_are_told_from_other_boundaries_of_the_same_words(given, monkeypatch, capsys):
+def test_seams_are_compared_with_other_boundaries_of_the_same_words(given, monkeypatch, capsys):
     monkeypatch.setattr("studio.bench.evaluation.seams.align_all", evenly)
     texts = [f"{one} and {another} ran home." for one in ("birds", "dogs", "cats") for another in ("men", "girls")]
     path = given["texts"].with_name("seams.txt")
@@ -276,14 +275,14 @@ def test_seams_are_told_from_other_boundaries_of_the_same_words(given, monkeypat
         eval_seams(SeamSetting(**asked, hops=(4,)))
 
 
-def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):
+def test_missing_teacher_is_reported(given, steady, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
     assert "There is no teacher of slt" in " ".join(capsys.readouterr().out.split())
 
 
-def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, monkeypatch, capsys):
+def test_word_errors_are_reported_without_a_teacher(given, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_wer(WerSetting(**{**given, "cache": None}, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
@@ -293,7 +292,7 @@ def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, mo
     json.dumps(plain(out), allow_nan=False)
 
 
-def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypatch):
+def test_invalid_arguments_are_reported_before_speaking(given, steady, monkeypatch):
     def spoken(*_, **__):
         pytest.fail("something was spoken")
 
@@ -306,7 +305,7 @@ def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypa
         eval_quality(QualitySetting(**given, vocoders="vocstream"))
 
 
-def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
+def test_unusable_folders_are_named(given, steady, tmp_path):
     def judged(folder):
         return eval_quality(QualitySetting(**given, quiet=True, folders=(folder,)))["folders"][str(folder)]
 
@@ -331,24 +330,24 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", ["core/one.py", "engine/families/one.py", "text/one.py", "engine/two.py"])
-def test_code_that_speaks_is_known_by_its_content(package: Path, where: str) -> None:
+def test_speaking_code_is_identified_by_its_content(package: Path, where: str) -> None:
     before = code_digest(package)
     (package / where).write_text("ONE = 2\n", encoding="utf-8")
     assert code_digest(package) != before
 
 
-def test_where_a_line_stands_counts(package: Path) -> None:
+def test_line_numbers_count(package: Path) -> None:
     before = code_digest(package)
     (package / "engine" / "families" / "one.py").rename(package / "engine" / "one.py")
     assert code_digest(package) != before
 
 
-def test_what_speaks_nothing_changes_nothing(package: Path) -> None:
+def test_non_speaking_code_changes_nothing(package: Path) -> None:
     before = code_digest(package)
     (package / "ui" / "one.py").write_text("ONE = 2\n", encoding="utf-8")
     (package / "engine" / "notes.md").write_text("Notes.", encoding="utf-8")
     assert code_digest(package) == before
 
 
-def test_the_studio_s_own_is_asked_once() -> None:
+def test_studio_code_is_hashed_once() -> None:
     assert speaking_code() == speaking_code() and len(speaking_code()) == 64

@@ -1,4 +1,4 @@
-"""A cascade: words come when they are said to come, and what the voice takes is told apart from what it waited for."""
+"""A cascade: words arrive on schedule, and the voice's time is separated from its waiting time."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from studio.measure.report import plain, write_result
 TEXTS = ["the apple and the tea are good today.", "then it rains and we all go home again."]
 
 
-def test_words_come_evenly_each_with_the_space_before_it():
+def test_words_arrive_evenly_with_the_space_before_them():
     assert evenly("The rain  stops.", 100.0, 20.0) == Reply(((100.0, "The"), (120.0, " rain"), (140.0, " stops.")))
 
 
@@ -33,7 +33,7 @@ def asked(tmp_path: Path):
     }
 
 
-def test_the_voice_waits_for_the_words_that_it_needs(asked, monkeypatch, capsys, tmp_path):
+def test_voice_waits_for_the_words_it_needs(asked, monkeypatch, capsys, tmp_path):
     heard = []
     timed = cascade._timed
 
@@ -47,8 +47,8 @@ def test_the_voice_waits_for_the_words_that_it_needs(asked, monkeypatch, capsys,
     for trace in heard:
         came = [one.t_ms for one in trace.events if isinstance(one, ev.TextReceived)]
         assert len(came) == len(trace.words())
-        assert all(t_ms >= 150.0 * k for k, t_ms in enumerate(came)), "counted since the utterance began"
-    # A window of three words is there when the fourth begins: 200 + 3 * 150 ms; the whole text 600 ms later.
+        assert all(t_ms >= 150.0 * k for k, t_ms in enumerate(came)), "counted from the start of the utterance"
+    # A window of three words is complete when the fourth begins: 200 + 3 * 150 ms; the whole text 600 ms later.
     assert 640.0 < out["llm_ms"]["p50"] < 1100.0 and out["n"] == out["e2e_ms"]["n"] == 2
     assert out["e2e_ms"]["mean"] == pytest.approx(out["llm_ms"]["mean"] + out["first_ms"]["mean"])
     assert out["first_ms"]["p50"] > 0.0
@@ -60,7 +60,7 @@ def test_the_voice_waits_for_the_words_that_it_needs(asked, monkeypatch, capsys,
     assert "## From a question to the first sound" in page.read_text(encoding="utf-8")
 
 
-def test_replies_of_a_file_come_as_they_came(asked, tmp_path):
+def test_recorded_replies_are_replayed_on_schedule(asked, tmp_path):
     path = tmp_path / "replies.jsonl"
     pieces = [[50, "The"], [50.5, " apple and"], [60, " the te"], [300, "a is good."]]
     path.write_text(json.dumps({"pieces": pieces}) + "\n\n", encoding="utf-8")
@@ -88,7 +88,7 @@ def test_replies_of_a_file_come_as_they_came(asked, tmp_path):
         "[" * 100_000,
     ],
 )
-def test_what_is_no_reply_is_told_by_its_line(tmp_path, line):
+def test_invalid_reply_is_named_by_line(tmp_path, line):
     path = tmp_path / "replies.jsonl"
     path.write_text('{"pieces": [[1, "a"]]}\n' + line, encoding="utf-8")
     with pytest.raises(BadFile, match=r"line 2 of .* is not a reply; write .*pieces"):
@@ -104,7 +104,7 @@ def test_too_few_replies_and_no_file(tmp_path):
         read_replies(tmp_path / "none.jsonl")
 
 
-def test_a_reply_without_a_word_is_no_latency(asked, tmp_path):
+def test_reply_without_a_word_has_no_latency(asked, tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text('{"pieces": [[1, "..."]]}', encoding="utf-8")
     with pytest.raises(BadFile, match="nothing was spoken"):

@@ -1,10 +1,10 @@
-"""Speakers are told apart by their vocal tracts, not by how loud they are or how long they pause."""
+"""Speaker identification depends on the vocal tract, not on loudness or pauses."""
 
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from studio.measure.speaker_identity import (
+from studio.bench.evaluation.prompts import (
     COEFFICIENTS,
     Nearer,
     NearestSpeaker,
@@ -20,7 +20,7 @@ TRACTS = {"short": (650, 1700, 2800), "middle": (560, 1450, 2450), "long": (480,
 
 
 def spoken(formants: tuple[int, ...], seed: int, seconds: float = 1.5) -> np.ndarray:
-    """Vowels of one vocal tract, each formant moved a little from one vowel to the next: int16 [T]."""
+    """Vowels of one vocal tract, each formant slightly shifted per vowel: int16 [T]."""
     rng = np.random.default_rng(seed)
     parts = []
     for _ in range(10):
@@ -47,22 +47,22 @@ def test_new_speech_is_nearest_to_its_own_speaker(judge: NearestSpeaker) -> None
         assert found == [name] * 10
 
 
-def test_its_own_recordings_are_told_by_those_of_other_texts(judge: NearestSpeaker) -> None:
+def test_recordings_are_identified_by_other_texts(judge: NearestSpeaker) -> None:
     texts = [str(seed) for _ in TRACTS for seed in range(12)]
     told = judge.cross_validate(texts)
     assert np.mean([a == b for a, b in zip(told, np.repeat([*TRACTS], 12), strict=True)]) > 0.9
     shuffled = np.random.default_rng(0).permutation(np.repeat([*TRACTS], 12))
     guessed = NearestSpeaker(judge._recordings, shuffled.tolist()).cross_validate(texts)
-    assert np.mean(np.array(guessed) == shuffled) < 0.6, "names that say nothing are not found again"
+    assert np.mean(np.array(guessed) == shuffled) < 0.6, "uninformative names are not found"
 
 
-def test_a_voice_between_two_is_nearer_to_who_it_leans_to_than_others_are(judge: NearestSpeaker) -> None:
+def test_voice_between_two_leans_to_the_nearer_one(judge: NearestSpeaker) -> None:
     def of(formants: tuple[int, ...]) -> np.ndarray:
         return np.stack([mfcc_statistics(spoken(formants, seed), RATE_HZ) for seed in range(200, 210)])
 
     leaning = tuple(round(0.7 * a + 0.3 * b) for a, b in zip(TRACTS["middle"], TRACTS["short"], strict=True))
     others = of(TRACTS["middle"])
-    assert judge.predict(of(leaning)).count("short") < 5, "it is not taken for them"
+    assert judge.predict(of(leaning)).count("short") < 5, "it is not identified as that speaker"
     found = nearer(judge.distances(of(leaning), "short"), judge.distances(others, "short"))
     assert found.share > 0.9 and found.p < 0.001
     away = nearer(judge.distances(of(leaning), "long"), judge.distances(others, "long"))
@@ -70,14 +70,14 @@ def test_a_voice_between_two_is_nearer_to_who_it_leans_to_than_others_are(judge:
     assert judge.distances(of(TRACTS["long"]), "long").mean() < judge.distances(others, "long").mean()
 
 
-def test_nearer_counts_pairs_and_several_speakers_are_taken_together() -> None:
+def test_nearer_counts_pairs_and_pools_speakers() -> None:
     assert nearer(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == Nearer(0.75, pytest.approx(1 / 3))
     assert nearer(np.array([2.0]), np.array([2.0])).share == 0.5
     together = nearer_together([Nearer(0.8, 0.05), Nearer(0.6, 0.05)])
     assert together == Nearer(pytest.approx(0.7), pytest.approx(0.0025 * (1 - np.log(0.0025)))), "Fisher 1925"
 
 
-def test_neither_loudness_nor_pauses_tell_a_speaker() -> None:
+def test_loudness_and_pauses_do_not_identify_a_speaker() -> None:
     sound = spoken(TRACTS["middle"], 3)
     plain = mfcc_statistics(sound, RATE_HZ)
     assert plain.shape == (2 * COEFFICIENTS,) and np.isfinite(plain).all()

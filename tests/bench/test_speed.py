@@ -1,4 +1,4 @@
-"""The benches of speed: what they count and how they decide, on tiny voices; no test asks how fast this machine is."""
+"""Speed benches on tiny voices: counting and decisions; no test depends on this machine's speed."""
 
 import json
 from dataclasses import replace
@@ -14,10 +14,9 @@ from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
 from studio.bench.settings import LoadSetting, StepSetting
-from studio.bench.speed import load, newcomers, step, step_baselines, typists
+from studio.bench.speed import load, step, step_baselines, typists
 from studio.bench.speed.latency import packets_ms
-from studio.bench.speed.load import MEANS_S, Arrivals, seconds_per_char, texts_of
-from studio.bench.speed.plots import plot_load
+from studio.bench.speed.load import MEANS_S, Arrivals, plot_load, seconds_per_char, texts_of
 from studio.bench.speed.subject import Subject, frames_of
 from studio.bench.speed.typists import batches
 from studio.core import events as ev
@@ -34,12 +33,12 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     torch.set_num_threads(1)
     root = tmp_path_factory.mktemp("voices")
     write_tiny_voice(root)
-    return Subject(voices=root, device="cpu")
+    return Subject(voices=root, device="cpu", quiet=True)
 
 
-def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_queries_follow_paper_004(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"rates": (4,), "kinds": ("short",), "query_seconds": 1.0, "places": 2}
-    setting = LoadSetting(**vars(subject), lines=LINES, **asked, quiet=True)
+    setting = LoadSetting(**vars(subject), lines=LINES, **asked)
     out = subject.about() | load.bench_queries(setting)
     fixed, poisson = out["runs"]
     assert fixed["queries"] == 4 and (fixed["arrivals"], poisson["arrivals"]) == ("fixed", "poisson")
@@ -50,7 +49,7 @@ def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.Captu
         assert run["rtf"] == pytest.approx(run["last_ms"]["mean"] * there / (1000.0 * run["speech_s"] * there))
         decode, vocode = (next(m for m in run["modules"] if m["module"] == name) for name in ("decode", "vocode"))
         rows = sum(int(size) * it["runs"] for size, it in vocode["histogram"].items())
-        assert rows == pytest.approx(run["speech_s"] * there * 40.0), "a frame for every 25 ms"
+        assert rows == pytest.approx(run["speech_s"] * there * 40.0), "a frame per 25 ms"
         assert decode["runs"] == sum(it["runs"] for it in decode["histogram"].values()) > 0
     json.dumps(plain(out), allow_nan=False)
     load.show(plain(out))
@@ -59,7 +58,7 @@ def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.Captu
         replace(setting, kinds=("tiny",))
 
 
-def test_a_rate_is_held_when_nobody_was_refused_or_had_to_wait() -> None:
+def test_rate_is_held_without_refusals_or_stalls() -> None:
     run = {"kind": "mixed", "arrivals": "fixed", "refused": 0, "failed": 0, "stalled": 0}
     runs = [run | {"per_s": 10}, run | {"per_s": 30}, run | {"per_s": 60, "stalled": 1}]
     assert load.highest_clean_rate(runs, "mixed", "fixed") == 30
@@ -67,7 +66,7 @@ def test_a_rate_is_held_when_nobody_was_refused_or_had_to_wait() -> None:
 
 
 @pytest.mark.parametrize("kind", [*MEANS_S])
-def test_texts_last_as_long_as_the_papers(kind: str) -> None:
+def test_texts_have_the_papers_lengths(kind: str) -> None:
     s_per_char = 0.06
     texts = texts_of(kind, 400, s_per_char, LINES)
     assert np.mean([len(text) * s_per_char for text in texts]) == pytest.approx(MEANS_S[kind], rel=0.05)
@@ -80,21 +79,21 @@ def test_arrivals_are_even_or_poisson() -> None:
     assert gaps.mean() == pytest.approx(0.02, rel=0.05) and gaps.std() == pytest.approx(0.02, rel=0.05)
 
 
-def test_newcomers_come_one_after_another_and_go_at_their_first_sound(
+def test_new_listeners_arrive_one_by_one_and_leave_at_their_first_sound(
     subject: Subject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setting = LoadSetting(**vars(subject), lines=LINES, seconds=1.0, quiet=True)
-    out = newcomers.bench_newcomers(setting, fitting=4)
+    setting = LoadSetting(**vars(subject), lines=LINES, seconds=1.0)
+    out = typists.bench_newcomers(setting, fitting=4)
     assert (out["idle"]["typists"], out["full"]["typists"]) == (0, 3)
     for one in (out["idle"], out["full"]):
-        assert one["newcomers"] + one["unheard"] >= 4, "one every half second, for two seconds and a half"
+        assert one["newcomers"] + one["unheard"] >= 4, "one every half second for two and a half seconds"
         assert one["newcomers"] == one["first_pcm_ms"]["n"] > 0 < one["first_pcm_ms"]["p50"]
     json.dumps(plain(out), allow_nan=False)
-    newcomers.show(plain(out))
+    typists.show_newcomers(plain(out))
     assert "at 80% of the typists who fit" in capsys.readouterr().out
 
 
-def test_typists_are_doubled_then_halved(
+def test_number_of_typists_is_doubled_then_bisected(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tried: list[int] = []
@@ -106,21 +105,21 @@ def test_typists_are_doubled_then_halved(
         return common | {"typists": count, "stalls": max(0, count - 11), "stalled_typists": 0}
 
     monkeypatch.setattr(typists, "_try", fake)
-    setting = LoadSetting(**vars(subject), lines=LINES, quiet=True)
+    setting = LoadSetting(**vars(subject), lines=LINES)
     out = subject.about() | typists.bench_typists(setting)
     assert tried == [1, 2, 4, 8, 16, 12, 10, 11] and out["typists_without_stall"] == 11
     assert typists.answer(out) == "11 live typists at 60 words a minute fit this machine."
     plots = plot_load(out, folder=tmp_path)
     assert [path.name.partition("-2")[0] for path in plots] == ["load-typists", "load-batches"]
-    typists.show(out)
+    typists.show_typists(out)
     assert "11 live typists" in capsys.readouterr().out
     tried.clear()
     few = typists.bench_typists(replace(setting, most=6))
-    assert few["typists_without_stall"] == 6 and "more were not tried" in typists.answer(few)
+    assert few["typists_without_stall"] == 6 and "more were not tested" in typists.answer(few)
 
 
-def test_a_try_counts_what_was_typed_and_heard(subject: Subject) -> None:
-    setting = LoadSetting(**vars(subject), lines=LINES, wpm=600.0, seconds=0.5, quiet=True)
+def test_attempt_counts_typed_and_heard_words(subject: Subject) -> None:
+    setting = LoadSetting(**vars(subject), lines=LINES, wpm=600.0, seconds=0.5)
     found = typists._try(setting, 2)
     assert found["words"] >= 10 and found["audio_s"] > 0 and found["failed"] == 0
     modules = subject.loaded(2).family.modules
@@ -128,7 +127,7 @@ def test_a_try_counts_what_was_typed_and_heard(subject: Subject) -> None:
     assert {one["module"] for one in found["modules"]} == {*modules, "vocode"}
 
 
-def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
+def test_listener_tolerates_a_delay_and_counts_the_excess() -> None:
     def wait(t_ms: float, reason: str, ms: float) -> ev.Wait:
         return ev.Wait(t_ms=t_ms, reason=reason, sample=0, duration_ms=ms)  # pyright: ignore
 
@@ -140,9 +139,9 @@ def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
     assert typists.stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
 
 
-def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_step_time_is_compared_with_the_memory_bound(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
     short = {"rows": (1, 2), "contexts": (50,), "steps": 3, "warm": 1, "pooled": 2}
-    out = step.bench_step(StepSetting(**vars(subject), **short, stock=False, quiet=True))
+    out = step.bench_step(StepSetting(**vars(subject), **short, stock=False))
     one, two = out["runs"]
     voice = subject.loaded(2)
     layers, width = voice.card.config["layers"], voice.card.config["width"]
@@ -153,16 +152,14 @@ def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytes
     heads = net.levels_out.weight.numel() + net.levels_out.bias.numel() + width + 1
     assert one["decode_bytes"] - keys == 4 * (wanted + heads)
     assert 0 < one["decode_of_bandwidth"] < 1 and one["decode_floor_ms"] > 0
-    assert (one["decode_gain"], one["gain"]) == (1.0, 1.0), "one row over itself"
+    assert (one["decode_gain"], one["gain"]) == (1.0, 1.0), "one row relative to itself"
     json.dumps(plain(out), allow_nan=False)
     step.show(out)
     printed = capsys.readouterr().out
     assert "of bandwidth" in printed and "2 batched rows" in printed
 
 
-def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pool_is_timed_on_the_same_frames_together_and_alone(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: set[tuple[int, int]] = set()
     choose = SchedulingPolicy.choose
 
@@ -181,7 +178,7 @@ def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
     assert (out["rows"], out["frames"]) == (3, 4) and min(out["together_ms"], out["alone_ms"]) > 0
 
 
-def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_loop_runs_or_is_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = step_baselines.Stock(2, 64, 2, 128, torch.device("cpu"))
     with monkeypatch.context() as patch:
         patch.setattr(step_baselines, "find_spec", lambda name: None)
@@ -191,7 +188,7 @@ def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) ->
     assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
 
 
-def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:
+def test_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:
     server = Served(tmp_path)
     try:
         found = packets_ms(server.url + "/", "", [(f"{line} {line}", 3) for line in LINES], {"m": 3, "n": 1})
@@ -201,7 +198,7 @@ def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: P
         server.stop()
     assert len(found) == len(LINES) and min(found) > 0
     first = server.engine.opened[0]
-    assert first._options["m"] == 3 and first._spoken < 6, "it was broken off"
+    assert first._options["m"] == 3 and first._spoken < 6, "it was cancelled"
 
 
 def test_random_weights_speak_by_the_table() -> None:
@@ -220,7 +217,7 @@ def test_random_weights_speak_by_the_table() -> None:
         replace(subject, vocoder="griffin").about()
 
 
-def test_batches_are_those_between_two_moments() -> None:
+def test_batches_are_counted_between_two_times() -> None:
     def moment(runs: dict[int, int]) -> EngineLoad:
         ms = {size: 2.0 * count for size, count in runs.items()}
         return EngineLoad(slots=4, speaking=0, modules=(ModuleLoad("v", "decode", runs, ms),))

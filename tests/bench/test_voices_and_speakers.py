@@ -1,4 +1,4 @@
-"""Voices side by side, speakers of recordings, and a teacher's speakers."""
+"""Comparison of voices, speakers of recordings, and a teacher's speakers."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ from studio.train.teachers.registry import open_teacher
 TEXTS = ["The old harbour was quiet.", "Nobody came at all, I think."]
 
 
-def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
-    """A random voice is nobody; the teachers are told apart, and who is not learned stands apart."""
+def test_speakers_are_identified_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
+    """A random voice matches nobody; the teachers are distinguished, unlearned speakers listed separately."""
     from studio.bench.evaluation import prompts
     from studio.bench.evaluation.prompts import PromptSetting, eval_prompts
 
@@ -54,7 +54,7 @@ def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monke
         eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=7))
 
 
-def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
+def test_all_voices_are_in_one_table(given, steady, tmp_path, capsys):
     from studio.bench.evaluation.families import FamiliesSetting, eval_families, show
 
     shutil.copytree(given["voices"], tmp_path / "voices")
@@ -72,20 +72,20 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     assert one["family"] == "dsm" and one["steps"] == 12 and one["timed"].keys() == {"guidance=1.0", "guidance=2.0"}
     assert one["rows"][0]["mos"]["value"] > 0 and one["timed"]["guidance=1.0"]["rtf"] > 0
     files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
-    assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
+    assert one["bytes"] == sum(path.stat().st_size for path in files), "all voices share the vocoder"
     assert one["seams"] == {"setting": "", "n": 2, "found": None}, "every word of it is a segment"
     printed = capsys.readouterr().out
     assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Seams against" in printed
     json.dumps(plain(out), allow_nan=False)
     show(out | {"voices": {"tiny": one, "again": one | {"steps": None}}})
     printed = capsys.readouterr().out
-    assert printed.count("slt, teacher") == printed.count("slt, dMel") == 1, "they are the same for every voice"
+    assert printed.count("slt, teacher") == printed.count("slt, dMel") == 1, "the same for every voice"
     assert "again slt guidance=2.0" in printed and printed.index("slt, dMel") < printed.index("tiny slt guidance=1.0")
     with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
         eval_families(FamiliesSetting(**asked, only=("wren",)))
 
 
-def test_voices_are_compared_as_the_speakers_that_all_have(given, steady, tmp_path, monkeypatch):
+def test_voices_are_compared_by_their_common_speakers(given, steady, tmp_path, monkeypatch):
     from studio.bench.evaluation import families
 
     for number, speakers in enumerate((("slt", "rms"), ("rms", "awb"), ("awb", "bdl"))):
@@ -104,7 +104,7 @@ def test_voices_are_compared_as_the_speakers_that_all_have(given, steady, tmp_pa
         families.eval_families(setting)
 
 
-def test_a_teacher_that_is_not_at_hand_leaves_no_bar(tmp_path, monkeypatch):
+def test_missing_teacher_has_no_bar(tmp_path, monkeypatch):
     write_tiny_voice(tmp_path)
     recipe = 'name = "tiny"\ntitle = "Tiny"\nseed = 1\ntemperature = 0.7\n[corpus]\nteacher = "kokoro"\n'
     more = 'speakers = ["one", "two"]\nshard_sentences = 1\nvalidation_shards = 1\n'
@@ -142,8 +142,8 @@ def test_figures_of_speakers(teacher, capsys):
     assert "af_heart" in capsys.readouterr().out
 
 
-def test_bands_are_measured_against_speech():
-    """Two equal tones: the one at 5 kHz stands as high in its band of 2 kHz as 1 kHz in the 2.7 kHz of speech."""
+def test_bands_are_measured_relative_to_speech():
+    """Two equal tones: 5 kHz is as high in its band of 2 kHz as 1 kHz in the 2.7 kHz of speech."""
     at = np.arange(48_000) / 24_000
     sound = 0.1 * np.sin(2 * np.pi * 1000 * at) + 0.1 * np.sin(2 * np.pi * 5000 * at)
     four, *rest = bands_db(sound, 24_000)
@@ -151,6 +151,6 @@ def test_bands_are_measured_against_speech():
     assert max(rest) < -60
 
 
-def test_a_speaker_that_says_nothing(teacher):
+def test_silent_speaker(teacher):
     with pytest.raises(BadText, match="af_heart"):
         compare_speakers(teacher, ["af_heart"], ["漢字"], lambda sounds: [], lambda pcm, rate_hz: 0.0)

@@ -1,4 +1,4 @@
-"""The wire and the measure benchmarks, briefly."""
+"""The wire and measure benchmarks, briefly."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tinyvoice import write_tiny_voice
 
-from studio.bench.speed import wire
-from studio.bench.speed.measuring import MeasuringSetting, bench_measure
+from studio.bench.speed import throughput
+from studio.bench.speed.throughput import MeasuringSetting, bench_measure
 from studio.bench.summary import summarise
 from studio.core import events as ev
 from studio.core.cards import read_cards
@@ -31,9 +31,9 @@ def test_every_frame_is_served_and_timed(
         return packet(stream, audio)
 
     monkeypatch.setattr(UtteranceStream, "packet", counted)
-    setting = wire.WireSetting(frames=120, warm=20, block=25, voices=tmp_path / "voices")
+    setting = throughput.WireSetting(frames=120, warm=20, block=25, voices=tmp_path / "voices")
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, that of a browser's tests
-        out = thread.submit(wire.bench_wire, setting).result()
+        out = thread.submit(throughput.bench_wire, setting).result()
     assert out["frames"] == 100, "whole blocks"
     assert told == [600 * k for k in range(120)]
     for name in ("clock_ms", "cpu_ms"):
@@ -46,17 +46,17 @@ def test_every_frame_is_served_and_timed(
     assert "## Server CPU time per frame" in page.read_text()
 
 
-def test_its_turns_are_those_of_an_engine(tmp_path: Path) -> None:
+def test_steps_are_those_of_an_engine(tmp_path: Path) -> None:
     write_tiny_voice(tmp_path)
     ((card, _),) = read_cards(tmp_path).values()
-    events = [event for turn in wire._turns(card, 24) for event in turn]
+    events = [event for turn in throughput._turns(card, 24) for event in turn]
     assert isinstance(events[0], ev.Ready) and isinstance(events[-1], ev.Ended)
     count = {kind: sum(isinstance(one, kind) for one in events) for kind in (ev.Audio, ev.Frames, ev.WordStart, ev.Eos)}
     assert count == {ev.Audio: 24, ev.Frames: 24, ev.WordStart: 2, ev.Eos: 2}
     assert [one.to_dict()["type"] for one in events[:5]] == ["ready", "committed", "segment", "word_start", "audio"]
 
 
-def test_every_clip_is_measured_and_the_ratio_is_of_their_lengths(tmp_path, capsys):
+def test_every_clip_is_measured_and_the_ratio_uses_their_lengths(tmp_path, capsys):
     rng = np.random.default_rng(0)
     for number, rate_hz in enumerate((16_000, 24_000, 24_000)):
         sound = rng.normal(0, 3000, rate_hz).astype(np.int16)
@@ -71,6 +71,6 @@ def test_every_clip_is_measured_and_the_ratio_is_of_their_lengths(tmp_path, caps
     assert again["audio_s"] == out["audio_s"], "the same seed makes the same clips"
 
 
-def test_a_folder_without_sounds_is_told(tmp_path):
+def test_folder_without_sounds_is_reported(tmp_path):
     with pytest.raises(BadFile, match="no WAV or FLAC"):
         bench_measure(MeasuringSetting(sounds=tmp_path))

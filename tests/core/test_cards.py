@@ -1,4 +1,4 @@
-"""Which speaker is offered first, what a card may say, and what may be asked of a voice."""
+"""Cards: default speaker, valid content, valid requests."""
 
 import json
 from copy import deepcopy
@@ -15,7 +15,7 @@ from studio.core.options import OptionSpec, merge_options, options_from_flags, p
 from studio.serve.live.protocol import hello
 
 
-def test_the_default_speaker_is_offered_first() -> None:
+def test_default_speaker_is_offered_first() -> None:
     card = tone_card()
     assert card.speakers == card.speakers_default_first == ("low", "high")
     other = replace(card, default_speaker="high")
@@ -25,7 +25,7 @@ def test_the_default_speaker_is_offered_first() -> None:
     assert json.loads(hello([other]))["voices"][0]["speakers"] == ["high", "low"]
 
 
-# --- what a card may say -------------------------------------------------------------------------
+# --- content of a card ---------------------------------------------------------------------------
 
 NESTED: list[Any] = []
 for _ in range(500):
@@ -46,22 +46,24 @@ def at(card: dict[str, Any], place: tuple[Any, ...]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_json_of_any_type_in_any_place_is_refused_in_words_or_can_be_told(place: tuple[Any, ...]) -> None:
+def test_json_of_any_type_is_refused_with_a_reason_or_valid(place: tuple[Any, ...]) -> None:
     for key in at(shipped(), place):
         for value in ANY_JSON:
             card = deepcopy(shipped())
             at(card, place)[key] = value
             try:
-                told = Card.from_dict(card)
+                valid = Card.from_dict(card)
             except BadVoice as error:
                 assert str(error).isprintable() and error.do
             else:
-                json.dumps(told.to_dict(), indent=1)
-                ", ".join((*told.speakers_default_first, *told.vocoders, *told.parameters, told.number_format)).encode()
+                json.dumps(valid.to_dict(), indent=1)
+                ", ".join(
+                    (*valid.speakers_default_first, *valid.vocoders, *valid.parameters, valid.number_format)
+                ).encode()
 
 
 @pytest.mark.parametrize("field", ["options", "speakers", "figures", "config"])
-def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str) -> None:
+def test_invalid_card_is_skipped_alone(tmp_path, caplog, field: str) -> None:
     for name, change in (("other", {}), ("shapeless", {field: [[]]})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "card.json").write_text(json.dumps(shipped() | {"name": name} | change))
@@ -70,7 +72,7 @@ def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"low": None}, "'m' has only one of low and high; give both or neither"),
         ({"default": 7}, "default of the card's option 'm' is 7; it is a whole number from 1 to 6"),
@@ -85,16 +87,16 @@ def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str)
         ({"\x1b[2J": 1}, r"an option of the card has unknown keys: \\x1b\[2J;"),
     ],
 )
-def test_an_option_that_cannot_be_chosen_is_refused(change: dict[str, Any], told: str) -> None:
+def test_unavailable_option_is_refused(change: dict[str, Any], message: str) -> None:
     card = shipped()
     card["options"][1] |= change
-    with pytest.raises(BadVoice, match=told):
+    with pytest.raises(BadVoice, match=message):
         Card.from_dict(card)
 
 
 @pytest.mark.parametrize("sign", ["\x1b[2J", "\x1b]0;a\a", "\ud800", "\u202e"])
 @pytest.mark.parametrize("field", ["vocoders", "parameters", "number_format", "a key"])
-def test_names_that_a_terminal_obeys_are_refused(field: str, sign: str) -> None:
+def test_names_with_control_characters_are_refused(field: str, sign: str) -> None:
     card = shipped()
     match field:
         case "a key":
@@ -108,7 +110,7 @@ def test_names_that_a_terminal_obeys_are_refused(field: str, sign: str) -> None:
     assert str(refused.value).isprintable()
 
 
-def test_what_lies_too_deep_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     with pytest.raises(BadVoice, match="nested more than 16 deep"):
         Card.from_dict(shipped() | {"figures": {"a": NESTED}})
 
@@ -122,7 +124,7 @@ SPECS = (
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("other=1.5", "other cannot be '1.5'; give a whole number from 0 to 2$"),
         ("other=3", "other cannot be 3; give a whole number from 0 to 2$"),
@@ -135,12 +137,12 @@ SPECS = (
         ("k=1", "'k=1' sets no option of this voice; write name=value with one of guidance, other, mode, far$"),
     ],
 )
-def test_what_an_option_cannot_be_is_told_with_its_kind_and_range(written, told):
-    with pytest.raises(BadOption, match=told):
+def test_invalid_option_value_is_reported_with_type_and_range(written, message):
+    with pytest.raises(BadOption, match=message):
         merge_options(SPECS, parse_options(SPECS, [written]), {})
 
 
-def test_a_flag_is_named_as_it_was_typed():
+def test_flag_is_named_as_typed():
     assert options_from_flags(SPECS, {"--window": ("m", None), "--other": ("other", 2)}) == ["other=2"]
     with pytest.raises(BadOption, match=r"this voice has no option for --window.*its options are far, guidance, mode"):
         options_from_flags(SPECS, {"--window": ("m", 3)})

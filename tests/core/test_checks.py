@@ -1,4 +1,4 @@
-"""Rules of values: by limits, and by type hints of JSON and TOML values."""
+"""Validation of values by limits, and of JSON and TOML values by type hints."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -35,12 +35,12 @@ class Table:
     ],
     ids=str,
 )
-def test_a_type_says_what_fits(hint: Any, fitting: list[Any], others: list[Any]) -> None:
+def test_type_hint_defines_valid_values(hint: Any, fitting: list[Any], others: list[Any]) -> None:
     rule = rule_of(hint)
     assert all(map(rule.fits, fitting)) and not any(map(rule.fits, others)) and rule.expected
 
 
-def test_limits_are_kept_and_named() -> None:
+def test_limits_are_enforced_and_named() -> None:
     assert whole(1, 20_000).expected == "a whole number from 1 to 20,000" and number().expected == "a number"
     assert number(0, 0.99).expected == "a number from 0 to 0.99" and whole(0).expected == "a whole number from 0"
     assert [value for value in (0, 1, 6, 7, 2.0) if rule_of(list[int], (1, 6)).fits([value])] == [1, 6]

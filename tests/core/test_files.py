@@ -1,4 +1,4 @@
-"""Files that a user names, and clips: addresses, WAV files."""
+"""User files, and clips: addresses, WAV files."""
 
 import hashlib
 import io
@@ -16,29 +16,29 @@ from studio.core.errors import BadFile
 from studio.core.files import read_lines
 
 
-def test_lines_that_hold_more_than_white_space(tmp_path):
+def test_lines_without_blank_ones(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufeffOne. \n\n \t\r\nZwei, drei.".encode())
     assert read_lines(path) == ["One.", "Zwei, drei."]
 
 
 @pytest.mark.parametrize(
-    ("data", "told"), [(b"a\xff\n", "no UTF-8, at byte 1"), (b"a\0b\n", "NUL"), (b"a" * 99, "larger")]
+    ("data", "message"), [(b"a\xff\n", "no UTF-8, at byte 1"), (b"a\0b\n", "NUL"), (b"a" * 99, "larger")]
 )
-def test_what_is_no_text_is_told(tmp_path, data, told):
+def test_non_text_file_is_refused(tmp_path, data, message):
     (tmp_path / "texts.txt").write_bytes(data)
-    with pytest.raises(OSError, match=told):
+    with pytest.raises(OSError, match=message):
         read_lines(tmp_path / "texts.txt", 50)
 
 
-def test_a_device_that_waits_is_not_waited_for(tmp_path):
+def test_blocking_device_is_not_read(tmp_path):
     needs(Path("/dev/ptmx").exists(), "the device /dev/ptmx, which waits for a terminal")
     (tmp_path / "texts.txt").symlink_to("/dev/ptmx")
     with pytest.raises(OSError, match="it is a device, not a file"):
         read_lines(tmp_path / "texts.txt")
 
 
-def test_a_pipe_that_a_shell_gives_is_read():
+def test_shell_pipe_is_read():
     read, write = os.pipe()
     with os.fdopen(write, "wb") as file:
         file.write(b"One.\nTwo.\n")
@@ -46,7 +46,7 @@ def test_a_pipe_that_a_shell_gives_is_read():
     os.close(read)
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_named_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "texts.txt")
     with pytest.raises(OSError, match="pipe"):
         read_lines(tmp_path / "texts.txt")
@@ -72,7 +72,7 @@ def test_loud_floats_are_clipped():
     assert to_int16(np.array([2.0, -2.0, 0.5])).tolist() == [32767, -32768, 16384]
 
 
-def test_wav_round_trip_and_the_standard_library_agrees(tmp_path):
+def test_wav_round_trips_and_the_standard_library_agrees(tmp_path):
     write_wav(tmp_path / "a.wav", PCM, 24000)
     samples, rate_hz = read_wav(tmp_path / "a.wav")
     assert rate_hz == 24000
@@ -82,13 +82,13 @@ def test_wav_round_trip_and_the_standard_library_agrees(tmp_path):
         assert wav.readframes(99) == PCM.astype("<i2").tobytes()
 
 
-def test_an_empty_wav_is_a_wav():
+def test_empty_wav_is_a_wav():
     samples, rate_hz = read_wav(wav_bytes(PCM[:0], 16000))
     assert (len(samples), rate_hz) == (0, 16000)
 
 
 @pytest.mark.parametrize("channels, width", [(2, 2), (1, 1), (1, 3)])
-def test_other_kinds_are_named(channels, width):
+def test_other_formats_are_named(channels, width):
     file = io.BytesIO()
     with wave.open(file, "wb") as wav:
         wav.setnchannels(channels)
@@ -107,13 +107,13 @@ def test_damage_is_a_clear_error(data):
         read_wav(data)
 
 
-def test_absent_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(BadFile, match=r"there is no file .*none\.wav"):
         read_wav(tmp_path / "none.wav")
 
 
-def test_a_chunk_that_claims_more_than_there_is_is_a_damaged_file(tmp_path):
-    """``wave`` answers such a file with a bare RuntimeError."""
+def test_chunk_longer_than_the_file_is_damage(tmp_path):
+    """``wave`` raises a bare RuntimeError for such a file."""
     path = tmp_path / "cut.wav"
     data = bytearray(wav_bytes(np.zeros(400, np.int16), 24_000))
     at = data.index(b"fmt ") + 4

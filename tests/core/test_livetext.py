@@ -1,4 +1,4 @@
-"""The live text field: what is sent, what is noted, and that no edit breaks it."""
+"""The live text field: what is sent and recorded, and invalid edits."""
 
 import pytest
 from core.typing_desk import Desk, Unheard
@@ -19,7 +19,7 @@ def test_only_complete_words_are_sent() -> None:
     assert (desk.out.words, desk.out.edited, desk.out.calls) == (["hello", "there", "you"], [], ["end"])
 
 
-def test_a_composed_word_is_free_until_its_space() -> None:
+def test_composed_word_is_held_until_its_space() -> None:
     desk = Desk()
     for step in ("k", "ko", "kon", "con", "contact"):  # an IME replaces its whole composition at every key
         desk.edit(0, len(desk.live.text), step)
@@ -49,7 +49,7 @@ def test_a_composed_word_is_free_until_its_space() -> None:
         ("the cat sa", (4, 6, "dog ran "), "x ", ["the", "cat", "ran", "x"], [(1, 1, "dog")]),
     ],
 )
-def test_edits_of_what_was_sent(
+def test_edits_of_sent_text(
     start: str, edit: tuple[int, int, str], then: str, spoken: list[str], edited: list[tuple[int, int, str]]
 ) -> None:
     desk = Desk()
@@ -62,7 +62,7 @@ def test_edits_of_what_was_sent(
 
 
 @pytest.mark.parametrize("places", [[4, 4, 4], [6, 5, 4]], ids=["delete", "backspace"])
-def test_what_is_typed_where_a_word_was_deleted_corrects_that_word(places: list[int]) -> None:
+def test_typing_at_a_deleted_word_corrects_it(places: list[int]) -> None:
     desk = Desk()
     desk.type("the cat sat ")
     for at in places:
@@ -88,7 +88,7 @@ def test_several_deleted_words_are_corrected_at_the_first() -> None:
     assert sorted(desk.out.edited) == [(1, 1, "dogs"), (2, 2, ""), (3, 3, "")]
 
 
-def test_a_sent_word_that_is_taken_up_again_is_not_said_in_pieces() -> None:
+def test_edited_sent_word_is_not_said_in_pieces() -> None:
     desk = Desk()
     desk.type("two cat ")
     desk.back(1)
@@ -97,7 +97,7 @@ def test_a_sent_word_that_is_taken_up_again_is_not_said_in_pieces() -> None:
     assert desk.out.edited == [(1, 1, "cats")]
 
 
-def test_a_word_split_again_is_not_lost() -> None:
+def test_word_split_again_is_not_lost() -> None:
     desk = Desk()
     desk.type("cat do")
     desk.edit(3, 1, "")
@@ -106,7 +106,7 @@ def test_a_word_split_again_is_not_lost() -> None:
     assert desk.out.words == ["cat", "dog"]
 
 
-def test_later_coordinates_keep_working_after_edits() -> None:
+def test_later_coordinates_are_valid_after_edits() -> None:
     desk = Desk()
     desk.type("aa bb cc dd ")
     desk.edit(0, 2, "a much longer start")
@@ -115,7 +115,7 @@ def test_later_coordinates_keep_working_after_edits() -> None:
     assert desk.out.edited == [(0, 0, "a much longer start"), (2, 2, "CC"), (0, 0, "A")]
 
 
-def test_words_that_are_committed_after_the_edit_are_noted_then() -> None:
+def test_words_committed_after_the_edit_are_recorded_then() -> None:
     desk = Desk(auto=False)
     desk.type("one teh ")
     desk.edit(4, 3, "the")
@@ -124,14 +124,14 @@ def test_words_that_are_committed_after_the_edit_are_noted_then() -> None:
     assert desk.out.edited == [(1, 1, "the")]
 
 
-def test_idle_flushes_once_and_never_half_a_word() -> None:
+def test_idle_flushes_once_and_never_a_partial_word() -> None:
     desk = Desk()
     assert desk.live.next_deadline_ms() is None
     desk.type("hello the")
     assert desk.live.next_deadline_ms() == desk.clock.ms + 700
     desk.clock.ms += 699
     assert not desk.live.poll()
-    desk.type("r")  # any input is no idleness
+    desk.type("r")  # any input resets the idle time
     desk.clock.ms += 699
     assert not desk.live.poll()
     desk.clock.ms += 1
@@ -146,7 +146,7 @@ def test_idle_flushes_once_and_never_half_a_word() -> None:
 
 
 @pytest.mark.parametrize("text", ["on the stove.", "on the stove?!", "she said “stove.”", "stove…", "at 5 p.m."])
-def test_a_sentence_that_is_over_is_said_when_nobody_types_on(text: str) -> None:
+def test_complete_sentence_is_flushed_on_idle(text: str) -> None:
     desk = Desk()
     desk.type(text)
     assert desk.out.sent == text[: text.rfind(" ") + 1]
@@ -161,7 +161,7 @@ def test_a_sentence_that_is_over_is_said_when_nobody_types_on(text: str) -> None
 
 
 @pytest.mark.parametrize("text", ["it costs 3.", "hello Mr.", "stov", "stove,", "...", "."])
-def test_what_may_go_on_waits(text: str) -> None:
+def test_incomplete_sentence_waits(text: str) -> None:
     desk = Desk()
     desk.type(text)
     desk.rest()
@@ -169,7 +169,7 @@ def test_what_may_go_on_waits(text: str) -> None:
 
 
 @pytest.mark.parametrize(("heard", "sent", "edited"), [(1, "see stove.com now ", []), (2, None, [(1, 1, "stove.com")])])
-def test_a_sentence_that_goes_on_after_all_is_taken_back_where_it_was_not_heard(
+def test_continued_sentence_revises_what_was_not_heard(
     heard: int, sent: str | None, edited: list[tuple[int, int, str]]
 ) -> None:
     out = Unheard()
@@ -191,7 +191,7 @@ def test_spaces_alone_do_not_flush() -> None:
 
 
 @pytest.mark.parametrize("bad", [(-1, 0, "x"), (0, 3, ""), (3, 0, "x"), (0, -1, ""), (1, 2, "")])
-def test_an_edit_outside_the_field_is_refused_and_changes_nothing(bad: tuple[int, int, str]) -> None:
+def test_edit_outside_the_field_is_refused_and_changes_nothing(bad: tuple[int, int, str]) -> None:
     desk = Desk()
     desk.type("ab")
     with pytest.raises(BadMessage, match="outside the field"):
@@ -200,7 +200,7 @@ def test_an_edit_outside_the_field_is_refused_and_changes_nothing(bad: tuple[int
     assert (desk.live.text, desk.out.sent) == ("ab c", "ab ")
 
 
-def test_the_field_is_bounded_and_the_limit_is_named() -> None:
+def test_field_length_is_bounded_with_the_limit_named() -> None:
     desk = Desk()
     desk.edit(0, 0, "attention " * (MAX_FIELD_CHARS // 10))
     with pytest.raises(BadText, match="200,000"):
@@ -208,7 +208,7 @@ def test_the_field_is_bounded_and_the_limit_is_named() -> None:
     desk.edit(0, 1, "b")
 
 
-def test_after_the_end_nothing_is_taken() -> None:
+def test_no_text_after_the_end() -> None:
     desk = Desk()
     desk.live.end()
     desk.live.end()
@@ -217,7 +217,7 @@ def test_after_the_end_nothing_is_taken() -> None:
         desk.edit(0, 0, "x")
 
 
-def test_half_a_character_cannot_reach_the_wire() -> None:
+def test_lone_surrogate_is_not_sent() -> None:
     desk = Desk()
     desk.edit(0, 0, "a\ud83d b ")
     desk.out.sent.encode("utf-8")
@@ -225,20 +225,20 @@ def test_half_a_character_cannot_reach_the_wire() -> None:
 
 
 def test_each_key_keeps_its_time() -> None:
-    """A word is sent with the space after it; its letters were typed before."""
+    """A word is sent with the space after it; its letters were typed earlier."""
     desk = Desk()
     for char in "one two":
         desk.clock.ms += 100.0
         desk.type(char)
     assert [(one.char_start, one.before_ms) for one in desk.out.typed] == [(0, [300.0, 200.0, 100.0, 0.0])]
     desk.clock.ms += 50.0
-    desk.edit(4, 1, "w")  # the first letter is another one now
+    desk.edit(4, 1, "w")  # the first letter has changed
     desk.clock.ms += 50.0
     desk.type(" ")
     assert (desk.out.typed[1].char_start, desk.out.typed[1].before_ms) == (4, [50.0, 200.0, 100.0, 0.0])
 
 
-def test_what_comes_at_once_has_no_times_of_its_own() -> None:
+def test_pasted_text_has_no_key_times() -> None:
     desk = Desk()
     desk.edit(0, 0, "a pasted text ")
     assert desk.out.sent == "a pasted text " and desk.out.typed == []

@@ -1,4 +1,4 @@
-"""The live text field under any edits: what was heard stays, what was not is what stands in the field."""
+"""Arbitrary edits of the live text field: heard text stays, the rest equals the field."""
 
 import pytest
 from core.typing_desk import Desk, Unheard
@@ -26,7 +26,7 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
         live = desk.live
         assert live.text == model
         assert len(live._origin) == live._covered <= len(model)
-        assert not set(model[live._covered :]) & set(" \n"), "a complete word stayed unsent"
+        assert not set(model[live._covered :]) & set(" \n"), "a complete word was not sent"
         assert all(0 <= origin < len(live._sent) for origin in live._origin)
         assert list(live._origin) == sorted(live._origin)
         assert all(0 <= first <= last < len(desk.out.words) for first, last, _ in desk.out.edited)
@@ -37,7 +37,7 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
 
 @settings(max_examples=300, deadline=None)
 @given(_EDITS)
-def test_what_nobody_has_heard_is_what_stands_in_the_field(edits: list[tuple[float, float, str, bool]]) -> None:
+def test_unheard_text_equals_the_field(edits: list[tuple[float, float, str, bool]]) -> None:
     desk, model = Desk(out=Unheard()), ""
     for place, share, insert, at_end in edits:
         at = len(model) if at_end else int(place * len(model))
@@ -49,7 +49,7 @@ def test_what_nobody_has_heard_is_what_stands_in_the_field(edits: list[tuple[flo
         assert desk.live.text == model and _letters(model).startswith(_letters(desk.out.sent))
     desk.clock.ms += 400
     desk.live.poll()
-    assert not set(model[desk.live._covered :]) & set(" \n"), "a complete word stayed unsent"
+    assert not set(model[desk.live._covered :]) & set(" \n"), "a complete word was not sent"
     desk.live.end()
     assert desk.out.sent.split() == model.split() and desk.out.edited == []
 
@@ -60,7 +60,7 @@ def _letters(text: str) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(_EDITS, st.lists(st.integers(0, 3), min_size=25, max_size=25))
-def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str, bool]], more: list[int]) -> None:
+def test_heard_text_is_never_revised(edits: list[tuple[float, float, str, bool]], more: list[int]) -> None:
     out = Unheard()
     desk, model, heard = Desk(out=out), "", ""
     for (place, share, insert, at_end), words in zip(edits, more, strict=False):
@@ -91,7 +91,7 @@ def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str,
         (1, (8, 0, "big "), "the cat big sat on ", []),
     ],
 )
-def test_an_edit_is_said_where_it_was_not_heard(
+def test_unheard_edit_is_spoken(
     heard: int, edit: tuple[int, int, str], sent: str, edited: list[tuple[int, int, str]]
 ) -> None:
     out = Unheard()
@@ -104,7 +104,7 @@ def test_an_edit_is_said_where_it_was_not_heard(
     assert (out.sent, out.edited) == (sent, edited)
 
 
-def test_a_word_that_is_being_changed_is_said_when_it_stands() -> None:
+def test_edited_word_is_spoken_once_complete() -> None:
     out = Unheard()
     desk = Desk(out=out)
     desk.type("a cat sat ")
@@ -119,7 +119,7 @@ def test_a_word_that_is_being_changed_is_said_when_it_stands() -> None:
     assert desk.live.poll() and out.sent == "a dog sat "
     desk.edit(2, 3, "d")
     assert out.sent == "a "
-    desk.type("down")  # who types on at the end has done with it
+    desk.type("down")  # typing at the end completes the edit
     assert out.sent == "a d sat "
 
 
@@ -147,7 +147,7 @@ def test_typing_at_the_end_sends_exactly_the_field(parts: list[str]) -> None:
         (3, (11, 3, ""), "the cat sat ", []),
     ],
 )
-def test_a_text_that_was_ended_follows_edits_of_what_was_not_heard(
+def test_finished_text_accepts_edits_of_unheard_words(
     heard: int, edit: tuple[int, int, str], sent: str, edited: list[tuple[int, int, str]]
 ) -> None:
     out = Unheard()
@@ -164,9 +164,7 @@ def test_a_text_that_was_ended_follows_edits_of_what_was_not_heard(
 
 @settings(max_examples=200, deadline=None)
 @given(_EDITS, st.lists(st.integers(0, 2), min_size=25, max_size=25))
-def test_no_edit_after_the_end_takes_back_what_was_heard(
-    edits: list[tuple[float, float, str, bool]], more: list[int]
-) -> None:
+def test_no_edit_after_the_end_revises_heard_text(edits: list[tuple[float, float, str, bool]], more: list[int]) -> None:
     out = Unheard()
     desk, model = Desk(out=out), "one two three four five six seven"
     desk.edit(0, 0, model)

@@ -1,4 +1,4 @@
-"""The package's front door: what it offers, and what it does not load."""
+"""The package's public API, and what importing it does not load."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import studio
 from studio.core.errors import BadOption, BadText, BadVoice
 
 
-def test_the_public_names():
+def test_public_names():
     assert studio.__all__ == ["open_trace", "replay", "speak", "synthesize"]
     assert studio.__version__
     assert all(callable(getattr(studio, name)) for name in studio.__all__)
@@ -25,7 +25,7 @@ def test_import_is_light():
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "told"),
+    ("given", "kind", "message"),
     [
         ({"text": None}, BadText, "the text is None, of type NoneType; give a str"),
         ({"text": b"Good morning."}, BadText, "of type bytes; give a str"),
@@ -48,9 +48,9 @@ def test_import_is_light():
         ({"nothing_such": 1}, BadOption, "nothing_such"),
     ],
 )
-def test_what_is_of_a_wrong_type_is_told_with_what_is_allowed(tmp_path, given, kind, told):
+def test_wrong_type_is_reported_with_the_valid_ones(tmp_path, given, kind, message):
     write_tiny_voice(tmp_path)
     asked = {"text": "one", "voices": tmp_path, "device": "cpu", **given}
     with pytest.raises(kind) as refused:
         studio.synthesize(**asked)
-    assert told in str(refused.value) and refused.value.do, refused.value
+    assert message in str(refused.value) and refused.value.do, refused.value

@@ -1,4 +1,4 @@
-"""What is in force of an utterance that was revised often: as the plain rule has it, in time linear in its length."""
+"""Events of an often revised utterance that are still valid: equal to a simple reference, in linear time."""
 
 import random
 import time
@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from studio.core import events as ev
-from studio.core.traces.revisions import SentText, sent_text
-from studio.core.traces.trace import Trace, TraceWord
+from studio.core.traces.trace import SentText, Trace, TraceWord, sent_text
 from studio.inspection.bundle import pack
 from studio.inspection.comparison.compare import compare, compared_utterance
 from studio.measure.latency import arrivals
@@ -23,8 +22,8 @@ def trace_of(events: list[ev.Event]) -> Trace:
     return Trace({"rate_hz": RATE_HZ, "frame_samples": 600}, [*events, ev.Audio(sample=0, pcm=pcm)], pcm)
 
 
-def by_the_rule(events: list[ev.Event]) -> tuple[list[TraceWord], list[int], list[ev.Wait], str]:
-    """Words, starts of segments, waits and text, each revision taking away what it takes back when it comes."""
+def by_reference(events: list[ev.Event]) -> tuple[list[TraceWord], list[int], list[ev.Wait], str]:
+    """Words, segment starts, waits and text, applying each revision when it comes."""
     words: dict[int, dict[str, Any]] = {}
     spans: dict[int, dict[str, Any]] = {}
     segments: list[ev.Segment] = []
@@ -53,11 +52,11 @@ def by_the_rule(events: list[ev.Event]) -> tuple[list[TraceWord], list[int], lis
                     del span["end"]
             segments = [one for one in segments if one.sample < cut]
             waits = [replace(one, sample=min(one.sample, cut)) for one in waits]
-    told = [TraceWord(i=i, **words[i], **spans.get(i, {})) for i in sorted(words)]
-    return told, [one.sample for one in segments], sorted(waits, key=lambda one: one.sample), text
+    in_force = [TraceWord(i=i, **words[i], **spans.get(i, {})) for i in sorted(words)]
+    return in_force, [one.sample for one in segments], sorted(waits, key=lambda one: one.sample), text
 
 
-def at_random(chance: random.Random) -> list[ev.Event]:
+def random_events(chance: random.Random) -> list[ev.Event]:
     made: list[ev.Event] = []
     for _ in range(60):
         i, sample = chance.randrange(6), chance.randrange(40)
@@ -74,18 +73,18 @@ def at_random(chance: random.Random) -> list[ev.Event]:
     return made
 
 
-def test_what_is_in_force_is_what_the_plain_rule_leaves() -> None:
+def test_valid_events_equal_the_simple_reference() -> None:
     for seed in range(400):
-        events = at_random(random.Random(seed))
+        events = random_events(random.Random(seed))
         found = trace_of(events)
-        words, segments, waits, text = by_the_rule(events)
+        words, segments, waits, text = by_reference(events)
         assert found.words() == words, seed
         assert [one.start for one in found.segments()] == segments, seed
         assert found.effective_waits() == waits, seed
         assert sent_text(events) == text, seed
 
 
-def test_a_segment_ends_as_it_was_told_when_it_was_made_last() -> None:
+def test_segment_has_the_end_of_its_last_version() -> None:
     segment = ev.Segment(index=1, words=[1], seen=[1], sample=600, frame=1)
     events: list[ev.Event] = [
         ev.Segment(index=0, words=[0], seen=[0, 1], sample=0, frame=0),
@@ -100,7 +99,7 @@ def test_a_segment_ends_as_it_was_told_when_it_was_made_last() -> None:
     assert [(one.p_eos, one.forced) for one in trace_of(events).segments()] == [(0.7, False), (0.8, False)]
 
 
-def test_a_word_came_in_with_what_committed_it_last() -> None:
+def test_word_is_committed_by_its_last_commit() -> None:
     word = ev.Committed(i=0, word="one", written=0, char_start=0, char_end=3)
     events: list[ev.Event] = [
         ev.TextReceived(char_start=0, text="one ", t_ms=10.0),
@@ -138,8 +137,8 @@ def reported_between_waits(count: int) -> list[ev.Event]:
 
 
 @pytest.mark.parametrize("made", [revised_often, sent_in_pieces, reported_between_waits])
-def test_a_long_trace_takes_no_longer_than_its_length(made: Any) -> None:
-    """Of this processor's time: minutes where each event costs as much as all before it, a second where it does not."""
+def test_long_trace_takes_linear_time(made: Any) -> None:
+    """CPU time: minutes if each event costs as much as all before it, a second otherwise."""
     ready = ev.Ready(utterance=1, voice="v", speaker="a", family="f", rate_hz=RATE_HZ, frame_samples=600, seed=1)
     found = trace_of([ready, *made(10_000)])
     began_s = time.thread_time()
@@ -148,7 +147,7 @@ def test_a_long_trace_takes_no_longer_than_its_length(made: Any) -> None:
     assert time.thread_time() - began_s < 20.0
 
 
-def test_text_is_put_anywhere() -> None:
+def test_text_may_be_inserted_anywhere() -> None:
     text = SentText()
     assert str(text) == ""
     for at, piece, whole in (

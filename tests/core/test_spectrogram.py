@@ -1,9 +1,9 @@
-"""Spectrograms for pictures: tones land in their band, and the map rises in lightness."""
+"""Spectrogram pictures: tones are in their band, and the colour map's lightness increases."""
 
 import numpy as np
 import pytest
 
-from studio.core.traces.spectrogram import colour_map, log_mel, mel_filters, picture
+from studio.measure.signal import colour_map, log_mel, mel_filters, picture
 
 RATE_HZ = 24000
 
@@ -13,7 +13,7 @@ def tone(hz: float, seconds: float = 0.5) -> np.ndarray:
 
 
 @pytest.mark.parametrize("hz", [300.0, 1000.0, 4000.0, 9000.0])
-def test_a_tone_peaks_in_the_band_that_holds_it_near_full_scale(hz):
+def test_tone_peaks_near_full_scale_in_its_band(hz):
     column = log_mel(tone(hz), RATE_HZ).mean(axis=1)
     filters = mel_filters(RATE_HZ, 1024, 80, 40.0, RATE_HZ / 2)
     band = filters[:, round(hz / (RATE_HZ / 1024))].argmax()
@@ -35,7 +35,7 @@ def test_long_and_short_recordings_agree():
     assert np.allclose(whole[:, 2010:], tail[:, 10:], atol=1e-3)
 
 
-def test_nothing_is_drawn_for_nothing():
+def test_empty_recording_gives_an_empty_picture():
     assert log_mel(np.zeros(0, np.int16), RATE_HZ).shape == (80, 0)
 
 
@@ -43,7 +43,7 @@ def test_no_band_is_empty_even_where_bands_are_narrow():
     assert (mel_filters(16000, 512, 128, 20.0, 8000.0).max(axis=1) > 0).all()
 
 
-def test_the_map_rises_in_lightness_and_differs_from_grey():
+def test_colour_map_increases_in_lightness_and_differs_from_grey():
     table = colour_map()
     assert table.shape == (256, 3)
     assert table.dtype == np.uint8
@@ -53,7 +53,7 @@ def test_the_map_rises_in_lightness_and_differs_from_grey():
     assert np.ptp(table.astype(int), axis=1).max() > 100
 
 
-def test_picture_puts_high_bands_at_the_top():
+def test_picture_has_high_bands_at_the_top():
     image = picture(log_mel(tone(300.0), RATE_HZ))
     brightest = image.sum(axis=2).mean(axis=1).argmax()
     assert image.shape[2] == 3

@@ -20,7 +20,7 @@ RATE_HZ, FRAME = 24000, 600
 
 
 def story() -> list[ev.Event]:
-    """Two words in two segments of four frames each, with a pause for text of 200 ms between them."""
+    """Two words in two segments of four frames each, with a wait for text of 200 ms between them."""
     rng = np.random.default_rng(1)
     pcm = rng.integers(-3000, 3000, 8 * FRAME).astype(np.int16)
     levels = rng.integers(0, 16, (8, 80)).astype(np.uint8)
@@ -62,7 +62,7 @@ def same(one: Trace, other: Trace) -> None:
         assert np.array_equal(left, right)
 
 
-def test_round_trip_through_the_zip(tmp_path):
+def test_zip_round_trip(tmp_path):
     events = story()
     path = write(tmp_path / "u7", events).close()
     assert path == tmp_path / "u7.trace"
@@ -90,7 +90,7 @@ def test_words_segments_and_waits(tmp_path):
     assert [wait.reason for wait in trace.waits()] == ["text"]
 
 
-def test_as_heard_puts_waits_back_as_silence():
+def test_as_heard_inserts_waits_as_silence():
     trace = collect_trace({}, story())
     heard = trace.pcm_with_waits()
     silence = round(0.3 * RATE_HZ)
@@ -102,7 +102,7 @@ def test_as_heard_puts_waits_back_as_silence():
 
 
 @pytest.mark.parametrize("reason, silence_ms", [("credit", 0), ("network", 300), ("compute", 300)])
-def test_credit_is_never_heard(reason, silence_ms):
+def test_credit_is_not_audible(reason, silence_ms):
     events = [
         ev.Wait(reason=reason, sample=e.sample, duration_ms=e.duration_ms) if isinstance(e, ev.Wait) else e
         for e in story()
@@ -111,7 +111,7 @@ def test_credit_is_never_heard(reason, silence_ms):
     assert len(trace.pcm_with_waits()) - len(trace.pcm) == round(silence_ms * RATE_HZ / 1000)
 
 
-def test_a_crash_leaves_a_readable_folder(tmp_path):
+def test_crash_leaves_a_readable_folder(tmp_path):
     events = story()
     folder = tmp_path / "u"
     write(folder, events[:14])
@@ -128,7 +128,7 @@ def test_a_crash_leaves_a_readable_folder(tmp_path):
     assert len(trace.pcm) > 0
 
 
-def test_the_last_frame_of_what_was_broken_off_has_no_p_eos(tmp_path):
+def test_last_frame_of_a_cut_off_utterance_has_no_p_eos(tmp_path):
     last = ev.Frames(first_frame=1, p_eos=[float("nan")], levels=np.zeros((1, 80), np.uint8), t_ms=2)
     first = ev.Frames(first_frame=0, p_eos=[0.25], levels=np.zeros((1, 80), np.uint8), t_ms=1)
     for path in (write(tmp_path / "u", [first, last]), write(tmp_path / "v", [first, last]).close()):
@@ -137,7 +137,7 @@ def test_the_last_frame_of_what_was_broken_off_has_no_p_eos(tmp_path):
         assert np.array_equal(trace.p_eos, [0.25, np.nan], equal_nan=True)
 
 
-def test_revised_speech_replaces_what_it_takes_back(tmp_path):
+def test_revised_speech_replaces_the_revised_samples(tmp_path):
     events = story()[:-1]
     new = np.full(FRAME, 99, np.int16)
     events += [
@@ -175,7 +175,7 @@ def test_many_threads_may_write(tmp_path):
     assert len(open_trace(writer.close()).events) == 800
 
 
-def test_what_comes_after_close_is_dropped_and_close_may_be_repeated(tmp_path):
+def test_events_after_close_are_dropped_and_close_may_be_repeated(tmp_path):
     writer = write(tmp_path / "u", story())
     path = writer.close()
     writer.write(ev.Played(sample=3))
@@ -183,13 +183,13 @@ def test_what_comes_after_close_is_dropped_and_close_may_be_repeated(tmp_path):
     assert len(open_trace(path).events) == len(story())
 
 
-def test_a_folder_in_use_is_refused(tmp_path):
+def test_folder_in_use_is_refused(tmp_path):
     write(tmp_path / "u", story())
     with pytest.raises(BadFile, match="not empty"):
         TraceWriter(tmp_path / "u", {})
 
 
-def test_a_trace_that_says_how_it_was_spoken_can_be_asked_for_again():
+def test_trace_with_its_options_can_be_synthesised_again():
     about = provenance(tone_card(), device="cpu", threads=2, temperature=0.4)
     assert about["versions"]["numpy"] == np.__version__ and about["dtype"] == "float32"
     assert json.loads(json.dumps(about)) == about
@@ -223,7 +223,7 @@ def npz(**arrays) -> bytes:
 
 
 def npz_of(header: bytes, version: bytes = b"\x01\x00") -> bytes:
-    """layers.npz whose two arrays have this header, and nothing behind it."""
+    """layers.npz whose two arrays have this header and no data."""
     size = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
@@ -236,7 +236,7 @@ def npy_that_promises(shape: str) -> bytes:
     return npz_of((f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n").encode())
 
 
-def test_the_good_parts_are_good(tmp_path):
+def test_valid_parts_are_accepted(tmp_path):
     assert len(open_trace(archive(tmp_path, GOOD.items())).pcm) == 3
 
 
@@ -292,14 +292,14 @@ def test_hostile_parts_are_refused(tmp_path, change, message):
         b"{1: 1, 'a': 2, 'b': 3}",
     ],
 )
-def test_a_damaged_header_of_layers_is_told(tmp_path, header, version):
+def test_damaged_layer_header_is_refused(tmp_path, header, version):
     layers = {"layers.npz": npz_of(header + b"\n", version)}
     with pytest.raises(BadFile, match=r"layers\.npz cannot be read"):
         open_trace(archive(tmp_path, (GOOD | layers).items()))
 
 
-def test_addresses_beyond_the_archive_are_told(tmp_path):
-    """The central directory says where each file's own header is: near the end, or further than any file reaches."""
+def test_addresses_beyond_the_archive_are_refused(tmp_path):
+    """The central directory locates each file's own header: near the end, or beyond any file."""
     path = archive(tmp_path, GOOD.items())
     whole = path.read_bytes()
     first = whole.index(b"PK\x01\x02")
@@ -312,8 +312,8 @@ def test_addresses_beyond_the_archive_are_told(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_files_packed_otherwise_are_refused(tmp_path, packed):
-    """Unpacking LZMA takes as much memory as the file asks for."""
+def test_other_compression_methods_are_refused(tmp_path, packed):
+    """Unpacking LZMA takes as much memory as the file requests."""
     path = tmp_path / "packed.trace"
     with zipfile.ZipFile(path, "w", packed) as out:
         for name, data in GOOD.items():
@@ -322,7 +322,7 @@ def test_files_packed_otherwise_are_refused(tmp_path, packed):
         open_trace(path)
 
 
-def test_a_huge_promise_of_samples_costs_no_memory(tmp_path):
+def test_huge_declared_sample_count_costs_no_memory(tmp_path):
     lines = b'{"type": "audio", "t_ms": 0, "sample": 1, "samples": 9000000000000}\n'
     (event,) = open_trace(archive(tmp_path, (GOOD | {"events.jsonl": lines}).items())).events
     assert isinstance(event, ev.Audio)
@@ -337,7 +337,7 @@ def test_endless_silence_is_refused(tmp_path):
         trace.pcm_with_waits()
 
 
-def test_doubles_absences_and_other_files_are_refused(tmp_path):
+def test_duplicate_missing_and_other_files_are_refused(tmp_path):
     with pytest.warns(UserWarning), pytest.raises(BadFile, match=r"meta\.json"):
         open_trace(archive(tmp_path, [*GOOD.items(), ("meta.json", b"{}")]))
     with pytest.raises(BadFile, match=r"lacks audio\.wav"):
@@ -351,12 +351,12 @@ def test_doubles_absences_and_other_files_are_refused(tmp_path):
         open_trace(tmp_path)
 
 
-def test_a_trace_damaged_anywhere_is_told_or_read(tmp_path):
-    """Flipped, cut and repeated bytes, in the zip and in what it holds; never anything but BadFile."""
+def test_damage_anywhere_raises_bad_file_or_is_harmless(tmp_path):
+    """Flipped, cut and repeated bytes in the zip and its contents; never another exception than BadFile."""
     writer = write(tmp_path / "t", story())
     whole = writer.close().read_bytes()
     rng = np.random.default_rng(0)
-    path, told = tmp_path / "damaged.trace", 0
+    path, refused = tmp_path / "damaged.trace", 0
     for _ in range(600):
         data = bytearray(whole)
         for _ in range(rng.integers(1, 4)):
@@ -372,13 +372,13 @@ def test_a_trace_damaged_anywhere_is_told_or_read(tmp_path):
         try:
             open_trace(path)
         except BadFile:
-            told += 1
-    assert told > 300
+            refused += 1
+    assert refused > 300
 
 
 @pytest.mark.parametrize("value", ["1" + "0" * 400, "1" + "0" * 5000, "1e999", "NaN", '"\\ud800"', "true", "[[1]]"])
 @pytest.mark.parametrize("field", ["t_ms", "sample", "duration_ms"])
-def test_numbers_that_are_none_are_told(tmp_path, field, value):
+def test_non_finite_numbers_are_refused(tmp_path, field, value):
     folder = tmp_path / "t"
     writer = write(folder, story())
     path = writer.close()

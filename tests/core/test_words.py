@@ -1,4 +1,4 @@
-"""The commitment rule: what is held, what is committed, what cannot be said, and that chunks change nothing."""
+"""Word commitment: what is held, committed or unspeakable; independent of chunking."""
 
 import re
 import time
@@ -30,7 +30,7 @@ def words(text: str, normaliser: Normaliser | None = None) -> str:
 
 
 class Pushed:
-    """Counts what each push committed."""
+    """Count the words committed by each push."""
 
     def __init__(self) -> None:
         self.stream = WordStream(english())
@@ -39,7 +39,7 @@ class Pushed:
         return [word.word for word in self.stream.push(text).words]
 
 
-def test_white_space_commits_and_half_a_word_never_is() -> None:
+def test_white_space_commits_and_a_partial_word_never_is() -> None:
     push = Pushed()
     assert push("Hel") == []
     assert push("lo") == []
@@ -53,7 +53,7 @@ def test_white_space_commits_and_half_a_word_never_is() -> None:
 @pytest.mark.parametrize(
     "token", ["$5", "1999", "Dr.", "p.m.", "e.g.", "J.", "pre-", "-", "#", "March", "½", "COVID-19"]
 )
-def test_what_can_grow_is_held_until_the_next_word(token: str) -> None:
+def test_tokens_that_can_grow_are_held_until_the_next_word(token: str) -> None:
     assert can_grow(token)
     push = Pushed()
     assert push(f"a {token} ") == ["a"]
@@ -62,12 +62,12 @@ def test_what_can_grow_is_held_until_the_next_word(token: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["end.", "1999.", "5,", "I.", "well-known", "hello", "p.m.,", "March."])
-def test_what_cannot_grow_is_committed_at_its_space(token: str) -> None:
+def test_tokens_that_cannot_grow_are_committed_at_their_space(token: str) -> None:
     assert not can_grow(token)
     assert Pushed()(f"{token} ") != []
 
 
-def test_flush_commits_held_tokens_but_no_half_word() -> None:
+def test_flush_commits_held_tokens_but_no_partial_word() -> None:
     stream = WordStream(english())
     assert stream.push("I have 5 mil").words[-1].word == "have"
     assert [word.word for word in stream.flush().words] == ["five"]
@@ -78,13 +78,13 @@ def test_flush_commits_held_tokens_but_no_half_word() -> None:
     ]
 
 
-def test_a_row_of_numbers_is_not_held_for_ever() -> None:
+def test_series_of_numbers_is_not_held_for_ever() -> None:
     push = Pushed()
     committing = [k for k in range(1, 4 * MAX_HELD_TOKENS) if push(f"{k} ")]
     assert committing == [MAX_HELD_TOKENS, 2 * MAX_HELD_TOKENS, 3 * MAX_HELD_TOKENS]
 
 
-def test_spoken_words_carry_their_written_index_and_span() -> None:
+def test_spoken_words_have_their_written_index_and_span() -> None:
     text = "In 1999, Dr. Lee paid $5 million."
     got = [(w.i, w.word, w.written, text[w.char_start : w.char_end]) for w in run(text, english()).words]
     assert got == [
@@ -157,33 +157,33 @@ def test_typographic_characters(text: str, spoken: str) -> None:
         ("a 7 b", (2, 3), "pip install"),
     ],
 )
-def test_what_cannot_be_said_is_reported(text: str, span: tuple[int, int], why: str) -> None:
+def test_unspeakable_text_is_reported(text: str, span: tuple[int, int], why: str) -> None:
     changes = run(text)
     assert [(u.char_start, u.char_end) for u in changes.unsupported] == [span]
     assert why in changes.unsupported[0].why
     assert len(changes.words) == 2
 
 
-def test_unsayable_parts_leave_the_rest_of_the_token() -> None:
+def test_unspeakable_parts_leave_the_rest_of_the_token() -> None:
     changes = run("5😀7 x", english())
     assert [(w.word, w.written, w.char_start) for w in changes.words] == [("five", 0, 0), ("seven", 0, 2), ("x", 1, 4)]
 
 
 def _seconds(lines: int) -> float:
-    """Of this thread's time, for reading so many lines of five words."""
+    """CPU seconds of this thread to read so many lines of five words."""
     began_s = time.thread_time()
     changes = WordStream(plain()).feed("The quick brown fox, it's \n" * lines)
     assert sum(len(step.words) for step in changes) == 5 * lines
     return time.thread_time() - began_s
 
 
-def test_a_huge_paste_is_linear_lazy_and_bounded() -> None:
-    assert _seconds(40_000) < 24 * _seconds(5_000), "eight times as much; were it quadratic, 64 times"
+def test_huge_paste_is_linear_lazy_and_bounded() -> None:
+    assert _seconds(40_000) < 24 * _seconds(5_000), "eight times as much; quadratic time would be 64 times"
     lazy = WordStream(plain()).feed("one two " * 12_500)
     assert [word.word for word in next(lazy).words] == ["one"]
 
 
-def test_a_token_without_end_takes_no_memory() -> None:
+def test_endless_token_takes_no_memory() -> None:
     stream = WordStream(plain())
     for _ in range(2000):
         stream.push("x" * 500)
@@ -192,7 +192,7 @@ def test_a_token_without_end_takes_no_memory() -> None:
     assert [(u.char_start, u.char_end) for u in changes.unsupported] == [(0, 1_000_000)]
 
 
-def test_a_million_single_characters_are_linear_too() -> None:
+def test_million_single_characters_are_linear() -> None:
     stream = WordStream(plain())
     begin = time.process_time()
     for char in "word 😀 " * 20_000:
@@ -201,17 +201,17 @@ def test_a_million_single_characters_are_linear_too() -> None:
 
 
 class Silent:
-    """A normaliser that says nothing."""
+    """A normaliser that returns nothing."""
 
     def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]:
         return []
 
 
-def test_a_normaliser_that_is_silent_is_reported_not_believed() -> None:
+def test_normaliser_without_output_is_reported() -> None:
     assert [(u.char_start, u.char_end) for u in run("a b - c", Silent()).unsupported] == [(0, 1), (2, 3), (6, 7)]
 
 
-def test_the_two_abbreviation_tables_agree() -> None:
+def test_two_abbreviation_tables_agree() -> None:
     assert {key.removesuffix(".") for key in tables.ABBREVIATIONS} == ABBREVIATIONS
     assert not SYMBOLS - set(tables.SYMBOLS) - set(tables.VULGAR) - set(tables.CURRENCIES)
 
@@ -233,7 +233,7 @@ _TEXT = st.one_of(
 
 @settings(max_examples=500, deadline=None)
 @given(text=_TEXT, cuts=st.lists(st.integers(0, 200), max_size=8), number=st.booleans())
-def test_chunks_change_nothing(text: str, cuts: list[int], number: bool) -> None:
+def test_chunking_changes_nothing(text: str, cuts: list[int], number: bool) -> None:
     normaliser = english() if number else plain()
     whole = run(text, normaliser)
     one_by_one, cut = WordStream(normaliser), WordStream(normaliser)
@@ -270,13 +270,13 @@ def test_spans_are_in_order_and_no_letter_is_lost(text: str, number: bool) -> No
 
 @settings(max_examples=200, deadline=None)
 @given(text=_TEXT, at=st.integers(0, 60))
-def test_a_flush_loses_and_repeats_nothing(text: str, at: int) -> None:
+def test_flush_loses_and_repeats_nothing(text: str, at: int) -> None:
     stream = WordStream(english())
     changes = stream.push(text[:at])
     changes.extend(stream.flush())
     changes.extend(stream.push(text[at:]))
     changes.extend(stream.end())
-    # A lone mark such as "*" is read by what follows it ("times"), so a flush between them may leave it out.
+    # A lone mark such as "*" is read by its context ("times"), so a flush beside it may leave it out.
     real = {i for i, token in enumerate(text.split()) if any(c.isalnum() for c in token)}
     said = {w.written for w in changes.words}
     assert said & real == {w.written for w in run(text, english()).words} & real
@@ -304,11 +304,11 @@ RULE = ClauseRule(most_words=4, most_letters=100)
         ("", []),
     ],
 )
-def test_where_clauses_end(text, wanted):
+def test_ends_of_clauses(text, wanted):
     assert cut(text, RULE) == wanted
 
 
-def test_a_clause_that_may_still_grow_waits():
+def test_clause_that_may_grow_waits():
     assert RULE.length(["one", "two"], is_all=False) is None and RULE.length([], is_all=True) is None
     assert RULE.length(["one", "two,"], is_all=False) == 2, "its mark is known with the word"
     assert RULE.length(["one", "two", "three", "four"], is_all=False) == 4

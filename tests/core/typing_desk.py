@@ -1,4 +1,4 @@
-"""A live text field with everything around it, as its tests see it."""
+"""A live text field with fake clock and utterance."""
 
 import re
 
@@ -10,7 +10,7 @@ from studio.text.normalise import plain
 
 
 class FakeClock:
-    """Moved by hand."""
+    """Moved by the test."""
 
     def __init__(self) -> None:
         self.ms = 1000.0
@@ -23,7 +23,7 @@ class FakeClock:
 
 
 class Recorder:
-    """An utterance that commits words as a real one does, and writes everything down."""
+    """An utterance that commits words as a real one does, and records all calls."""
 
     def __init__(self) -> None:
         self.sent = ""
@@ -68,7 +68,7 @@ class Recorder:
 
 
 class Unheard(Recorder):
-    """One of which the first ``heard`` words have been heard, and no more."""
+    """An utterance of which exactly the first ``heard`` words were heard."""
 
     heard = 0
 

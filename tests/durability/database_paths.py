@@ -1,4 +1,4 @@
-"""The ways of saving that end in the database of listening tests, and uploads to its drafts."""
+"""Write paths into the database of listening tests, and uploads to drafts."""
 
 import json
 import sqlite3
@@ -41,7 +41,7 @@ class _InDatabase(WritePath):
 
 
 class Answers(_InDatabase):
-    """Answers of raters, each of somebody new."""
+    """Answers of raters, a new one for each."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -69,7 +69,7 @@ class Drafts(_InDatabase):
     """Drafts of listening tests."""
 
     def save(self, number: int) -> str:
-        with self.listening.store.read() as session:  # sent again: it may be there although that was not said
+        with self.listening.store.read() as session:  # on a retry it may exist, although it was not acknowledged
             known = session.exec(select(Campaign.id).where(Campaign.name == f"d{number}")).first()
         if known is None:
             new_draft(self.listening, f"d{number}", "incremental-mos")
@@ -81,7 +81,7 @@ class Drafts(_InDatabase):
 
 
 class Settings(_InDatabase):
-    """Settings of a draft, each in the place of those before."""
+    """Settings of a draft, each replacing the previous ones."""
 
     replaces = "title {}"
 
@@ -103,7 +103,7 @@ class Settings(_InDatabase):
 
 
 class Uploads(_InDatabase):
-    """Sounds that an owner sent for a draft."""
+    """Sounds that an owner uploaded for a draft."""
 
     def prepare(self, number: int) -> None:
         if number == 0:
@@ -124,7 +124,7 @@ class Merges(_InDatabase):
     """Campaigns of another studio, with their clips."""
 
     def prepare(self, number: int) -> None:
-        other = self.root.parents[1] / "other" / str(number)  # on a disk that works
+        other = self.root.parents[2] / "other" / str(number)  # on a working disk
         if not other.exists():
             with closing(open_listening_tests("", other)) as listening:
                 World(listening.store, other / "clips").campaign(name=f"c{number}", systems=[SystemSpec(f"s{number}")])
@@ -149,7 +149,7 @@ class Merges(_InDatabase):
 
 
 class Migrations(WritePath):
-    """Databases of an earlier schema, each brought to the newest one."""
+    """Databases of an earlier schema, each migrated to the newest one."""
 
     reads_when_full = False
 

@@ -20,7 +20,7 @@ from studio.serve.mos.draft_audio import DraftSounds
 
 
 class Site:
-    """A data folder with everything in it, and somebody who goes on saving things."""
+    """A data folder with everything in it, and a client that keeps saving."""
 
     def __init__(self, data: Path, database: str = "") -> None:
         self.data, self.database = data, database
@@ -37,7 +37,7 @@ class Site:
         self.saved: set[str] = set()
 
     def save(self, number: int) -> None:
-        """An answer, an edit and an utterance, each acknowledged."""
+        """Save an answer, an edit and an utterance, each acknowledged."""
         rater = self.world.join(f"P{number}")
         shown = rater.to_trials()
         rater.answer(shown)
@@ -53,7 +53,7 @@ class Site:
 
 
 def found_in(data: Path, database: str = "") -> set[str]:
-    """Everything that a new server reads in a data folder; raises where something cannot be read."""
+    """Everything that a new server reads in a data folder; raises on unreadable data."""
     with closing(open_listening_tests(database, data)) as listening, closing(Library(data / "library")) as library:
         with listening.store.read() as session:
             found = {*session.exec(select(Trial.id).join(Answer))}
@@ -70,6 +70,6 @@ def found_in(data: Path, database: str = "") -> set[str]:
 
 
 def default_signals() -> None:
-    """Called in a new process: signals end it also where the tests run in the background, which ignores some."""
+    """preexec function: restore signal handlers, some of which are ignored if tests run in the background."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

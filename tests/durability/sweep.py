@@ -1,8 +1,10 @@
 """Let the disk fail at one point after the other of a write, and look whether anything acknowledged is lost.
 
-The tests run it as a program with ``faults.c`` preloaded; it prints what it found for each fault as JSON::
+The tests run it as a program with ``faults.c`` preloaded. A line of its input asks for the sweeps of a path, which run
+in a process forked from one that has imported the studio. A line of its output is JSON: a list of what was found for
+each fault, or the traceback of a sweep that broke off::
 
-    python -m durability.sweep PATH FOLDER POINTS FAULT...
+    echo "PATH POINTS FAULT..." | python -m durability.sweep FOLDER
 
 A point is a number of units after which the disk fails (see ``faults.c``). For faults that are errors one process goes
 on after each of them, as a server does; it must refuse with an error that says so, keep everything readable, and save
@@ -16,6 +18,7 @@ import os
 import signal
 import struct
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 
@@ -28,8 +31,10 @@ from studio.core.errors import BadFile, Unavailable
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
-FULL = ("ENOSPC", "EDQUOT")  # a disk that still can be read and replace what is there
-DENSE = 12  # points at the beginning of a write that are all tried, one after the other
+FULL = ("ENOSPC", "EDQUOT")  # a disk that can still be read and replace existing data
+DENSE = 12  # points at the start of a write that are all tried
+# These differ from another fault at the same point by what the process is told, not by where it can be: even points do.
+EVEN = ("EDQUOT", "EROFS", "SIGTERM")
 
 
 WRITE_PATHS = {one.__name__: one for one in (*FILE_PATHS, *DATABASE_PATHS)}
@@ -43,26 +48,28 @@ class Disk:
             self._shared = mmap.mmap(file.fileno(), 32)
 
     def fails_after(self, units: int, fault: str) -> None:
-        """Fail once, or for good where the fault is an error, when so many units are used up."""
+        """Fail once, or permanently if the fault is an error, after so many units."""
         self._shared[:] = struct.pack("qqqq", units, 0, ERRORS.get(fault, errno.ENOSPC), SIGNALS.get(fault, 0))
 
     def works(self) -> int:
-        """No more faults; returns the units that were used since ``fails_after``."""
+        """Stop failing; returns the units used since ``fails_after``."""
         used = struct.unpack("qqqq", self._shared[:])[1]
         self._shared[:] = struct.pack("qqqq", -1, 0, 0, 0)
         return used
 
 
-def points(cost: int, most: int) -> list[int]:
-    """Points of a write of so many units: the first ones, the last ones, and some between."""
+def points(cost: int, most: int, dense: bool) -> list[int]:
+    """Points of a write of so many units, evenly from the first to the last; dense at both ends where that is asked."""
     if cost <= most:
         return list(range(cost))
     evenly = {round(n * (cost - 1) / (most - 1)) for n in range(most)}
+    if not dense:
+        return sorted(evenly)
     return sorted(evenly | set(range(min(DENSE, cost))) | set(range(max(0, cost - 4), cost)))
 
 
 class Sweep:
-    """One write path under one fault; ``problems`` says in words what is wrong."""
+    """One write path under one fault; ``problems`` are messages."""
 
     def __init__(self, path: type[WritePath], fault: str, root: Path, most: int) -> None:
         self.path, self.fault, self.root, self.most = path, fault, root, most
@@ -72,9 +79,9 @@ class Sweep:
         self.refused, self.refused_name = 0, ""
 
     def run(self) -> dict[str, object]:
-        """Go through all points."""
+        """Try all points."""
         cost = self._cost()
-        tried = points(cost, self.most)
+        tried = points(cost, self.most, self.fault not in EVEN)
         for number, units in enumerate(tried, 2):
             (self._fails if self.fault in ERRORS else self._ends)(number, units)
         self.open.close()
@@ -89,7 +96,7 @@ class Sweep:
         }
 
     def _cost(self) -> int:
-        """Save two items on a disk that works; the units of the second one."""
+        """Save two items on a working disk; the units of the second one."""
         self.open = self.path(self.root)
         for number in range(2):
             self.open.prepare(number)
@@ -102,7 +109,7 @@ class Sweep:
         return cost
 
     def _fails(self, number: int, units: int) -> None:
-        """The disk refuses: what was saved stays, and the same item can be saved later."""
+        """The disk fails: saved items stay, and the same item can be saved later."""
         when = f"{self.fault} after {units} units"
         self.open.prepare(number)
         self.disk.fails_after(units, self.fault)
@@ -117,7 +124,7 @@ class Sweep:
                 self.problems.append(f"{when}: {error!r}")
         except Exception:  # noqa: BLE001 - reported
             self.problems.append(f"{when}: {traceback.format_exc()}")
-        # Where the sync of a transaction failed, SQLite must roll it back before it reads, which needs the disk.
+        # If the sync of a transaction failed, SQLite must roll it back before it reads, which needs the disk.
         if self.path.reads_when_full and self.fault in FULL and not any(self.root.rglob("*-journal")):
             self._look(f"{when}, while the disk fails")
         self.disk.works()
@@ -129,7 +136,7 @@ class Sweep:
         self._look(f"{when}, saved again")
 
     def _ends(self, number: int, units: int) -> None:
-        """The process ends: what it had acknowledged is there in the next one."""
+        """The process ends: the next one has everything acknowledged."""
         read, write = os.pipe()
         child = os.fork()
         if not child:
@@ -172,17 +179,35 @@ class Sweep:
             self.problems.append(f"{when}: unreadable: {traceback.format_exc()}")
             return
         wanted = set(self.acknowledged)
-        if self.path.replaces:  # an item that was refused may be there all the same
+        if self.path.replaces:  # a refused item may exist all the same
             wanted = {self.acknowledged[-1]} if found != {self.refused_name} else set()
         if lost := wanted - found:
             self.problems.append(f"{when}: {len(lost)} acknowledged items are lost: {sorted(lost)[:3]}")
 
 
-if __name__ == "__main__":
-    name, folder, most, *faults = sys.argv[1:]
+def sweep(folder: Path, name: str, most: str, *faults: str) -> list[dict[str, object]]:
+    """Sweep a path under each of these faults, in a folder of its own for each."""
     found = []
     for fault in faults:
-        root = Path(folder) / fault
+        root = folder / fault
         root.mkdir()
         found.append(Sweep(WRITE_PATHS[name], fault, root, int(most)).run())
-    print(json.dumps(found))
+    return found
+
+
+def serve(folder: Path) -> None:
+    """Answer each line of the input from a process of its own, one after the other; their files are removed."""
+    for line in sys.stdin:
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
+            if not (child := os.fork()):
+                try:
+                    said = json.dumps(sweep(Path(made), *line.split()))
+                except BaseException:  # noqa: BLE001 - reported
+                    said = json.dumps(traceback.format_exc())
+                print(said, flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

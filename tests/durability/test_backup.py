@@ -1,4 +1,4 @@
-"""Backups are taken beside a running server, hold everything acknowledged before, and are checked before use."""
+"""Backups are taken beside a running server, hold all acknowledged data, and are verified before use."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("name", ["backup", "backup.zip"])
-def test_a_backup_under_load_holds_what_was_acknowledged_before(site: Site, tmp_path: Path, name: str) -> None:
+def test_backup_under_load_holds_all_acknowledged_data(site: Site, tmp_path: Path, name: str) -> None:
     stop = threading.Event()
     errors: list[BaseException] = []
 
@@ -73,7 +73,7 @@ def test_a_backup_under_load_holds_what_was_acknowledged_before(site: Site, tmp_
         listening.access.check_owner(site.token)
 
 
-def test_the_commands_say_what_they_did(site: Site, tmp_path: Path) -> None:
+def test_commands_report_what_they_did(site: Site, tmp_path: Path) -> None:
     (tmp_path / "server.toml").write_text("[serve]\nport = 7000\n")
 
     def run(*arguments: object, status: int = 0) -> str:
@@ -95,7 +95,7 @@ def test_the_commands_say_what_they_did(site: Site, tmp_path: Path) -> None:
 
 
 def rewritten(change: Callable[[dict[str, bytes]], None]) -> Callable[[Path], None]:
-    """Changes the files of a ZIP."""
+    """Change the files of a ZIP."""
 
     def work(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
@@ -109,7 +109,7 @@ def rewritten(change: Callable[[dict[str, bytes]], None]) -> Callable[[Path], No
 
 
 def renamed(to: str) -> Callable[[dict[str, bytes]], None]:
-    """Gives one file another name, in the manifest, too."""
+    """Rename a file, in the manifest too."""
 
     def change(files: dict[str, bytes]) -> None:
         name = next(one for one in files if one.startswith("clips/"))
@@ -145,7 +145,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_backup_is_refused_and_leaves_nothing(site: Site, tmp_path: Path, damage: str) -> None:
+def test_damaged_backup_is_refused_and_leaves_nothing(site: Site, tmp_path: Path, damage: str) -> None:
     target, data = tmp_path / "b.zip", tmp_path / "restored"
     create_backup(site.data, "", target)
     DAMAGES[damage](target)
@@ -169,7 +169,7 @@ def test_links_in_a_folder_are_not_followed(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["backup", "backup.zip"])
-def test_an_interrupted_backup_leaves_nothing(site: Site, tmp_path: Path, name: str) -> None:
+def test_interrupted_backup_leaves_nothing(site: Site, tmp_path: Path, name: str) -> None:
     calls: list[int] = []
 
     def interrupt(done: int, of: int) -> None:
@@ -183,7 +183,7 @@ def test_an_interrupted_backup_leaves_nothing(site: Site, tmp_path: Path, name: 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_cannot_be_saved_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsaveable_data_is_reported(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadFile, match="no data folder"):
         create_backup(tmp_path / "absent", "", tmp_path / "b")
     with pytest.raises(BadFile, match="in the data folder"):
@@ -199,13 +199,13 @@ def test_what_cannot_be_saved_is_told(site: Site, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "b").exists()
 
 
-def test_a_clip_that_is_missing_is_told(site: Site, tmp_path: Path) -> None:
+def test_missing_clip_is_reported(site: Site, tmp_path: Path) -> None:
     clip = next((site.data / "clips").glob("*/*.wav"))
     clip.unlink()
     assert create_backup(site.data, "", tmp_path / "b").missing == (clip.relative_to(site.data).as_posix(),)
 
 
-def test_a_database_of_an_earlier_schema_is_saved_as_it_is_and_restored_as_the_newest(tmp_path: Path) -> None:
+def test_older_database_is_saved_unchanged_and_restored_as_the_newest(tmp_path: Path) -> None:
     from durability.database_paths import Migrations
 
     old = Migrations(tmp_path)
@@ -239,7 +239,7 @@ def test_postgresql_is_saved_and_restored_in_either_direction(tmp_path: Path, re
         world.listening = listening
         rater = world.join("P99")
         rater.to_trials()
-        rater.finish()  # numbers go on behind those that were copied
+        rater.finish()  # ids continue after the copied ones
     made.close()
     with closing(open_listening_tests("", tmp_path / "third")) as third:
         assert len(merge_from(third, str(tmp_path / "file/studio.sqlite"))) == 2

@@ -1,4 +1,4 @@
-"""Backups of folders that change meanwhile, that hold unusual files, or that were restored before."""
+"""Backups of folders that change during the backup, hold unusual files, or were restored before."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("name", ["b", "b.zip"])
-def test_every_file_that_is_saved_can_be_restored(site: Site, tmp_path: Path, name: str) -> None:
+def test_every_saved_file_can_be_restored(site: Site, tmp_path: Path, name: str) -> None:
     (site.data / "settings.toml").write_text("[serve]\nport = 1\n")  # as after a restore
     (site.data / MANIFEST).write_text("{}")  # as after unpacking a backup by hand
     DraftSounds(site.listening).store("d", "clara:m?m=2", "item.wav", recording(2, frames=22))
@@ -51,7 +51,7 @@ def test_every_file_that_is_saved_can_be_restored(site: Site, tmp_path: Path, na
 
 
 @pytest.mark.parametrize("name", [b"a\\b.wav", b"a\xff.wav"])
-def test_a_name_that_cannot_be_restored_is_refused_at_once(site: Site, tmp_path: Path, name: bytes) -> None:
+def test_unrestorable_name_is_refused_immediately(site: Site, tmp_path: Path, name: bytes) -> None:
     needs(sys.platform == "linux", "Linux: elsewhere no file has such a name")
     (site.data / "sounds").mkdir()
     Path(os.fsdecode(os.fsencode(site.data / "sounds") + b"/" + name)).write_bytes(b"x")
@@ -60,19 +60,19 @@ def test_a_name_that_cannot_be_restored_is_refused_at_once(site: Site, tmp_path:
     assert not (tmp_path / "b").exists()
 
 
-def test_a_system_whose_name_ends_as_an_incomplete_file_does_is_saved(site: Site, tmp_path: Path) -> None:
+def test_system_named_like_an_incomplete_file_is_saved(site: Site, tmp_path: Path) -> None:
     DraftSounds(site.listening).store("d", "v1.part", "item.wav", recording(2, frames=22))
     made = create_backup(site.data, "", tmp_path / "b")
     assert "uploads/d/v1.part/item.wav" in made.files and "uploads/d/system/item.wav" in made.files
 
 
-def test_links_are_followed_but_not_in_circles(site: Site, tmp_path: Path) -> None:
+def test_links_are_followed_but_not_in_cycles(site: Site, tmp_path: Path) -> None:
     for name in ("clips", "uploads"):
         shutil.move(site.data / name, tmp_path / name)
         (site.data / name).symlink_to(tmp_path / name)
     (site.data / "a").symlink_to(site.data / "library")  # is listed before the folder itself
     (site.data / "library/back").symlink_to(site.data)
-    (site.data / "above").symlink_to(tmp_path)  # also leads to the backup that is being made
+    (site.data / "above").symlink_to(tmp_path)  # also leads to the backup in progress
     (site.data / "nowhere").symlink_to(tmp_path / "nothing")
     os.mkfifo(site.data / "pipe")
     assert create_backup(site.data, "", tmp_path / "b").missing == ()
@@ -81,7 +81,7 @@ def test_links_are_followed_but_not_in_circles(site: Site, tmp_path: Path) -> No
     assert not (tmp_path / "restored/uploads").is_symlink()
 
 
-def test_a_folder_that_cannot_be_read_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_is_reported(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = os.scandir
 
     def refusing(path: str) -> object:
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_read_is_told(site: Site, tmp_path: Path, monkey
     assert not (tmp_path / "b").exists()
 
 
-def test_a_file_that_is_deleted_meanwhile_is_left_out(
+def test_file_deleted_during_the_backup_is_left_out(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = create._size
@@ -110,7 +110,7 @@ def test_a_file_that_is_deleted_meanwhile_is_left_out(
     assert made.counts["answers"] == 1 and not any(name.startswith("uploads") for name in made.files)
 
 
-def test_uploads_that_are_taken_in_after_the_snapshot_are_saved(
+def test_uploads_accepted_after_the_snapshot_are_saved(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = create.snapshot
@@ -127,7 +127,7 @@ def test_uploads_that_are_taken_in_after_the_snapshot_are_saved(
     assert found_in(tmp_path / "restored") >= site.saved  # which looks for the upload
 
 
-def test_an_utterance_is_never_saved_without_its_note(site: Site, tmp_path: Path) -> None:
+def test_utterance_is_never_saved_without_its_note(site: Site, tmp_path: Path) -> None:
     count = 0
 
     def keep(done: int, of: int) -> None:
@@ -143,7 +143,7 @@ def test_an_utterance_is_never_saved_without_its_note(site: Site, tmp_path: Path
     assert len(entries) > 2 and all(one.text for one in entries)
 
 
-def test_a_trace_that_is_deleted_meanwhile_makes_another_snapshot(
+def test_trace_deleted_during_the_backup_causes_another_snapshot(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named, looks = create.named_files, 0
@@ -159,7 +159,7 @@ def test_a_trace_that_is_deleted_meanwhile_makes_another_snapshot(
 
 
 @pytest.mark.parametrize("name", ["b.tar.gz", "b.tar", "full", "empty.zip", "x/../data/b", "link"])
-def test_a_place_that_takes_no_backup_is_refused(site: Site, tmp_path: Path, name: str) -> None:
+def test_unusable_target_is_refused(site: Site, tmp_path: Path, name: str) -> None:
     for folder in ("x", "full", "full/one", "empty.zip"):
         (tmp_path / folder).mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
@@ -169,7 +169,7 @@ def test_a_place_that_takes_no_backup_is_refused(site: Site, tmp_path: Path, nam
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_mount_point_is_refused(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_point_is_refused(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create_backup(site.data, "", tmp_path / "b")
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "mounted")
     (tmp_path / "mounted").mkdir()
@@ -179,7 +179,7 @@ def test_a_mount_point_is_refused(site: Site, tmp_path: Path, monkeypatch: pytes
         restore_backup(tmp_path / "b", tmp_path / "mounted")
 
 
-def test_addresses_of_databases(site: Site, tmp_path: Path) -> None:
+def test_database_urls(site: Site, tmp_path: Path) -> None:
     for address in ("nonsense", "mysql://host/x", "sqlite://"):
         with pytest.raises(BadOption):
             create_backup(site.data, address, tmp_path / "b")
@@ -196,7 +196,7 @@ def test_addresses_of_databases(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"size": -5}, {"sha256": "x"}, {"size": None}])
-def test_a_manifest_without_valid_sizes_and_digests_is_refused(
+def test_manifest_without_valid_sizes_and_digests_is_refused(
     site: Site, tmp_path: Path, change: dict[str, object]
 ) -> None:
     create_backup(site.data, "", tmp_path / "b")
@@ -209,10 +209,10 @@ def test_a_manifest_without_valid_sizes_and_digests_is_refused(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("name", ["b", "b.zip"])
-def test_a_stopped_command_leaves_no_backup(site: Site, tmp_path: Path, name: str, number: signal.Signals) -> None:
+def test_stopped_command_leaves_no_backup(site: Site, tmp_path: Path, name: str, number: signal.Signals) -> None:
     (site.data / "sounds").mkdir()
     with (site.data / "sounds/long.wav").open("wb") as file:
-        file.truncate(2_000_000_000)  # takes no room, and seconds to copy
+        file.truncate(2_000_000_000)  # takes no space, and seconds to copy
     out = tmp_path / "out"
     arguments = ["backup", str(out / name), "--data", str(site.data)]
     command = [sys.executable, "-c", "from studio.cli import main; main()", *arguments]
@@ -228,10 +228,10 @@ def test_a_stopped_command_leaves_no_backup(site: Site, tmp_path: Path, name: st
     assert all(one.endswith(".part") for one in left) if number == signal.SIGKILL else left == []
     if number == signal.SIGINT:
         assert "stopped: there is no backup" in said
-    site.save(1)  # and the server goes on
+    site.save(1)  # and the server continues
 
 
-def test_a_zip_is_private_and_stores_sounds_as_they_are(site: Site, tmp_path: Path) -> None:
+def test_zip_is_private_and_stores_sounds_unchanged(site: Site, tmp_path: Path) -> None:
     create_backup(site.data, "", tmp_path / "b.zip")
     assert (tmp_path / "b.zip").stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:

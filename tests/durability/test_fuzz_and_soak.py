@@ -1,4 +1,4 @@
-"""CI's share of fuzzing and soaking; and what these benches say when there is a mistake to be found."""
+"""Short fuzzing and soaking runs, and their reports of planted faults."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from durability.harness.target import Routes
 APP = (sys.executable, str(Path(__file__).parent / "harness" / "fake_app.py"))
 
 
-def test_nothing_breaks_the_app() -> None:
+def test_fuzzing_finds_no_failure() -> None:
     setting = FuzzSetting(requests=400, flood_s=0.3, settle_s=3.0, command=APP, quiet=True)
     found = bench_fuzz(setting)
     # In so short a time pools still fill, and a busy machine is slow.
@@ -25,8 +25,8 @@ def test_nothing_breaks_the_app() -> None:
     assert found["requests"] > 300 and found["health_ms"]["n"] > 0
 
 
-def test_planted_mistakes_are_found() -> None:
-    """A message that fails inside the server, and places that are not given back."""
+def test_planted_faults_are_found() -> None:
+    """A message that fails inside the server, and slots that are not released."""
     setting = FuzzSetting(
         routes=Routes({}, []), doors=["speak_socket"], requests=2000, flood_s=0.0, settle_s=2.0,
         command=[*APP, "--plant", "mistakes"], quiet=True,
@@ -36,7 +36,7 @@ def test_planted_mistakes_are_found() -> None:
         assert part in said
 
 
-def test_what_no_answer_may_be() -> None:
+def test_forbidden_answers() -> None:
     outcome = Outcome("a door")
     for status in (200, 404, 429, 501, 503, 0):
         outcome.took(status, "GET /x")
@@ -46,7 +46,7 @@ def test_what_no_answer_may_be() -> None:
     assert outcome.wrongs == 3 and outcome.wrong[0].startswith("'500 to GET /x")
 
 
-def test_ordinary_use_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_ordinary_use_leaks_nothing(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("One two three.\n")
     setting = SoakSetting(texts=texts, minutes=0.1, every_s=0.3, wpm=2000.0, command=APP, quiet=True)
@@ -57,7 +57,7 @@ def test_ordinary_use_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def soaked(**grows: float) -> list[str]:
-    """What is said of 600 utterances, after which something has grown by so much."""
+    """The report of 600 utterances after which something has grown by so much."""
 
     def held(share: float) -> Resources:
         most = {"threads": 15.0, "descriptors": 40.0, "memory_mib": 950.0}
@@ -70,7 +70,7 @@ def soaked(**grows: float) -> list[str]:
     return _failures(figures, heard)
 
 
-def test_what_grows_is_told() -> None:
+def test_growth_is_reported() -> None:
     assert soaked() == soaked(memory_mib=0.5) == []
     assert "MiB more for every 1,000" in soaked(memory_mib=2.0)[0]
     assert "threads towards the end" in soaked(threads=10.0)[0]

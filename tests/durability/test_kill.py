@@ -24,29 +24,29 @@ def test_four_kills_lose_nothing(capsys):
     assert "4 times kill -9 under 6 raters" in capsys.readouterr().out
 
 
-def test_an_acknowledgement_before_the_commit_is_found():
-    """Each life ends right after an acknowledgement, which the fault gives 50 ms too early."""
+def test_acknowledgement_before_the_commit_is_found():
+    """Each process ends right after an acknowledgement, which the fault sends 50 ms early."""
     setting = MosKillSetting(**BRIEF, kills=4, life_s=(0.0, 0.01), traced_s=0.0, plant="acknowledge-before-commit")
     out = bench_mos_kill(setting)
     assert out["lost"] > 0
     assert any("answers lost" in failure for failure in out["failures"])
 
 
-def test_strace_sees_every_sync():
+def test_strace_finds_every_sync():
     needs(shutil.which("strace"), "strace (apt-get install strace)")
     out = bench_mos_kill(MosKillSetting(**BRIEF, kills=0, traced_s=0.5))
     assert out["failures"] == []
     assert out["strace"]["answers"] == out["strace"]["synced"] > 0
 
 
-def test_strace_sees_that_nothing_is_synced():
+def test_strace_finds_missing_syncs():
     needs(shutil.which("strace"), "strace (apt-get install strace)")
     out = bench_mos_kill(MosKillSetting(**BRIEF, kills=0, traced_s=0.5, plant="synchronous-off"))
     assert out["strace"]["answers"] > out["strace"]["synced"] == 0
     assert "did not wait for a sync" in out["failures"][0]
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     with pytest.raises(BadOption, match="no fault 'fire'"):
         bench_mos_kill(MosKillSetting(plant="fire"))
     with pytest.raises(BadOption, match="no fault 'fire'"):
@@ -55,7 +55,7 @@ def test_mistakes_are_named():
     assert isinstance(refused.exception, BadOption)
 
 
-def test_an_installed_package_names_the_checkout(tmp_path, monkeypatch):
+def test_installed_package_names_the_checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(durability, "__file__", str(tmp_path / "site" / "studio" / "bench" / "durability.py"))
     with pytest.raises(NeedsPackage, match="run it in a checkout"):
         run_harness(AnnotationKillSetting(plant="fire"))
@@ -79,16 +79,16 @@ SEND = '7 sendto(9<socket:[1]>, "HTTP/1.1 200 OK\\r\\n"..., 200, 0, NULL, 0) = 2
         ([POST, WRITE, ENTER, LEAVE, SEND], 1),
         ([WRITE, POST, WRITE, SYNC, SEND, SEND], 1),
         ([POST, WRITE, SEND, SYNC], 0),
-        ([POST, SYNC, SEND], 0),  # of what was written before
+        ([POST, SYNC, SEND], 0),  # of earlier writes
         ([POST, SYNC, WRITE, SEND], 0),
         ([WRITE, ENTER, POST, LEAVE, SEND], 0),
         ([ENTER, POST, WRITE, LEAVE, SEND], 0),  # it was entered too early
-        ([POST, WRITE, ENTER, SEND, LEAVE], 0),  # and here not left
+        ([POST, WRITE, ENTER, SEND, LEAVE], 0),  # and does not return here
         ([POST, WRITE, SYNC.replace("= 0", "= -1 EIO"), SEND], 0),
         ([POST, WRITE, SYNC.replace("-wal", ""), SEND], 0),
     ],
 )
-def test_traces_are_read_in_order(lines: list[str], synced: int):
+def test_straces_are_read_in_order(lines: list[str], synced: int):
     assert count_synced(lines) == SyncCounts(answers=1, synced=synced)
 
 
@@ -100,6 +100,6 @@ def test_five_kills_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "5 times kill -9" in capsys.readouterr().out
 
 
-def test_an_acknowledgement_before_the_write_is_found() -> None:
+def test_acknowledgement_before_the_write_is_found() -> None:
     out = bench_annotation_kill(AnnotationKillSetting(kills=8, life_s=(0.0, 0.01), plant=PLANT, quiet=True))
     assert any("on the disk" in failure for failure in out["failures"])

@@ -1,4 +1,4 @@
-"""Traces of every origin come again: short, with a tiny voice; and one that was altered is found."""
+"""Traces of every origin are replayed with a tiny voice; an altered one is found."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return {"voices": root / "voices", "texts": texts, "device": "cpu"}
 
 
-def test_every_manner_of_typing_and_every_origin_comes_again(given: dict, tmp_path: Path, capsys) -> None:
+def test_every_manner_of_typing_and_every_origin_is_replayed(given: dict, tmp_path: Path, capsys) -> None:
     count = 3 * len(MANNERS)
     found = bench_replay(ReplaySetting(**given, count=count, kept=tmp_path / "kept"))
     assert found["different"] == [] and found["made_otherwise"] == [] and (found["n"], found["same"]) == (count, count)
@@ -36,7 +36,7 @@ def test_every_manner_of_typing_and_every_origin_comes_again(given: dict, tmp_pa
         bench_replay(ReplaySetting(**given, count=3, kept=tmp_path / "kept"))
 
 
-def test_a_trace_that_was_altered_is_found(given: dict, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_altered_trace_is_found(given: dict, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     def altered(path: Path) -> Trace:
         trace = open_trace(path)
         if path.parent.name == "say":
@@ -44,13 +44,13 @@ def test_a_trace_that_was_altered_is_found(given: dict, monkeypatch: pytest.Monk
         return trace
 
     monkeypatch.setattr(replaying, "open_trace", altered)
-    monkeypatch.setattr(replaying, "_live", lambda *_: [])  # the app takes its time to start
+    monkeypatch.setattr(replaying, "_live", lambda *_: [])  # the app takes time to start
     found = bench_replay(ReplaySetting(**given, count=3))
     assert (found["same"], found["failures"]) == (1, 1)
     assert [(one["origin"], one["first_difference"]) for one in found["different"]] == [("say", 600)]
     assert "sample 600 differs" in " ".join(capsys.readouterr().out.split())
 
 
-def test_too_few_traces_are_told(given: dict) -> None:
+def test_too_few_traces_are_reported(given: dict) -> None:
     with pytest.raises(BadOption, match="2 traces are too few"):
         bench_replay(ReplaySetting(**given, count=2))

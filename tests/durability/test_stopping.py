@@ -1,4 +1,4 @@
-"""A server or a command that a signal stops closes its database: the file alone holds everything acknowledged."""
+"""A server or command stopped by a signal closes its database: the file alone holds everything acknowledged."""
 
 import shutil
 import signal
@@ -44,7 +44,7 @@ run(app, settings, bound, lambda: print(bound.getsockname()[1], flush=True), on_
 
 
 def rows_of_a_copy(data: Path, to: Path) -> set[str]:
-    """The secrets in a copy of the database's file alone."""
+    """The secrets in a copy of the database file alone."""
     shutil.copy(data / "studio.sqlite", to)
     with closing(sqlite3.connect(to)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM secret")}
@@ -52,7 +52,7 @@ def rows_of_a_copy(data: Path, to: Path) -> set[str]:
 
 @contextmanager
 def running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process that signals end, also where the tests run in the background; killed at the end of the block."""
+    """A process whose signals end it, also if tests run in the background; killed at the end of the block."""
     with subprocess.Popen(command, text=True, preexec_fn=default_signals, **streams) as process:  # noqa: PLW1509
         try:
             yield process
@@ -61,7 +61,7 @@ def running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[str
 
 
 def line(stream: IO[str] | None, part: str) -> str:
-    """The first line that holds a part; the process must not end before."""
+    """The first line with a part; the process must not end before."""
     assert stream is not None
     for one in stream:
         if part in one:
@@ -69,7 +69,7 @@ def line(stream: IO[str] | None, part: str) -> str:
     raise AssertionError(f"the process ended before it said {part!r}")
 
 
-def test_a_request_that_hangs_does_not_keep_the_log_out_of_the_database(tmp_path: Path) -> None:
+def test_hanging_request_does_not_keep_data_in_the_log(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVER, str(tmp_path / "data")]
     with running(command, stdout=subprocess.PIPE) as server:
         port = line(server.stdout, "").strip()
@@ -82,7 +82,7 @@ def test_a_request_that_hangs_does_not_keep_the_log_out_of_the_database(tmp_path
 
 
 @pytest.mark.parametrize("sent", SIGNALS)
-def test_the_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_path: Path) -> None:
+def test_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_path: Path) -> None:
     write_tiny_voice(tmp_path / "voices")
     data = tmp_path / "data"
     options = ["--port", "0", "--no-demo", "--voices", str(tmp_path / "voices"), "--data", str(data)]
@@ -95,5 +95,5 @@ def test_the_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_pa
         said = app.stderr.read()
     assert "Traceback" not in said
     assert app.returncode == (130 if sent is signal.SIGINT else -signal.SIGTERM)
-    assert rows_of_a_copy(data, tmp_path / "copy.sqlite"), "the owner's token was acknowledged when it was printed"
+    assert rows_of_a_copy(data, tmp_path / "copy.sqlite"), "the owner's token was acknowledged by being printed"
     assert not (data / "studio.sqlite-wal").exists()

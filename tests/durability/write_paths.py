@@ -1,4 +1,4 @@
-"""Every way in which the studio acknowledges that it saved something, behind one interface for faults of the disk."""
+"""Every write path of the studio behind one interface for disk faults."""
 
 import tempfile
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ LAYER = PutLayer("l1", "faults", "regions", ())
 
 
 class WritePath(ABC):
-    """One way to save items, opened as a server opens it.
+    """A way to save items, opened as a server opens it.
 
     Attributes:
-        replaces: the format of an item's name where each takes the place of the one before, and only the last is read.
-        reads_when_full: a new process can read while the disk takes nothing.
+        replaces: the format of an item's name if each replaces the previous one and only the last is read.
+        reads_when_full: a new process can read from a full disk.
     """
 
     replaces: ClassVar[str] = ""
@@ -40,11 +40,11 @@ class WritePath(ABC):
         self.root = root
 
     def prepare(self, number: int) -> None:  # noqa: B027 - most have nothing to prepare
-        """What is done before item ``number`` is saved, on a disk that works."""
+        """Prepare for item ``number`` on a working disk."""
 
     @abstractmethod
     def save(self, number: int) -> str:
-        """Save an item; returns its name once it is acknowledged. The same number again is the same item."""
+        """Save an item; returns its name once acknowledged. The same number again is the same item."""
 
     def close(self) -> None:  # noqa: B027 - files are closed after each write
         """Close what was opened."""
@@ -52,11 +52,11 @@ class WritePath(ABC):
     @classmethod
     @abstractmethod
     def read(cls, root: Path) -> set[str]:
-        """The names of all items that a new process reads; raises where one cannot be read."""
+        """Names of all items that a new process reads; raises if one is unreadable."""
 
 
 def recording(number: int, frames: int = 3) -> bytes:
-    """A WAV of its own for each number."""
+    """A distinct WAV for each number."""
     return wav_bytes(pcm(frames) + np.int16(number), RATE_HZ)
 
 
@@ -69,12 +69,12 @@ class _InLibrary(WritePath):
         self.library.close()
 
     def entry(self, number: int) -> LibraryEntry:
-        """Utterance ``number``, kept where it is missing."""
+        """Utterance ``number``, added if it is missing."""
         return self.library.add(recording(number), f"Text {number}")
 
 
 class Edits(_InLibrary):
-    """An annotator's edits, each a line behind the others."""
+    """An annotator's edits, appended as lines."""
 
     def prepare(self, number: int) -> None:
         self.kept = self.entry(0)
@@ -95,7 +95,7 @@ class Edits(_InLibrary):
 
 
 class FirstEdits(_InLibrary):
-    """The first edit of an annotator, which makes the journal."""
+    """The first edit of an annotator, which creates the journal."""
 
     PEOPLE = 50
 
@@ -115,7 +115,7 @@ class FirstEdits(_InLibrary):
 
 
 class CompactedEdits(Edits):
-    """Edits after each of which the journal is written anew."""
+    """Edits after each of which the journal is compacted."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -123,7 +123,7 @@ class CompactedEdits(Edits):
 
 
 class Keeps(_InLibrary):
-    """Utterances that are kept: a sound, a note, a row of the index."""
+    """Utterances added to the library: a sound, a note, a row of the index."""
 
     def save(self, number: int) -> str:
         return self.entry(number).sha256
@@ -137,7 +137,7 @@ class Keeps(_InLibrary):
 
 
 class Notes(_InLibrary):
-    """Titles of a kept utterance, each in the place of the one before."""
+    """Titles of a library utterance, each replacing the previous one."""
 
     replaces = "t{}"
 
@@ -154,7 +154,7 @@ class Notes(_InLibrary):
 
 
 class Rebuilds(_InLibrary):
-    """Indexes that take the place of another: no kept utterance is missing from any of them."""
+    """Indexes that replace another: no utterance may be missing from any."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -203,7 +203,7 @@ class Clips(WritePath):
 
 
 class Traces(WritePath):
-    """Traces of spoken utterances, kept for their listener."""
+    """Traces of utterances, stored for their listener."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

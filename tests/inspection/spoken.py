@@ -1,4 +1,4 @@
-"""An utterance whose every time is known: three words typed, made in two segments, heard with two pauses."""
+"""An utterance with known times: three typed words in two segments, played with two pauses."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ TEXT = "One  two 3 "
 
 
 def pcm(frames: int = 10) -> np.ndarray:
-    """A tone, int16, so long as so many frames."""
+    """A tone, int16, of a number of frames."""
     at = np.arange(frames * FRAME)
     return (6000 * np.sin(2 * np.pi * 220 * at / RATE_HZ)).astype(np.int16)
 
@@ -18,8 +18,8 @@ def pcm(frames: int = 10) -> np.ndarray:
 def story(*, played: bool = False) -> list[ev.Event]:
     """Keys 100 ms apart; segment 0 speaks "one" in frames 0 to 3, segment 1 "two three" in frames 4 to 9.
 
-    The first segment is made at 600 ms, a frame each 10 ms; the second begins at 800 ms after a wait for text of 90 ms
-    and a stall of 10 ms.
+    Segment 0 is synthesised from 600 ms on, a frame per 10 ms; segment 1 from 800 ms on, after a wait for text of
+    90 ms and a stall of 10 ms.
     """
     sound = pcm()
     out: list[ev.Event] = [
@@ -60,5 +60,5 @@ def story(*, played: bool = False) -> list[ev.Event]:
 
 
 def trace(*, played: bool = False) -> Trace:
-    """The story, collected."""
+    """The story as a trace."""
     return collect_trace({}, story(played=played))

@@ -1,4 +1,4 @@
-"""Tables of many utterances: what is in them, what is left out, and going on after a stop."""
+"""Tables of many utterances: columns, refusals, resuming after an interruption."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def a_trace(path: Path, *, played: bool = False) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two traces, one with its WAV and a reference beside it; a recording with a text, and one without."""
+    """Two traces, one with its WAV and a reference beside it; a recording with a text and one without."""
     root = tmp_path / "sounds"
     for name in ("near", "far"):
         (root / name).mkdir(parents=True)
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_every_value_is_where_its_column_says(folder: Path) -> None:
+def test_every_column_has_its_value(folder: Path) -> None:
     found = run.measure([folder])
     for name, columns in TABLES.items():
         for row in getattr(found, name):
@@ -83,7 +83,7 @@ def test_every_value_is_where_its_column_says(folder: Path) -> None:
     assert files == ["far/said.wav", "far/unknown.wav", "near/first.trace", "near/second.trace"]
 
 
-def test_what_a_trace_knows(folder: Path) -> None:
+def test_columns_of_a_trace(folder: Path) -> None:
     found = run.measure([folder])
     row = found.utterances[2]
     assert (row["system"], row["item"], row["options"]) == ("v:a?m=3", "first", "m=3")
@@ -96,7 +96,7 @@ def test_what_a_trace_knows(folder: Path) -> None:
     assert (seam["start_s"], seam["word"], seam["forced"]) == (0.1, 1, False)
 
 
-def test_what_a_recording_knows(folder: Path) -> None:
+def test_columns_of_a_recording(folder: Path) -> None:
     said, unknown, *_ = run.measure([folder]).utterances
     assert (said["system"], said["item"], said["words"], said["text"]) == ("far", "said", 3, "Three words here")
     assert said["words_per_min"] == pytest.approx(180.0, rel=0.02)
@@ -104,14 +104,14 @@ def test_what_a_recording_knows(folder: Path) -> None:
     assert unknown["words"] == 0 and unknown["words_per_min"] is None
 
 
-def test_a_reference_places_the_words_of_a_recording(folder: Path) -> None:
+def test_reference_aligns_the_words_of_a_recording(folder: Path) -> None:
     (folder / "near" / "first.trace").unlink()
     found = run.measure([folder / "near"])
     assert [w["start_s"] for w in found.words if w["file"] == "first.wav"] == pytest.approx([0.0, 0.1, 0.175])
     assert found.utterances[0]["reference_words"] is None  # it is its own reference
 
 
-def test_a_manifest_says_system_and_text(folder: Path) -> None:
+def test_manifest_gives_system_and_text(folder: Path) -> None:
     described = {
         "systems": [{"name": "one"}],
         "items": [{"name": "hello", "text": "Two words"}],
@@ -126,10 +126,10 @@ def test_a_manifest_says_system_and_text(folder: Path) -> None:
     assert (typed["system"], typed["item"], typed["file"]) == ("v?m=3", "typed", "near/first.trace")
 
 
-def test_only_what_is_new_is_measured_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_files_are_measured_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = tmp_path / run.JOURNAL
     whole = run.measure([folder], journal=journal)
-    journal.write_text(journal.read_text() + '{"file": "cut o')  # a stop in the middle of a line
+    journal.write_text(journal.read_text() + '{"file": "cut o')  # interrupted in the middle of a line
     shutil.copy(folder / "far" / "said.wav", folder / "far" / "third.wav")
     touched: list[str] = []
     true = run._measure
@@ -144,10 +144,10 @@ def test_only_what_is_new_is_measured_again(folder: Path, tmp_path: Path, monkey
     assert [row for row in again.utterances if row["file"] != "far/third.wav"] == whole.utterances
     touched.clear()
     run.measure([folder], journal=journal, with_pitch=False)
-    assert len(touched) == 5  # asked otherwise
+    assert len(touched) == 5  # other options
 
 
-def test_what_cannot_be_measured_is_named_and_holds_up_nothing(folder: Path, tmp_path: Path) -> None:
+def test_unmeasurable_file_is_named_and_skipped(folder: Path, tmp_path: Path) -> None:
     (folder / "near" / "second.trace").write_bytes(b"PK\x03\x04 not a trace")
     (folder / "far" / "unknown.wav").write_bytes(b"RIFF")
     out = tmp_path / "out"
@@ -156,14 +156,14 @@ def test_what_cannot_be_measured_is_named_and_holds_up_nothing(folder: Path, tmp
     assert "near/second.trace" in done.stderr and "far/unknown.wav" in done.stderr
 
 
-def test_processes_measure_the_same(folder: Path) -> None:
+def test_parallel_processes_give_the_same_table(folder: Path) -> None:
     for n in range(8):
         write_wav(folder / "far" / f"more{n}.wav", np.roll(pcm(40), 7 * n), RATE_HZ)
     together, alone = run.measure([folder], workers=2), run.measure([folder], workers=1)
     assert together.utterances == alone.utterances and together.words == alone.words
 
 
-def test_tables_are_files_with_their_meaning(folder: Path, tmp_path: Path) -> None:
+def test_tables_are_files_with_a_dictionary(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["measure", str(folder), "-o", str(tmp_path / "a"), "--workers", "1"])
     assert done.exit_code == 0 and "v:a?m=3" in done.stdout
     table = pq.read_table(tmp_path / "a" / "words.parquet")
@@ -177,7 +177,7 @@ def test_tables_are_files_with_their_meaning(folder: Path, tmp_path: Path) -> No
         assert done.exit_code == 0 and (tmp_path / kind / f"seams.{kind}").is_file()
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_input_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="nothing to measure"):
         find_sources([tmp_path])
     with pytest.raises(BadFile, match="there is no"):
@@ -194,7 +194,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert isinstance(done.exception, BadOption)
 
 
-def test_a_journal_of_somebody_else_is_not_believed(folder: Path, tmp_path: Path) -> None:
+def test_foreign_journal_is_not_trusted(folder: Path, tmp_path: Path) -> None:
     journal = tmp_path / run.JOURNAL
     whole = run.measure([folder], journal=journal)
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -209,7 +209,7 @@ def test_a_journal_of_somebody_else_is_not_believed(folder: Path, tmp_path: Path
         run.measure([folder], journal=journal)
 
 
-def test_a_strange_rate_and_a_hostile_name_hold_up_nothing(folder: Path, tmp_path: Path) -> None:
+def test_odd_rate_and_hostile_name_are_handled(folder: Path, tmp_path: Path) -> None:
     sound = bytearray((folder / "far" / "said.wav").read_bytes())
     sound[24:28] = (50).to_bytes(4, "little")
     (folder / "far" / "slow.wav").write_bytes(sound)

@@ -1,4 +1,4 @@
-"""``studio compare``: the table, JSON and pictures, and what cannot be compared."""
+"""``studio compare``: the table, JSON and pictures, and invalid comparisons."""
 
 import json
 from dataclasses import replace
@@ -19,8 +19,8 @@ from studio.core.traces.trace import Trace, collect_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import open_engine
 from studio.inspection.comparison.compare import compare, compared_utterance, labels
-from studio.inspection.comparison.picture import draw
 from studio.inspection.opening import open_source
+from studio.inspection.picture import draw_comparison
 from studio.text.normalise import best
 
 
@@ -35,45 +35,45 @@ def pair(tmp_path: Path) -> list[Path]:
     return [traced(tmp_path / f"{k}.trace", options={"m": m, "n": 1}) for k, m in (("a", 1), ("b", 3))]
 
 
-def told(*arguments: object) -> str:
+def output_of(*arguments: object) -> str:
     done = CliRunner().invoke(cli, ["compare", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def test_the_terminal_tells_utterances_words_and_pairs(pair: list[Path]) -> None:
-    found = told(*pair)
+def test_terminal_lists_utterances_words_and_pairs(pair: list[Path]) -> None:
+    found = output_of(*pair)
     for part in ("1 m=1", "2 m=3", "three", "175 +75", "2 against 1", "1.00"):
         assert part in found, part
     assert "220" in found, "the pitch of the tone"
 
 
 def test_json_holds_the_same(pair: list[Path]) -> None:
-    found = json.loads(told(*pair, "--json"))
+    found = json.loads(output_of(*pair, "--json"))
     assert [one["name"] for one in found["utterances"]] == ["m=1", "m=3"]
     assert [word["text"] for word in found["words"]] == ["one", "two", "three"]
     assert found["words"][1]["said"][1]["start_s"] == pytest.approx(0.1)
     (one,) = found["pairs"]
     assert (one["words"], one["duration_ratio"], one["spectral_db"]) == (3, 1.0, 0.0)
     assert one["duration_r"] == pytest.approx(1.0) and one["pitch_st"] == 0.0
-    assert json.loads(told(*pair, "--json", "--no-pitch"))["words"][0]["said"][0]["pitch_hz"] is None
+    assert json.loads(output_of(*pair, "--json", "--no-pitch"))["words"][0]["said"][0]["pitch_hz"] is None
 
 
-def test_pictures_hold_every_word_of_each(pair: list[Path], tmp_path: Path) -> None:
+def test_pictures_show_every_word_of_each(pair: list[Path], tmp_path: Path) -> None:
     svg, png = tmp_path / "c.svg", tmp_path / "c.png"
-    told(*pair, "--no-pitch", "--svg", svg, "--png", png)
+    output_of(*pair, "--no-pitch", "--svg", svg, "--png", png)
     ElementTree.parse(svg)
     assert png.read_bytes().startswith(b"\x89PNG")
     traces = [open_source(path) for path in pair]
-    lanes = draw(compare([compared_utterance("", trace) for trace in traces]), labels(traces)).axes[0]
+    lanes = draw_comparison(compare([compared_utterance("", trace) for trace in traces]), labels(traces)).axes[0]
     assert [text.get_text() for text in lanes.texts] == ["one", "two", "three"] * 2
     assert [one.get_text() for one in lanes.get_yticklabels()] == ["1 m=1", "2 m=3"]
 
 
-def test_a_wav_is_compared_with_what_lies_beside_it(pair: list[Path], tmp_path: Path) -> None:
+def test_wav_is_compared_using_the_files_beside_it(pair: list[Path], tmp_path: Path) -> None:
     wav = tmp_path / "said.wav"
     write_wav(wav, pcm(), RATE_HZ)
-    assert "is not known" in told(pair[0], wav, "--text", "one two three", "--no-pitch")
+    assert "is not known" in output_of(pair[0], wav, "--text", "one two three", "--no-pitch")
     from praatio import textgrid
     from praatio.utilities.constants import Interval
 
@@ -81,15 +81,15 @@ def test_a_wav_is_compared_with_what_lies_beside_it(pair: list[Path], tmp_path: 
     words = [Interval(0.0, 0.05, "one"), Interval(0.05, 0.15, "two"), Interval(0.15, 0.25, "three")]
     grid.addTier(textgrid.IntervalTier("words", words, 0.0, 0.25))
     grid.save(str(tmp_path / "said.TextGrid"), format="long_textgrid", includeBlankSpaces=True)
-    found = json.loads(told(pair[0], wav, "--no-pitch", "--json"))
+    found = json.loads(output_of(pair[0], wav, "--no-pitch", "--json"))
     assert found["words"][1]["said"][1]["duration_s"] == pytest.approx(0.1)
     assert found["utterances"][1]["name"] == "recording"
 
 
-def test_another_text_is_told(pair: list[Path], tmp_path: Path) -> None:
+def test_different_text_is_reported(pair: list[Path], tmp_path: Path) -> None:
     wav = tmp_path / "other.wav"
     write_wav(wav, pcm(), RATE_HZ)
-    assert "0% of the words" in told(pair[0], wav, "--text", "nothing of that", "--no-pitch")
+    assert "0% of the words" in output_of(pair[0], wav, "--text", "nothing of that", "--no-pitch")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_another_text_is_told(pair: list[Path], tmp_path: Path) -> None:
         (["a.trace", "a.trace", "--svg", "c.png"], "--svg", StudioError),
     ],
 )
-def test_what_cannot_be_compared_is_told(
+def test_invalid_comparison_is_reported(
     pair: list[Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], why: str, kind: type[StudioError]
 ) -> None:
     monkeypatch.chdir(pair[0].parent)
@@ -109,12 +109,12 @@ def test_what_cannot_be_compared_is_told(
     assert isinstance(done.exception, kind) and why in str(done.exception)
 
 
-def test_utterances_are_named_by_what_differs() -> None:
+def test_utterances_are_labelled_by_their_differences() -> None:
     def of(voice: str, **more: object) -> Trace:
         return Trace({"voice": voice, "speaker": "a", "rate_hz": RATE_HZ, **more}, [], pcm())
 
     assert labels([of("v", options={"m": 1}), of("v", options={"m": 2})]) == ["m=1", "m=2"]
-    assert labels([of("v", options={"m": 1}), of("w", options={"k": 2})]) == ["v", "w"], "an option that one has alone"
+    assert labels([of("v", options={"m": 1}), of("w", options={"k": 2})]) == ["v", "w"], "an option that only one has"
     assert labels([of("v", vocoder="p"), of("v", vocoder="q")]) == ["p", "q"]
     assert labels([of("v"), Trace({"source": "recording", "rate_hz": 1}, [], pcm())]) == ["v:a", "recording"]
     assert labels([of("v", temperature=0.1), of("w", temperature=0.2)]) == ["v", "w"], "each voice has its own"
@@ -128,7 +128,7 @@ def test_utterances_are_named_by_what_differs() -> None:
     assert labels([typed, typed]) == ["v:a", "v:a"]
 
 
-def test_a_trace_is_compared_with_itself_vocoded_a_segment_at_a_time(tmp_path: Path) -> None:
+def test_trace_is_compared_with_its_overlapped_vocoding(tmp_path: Path) -> None:
     write_tiny_voice(tmp_path / "voices")
     engine = open_engine(tmp_path / "voices", best(), "cpu")
     utterance = engine.open(SpeakRequest(voice="tiny:one", seed=3))
@@ -139,7 +139,7 @@ def test_a_trace_is_compared_with_itself_vocoded_a_segment_at_a_time(tmp_path: P
     writer = TraceWriter(tmp_path / "a", made.meta)
     writer.write(*made.events)
     given = [writer.close(), "--overlapped", "--voices", tmp_path / "voices", "--no-pitch"]
-    found = json.loads(told(*given, "--json"))
+    found = json.loads(output_of(*given, "--json"))
     names = [one["name"] for one in found["utterances"]]
     assert names == [made.meta["vocoder"], f"{made.meta['vocoder']}, overlapped"]
     assert found["utterances"][0]["audio_s"] == found["utterances"][1]["audio_s"]

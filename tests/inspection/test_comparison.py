@@ -1,4 +1,4 @@
-"""Comparison of utterances: words matched, an axis for all, and differences that are known beforehand."""
+"""Comparison of utterances: word matching, a common axis, and known differences."""
 
 import itertools
 import random
@@ -36,7 +36,7 @@ def tone(length_s: float, hz: float = 200.0, peak: float = 6000.0, rate_hz: int 
 
 
 def spoken(spans: list[tuple[str, float, float]], length_s: float, **how: float) -> Trace:
-    """A recording whose words lie where they are said to."""
+    """A recording with the given word times."""
     sound = recording_trace(tone(length_s, **how), RATE_HZ, "")
     return with_word_times(sound, [SpokenSpan(*one) for one in spans])
 
@@ -50,7 +50,7 @@ QUICK = spoken([("One,", 0.0, 0.2), ("two", 0.2, 0.4), ("three.", 0.4, 1.0)], 1.
 
 
 def longest(a: list[str], b: list[str]) -> int:
-    """The length of the longest common subsequence, by trying all of them."""
+    """The length of the longest common subsequence by brute force."""
     return max((n for n in range(len(a) + 1) for part in itertools.combinations(a, n) if is_within(part, b)), default=0)
 
 
@@ -65,7 +65,7 @@ def test_words_are_matched_by_their_letters() -> None:
     assert match_words(["a", "a", "b"], ["a", "b"]) == [(0, 0), (2, 1)], "the earliest"
 
 
-def test_no_other_match_is_longer() -> None:
+def test_match_is_the_longest_possible() -> None:
     draw = random.Random(1)
     for _ in range(200):
         a, b = ([draw.choice("abc") for _ in range(draw.randrange(7))] for _ in range(2))
@@ -75,14 +75,14 @@ def test_no_other_match_is_longer() -> None:
         assert all(p < q and r < s for (p, r), (q, s) in itertools.pairwise(found))
 
 
-def test_long_texts_that_differ_are_refused() -> None:
+def test_long_different_texts_are_refused() -> None:
     one, other = [f"a{k}" for k in range(4000)], [f"b{k}" for k in range(4000)]
     with pytest.raises(BadText, match="4,000 and 4,000"):
         match_words(one, other)
-    assert len(match_words(["same", *one], ["same", *one])) == 4001, "as long as they like where they are the same"
+    assert len(match_words(["same", *one], ["same", *one])) == 4001, "any length if they are equal"
 
 
-def test_an_axis_of_words_has_their_mean_lengths() -> None:
+def test_word_axis_has_mean_lengths() -> None:
     found = compare(takes(SLOW, QUICK))
     slow, quick = found.by_word
     # 0.2 and 0 before, 0.4 and 0.2, nothing between, 0.4 and 0.2, a pause of 0.4 and none, 0.6 and 0.6, 0 and 0.2
@@ -92,11 +92,11 @@ def test_an_axis_of_words_has_their_mean_lengths() -> None:
     assert slow.own(at).tolist() == pytest.approx([0.4, 0.8, 1.7])
     assert quick.own(at).tolist() == pytest.approx([0.1, 0.3, 0.7])
     assert quick.axis(quick.own(at)).tolist() == pytest.approx(at)
-    assert quick.own(np.array([0.8])).tolist() == pytest.approx([0.4]), "it stands still in a pause that it lacks"
-    assert slow.own(np.array([-0.5, 2.6])).tolist() == pytest.approx([-0.5, 3.0]), "beyond the ends at its own pace"
+    assert quick.own(np.array([0.8])).tolist() == pytest.approx([0.4]), "constant during a pause that it lacks"
+    assert slow.own(np.array([-0.5, 2.6])).tolist() == pytest.approx([-0.5, 3.0]), "beyond the ends at its own rate"
 
 
-def test_a_word_that_one_lacks_lies_between_its_neighbours() -> None:
+def test_word_missing_in_one_lies_between_its_neighbours() -> None:
     short = spoken([("one", 0.0, 0.2), ("three", 0.4, 1.0)], 1.0)
     found = compare(takes(SLOW, short))
     assert found.rows[1][1] is None and found.rows[2][1] is not None
@@ -106,7 +106,7 @@ def test_a_word_that_one_lacks_lies_between_its_neighbours() -> None:
     assert found.shares == (1.0, 1.0)
 
 
-def test_no_map_ever_falls() -> None:
+def test_maps_are_monotonic() -> None:
     draw = np.random.default_rng(3)
     for _ in range(50):
         lists, lengths = [], []
@@ -120,7 +120,7 @@ def test_no_map_ever_falls() -> None:
             assert (np.diff(laid.own(grid)) >= -1e-12).all() and (np.diff(laid.axis_s) >= 0).all()
 
 
-def test_figures_of_a_pair_are_what_was_made() -> None:
+def test_pair_figures_equal_the_known_differences() -> None:
     found = compare(takes(SLOW, QUICK))
     measured = [prosody(one.trace.pcm, RATE_HZ) for one in found.utterances]
     figures = pair_figures(with_prosody(found.rows, measured), 0, 1)
@@ -142,16 +142,16 @@ def test_latency_is_compared_word_by_word() -> None:
     assert pair_figures(found.rows, 0, 1).known_to_heard_ms == pytest.approx(50.0, abs=1.0)
 
 
-def test_a_trace_less_itself_is_nothing_and_half_as_loud_is_no_difference() -> None:
+def test_difference_from_itself_is_zero_and_level_is_removed() -> None:
     sound = tone(1.0) + np.random.default_rng(1).integers(-500, 500, RATE_HZ).astype(np.int16)
     same, quiet = recording_trace(sound, RATE_HZ, "a"), recording_trace((sound // 2).astype(np.int16), RATE_HZ, "a")
     found = compare(takes(same, quiet, same))
     assert np.nanmax(np.abs(spectral_difference(found, 0, 2, stretch=False))) == 0.0
-    assert np.nanmax(np.abs(spectral_difference(found, 0, 1, stretch=False))) < 0.7, "levels are taken out"
+    assert np.nanmax(np.abs(spectral_difference(found, 0, 1, stretch=False))) < 0.7, "levels are removed"
 
 
-def test_a_difference_lies_where_it_was_put() -> None:
-    """200 Hz against 2 kHz: the first has more low down, the second high up; by words both end together."""
+def test_difference_is_located() -> None:
+    """200 Hz against 2 kHz: the first has more low, the second more high energy; word-aligned, they end together."""
     found = compare(takes(SLOW, spoken([("one", 0.0, 0.2), ("two", 0.2, 0.4), ("three", 0.4, 1.0)], 1.2, hz=2000.0)))
     picture = spectral_difference(found, 0, 1, stretch=True)
     assert picture.shape == (80, 160)
@@ -163,7 +163,7 @@ def test_a_difference_lies_where_it_was_put() -> None:
     assert flat.shape == (80, 200) and np.isnan(flat[:, 121:]).all() and np.isfinite(flat[:, :119]).all()
 
 
-def test_a_column_is_analysed_around_its_own_time() -> None:
+def test_column_is_analysed_around_its_own_time() -> None:
     click = np.zeros(RATE_HZ, np.int16)
     click[12_000:12_024] = 20_000
     at_s = columns_s(1.0)
@@ -173,7 +173,7 @@ def test_a_column_is_analysed_around_its_own_time() -> None:
     assert np.isnan(spectrogram_db(click, RATE_HZ, np.array([-STEP_S, 1.0]))).all()
 
 
-def test_another_text_is_told_and_not_stretched() -> None:
+def test_different_text_is_reported_and_not_aligned() -> None:
     other = spoken([("nothing", 0.0, 0.2), ("of", 0.2, 0.4), ("that", 0.4, 1.0)], 1.0)
     found = compare(takes(SLOW, QUICK, other))
     assert found.other_texts == [2] and not found.can_stretch
@@ -182,19 +182,19 @@ def test_another_text_is_told_and_not_stretched() -> None:
     assert spectral_difference(found, 0, 2, stretch=False).shape == (80, 200)
 
 
-def test_a_recording_without_times_is_laid_beside_the_others() -> None:
+def test_recording_without_times_is_shown_unaligned() -> None:
     found = compare(takes(recording_trace(tone(1.0), RATE_HZ, "one two three"), SLOW))
     assert found.reference == 1 and not found.can_stretch and found.other_texts == []
     assert [[one is None for one in row] for row in found.rows] == [[True, False]] * 3
 
 
 @pytest.mark.parametrize("count", [0, 9])
-def test_only_so_many_are_compared(count: int) -> None:
+def test_number_of_utterances_is_limited(count: int) -> None:
     with pytest.raises(BadOption, match=f"{count} utterances"):
         compare(takes(*[SLOW] * count))
 
 
-def test_a_map_tells_beyond_and_at_its_knots() -> None:
+def test_map_extrapolates_and_hits_its_knots() -> None:
     laid = TimeMap(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 3.0, 4.0]))
     assert laid.own(np.array([0.5, 1.0, 1.5])).tolist() == pytest.approx([0.5, 3.0, 3.5])
     assert laid.axis(np.array([2.0])).tolist() == [1.0]

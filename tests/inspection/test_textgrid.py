@@ -1,4 +1,4 @@
-"""TextGrids: what was written comes back to the sample, and what cannot be read is told."""
+"""TextGrids: sample-exact round trips, and errors of unreadable files."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from studio.inspection.textgrid import read_words, word_spans, write_textgrid
 from studio.measure.word_timing import SpokenSpan
 
 
-def test_a_thousand_random_words_come_back_to_the_sample(tmp_path: Path) -> None:
+def test_thousand_random_words_round_trip_sample_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     edges = np.cumsum(rng.integers(1, 9000, 2001))
     sound = np.zeros(int(edges[-1]) + 1, np.int16)
@@ -67,13 +67,13 @@ def test_utf_16_is_read(tmp_path: Path) -> None:
         ('File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0', "cannot be read as a TextGrid"),
     ],
 )
-def test_what_is_no_textgrid_is_told(content: str, why: str, tmp_path: Path) -> None:
+def test_invalid_textgrid_is_reported(content: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "a.TextGrid").write_text(content, encoding="utf-8")
     with pytest.raises(BadFile, match=why):
         read_words(tmp_path / "a.TextGrid")
 
 
-def test_a_grid_without_words_and_one_of_another_recording_are_told(tmp_path: Path) -> None:
+def test_grid_without_words_or_of_another_recording_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.TextGrid"
     write_textgrid(trace(), path)
     path.write_text(path.read_text(encoding="utf-8").replace('"words"', '"phones"'), encoding="utf-8")
@@ -83,22 +83,22 @@ def test_a_grid_without_words_and_one_of_another_recording_are_told(tmp_path: Pa
         with_word_times(recording_trace(pcm(), RATE_HZ, ""), [SpokenSpan("late", 8.0, 9.0)])
 
 
-def test_the_command_compares_a_trace_and_places_a_recording(tmp_path: Path) -> None:
+def test_command_compares_a_trace_and_aligns_a_recording(tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path / "a", {})
     writer.write(*story())
     path, grid, wav = writer.close(), tmp_path / "a.TextGrid", tmp_path / "a.wav"
     write_wav(wav, pcm(), RATE_HZ)
 
-    def told(*arguments: str | Path) -> dict:
+    def inspect_json(*arguments: str | Path) -> dict:
         done = CliRunner().invoke(cli, ["inspect", *map(str, arguments), "--json"], catch_exceptions=False)
         assert done.exit_code == 0
         return json.loads(done.stdout)
 
-    told(path, "--textgrid", grid)
+    inspect_json(path, "--textgrid", grid)
     text = grid.read_text(encoding="utf-8")
     grid.write_text(text.replace("0.175", "0.205"), encoding="utf-8")  # the end of "two" and the start of "three"
-    compared = told(path, "--reference", grid)["reference"]
+    compared = inspect_json(path, "--reference", grid)["reference"]
     assert (compared["matched"], compared["f1"]["25"], compared["f1"]["50"]) == (3, pytest.approx(1 / 3), 1.0)
-    words = told(wav, "--reference", grid)["words"]
+    words = inspect_json(wav, "--reference", grid)["words"]
     assert [word["text"] for word in words] == ["one", "two", "three"]
     assert words[1]["start"] == 4 * FRAME and words[1]["heard_whole_ms"] == pytest.approx(205.0)

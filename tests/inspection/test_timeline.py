@@ -1,4 +1,4 @@
-"""Typed, made and heard over one clock, against times that are known."""
+"""Typed, synthesised and heard times on one clock, against known times."""
 
 import json
 import re
@@ -22,20 +22,20 @@ from studio.inspection.playback import PlaybackRun, playback_time
 from studio.inspection.timeline import timeline
 
 
-def test_each_word_is_joined_through_typed_made_and_heard() -> None:
+def test_word_is_followed_through_typed_made_and_heard() -> None:
     line = timeline(trace())
     assert line.text == TEXT and line.heard_by == "listener"
     one, two, three = line.words
     assert (one.typed_ms, one.known_ms, one.made_ms, one.made_whole_ms) == (0.0, 300.0, 600.0, 630.0)
     assert (one.heard_ms, one.heard_whole_ms) == (600.0, 700.0), "four frames of 25 ms"
     assert (two.typed_ms, two.known_ms, two.made_ms) == (500.0, 800.0, 800.0)
-    assert (two.heard_ms, two.heard_whole_ms) == (800.0, 875.0), "after both waits, and its end before none"
+    assert (two.heard_ms, two.heard_whole_ms) == (800.0, 875.0), "after both waits, ending before none"
     assert (three.typed_ms, three.known_ms, three.heard_whole_ms) == (900.0, 1000.0, 950.0)
     assert [word.segment for word in line.words] == [0, 1, 1]
     assert [(one.seen, one.forced) for one in line.segments] == [((0, 1), False), ((1, 2), True)]
 
 
-def test_pauses_are_named_and_lie_where_they_were_heard() -> None:
+def test_pauses_are_named_and_located() -> None:
     line = timeline(trace())
     assert [(one.reason, one.start_ms, one.end_ms, one.is_stall) for one in line.pauses] == [
         ("text", 700.0, 790.0, False),
@@ -44,35 +44,35 @@ def test_pauses_are_named_and_lie_where_they_were_heard() -> None:
     assert line.runs == (PlaybackRun(600.0, 0, 4 * FRAME), PlaybackRun(800.0, 4 * FRAME, 10 * FRAME))
 
 
-def test_where_a_player_reports_its_clock_holds() -> None:
-    """It began 40 ms after the first sound was made, and stood still for 120 ms before the second segment."""
+def test_reported_playback_clock_is_used() -> None:
+    """Playback started 40 ms after the first sample was made, and paused for 120 ms before the second segment."""
     line = timeline(trace(played=True))
     assert line.heard_by == "player"
     assert line.words[0].heard_ms == pytest.approx(640.0)
     assert line.words[0].heard_whole_ms == pytest.approx(740.0)
     assert line.words[1].heard_ms == pytest.approx(860.0)
     assert sum(one.duration_ms for one in line.pauses) == pytest.approx(120.0)
-    assert [one.reason for one in line.pauses] == ["text", "compute"], "shared out among the waits that fell there"
+    assert [one.reason for one in line.pauses] == ["text", "compute"], "distributed over the waits at that position"
 
 
-def test_what_a_closed_trace_no_longer_heard_of_is_heard_all_the_same() -> None:
-    """The reports end in the first segment: the second one follows when it was made, after the wait for it."""
+def test_audio_after_the_last_report_of_a_closed_trace_counts_as_heard() -> None:
+    """Reports end in the first segment: the second follows when it was made, after its wait."""
     events = [one for one in story(played=True) if not isinstance(one, ev.Played) or one.t_ms < 800.0]
     line = timeline(collect_trace({}, events))
     assert line.heard_by == "player" and line.runs[-1].end == 10 * FRAME
     assert [(one.reason, one.start_ms, one.end_ms) for one in line.pauses] == [("text", 740.0, 800.0)]
     assert line.words[-1].heard_whole_ms == pytest.approx(950.0)
     events.insert(-1, ev.Cancelled(heard=[0], sample=4 * FRAME, t_ms=905.0))
-    assert timeline(collect_trace({}, events)).words[-1].heard_ms is None, "who cancels hears no more"
+    assert timeline(collect_trace({}, events)).words[-1].heard_ms is None, "after a cancel nothing more is heard"
 
 
-def test_a_player_that_stands_still_for_nothing_known_is_called_so() -> None:
+def test_unexplained_pause_of_the_player_is_labelled() -> None:
     events = [one for one in story(played=True) if not isinstance(one, ev.Wait)]
     assert [one.reason for one in timeline(collect_trace({}, events)).pauses] == ["unknown"]
 
 
-def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
-    """The last word is taken back and typed anew; the sound of the second segment is made again."""
+def test_revised_speech_is_removed_and_its_keys_stay() -> None:
+    """The last word is deleted and retyped; the second segment is synthesised again."""
     events = story()[:-1]
     sound = pcm(14)[10 * FRAME :]
     events += [
@@ -89,10 +89,10 @@ def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
     assert [key.text for key in line.keys if not key.is_kept] == ["3", " "]
     last = line.words[2]
     assert (last.text, last.typed_ms, last.known_ms, last.made_ms) == ("four", 1100.0, 1100.0, 1110.0)
-    assert line.words[1].known_ms == 800.0, "what came before the revision keeps its time"
+    assert line.words[1].known_ms == 800.0, "times before the revision are unchanged"
 
 
-def test_a_recording_has_no_clock_but_its_own() -> None:
+def test_recording_has_only_its_own_clock() -> None:
     line = timeline(recording_trace(pcm(), RATE_HZ, "one two"))
     assert line.heard_by == "recording" and line.runs == (PlaybackRun(0.0, 0, 10 * FRAME),)
     assert [(word.text, word.known_ms, word.heard_ms) for word in line.words] == [
@@ -109,8 +109,8 @@ def test_pauses_of_more_than_an_hour_are_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_a_trace_holds_lanes_keep_their_order(seed: int) -> None:
-    """Random chunks and waits: runs cover the sound once, in order; nothing is heard before it was made."""
+def test_lanes_are_ordered_for_any_trace(seed: int) -> None:
+    """Random chunks and waits: runs cover the audio once, in order; nothing is heard before it was made."""
     rng = np.random.default_rng(seed)
     events: list[ev.Event] = [story()[0]]
     at, now_ms, dry_ms = 0, 50.0, None
@@ -131,8 +131,8 @@ def test_whatever_a_trace_holds_lanes_keep_their_order(seed: int) -> None:
             assert heard_ms is not None and heard_ms >= event.t_ms - 1e-6
 
 
-def test_a_wait_before_sound_that_was_taken_back_was_waited_all_the_same() -> None:
-    """Else what was made anew would be heard before it was made."""
+def test_wait_before_revised_audio_still_counts() -> None:
+    """Otherwise the new audio would be heard before it was made."""
     sound = np.ones(FRAME, np.int16)
     events = [
         story()[0],
@@ -149,13 +149,13 @@ def test_a_wait_before_sound_that_was_taken_back_was_waited_all_the_same() -> No
     assert len(trace.pcm_with_waits()) == 2 * FRAME + round(0.175 * RATE_HZ)
 
 
-def test_keys_that_were_typed_before_their_word_was_sent_lie_where_they_were_typed() -> None:
-    """A word that came whole at 300 ms: its letters at 100, 180 and 180 ms, the space when it was sent."""
+def test_keys_keep_their_typing_times() -> None:
+    """A word sent whole at 300 ms: letters at 100, 180 and 180 ms, the space when it was sent."""
     events: list[ev.Event] = [
         ev.TypingTimes(t_ms=300.0, char_start=0, before_ms=[200.0, 120.0, 120.0]),
         ev.TextReceived(t_ms=300.0, char_start=0, text="one "),
         ev.Committed(t_ms=301.0, i=0, word="one", written=0, char_start=0, char_end=3),
-        ev.TypingTimes(t_ms=400.0, char_start=4, before_ms=[9000.0]),  # before there was a place for it
+        ev.TypingTimes(t_ms=400.0, char_start=4, before_ms=[9000.0]),  # before there was a slot for it
         ev.TextReceived(t_ms=400.0, char_start=4, text="b "),
         ev.Committed(t_ms=401.0, i=1, word="b", written=1, char_start=4, char_end=5),
         ev.Audio(t_ms=450.0, sample=0, pcm=pcm(1)),
@@ -172,7 +172,7 @@ def test_keys_that_were_typed_before_their_word_was_sent_lie_where_they_were_typ
 @pytest.mark.parametrize("late_ms", [0.5, 6.0, 80.0])
 @pytest.mark.parametrize("frame", [2, 4, 7])
 def test_nothing_is_heard_before_it_was_made(late_ms: float, frame: int) -> None:
-    """A thread that is held up tells of a sound a little after it said how long that was waited for."""
+    """A delayed thread reports audio slightly after the end of its wait."""
     events = [
         replace(one, t_ms=one.t_ms + 100.0 + late_ms) if isinstance(one, ev.Audio) and one.sample == frame * FRAME
         else replace(one, t_ms=one.t_ms + 100.0) if isinstance(one, ev.Audio) and one.sample > frame * FRAME
@@ -189,8 +189,8 @@ def test_nothing_is_heard_before_it_was_made(late_ms: float, frame: int) -> None
     assert [one.reason for one in line.pauses] == ["text", "compute"]
 
 
-def test_what_a_listener_gave_no_credit_for_is_not_held_against_the_voice() -> None:
-    """All after the first segment was made half a second later, for want of credit: heard as if it had been there."""
+def test_missing_credit_does_not_count_against_the_voice() -> None:
+    """All but the first segment is made 500 ms late for lack of credit, but shown as if it had been ready."""
     late = [
         replace(one, t_ms=one.t_ms + 500.0) if isinstance(one, ev.Audio) and one.sample >= 4 * FRAME else one
         for one in story()
@@ -199,7 +199,7 @@ def test_what_a_listener_gave_no_credit_for_is_not_held_against_the_voice() -> N
     assert timeline(collect_trace({}, late)).runs == timeline(trace()).runs
 
 
-def test_a_trace_that_was_cut_short_is_told_by_its_path(tmp_path: Path) -> None:
+def test_truncated_trace_is_named_by_path(tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path / "speech" / "a", {})
     writer.write(*story())
     path = writer.close()
@@ -208,7 +208,9 @@ def test_a_trace_that_was_cut_short_is_told_by_its_path(tmp_path: Path) -> None:
         path.write_bytes(whole[:left])
         with pytest.raises(BadFile, match=f"{re.escape(str(path))} {why}"):
             open_file(path)
-        with pytest.raises(BadFile, match=rf"^(the trace )?a\.trace {why}"):  # those who serve it tell no folder
+        with pytest.raises(
+            BadFile, match=rf"^(the trace )?a\.trace {why}"
+        ):  # error messages of a server name no folder
             open_trace(path)
 
 
@@ -221,12 +223,12 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     arrays: dict[str, np.ndarray] = {}
     for one in header["arrays"]:
         at = 4 + length + one["at"]
-        assert at % 4 == 0, "a browser reads arrays only where they are aligned"
+        assert at % 4 == 0, "a browser needs aligned arrays"
         arrays[one["name"]] = np.frombuffer(data, KINDS[one["kind"]], one["count"], at)
     return header, arrays
 
 
-def test_everything_comes_back() -> None:
+def test_packed_data_round_trips() -> None:
     spoken = trace()
     header, arrays = unpack(pack(spoken))
     assert (arrays["pcm"] == spoken.pcm).all()
@@ -238,13 +240,13 @@ def test_everything_comes_back() -> None:
     assert not [name for name in header["timeline"] if name.startswith("_")]
 
 
-def test_a_recording_has_sound_alone() -> None:
+def test_recording_has_only_audio() -> None:
     header, arrays = unpack(pack(recording_trace(pcm(), RATE_HZ, "añb \u2028 c")))
     assert (arrays["pcm"] == pcm()).all() and not len(arrays["frames"])
     assert header["timeline"]["heard_by"] == "recording" and header["facts"]["ladder"] == {}
 
 
-def test_level_and_pitch_come_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_level_and_pitch_are_separate(monkeypatch: pytest.MonkeyPatch) -> None:
     time_s = np.arange(RATE_HZ) / RATE_HZ
     buzz = sum(np.sin(2 * np.pi * 150 * k * time_s) / k for k in range(1, 8))
     sound = recording_trace((5000 * np.asarray(buzz)).astype(np.int16), RATE_HZ, "")

@@ -1,4 +1,4 @@
-"""``studio timing``: accounts of several aligners become a table, points for Praat, and a check by cuts."""
+"""``studio timing``: outputs of several aligners become a table, points for Praat, and a check by cuts."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ from studio.measure.recognisers.registry import open_aligner
 
 @pytest.fixture
 def utterance(tmp_path: Path) -> Path:
-    """A trace, and two other aligners' TextGrids of it, 10 ms early and 30 ms late."""
+    """A trace and two other aligners' TextGrids of it, 10 ms early and 30 ms late."""
     (tmp_path / "in").mkdir()
     writer = TraceWriter(tmp_path / "in" / "a", {})
     writer.write(*story())
@@ -54,12 +54,12 @@ def test_two_aligners_give_medians_intervals_and_points(utterance: Path, tmp_pat
     assert all(one.is_points for one in tiers.values()) and list(tiers) == ["boundaries", "low", "high"]
     at = [(one.start_s, one.text) for one in tiers["boundaries"].entries if "two" in one.text]
     assert at[0] == (pytest.approx(0.11), "one ] [ two")
-    told = summary([found])
-    assert told["own_inside"] == 1.0 and told["width_ms"]["p50"] == pytest.approx(40.0)
-    assert told["cuts_held"] is None
+    summarised = summary([found])
+    assert summarised["own_inside"] == 1.0 and summarised["width_ms"]["p50"] == pytest.approx(40.0)
+    assert summarised["cuts_held"] is None
 
 
-def test_the_command_writes_a_table_and_a_grid_and_tells_what_was_not_placed(utterance: Path, tmp_path: Path) -> None:
+def test_command_writes_a_table_and_a_grid_and_lists_unaligned_words(utterance: Path, tmp_path: Path) -> None:
     write_wav(utterance.parent / "b.wav", pcm(), RATE_HZ)
     out = tmp_path / "out"
     arguments = ["timing", utterance.parent, "-o", out, "--from", tmp_path / "early", "--format", "csv"]
@@ -72,12 +72,14 @@ def test_the_command_writes_a_table_and_a_grid_and_tells_what_was_not_placed(utt
     assert "6 boundaries of 1 utterances" in done.output
 
 
-def test_cuts_are_heard_and_moved_as_a_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_words_are_recognised_and_shifted_cuts_are_a_control(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts, rate_hz = ("rain", "stopped", "early"), 1000
-    sound = np.repeat(np.arange(1, 4, dtype=np.int16), 400)  # each word is a number of its own
+    sound = np.repeat(np.arange(1, 4, dtype=np.int16), 400)  # each word is a number
 
     class Hearing:
-        """Hears a word that is whole."""
+        """Recognises a complete word."""
 
         def transcribe(self, pcm: np.ndarray, rate_hz: int) -> str:
             return " ".join(text for k, text in enumerate(texts, 1) if (pcm == k).sum() == 400)
@@ -93,17 +95,17 @@ def test_cuts_are_heard_and_moved_as_a_control(tmp_path: Path, monkeypatch: pyte
     (found,) = time_all(find_sources([tmp_path / "a.wav"]), setting)
     assert not isinstance(found, str)
     assert [one.holds for one in found.cuts] == [True, True] and len(found.moved) == 4
-    told = summary([found])
-    assert told["cuts_held"].value == 1.0 and told["moved_held"].value == 0.0
+    summarised = summary([found])
+    assert summarised["cuts_held"].value == 1.0 and summarised["moved_held"].value == 0.0
     assert [row["holds"] for row in found.rows() if row["edge"] == "end"] == [True, True, None]
 
 
-def test_pocketsphinx_gives_takes_between_its_frames(tmp_path: Path) -> None:
-    """The demo's recording: ten takes, whose medians lie on no frame of 10 ms alone."""
+def test_pocketsphinx_takes_resolve_less_than_a_frame(tmp_path: Path) -> None:
+    """The demo's recording: ten takes, whose medians are not all on frames of 10 ms."""
     import soundfile
 
     from studio.core.folders import DEMO
-    from studio.measure.boundaries import word_boundaries
+    from studio.measure.word_timing import word_boundaries
 
     items = {one["name"]: one["text"] for one in json.loads((DEMO / "manifest.json").read_text())["items"]}
     path = next(DEMO.glob("teacher-*/bridge*.flac"))
@@ -119,7 +121,7 @@ def test_pocketsphinx_gives_takes_between_its_frames(tmp_path: Path) -> None:
     assert any(round(1000 * one.end.value) % 10 for one in found if one.end)
 
 
-def test_who_cannot_be_asked_is_told(utterance: Path, tmp_path: Path) -> None:
+def test_unavailable_aligner_is_reported(utterance: Path, tmp_path: Path) -> None:
     sources = find_sources([utterance])
     with pytest.raises(BadOption, match="no aligner 'mfa'"):
         time_all(sources, TimingSetting(aligners=("mfa",)))
@@ -127,5 +129,5 @@ def test_who_cannot_be_asked_is_told(utterance: Path, tmp_path: Path) -> None:
         time_all(sources, TimingSetting(folders=(tmp_path / "nowhere",)))
     with pytest.raises(BadOption, match="there is no aligner"):
         time_all(sources, TimingSetting(aligners=()))
-    (told,) = time_all(sources, TimingSetting(aligners=(), folders=(tmp_path / "in",)))
-    assert isinstance(told, str) and "no aligner could place its words" in told
+    (summarised,) = time_all(sources, TimingSetting(aligners=(), folders=(tmp_path / "in",)))
+    assert isinstance(summarised, str) and "no aligner could place its words" in summarised

@@ -1,4 +1,4 @@
-"""What annotators said of kept utterances: on disk before it is answered, by several at once, and after any crash."""
+"""Annotations of library utterances: durable before acknowledged, concurrent, crash-safe."""
 
 import errno
 import json
@@ -65,7 +65,7 @@ def again(library: Library) -> Library:
     return Library(library.root)
 
 
-def test_an_edit_is_on_disk_and_read_by_others(library: Library, entry: LibraryEntry) -> None:
+def test_edit_is_durable_and_visible_to_others(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "Änne", edit("e1", LAYER, put("m1", 5, 9), put("m2", 5, 7)))
     after = library.annotate(entry, "Änne", edit("e2", put("m1", 6, 9, was=1), DropMark("l1", "m2", 1), SetDone(True)))
     other = again(library).document(entry, "Änne")
@@ -74,11 +74,11 @@ def test_an_edit_is_on_disk_and_read_by_others(library: Library, entry: LibraryE
     assert (other.revision, other.is_done, other.samples, other.rate_hz) == (2, True, SAMPLES, RATE_HZ)
     assert other.annotation().validated().layers[0].labels == ("click", "wrong prosody")
     head = json.loads(journal(library).read_text(encoding="utf-8").splitlines()[0])
-    assert (head["annotator"], head["utterance"]) == ("Änne", entry.sha256), "the file says what it is"
-    assert again(library).document(entry, "Bo").layers == {}, "another's is another's"
+    assert (head["annotator"], head["utterance"]) == ("Änne", entry.sha256), "the file names its contents"
+    assert again(library).document(entry, "Bo").layers == {}, "annotators are separate"
 
 
-def test_an_edit_that_is_sent_again_is_done_once(library: Library, entry: LibraryEntry) -> None:
+def test_resent_edit_is_applied_once(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     for kept in (library, again(library)):
         assert kept.annotate(entry, "a", edit("e1", LAYER, put("m1"))).revision == 1
@@ -90,13 +90,13 @@ def test_an_edit_that_is_sent_again_is_done_once(library: Library, entry: Librar
         put("m1", 3, 4, was=1),  # moved meanwhile
         DropMark("l1", "m1", 1),
         DropMark("l1", "gone", 0),
-        put("m1", 3, 4),  # made by both
+        put("m1", 3, 4),  # created by both
         PutLayer("l1", "renamed", "regions", (), 1),
         DropLayer("l1", 2),  # it has a mark that this window has not seen
         PutMark("l2", Mark(0, 1, id="m9")),
     ],
 )
-def test_what_was_not_seen_is_not_overwritten(library: Library, entry: LibraryEntry, late: edits.Change) -> None:
+def test_unseen_changes_are_not_overwritten(library: Library, entry: LibraryEntry, late: edits.Change) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "a", edit("e2", PutLayer("l1", "faults", "regions", (), 1), put("m1", 2, 3, was=1)))
     library.annotate(entry, "a", edit("e3", put("m2")))
@@ -122,7 +122,7 @@ def test_what_was_not_seen_is_not_overwritten(library: Library, entry: LibraryEn
         PutLayer("l2", "x", "points", tuple(map(str, range(edits.MAX_LABELS + 1)))),
     ],
 )
-def test_what_cannot_be_is_refused_and_makes_no_file(library: Library, entry: LibraryEntry, bad: edits.Change) -> None:
+def test_invalid_edit_is_refused_and_creates_no_file(library: Library, entry: LibraryEntry, bad: edits.Change) -> None:
     with pytest.raises(BadOption):
         library.annotate(entry, "a", edit("e1", LAYER, bad))
     assert [*library.root.glob("annotations/*/*/*")] == []
@@ -144,7 +144,7 @@ def test_counts_are_bounded(library: Library, entry: LibraryEntry, monkeypatch: 
         library.annotate(entry, "a", edit("e2", *layers))
 
 
-def test_half_a_line_was_never_answered(library: Library, entry: LibraryEntry) -> None:
+def test_partial_line_was_never_acknowledged(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     whole = journal(library).read_bytes()
     library.annotate(entry, "a", edit("e2", put("m2")))
@@ -152,13 +152,13 @@ def test_half_a_line_was_never_answered(library: Library, entry: LibraryEntry) -
     for cut in (len(whole) + 1, len(whole) + 20, len(longer) - 1):
         journal(library).write_bytes(longer[:cut])
         assert again(library).document(entry, "a").revision == 1
-    journal(library).write_bytes(whole + b"\0" * 100)  # what a power cut leaves
+    journal(library).write_bytes(whole + b"\0" * 100)  # left by a power cut
     kept = again(library)
     assert kept.annotate(entry, "a", edit("e3", put("m3"))).revision == 2
     assert [*again(library).document(entry, "a").layers["l1"].marks] == ["m1", "m3"]
 
 
-def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: LibraryEntry) -> None:
+def test_damaged_journal_is_named_and_left_alone(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "a", edit("e2", put("m2")))
     lines = journal(library).read_bytes().splitlines(keepends=True)
@@ -172,7 +172,7 @@ def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: Libr
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
 @pytest.mark.parametrize("part", [slice(0, 30), slice(30, None), slice(0, 1), slice(-2, None)])
-def test_a_torn_last_line_is_skipped_reported_and_cut_off(
+def test_torn_last_line_is_skipped_reported_and_cut_off(
     library: Library, entry: LibraryEntry, part: slice, end: bytes
 ) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
@@ -187,16 +187,14 @@ def test_a_torn_last_line_is_skipped_reported_and_cut_off(
     assert library.annotations.problems() == [] and again(library).document(entry, "a").marks == 2
 
 
-def test_a_journal_that_is_only_torn_begins_anew(library: Library, entry: LibraryEntry) -> None:
+def test_torn_journal_without_lines_starts_anew(library: Library, entry: LibraryEntry) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     journal(library).write_bytes(journal(library).read_bytes()[-40:])
     assert library.annotations.of(entry.sha256) == []
     assert library.annotate(entry, "a", edit("e1", LAYER, put("m1"))).marks == 1
 
 
-def test_a_disk_that_is_full_loses_nothing(
-    library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_loses_nothing(library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     before = journal(library).read_bytes()
 
@@ -211,7 +209,7 @@ def test_a_disk_that_is_full_loses_nothing(
     assert library.annotate(entry, "a", edit("e2", put("m2"))).revision == 2
 
 
-def test_a_long_journal_is_written_anew(library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_journal_is_compacted(library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotations, "MAX_EDITS", 5)
     library.annotate(entry, "a", edit("e0", LAYER, put("m1")))
     other = again(library)
@@ -221,15 +219,15 @@ def test_a_long_journal_is_written_anew(library: Library, entry: LibraryEntry, m
         assert after.revision == n + 1
         assert len(journal(library).read_bytes().splitlines()) <= 9
     assert again(library).document(entry, "a").to_dict() == after.to_dict()
-    assert again(library).annotate(entry, "a", edit("e38", put("m1"))).revision == 40, "it is still known"
+    assert again(library).annotate(entry, "a", edit("e38", put("m1"))).revision == 40, "the edit id is still known"
 
 
-def test_a_small_journal_takes_no_more_than_it_may(
+def test_small_journal_stays_within_its_limit(
     library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(annotations, "MAX_JOURNAL_BYTES", 4000)
     library.annotate(entry, "a", edit("e0", LAYER, put("m0")))
-    for n in range(1, 60):  # the same mark again and again: the state stays small
+    for n in range(1, 60):  # the same mark repeatedly: the state stays small
         library.annotate(entry, "a", edit(f"e{n}", put("m0", n, n + 5, was=n)))
         assert journal(library).stat().st_size <= 4000
     with pytest.raises(BadOption, match="too large"):
@@ -250,10 +248,10 @@ def write_many(root: Path, name: str, who: str, count: int) -> None:
     kept.close()
 
 
-def test_several_programs_write_into_one_journal(
+def test_several_processes_write_to_one_journal(
     library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(annotations, "MAX_EDITS", 7)  # and write it anew under each other
+    monkeypatch.setattr(annotations, "MAX_EDITS", 7)  # and compact it concurrently
     for who in ("a", "b"):
         library.annotate(entry, who, edit("e1", LAYER))
     fork = multiprocessing.get_context("fork")
@@ -269,7 +267,9 @@ def test_several_programs_write_into_one_journal(
     ]
 
 
-def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry: LibraryEntry, tmp_path: Path) -> None:
+def test_annotations_are_deleted_with_their_utterance_and_survive_a_copy(
+    library: Library, entry: LibraryEntry, tmp_path: Path
+) -> None:
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "b", edit("e1", LAYER))
     shutil.copytree(library.root, tmp_path / "copy", ignore=shutil.ignore_patterns("index.sqlite", "lock"))
@@ -286,7 +286,7 @@ def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry:
     copied.close()
 
 
-def test_the_line_is_synced_before_it_is_answered(
+def test_line_is_synced_before_it_is_acknowledged(
     library: Library, entry: LibraryEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.annotate(entry, "a", edit("e1", LAYER))
@@ -311,7 +311,7 @@ def studio(library: Library, *arguments: str) -> str:
     return out.output
 
 
-def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry: LibraryEntry, tmp_path: Path) -> None:
+def test_command_line_lists_exports_imports_and_compares(library: Library, entry: LibraryEntry, tmp_path: Path) -> None:
     library.annotate(entry, "Anna", edit("e1", LAYER, put("m1", 100, 500), put("m2", 300, 900, label="odd")))
     assert "Anna: 2 marks" in studio(library, "annotations", entry.name)
     file = tmp_path / "a.TextGrid"
@@ -346,6 +346,6 @@ def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry
         {"edit": "e1", "changes": [{"op": "done", "is_done": True}] * (edits.MAX_CHANGES + 1)},
     ],
 )
-def test_what_is_no_edit_is_refused(bad: object) -> None:
+def test_invalid_edit_is_refused(bad: object) -> None:
     with pytest.raises(BadOption):
         parse_edit(bad, 0.0)

@@ -1,4 +1,4 @@
-"""Kept utterances: found, tagged, removed, and the same after the index is lost."""
+"""The library: search, tags, removal, and the same after the index is lost."""
 
 import errno
 import hashlib
@@ -56,7 +56,7 @@ def everything(library: Library) -> list[dict[str, object]]:
     return [one.to_dict() for one in library.find(Query(limit=1000))[0]]
 
 
-def test_a_trace_is_kept_once_and_comes_back_byte_for_byte(library: Library, trace: bytes) -> None:
+def test_trace_is_added_once_and_returned_byte_for_byte(library: Library, trace: bytes) -> None:
     entry = library.add(trace, title="First", tags=["demo"])
     assert entry.sha256 == hashlib.sha256(trace).hexdigest()
     assert (entry.kind, entry.text, entry.voice, entry.speaker) == ("trace", "One  two 3", "v", "a")
@@ -68,7 +68,7 @@ def test_a_trace_is_kept_once_and_comes_back_byte_for_byte(library: Library, tra
     assert library.read(again) == trace and np.array_equal(library.open(again).pcm, pcm())
 
 
-def test_a_recording_keeps_its_text(library: Library) -> None:
+def test_recording_keeps_its_text(library: Library) -> None:
     entry = library.add(said(1), "Speech flows", title="mine")
     assert (entry.kind, entry.text, entry.voice) == ("recording", "Speech flows", "")
     assert library.open(entry).pcm.shape == (3 * 600,)
@@ -80,7 +80,7 @@ def test_a_recording_keeps_its_text(library: Library) -> None:
     assert library.find(Query())[1] == 1 and len([*library.root.glob("sounds/*/*")]) == 1
 
 
-def test_what_is_looked_for_is_found(library: Library, trace: bytes) -> None:
+def test_search_finds_matches(library: Library, trace: bytes) -> None:
     library.add(trace, title="typed live", tags=["demo"])
     library.add(said(1), "Straße 100% wide", title="one", tags=["Demo", "noise here"])
     library.add(said(2), "die STRASSE_x", title="two")
@@ -110,7 +110,7 @@ def test_notes_change_and_bad_ones_are_refused(library: Library) -> None:
     assert library.entry(entry.sha256[:6]).note.tags == ("b", "c")
 
 
-def test_names_are_digits_and_lead_nowhere_else(library: Library) -> None:
+def test_names_are_digits_and_stay_in_the_folder(library: Library) -> None:
     entry = library.add(said(1))
     for name in ("", "abc", "../../etc", entry.name.upper() + "G", "%" * 8, "000000"):
         with pytest.raises(BadOption):
@@ -121,7 +121,7 @@ def test_names_are_digits_and_lead_nowhere_else(library: Library) -> None:
 
 
 @pytest.mark.parametrize("harm", ["gone", "damaged", "another schema"])
-def test_the_index_is_made_again_from_the_folder(library: Library, trace: bytes, harm: str) -> None:
+def test_index_is_rebuilt_from_the_folder(library: Library, trace: bytes, harm: str) -> None:
     library.add(trace, title="typed", tags=["x", "y"])
     library.add(said(3), "a recording")
     before = everything(library)
@@ -143,7 +143,7 @@ def test_the_index_is_made_again_from_the_folder(library: Library, trace: bytes,
     again.close()
 
 
-def test_a_rebuild_says_what_it_cannot_read(library: Library, trace: bytes) -> None:
+def test_rebuild_lists_what_it_cannot_read(library: Library, trace: bytes) -> None:
     kept = library.add(trace)
     other, third = library.add(said(1), "one"), library.add(said(2), "two", title="stays")
     path = library.path(kept)
@@ -166,7 +166,7 @@ def _keeps(root: Path, numbers: list[int]) -> None:
     os._exit(0)
 
 
-def test_several_programs_keep_at_once(tmp_path: Path) -> None:
+def test_several_processes_add_at_once(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("fork")
     at_once = [spawn.Process(target=_keeps, args=(tmp_path / "library", [k, k + 10, 30])) for k in range(3)]
     for one in at_once:
@@ -180,37 +180,37 @@ def test_several_programs_keep_at_once(tmp_path: Path) -> None:
     library.close()
 
 
-def test_the_command_line_does_it_all(tmp_path: Path, trace: bytes) -> None:
+def test_command_line_covers_all_operations(tmp_path: Path, trace: bytes) -> None:
     (tmp_path / "a.trace").write_bytes(trace)
     write_wav(tmp_path / "b.wav", pcm(), RATE_HZ)
     (tmp_path / "b.txt").write_text("what it says\n")
 
-    def told(*words: str, status: int = 0) -> str:
+    def run_command(*words: str, status: int = 0) -> str:
         done = CliRunner().invoke(cli, ["library", *words, "--data", str(tmp_path)])
         assert done.exit_code == status, done.output
         return done.stdout
 
-    assert "One  two 3 [x]" in told("add", str(tmp_path / "a.trace"), "--tag", "x")
-    assert "what it says" in told("add", str(tmp_path / "b.wav"))
-    found = json.loads(told("find", "two", "--json"))
+    assert "One  two 3 [x]" in run_command("add", str(tmp_path / "a.trace"), "--tag", "x")
+    assert "what it says" in run_command("add", str(tmp_path / "b.wav"))
+    found = json.loads(run_command("find", "two", "--json"))
     name = found["entries"][0]["name"]
     assert found["of"] == 1 and found["entries"][0]["options"] == {}
-    assert "Mine" in told("note", name, "--title", "Mine", "--untag", "x") and told("tags") == ""
-    path = told("path", name).strip()
+    assert "Mine" in run_command("note", name, "--title", "Mine", "--untag", "x") and run_command("tags") == ""
+    path = run_command("path", name).strip()
     assert "3 words" in CliRunner().invoke(cli, ["inspect", path]).stdout
-    assert told("rebuild") == "2 utterances\n"
-    told("remove", name)
-    assert "Mine" not in told("find")
+    assert run_command("rebuild") == "2 utterances\n"
+    run_command("remove", name)
+    assert "Mine" not in run_command("find")
     Path(path).parent.mkdir(exist_ok=True)
     Path(path).write_bytes(b"no trace")
-    assert told("rebuild", status=1) == "1 utterances\n"
+    assert run_command("rebuild", status=1) == "1 utterances\n"
 
 
 @pytest.mark.parametrize(
     "meta",
     ['{"options": {"a": NaN}}', '{"options": {"a": 1e999}}', r'{"voice": "\ud800"}', r'{"options": {"\ud800": 1}}'],
 )
-def test_a_trace_that_cannot_be_told_again_is_not_kept(library: Library, trace: bytes, meta: str) -> None:
+def test_unreadable_trace_is_not_added(library: Library, trace: bytes, meta: str) -> None:
     with zipfile.ZipFile(io.BytesIO(trace)) as kept:
         parts = {name: kept.read(name) for name in kept.namelist()}
     out = io.BytesIO()
@@ -231,11 +231,11 @@ def test_a_trace_that_cannot_be_told_again_is_not_kept(library: Library, trace: 
         "[" * 50_000,
     ],
 )
-def test_a_note_that_is_damaged_stops_no_other(library: Library, note: str) -> None:
+def test_damaged_note_does_not_affect_others(library: Library, note: str) -> None:
     good, bad = library.add(said(1), "one"), library.add(said(2), "two")
     next(library.root.glob(f"notes/*/{bad.sha256}.json")).write_text(note)
     strange = wav_bytes(pcm(), RATE_HZ)
-    strange = strange[:24] + bytes(4) + strange[28:]  # no sample a second
+    strange = strange[:24] + bytes(4) + strange[28:]  # a rate of zero
     sha256 = hashlib.sha256(strange).hexdigest()
     (library.root / "sounds" / sha256[:2]).mkdir(exist_ok=True)
     (library.root / "sounds" / sha256[:2] / f"{sha256}.wav").write_bytes(strange)
@@ -243,16 +243,16 @@ def test_a_note_that_is_damaged_stops_no_other(library: Library, note: str) -> N
     assert count == 1 and len(problems) == 2 and library.find(Query())[0][0].sha256 == good.sha256
 
 
-def test_a_tag_that_stands_twice_in_a_note_is_one(library: Library) -> None:
+def test_duplicate_tag_in_a_note_is_one(library: Library) -> None:
     entry = library.add(said(1), "one")
     note = next(library.root.glob(f"notes/*/{entry.sha256}.json"))
     note.write_text('{"title": "one", "text": "", "tags": ["b", "a", "b"], "added_at": 1}')
     assert library.rebuild() == (1, []) and library.entry(entry.sha256).note.tags == ("a", "b")
 
 
-def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Library, trace: bytes) -> None:
+def test_rebuild_hides_nothing_and_includes_concurrent_changes(library: Library, trace: bytes) -> None:
     entries = [library.add(said(number), f"text {number}") for number in range(4)]
-    other = Library(library.root)  # as an annotator's or an owner's server has it open
+    other = Library(library.root)  # as an annotator's or owner's server has it open
 
     listed: list[int] = []
 
@@ -272,7 +272,7 @@ def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Li
     other.close()
 
 
-def test_an_index_of_an_interrupted_rebuild_of_before_is_made_anew(library: Library) -> None:
+def test_leftover_index_of_an_interrupted_rebuild_is_replaced(library: Library) -> None:
     for number in range(3):
         library.add(said(number), f"text {number}")
     library.close()
@@ -282,10 +282,10 @@ def test_an_index_of_an_interrupted_rebuild_of_before_is_made_anew(library: Libr
     assert Library(library.root).find(Query())[1] == 3
 
 
-def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
+def test_journal_of_the_old_index_is_removed_before_the_new_one_is_renamed(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite plays a journal that a crash left back into whatever database has its name."""
+    """SQLite replays a journal left by a crash into whatever database has its name."""
     library.add(said(1), "text 1")
     library.close()
     journal = library.root / "index.sqlite-journal"
@@ -300,7 +300,7 @@ def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
     again.close()
 
 
-def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_keeps_temporarily_unreadable_entries(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = library.add(said(1), "text 1", title="mine")
     library.add(said(2), "text 2")
     real = read_bounded
@@ -320,14 +320,14 @@ def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, mo
     assert library.read(kept) == said(1) and library.rebuild() == (2, [])
 
 
-def test_what_is_kept_again_after_half_a_removal_is_there(library: Library) -> None:
+def test_entry_added_again_after_a_partial_removal_exists(library: Library) -> None:
     kept = library.add(said(1), "text 1")
-    library.path(kept).unlink()  # as a removal does that fails before the index
+    library.path(kept).unlink()  # as a removal that fails before the index does
     again = library.add(said(1), "text 1")
     assert library.read(again) == said(1) and library.rebuild() == (1, [])
 
 
-def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
+def test_missing_index_is_reported_and_rebuilt(library: Library) -> None:
     library.add(said(1), "text 1")
     (library.root / "index.sqlite").unlink()
     with pytest.raises(Unavailable, match="rebuild"):
@@ -336,7 +336,7 @@ def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
 
 
 @pytest.mark.parametrize("damage", [slice(0, 100), slice(4096, 8192), slice(100, None)])
-def test_a_damaged_index_is_made_anew(library: Library, damage: slice) -> None:
+def test_damaged_index_is_rebuilt(library: Library, damage: slice) -> None:
     for number in range(30):
         library.add(said(number), f"text {number}", tags=["t"])
     library.close()

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from studio.engine.families.ist.policy import Ratio, interleave
-from studio.measure.interleaving import (
+from studio.bench.evaluation.interleaving import (
     AlignedText,
     position_statistics,
     speech_positions,
     text_positions,
     word_measures,
 )
+from studio.engine.families.ist.policy import Ratio, interleave
 
 # Three words of one, two and one tokens, said in two, three and one speech tokens, and one token of silence:
 # 1:2 and the text's end: x0 y0 y1 x1 y2 y3 x2 y4 y5 x3 y6 end
@@ -19,7 +19,7 @@ TEXT = AlignedText([1, 2, 1], [2, 5, 6], 7)
 
 @pytest.mark.parametrize("ratio", ["1:2", "1:4", "3:6", "6:18", "12:48", "whole"])
 @pytest.mark.parametrize(("text", "speech"), [(5, 7), (12, 40), (13, 90), (4, 2), (30, 20)])
-def test_positions_are_those_of_the_familys_own_rule(ratio, text, speech):
+def test_positions_follow_the_familys_policy(ratio, text, speech):
     rule = Ratio.parse(ratio)
     at = {token: place for place, token in enumerate(interleave(text, speech, rule))}
     assert text_positions(text, speech, rule.n, rule.m).tolist() == [at["x", i] for i in range(text)]
@@ -34,7 +34,7 @@ def test_one_to_two_by_hand():
     np.testing.assert_allclose(found.precedes, [0, 2 / 6, 1])
 
 
-def test_all_the_text_first_by_hand():
+def test_all_text_first_by_hand():
     found = word_measures(TEXT, 100, 100)
     # x at 0..3, the text's end at 4, y at 5..11
     np.testing.assert_allclose(found.distance, [5.5, 8 - 1.5, 10 - 3])
@@ -45,7 +45,7 @@ def test_all_the_text_first_by_hand():
 
 
 def test_future_words_count_only_when_whole():
-    # 3:3: x0 x1 x2 y0 y1 y2 x3 end y3 ...: while word 0 is said, word 1 stands whole and word 2 does not
+    # 3:3: x0 x1 x2 y0 y1 y2 x3 end y3 ...: during word 0, word 1 is complete and word 2 is not
     found = word_measures(TEXT, 3, 3)
     np.testing.assert_allclose(found.future_words, [1, 2 / 3, 0])
 
@@ -60,14 +60,14 @@ def test_statistics_by_position():
     assert np.isnan(found.mean_distance[3]) and np.isnan(found.future_words[3])
 
 
-def test_a_word_without_speech_counts_nowhere():
+def test_word_without_speech_is_left_out():
     found = position_statistics([AlignedText([1, 1, 1], [2, 2, 5], 5)], 1, 2, positions=3)
     assert found.samples.tolist() == [1, 0, 1] and np.isnan(found.precedes[1])
     assert position_statistics([], 1, 2, positions=2).samples.tolist() == [0, 0]
 
 
-def test_the_papers_directions():
-    """Section 6.3: what n and m do to the four measures, on speech of seven tokens a text token."""
+def test_directions_of_the_paper():
+    """Section 6.3: the effect of n and m on the four measures, for speech of seven tokens per text token."""
     rng = np.random.default_rng(0)
     texts = []
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""The ladder from a trace whose times are known."""
+"""The latency ladder from a trace with known times."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ RATE_HZ, FRAME = 24000, 600
 
 
 def story(late_ms: float = 0.0) -> Trace:
-    """Words at 10, 20, 30 ms; m=2; first frame at 50, samples at 55, the third chunk is the first to be heard."""
+    """Words at 10, 20, 30 ms; m=2; first frame at 50, samples at 55, the third chunk is the first audible one."""
     loud = np.full(FRAME, 8000, np.int16)
     loud[::2] *= -1
     events = [
@@ -46,12 +46,12 @@ def test_every_step_of_the_ladder():
     assert steps.chunk_gaps_ms == pytest.approx([10.0] * 5)
 
 
-def test_audible_is_judged_by_the_voices_level():
+def test_audibility_depends_on_the_voices_level():
     assert ladder(story(), speech_db=20.0 * np.log10(8000 / 32768) + 25).t5_ms == 75
     assert ladder(story(), speech_db=20.0 * np.log10(8000 / 32768) + 35).t5_ms is None
 
 
-def test_an_utterance_without_sound_has_no_times():
+def test_utterance_without_audio_has_no_times():
     trace = story()
     trace = collect_trace({}, [one for one in trace.events if not isinstance(one, ev.Audio | ev.Frames | ev.Segment)])
     steps = ladder(trace)
@@ -67,6 +67,6 @@ def test_summary_is_keyed_by_the_ladder():
     assert set(out["chunk_gap_ms"]) == {"p50", "p95", "p99", "iqr", "n"}
 
 
-def test_percentiles_leave_out_what_is_missing():
+def test_percentiles_leave_out_missing_values():
     assert percentiles([1.0, None, 3.0])["n"] == 2
     assert np.isnan(percentiles([None])["p50"])

@@ -1,16 +1,16 @@
-"""The detector sees what is there, and nothing where there is nothing."""
+"""The detector finds existing differences and no others."""
 
 import numpy as np
 import pytest
 
-from studio.measure.seam_detection import WordBoundary, area, area_interval, boundary_features, scores
+from studio.measure.seams import WordBoundary, area, area_interval, boundary_features, scores
 
 pytestmark = pytest.mark.slow
 
 RATE_HZ = 16_000
 
 
-def test_the_area_is_the_share_of_pairs_in_order() -> None:
+def test_area_is_the_share_of_ordered_pairs() -> None:
     random = np.random.default_rng(1)
     found, labels = random.integers(0, 6, 80).astype(float), random.random(80) < 0.4
     weights = random.integers(0, 4, 80).astype(float)
@@ -23,7 +23,7 @@ def test_the_area_is_the_share_of_pairs_in_order() -> None:
     assert area(-found, labels, weights) == pytest.approx(1 - expected)
 
 
-def test_what_differs_is_told_and_what_does_not_is_not() -> None:
+def test_difference_is_detected_and_equality_is_not() -> None:
     random = np.random.default_rng(2)
     sentences = np.repeat(np.arange(60), 10)
     labels = random.random(600) < 0.5
@@ -34,23 +34,23 @@ def test_what_differs_is_told_and_what_does_not_is_not() -> None:
     shifted[:, 3] += 2.0 * labels
     assert area(scores(shifted, labels, sentences), labels) > 0.9
     wider = noise.copy()
-    wider[labels, 5] *= 4.0  # only its size tells: the squares see it
+    wider[labels, 5] *= 4.0  # only its size differs: visible in the squares
     assert area(scores(wider, labels, sentences), labels) > 0.8
 
 
-def test_a_sentence_is_never_learned_from_where_it_is_asked_about() -> None:
-    """Each sentence has a mark of its own that says nothing of the others: remembering it would give an area of 1."""
+def test_sentences_are_split_between_training_and_test() -> None:
+    """Each sentence has an uninformative mark of its own: memorising it would give an area of 1."""
     random = np.random.default_rng(3)
     sentences = np.repeat(np.arange(40), 8)
     alike = random.random(40) < 0.5
-    labels = alike[sentences]  # all boundaries of a sentence are the same
+    labels = alike[sentences]  # all boundaries of a sentence are equal
     marks = np.eye(40)[sentences]
     found = scores(marks, labels, sentences)
     assert area_interval(found, labels, sentences).low < 0.55
 
 
-def test_a_click_at_a_boundary_is_seen() -> None:
-    """Speech-like noise, words of 200 ms; at every other boundary two samples jump."""
+def test_click_at_a_boundary_is_detected() -> None:
+    """Speech-like noise, words of 200 ms; two samples jump at every other boundary."""
     random = np.random.default_rng(4)
     features, labels, sentences = [], [], []
     for number in range(24):

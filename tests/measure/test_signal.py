@@ -15,7 +15,7 @@ def noise(seconds: float, level: float = 3000.0, seed: int = 0) -> np.ndarray:
     return (np.random.default_rng(seed).normal(size=int(seconds * RATE_HZ)) * level).astype(np.int16)
 
 
-def test_the_active_level_leaves_pauses_out():
+def test_active_level_leaves_pauses_out():
     speech = noise(1.0)
     expected_db = 20 * np.log10(3000 / 32768)
     assert active_level_db(speech, RATE_HZ) == pytest.approx(expected_db, abs=0.2)
@@ -24,7 +24,7 @@ def test_the_active_level_leaves_pauses_out():
     assert active_level_db(np.zeros(RATE_HZ, np.int16), RATE_HZ) == float("-inf")
 
 
-def test_the_first_audible_block():
+def test_first_audible_block():
     level_db = 20 * np.log10(3000 / 32768)
     quiet = noise(0.1, level=3000 * 10 ** (-36 / 20), seed=1)
     soft = noise(0.1, level=3000 * 10 ** (-25 / 20), seed=2)
@@ -50,12 +50,12 @@ def test_clicks_at_seams_are_found_and_smooth_joins_are_not():
     assert bad.audible == len(seams)
 
 
-def test_silence_and_edges_have_no_seams_to_judge():
+def test_silence_and_edges_have_no_seams():
     assert seam_report(np.zeros(5000, np.int16), [600, 1200]).seams == 0
     assert seam_report(noise(0.1), [0, 1, 10**6]).seams == 0
 
 
-def test_spectral_distance_is_zero_at_home_and_grows_with_difference():
+def test_spectral_distance_is_zero_for_equal_sounds_and_grows():
     speech = noise(1.0)
     louder = (speech * 1.1).astype(np.int16)
     assert stft_distance(speech, speech) == 0.0
@@ -64,8 +64,8 @@ def test_spectral_distance_is_zero_at_home_and_grows_with_difference():
     assert stft_distance(speech[:-500], speech) == 0.0
 
 
-def test_a_seam_tells_what_changes_there_and_a_smooth_place_does_not() -> None:
-    """A tone that gets louder by 12 dB, then a click, then another pitch; and the same tone where nothing changes."""
+def test_seam_measures_separate_level_click_and_pitch() -> None:
+    """A tone that gets 12 dB louder, then a click, then another pitch; and a tone without changes."""
     at = np.arange(RATE_HZ)
     tone = 2000.0 * np.sin(2 * np.pi * 220 * at / RATE_HZ)
     tone[6000:] *= 4.0
@@ -77,7 +77,7 @@ def test_a_seam_tells_what_changes_there_and_a_smooth_place_does_not() -> None:
     assert smooth.spectrum_db < 1.0
     assert click.roughness > 5.0 > smooth.roughness
     report = seam_report(tone.astype(np.int16), [12_000])
-    assert click.roughness == pytest.approx(report.ratio), "both tell the same roughness"
+    assert click.roughness == pytest.approx(report.ratio), "both report the same roughness"
 
 
 def test_seams_without_sound_on_both_sides_are_left_out() -> None:
@@ -101,7 +101,7 @@ def test_resampling_keeps_tones_times_and_lengths(rate_hz):
 
 
 def voice(hz: float, length_s: float, amplitude: float = 8000.0) -> np.ndarray:
-    """A buzz with ten harmonics, int16: WORLD hears no voice in a pure tone's absence of them."""
+    """A buzz with ten harmonics, int16: WORLD finds no voice in a pure tone."""
     time_s = np.arange(round(length_s * RATE_HZ)) / RATE_HZ
     wave = sum(np.sin(2 * np.pi * hz * k * time_s) / k for k in range(1, 11))
     return (amplitude * np.asarray(wave) / np.abs(wave).max()).astype(np.int16)
@@ -115,7 +115,7 @@ def test_pauses_are_silences_of_150_ms_between_sounds() -> None:
     sound = np.concatenate([quiet(0.3), voice(120, 0.5), quiet(0.2), voice(120, 0.4), quiet(0.1), voice(120, 0.4)])
     found = prosody(np.concatenate([sound, quiet(0.5)]), RATE_HZ)
     assert found.audible == pytest.approx((0.3, 1.9), abs=0.01)
-    [(start_s, end_s)] = found.pauses()  # a tenth of a second is the closure of a stop
+    [(start_s, end_s)] = found.pauses()  # a tenth of a second is a stop's closure
     assert (start_s, end_s) == pytest.approx((0.8, 1.0), abs=0.01)
     rate = speaking_rate(8, found, found.pauses())
     assert rate is not None
@@ -124,21 +124,21 @@ def test_pauses_are_silences_of_150_ms_between_sounds() -> None:
 
 
 @pytest.mark.parametrize("hz", [90.0, 210.0, 330.0])
-def test_pitch_is_that_of_the_voice(hz: float) -> None:
+def test_pitch_equals_that_of_the_voice(hz: float) -> None:
     found = prosody(voice(hz, 0.6), RATE_HZ)
     assert found.pitch_of(50) == pytest.approx(hz, rel=0.01)
     assert len(found.pitch_hz) == len(found.level_db)
 
 
-def test_a_jump_of_pitch_is_told_in_semitones() -> None:
+def test_pitch_jump_is_in_semitones() -> None:
     found = prosody(np.concatenate([voice(110, 0.5), voice(165, 0.5)]), RATE_HZ)
     assert found.pitch_jump_st(0.5) == pytest.approx(12 * np.log2(1.5), abs=1.5)
     apart = prosody(np.concatenate([voice(110, 0.5), quiet(0.5)]), RATE_HZ)
     assert apart.pitch_jump_st(0.5) is None
 
 
-def test_level_and_pitch_stay_together_at_any_rate() -> None:
-    """A step of 5 ms is no whole number of samples at 22,050 Hz; after a minute it still has to be the same place."""
+def test_level_and_pitch_stay_aligned_at_any_rate() -> None:
+    """5 ms is no whole number of samples at 22,050 Hz; after a minute the positions must still agree."""
     rate_hz = 22_050
     time_s = np.arange(60 * rate_hz) / rate_hz
     buzz = sum(np.sin(2 * np.pi * 130 * k * time_s) / k for k in range(1, 8))
@@ -157,8 +157,8 @@ def test_silence_has_neither_rate_nor_pitch() -> None:
     assert prosody(voice(120, 0.3), RATE_HZ, with_pitch=False).pitch_of(50) is None
 
 
-def test_pitch_in_pieces_is_that_of_the_whole() -> None:
-    """Also over the edges of pieces, and to the last step."""
+def test_pitch_by_pieces_equals_the_whole() -> None:
+    """Across the edges of pieces, up to the last step."""
     rate_hz, step = 24_000, 120
     time_s = np.arange(round(3.37 * rate_hz)) / rate_hz
     hz = 140 + 40 * np.sin(2 * np.pi * 0.7 * time_s)
@@ -170,8 +170,8 @@ def test_pitch_in_pieces_is_that_of_the_whole() -> None:
     assert found[inner] == pytest.approx(hz[::step][: len(found)][inner], rel=0.02)
 
 
-def test_a_hum_in_a_silence_has_no_pitch_and_speech_keeps_its_own() -> None:
-    """Noise and a mains hum 45 dB below the speech beside them: DIO alone finds a voice there."""
+def test_hum_in_silence_has_no_pitch_and_speech_keeps_its_own() -> None:
+    """Noise and mains hum 45 dB below the speech beside them: DIO alone finds a voice there."""
     speech = voice(100, 1.0).astype(float)
     below = 10 ** (-45 / 20) * np.sqrt(np.mean(speech**2))
     hum = voice(150, 3.0).astype(float)
@@ -181,7 +181,7 @@ def test_a_hum_in_a_silence_has_no_pitch_and_speech_keeps_its_own() -> None:
     pcm = sound.astype(np.int16)
     found = prosody(pcm, RATE_HZ)
     alone = pitch_in_pieces(pcm / 32768.0, RATE_HZ, 120)
-    around = np.r_[0:190, 410:600]  # steps of 5 ms, with 50 ms left out beside the voice
+    around = np.r_[0:190, 410:600]  # steps of 5 ms, leaving out 50 ms beside the voice
     assert (alone[around] > 0).mean() > 0.5, "without the gate there is one"
     assert not (found.pitch_hz[around] > 0).any()
     inside = found.pitch_hz[210:390]

@@ -1,4 +1,4 @@
-"""Bootstrap intervals: seeded, paired, of one sentence; agreement: the papers' own numbers, a second implementation."""
+"""Bootstrap intervals: seeded, paired, of one sentence; agreement: published values, a second implementation."""
 
 import math
 
@@ -20,7 +20,7 @@ TEXTBOOK = np.array(
 )
 
 
-def test_an_interval_holds_the_truth_about_as_often_as_it_says():
+def test_interval_has_its_nominal_coverage():
     rng = np.random.default_rng(3)
     hits = 0
     for seed in range(200):
@@ -29,7 +29,7 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says():
     assert 178 <= hits <= 199
 
 
-def test_pairing_takes_out_what_sentences_share():
+def test_pairing_removes_sentence_effects():
     rng = np.random.default_rng(0)
     base = rng.normal(3.5, 0.5, 30)
     one, other = list(base + 0.1 + rng.normal(0, 0.02, 30)), list(base)
@@ -42,8 +42,8 @@ def test_pairing_takes_out_what_sentences_share():
     assert paired != bootstrap_mean_difference(one, other, paired=True, seed=1)
 
 
-def test_two_sides_are_not_drawn_alike():
-    """The same figures on both sides, unpaired: the difference is 0 and not sure."""
+def test_unpaired_sides_are_sampled_independently():
+    """Equal values on both sides, unpaired: the difference is 0 with an error."""
     each = list(np.random.default_rng(0).normal(3.0, 0.5, 30))
     interval = bootstrap_mean_difference(each, each, paired=False)
     assert interval.value == 0.0
@@ -63,7 +63,7 @@ def test_krippendorff_of_the_textbook(scale, alpha):
     assert krippendorff(TEXTBOOK, scale) == pytest.approx(alpha, abs=5.1e-7)
 
 
-def test_alpha_is_none_where_it_is_undefined():
+def test_alpha_is_none_if_undefined():
     assert krippendorff(np.full((3, 4), 5.0)) is None
     assert krippendorff(np.array([[1.0, N], [N, 2.0]])) is None
     assert krippendorff(np.zeros((0, 0))) is None
@@ -75,7 +75,7 @@ def coded(letters: str) -> list[int]:
     return [ord(letter) for letter in letters if letter != " "]
 
 
-def test_krippendorff_of_two_who_sort_articles() -> None:
+def test_krippendorff_of_two_annotators() -> None:
     """Krippendorff 2011, sections A (two categories, alpha .095) and B (five categories, alpha .692)."""
     meg, owen = coded("0 1 0 0 0 0 0 0 1 0"), coded("1 1 1 0 0 1 0 0 0 0")
     ben, gerry = coded("a a b b d c c c e d d a"), coded("b a b b b c c c e d d d")
@@ -90,14 +90,14 @@ def of_table(counts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return one.ravel().repeat(table.ravel()), other.ravel().repeat(table.ravel())
 
 
-def test_cohen_of_his_own_example() -> None:
+def test_cohens_example() -> None:
     """Cohen 1960, table 1: 200 units, p_o .70, p_c .41, kappa .492."""
     one, other = of_table([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
     assert cohen_kappa(one, other) == pytest.approx(0.492, abs=5e-4)
     assert cohen_kappa(one, other) == pytest.approx((0.70 - 0.41) / (1 - 0.41))
 
 
-def test_cohen_against_statsmodels() -> None:
+def test_cohen_equals_statsmodels() -> None:
     from statsmodels.stats.inter_rater import cohens_kappa
 
     rng = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def test_cohen_against_statsmodels() -> None:
         assert found == pytest.approx(cohens_kappa(table, return_results=False))
 
 
-def test_kappa_is_none_where_it_is_undefined() -> None:
+def test_kappa_is_none_if_undefined() -> None:
     assert cohen_kappa([], []) is None
     assert cohen_kappa([3, 3], [3, 3]) is None
     assert cohen_kappa([3, 3], [4, 4]) == 0.0

@@ -1,4 +1,4 @@
-"""Word error rate: counts, parts, and intervals that hold what they should."""
+"""Word error rate: counts, parts, interval coverage."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ from studio.measure.wer import (
         ("  ...  ", ""),
     ],
 )
-def test_what_is_scored(text, words):
+def test_scored_words(text, words):
     """The table of appendix C of Whisper's paper: either spelling is one word list."""
     assert scored_words(text) == words.split()
     assert scored_words(words) == words.split()
@@ -44,7 +44,7 @@ def test_what_is_scored(text, words):
     ("asked", "heard"),
     [("twenty-one men in eighteen forty-two", "21 men in 1842."), ("It isn't grey", "it is not gray")],
 )
-def test_either_way_to_write_a_word_is_no_error(asked, heard):
+def test_spelling_variants_are_no_errors(asked, heard):
     assert word_errors(asked, heard).errors == word_errors(heard, asked).errors == 0
 
 
@@ -77,12 +77,12 @@ def test_halves_share_one_alignment():
     assert first + second == whole
 
 
-def test_an_insertion_at_the_end_belongs_to_the_last_part():
+def test_insertion_at_the_end_belongs_to_the_last_part():
     first, second = word_errors_by_part("a b c d", "a b c d e", [2])
     assert (first.insertions, second.insertions) == (0, 1)
 
 
-def test_intervals_are_seeded_and_hold_the_value():
+def test_intervals_are_seeded_and_contain_the_value():
     rng = np.random.default_rng(0)
     one = [WordErrors(10, substitutions=int(k)) for k in rng.binomial(10, 0.3, 100)]
     interval = bootstrap_rate(one)
@@ -92,8 +92,8 @@ def test_intervals_are_seeded_and_hold_the_value():
     assert 0.02 < interval.high - interval.low < 0.1
 
 
-def test_pairing_takes_out_what_sentences_share():
-    """Sentences differ much; the second system makes one error more in each: the difference is sure."""
+def test_pairing_removes_sentence_effects():
+    """Sentences differ much; the second system has one more error in each: the difference is certain."""
     rng = np.random.default_rng(0)
     base = rng.integers(0, 8, 60)
     one, other = [WordErrors(10, int(k) + 1) for k in base], [WordErrors(10, int(k)) for k in base]
@@ -103,7 +103,7 @@ def test_pairing_takes_out_what_sentences_share():
     assert bootstrap_rate(one).high - bootstrap_rate(one).low > 0.05
 
 
-def test_an_interval_holds_the_truth_about_as_often_as_it_says():
+def test_interval_has_its_nominal_coverage():
     rng = np.random.default_rng(3)
     hits = 0
     for seed in range(200):

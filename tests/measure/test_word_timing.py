@@ -1,36 +1,46 @@
-"""Word times: F1 with a collar, mIoU, cuts by a stand-in recogniser, boundary scores, several aligners."""
+"""Word times: F1 with a collar, mIoU, cuts by a fake recogniser, boundary scores, several aligners."""
 
 import math
 
 import numpy as np
 import pytest
 
-from studio.measure.boundaries import BoundaryScore, boundary_score, distances, speaks_exactly, word_boundaries
-from studio.measure.word_timing import BoundaryCut, SpokenSpan, cut_check, share_held, timing_score
+from studio.measure.word_timing import (
+    BoundaryCut,
+    BoundaryScore,
+    SpokenSpan,
+    boundary_score,
+    cut_check,
+    distances,
+    share_held,
+    speaks_exactly,
+    timing_score,
+    word_boundaries,
+)
 
 TRUE = [SpokenSpan("one", 0.0, 0.4), SpokenSpan("two", 0.4, 0.8), SpokenSpan("three", 0.8, 1.2)]
 RATE_HZ = 1000
 WORDS = ("rain", "stopped", "before", "noon")
 TIMES = [SpokenSpan(word, 0.5 * k, 0.5 * (k + 1)) for k, word in enumerate(WORDS)]
-SOUND = np.repeat(np.arange(1, 5, dtype=np.int16), 500)  # each word is its own number, half a second long
+SOUND = np.repeat(np.arange(1, 5, dtype=np.int16), 500)  # each word is a number, half a second long
 
 
-def test_the_same_words_at_the_same_times_are_all_hits() -> None:
+def test_equal_words_at_equal_times_are_all_hits() -> None:
     score = timing_score(
         [SpokenSpan("One,", 0.0, 0.4), SpokenSpan("two", 0.4, 0.8), SpokenSpan("THREE.", 0.8, 1.2)], TRUE, 0.0
     )
-    assert (score.f1, score.miou, score.matched) == (1.0, 1.0, 3), "marks and capitals are no other word"
+    assert (score.f1, score.miou, score.matched) == (1.0, 1.0, 3), "case and punctuation do not matter"
 
 
-def test_what_lies_outside_the_collar_is_wrong_on_both_sides() -> None:
+def test_boundary_outside_the_collar_is_wrong_on_both_sides() -> None:
     found = [SpokenSpan("one", 0.05, 0.4), SpokenSpan("two", 0.4, 0.9), SpokenSpan("three", 0.8, 1.2)]
-    assert timing_score(found, TRUE, 0.05).f1 == pytest.approx(2 * 2 / 6), "just the collar is inside it"
+    assert timing_score(found, TRUE, 0.05).f1 == pytest.approx(2 * 2 / 6), "the collar itself is inside"
     assert timing_score(found, TRUE, 0.1).f1 == 1.0
     assert timing_score(found, TRUE, 0.0).miou == pytest.approx((0.35 / 0.4 + 0.4 / 0.5 + 1.0) / 3)
     assert timing_score(found, TRUE, 0.0).end_s == pytest.approx((0.0, 0.1, 0.0))
 
 
-def test_words_that_were_not_found_or_are_others_count_as_nothing() -> None:
+def test_missing_and_other_words_are_not_hits() -> None:
     found = [SpokenSpan("one", 0.0, 0.4), SpokenSpan("too", 0.4, 0.8)]
     score = timing_score(found, TRUE, 0.1)
     assert (score.hits, score.found, score.true) == (1, 2, 3)
@@ -45,7 +55,7 @@ def test_equal_words_are_matched_in_order() -> None:
 
 
 def hear(pcm: np.ndarray, rate_hz: int) -> str:
-    """A word is heard as itself from 450 ms on, as another one from 100 ms on, and not at all below."""
+    """A word is recognised from 450 ms on, mistaken from 100 ms on, and missed below."""
     counts = {number: int((pcm == number).sum()) for number in range(1, 5)}
     said = [word if counts[k] >= 450 else "uh-oh" for k, word in enumerate(WORDS, 1) if counts[k] >= 100]
     return " ".join(said)
@@ -55,7 +65,7 @@ def deaf(pcm: np.ndarray, rate_hz: int) -> str:
     return hear(pcm, rate_hz).replace("stopped", "stepped")
 
 
-def test_right_cuts_hold_and_moved_ones_do_not() -> None:
+def test_correct_cuts_hold_and_shifted_ones_do_not() -> None:
     assert cut_check(SOUND, RATE_HZ, TIMES, hear) == [BoundaryCut(k, True, True) for k in range(3)]
     assert [one.holds for one in cut_check(SOUND, RATE_HZ, TIMES, hear, moved_s=0.2)] == [False] * 3
     early = cut_check(SOUND, RATE_HZ, TIMES, hear, moved_s=-0.2)
@@ -65,28 +75,32 @@ def test_right_cuts_hold_and_moved_ones_do_not() -> None:
 
 
 def test_one_side_may_hold_alone() -> None:
-    late = [TIMES[0], SpokenSpan("stopped", 0.7, 1.0), *TIMES[2:]]  # the first word ends right, the second starts late
+    late = [
+        TIMES[0],
+        SpokenSpan("stopped", 0.7, 1.0),
+        *TIMES[2:],
+    ]  # the first word ends correctly, the second starts late
     assert cut_check(SOUND, RATE_HZ, late, hear)[0] == BoundaryCut(0, True, False)
 
 
-def test_what_the_recogniser_never_hears_is_not_judged() -> None:
+def test_words_the_recogniser_never_recognises_are_left_out() -> None:
     found = cut_check(SOUND, RATE_HZ, TIMES, deaf)
     assert [one.holds for one in found] == [None, None, True]
 
 
-def test_numbers_that_are_written_as_one_have_no_boundary_between_them() -> None:
+def test_numbers_written_as_one_have_no_boundary() -> None:
     words = [SpokenSpan("twenty", 0.0, 0.5), SpokenSpan("one", 0.5, 1.0), SpokenSpan("hens", 1.0, 1.5)]
     found = cut_check(SOUND[:1500], RATE_HZ, words, lambda pcm, rate_hz: "21 hens")
     assert found[0].holds is None
 
 
-def test_silence_and_single_words_have_nothing_to_judge() -> None:
+def test_silence_and_single_words_have_no_boundary() -> None:
     assert cut_check(SOUND, RATE_HZ, TIMES[:1], hear) == []
     assert cut_check(SOUND, RATE_HZ, [], hear) == []
     assert [one.holds for one in cut_check(np.zeros(0, np.int16), RATE_HZ, TIMES, hear)] == [None] * 3
 
 
-def test_the_share_is_of_judged_boundaries_with_an_interval_over_recordings() -> None:
+def test_share_is_of_scored_boundaries_with_an_interval_over_recordings() -> None:
     good, bad, unknown = BoundaryCut(0, True, True), BoundaryCut(0, True, False), BoundaryCut(0, None, None)
     assert share_held([]) is None and share_held([[unknown]]) is None
     found = share_held([[good, good, unknown], [bad, good], [good]])
@@ -116,7 +130,7 @@ def test_f1_precision_recall():
     assert BoundaryScore(0, 0, 0).f1 == 0.0
 
 
-def test_a_miss_is_at_infinite_distance():
+def test_miss_has_infinite_distance():
     some = distances([1.0, None, 2.1], [1.02, 5.0, 2.0])
     assert (some.count, some.missing) == (3, 1)
     assert some.median_s == pytest.approx(0.1)
@@ -128,7 +142,7 @@ def test_a_miss_is_at_infinite_distance():
     "span, words, expected",
     [((0.0, 1.0), [0], True), ((0.0, 1.6), [0], False), ((0.0, 1.6), [0, 1], True), ((0.6, 2.0), [0, 1], False)],
 )
-def test_a_segment_contains_the_midpoints_of_its_words_only(span, words, expected):
+def test_segment_contains_the_midpoints_of_its_words_only(span, words, expected):
     assert speaks_exactly(span, words, [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]) is expected
 
 
@@ -136,7 +150,7 @@ def take(*times: tuple[str, float, float]) -> list[SpokenSpan]:
     return [SpokenSpan(*one) for one in times]
 
 
-def test_the_median_over_aligners_of_medians_over_takes() -> None:
+def test_median_over_aligners_of_medians_over_takes() -> None:
     many = [take(("one", 0.1 * k, 1.0)) for k in range(1, 6)]  # starts .1 to .5, median .3
     accounts = {"a": many, "b": [take(("one", 0.9, 1.2))], "c": [take(("One,", 0.2, 1.1))]}
     (found,) = word_boundaries(["one"], accounts)
@@ -164,15 +178,15 @@ def test_words_found_by_some_aligners_or_none() -> None:
     assert word_boundaries([], {"a": [take(("one", 0.0, 0.4))]}) == []
 
 
-def test_the_same_seed_gives_the_same_interval() -> None:
+def test_same_seed_gives_the_same_interval() -> None:
     rng = np.random.default_rng(1)
     accounts = {name: [take(("one", float(rng.normal(1, 0.01)), 2.0)) for _ in range(5)] for name in "ab"}
     assert word_boundaries(["one"], accounts) == word_boundaries(["one"], accounts)
     assert word_boundaries(["one"], accounts) != word_boundaries(["one"], accounts, seed=1)
 
 
-def test_coverage_of_intervals_of_ten_unbiased_aligners() -> None:
-    """200 boundaries; a percentile interval of a median of ten is known to be a little narrow."""
+def test_interval_coverage_for_ten_unbiased_aligners() -> None:
+    """200 boundaries; a percentile interval of a median of ten is known to be slightly narrow."""
     rng = np.random.default_rng(0)
     words = [f"w{k}" for k in range(100)]
     true = np.arange(200) * 0.1 + 0.05

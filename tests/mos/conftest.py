@@ -1,4 +1,4 @@
-"""Both databases: every test that takes ``url``, ``store`` or ``world`` runs on SQLite and on a real PostgreSQL."""
+"""Both databases: every test that takes ``url``, ``store`` or ``world`` runs on SQLite and PostgreSQL."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -22,11 +22,11 @@ def postgresql() -> Iterator[Path]:
 
 
 def new_database(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
-    """The address of a new, empty database of a kind; SQLite's file lies in ``folder``."""
+    """The URL of a new, empty database; an SQLite file lies in ``folder``."""
     if kind == "sqlite":
         return f"sqlite:///{folder / 'studio.sqlite'}"
     socket: Path = request.getfixturevalue("postgresql")
-    schema = f"studio_{next(_NUMBERS)}"  # to a store as good as a database of its own, and made in no time
+    schema = f"studio_{next(_NUMBERS)}"  # as isolated as a database of its own, and faster to create
     with psycopg.connect(f"host={socket} user=studio dbname=postgres", autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")
     return f"postgresql://studio@/postgres?host={socket}&options=-csearch_path%3D{schema}"
@@ -37,13 +37,13 @@ DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a new, empty database."""
+    """The URL of a new, empty database."""
     return new_database(request.param, tmp_path, request)
 
 
 @pytest.fixture(params=DATABASES)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Another studio's listening tests, on either database, with its clips in a folder of its own."""
+    """Another studio's listening tests on either database, with its own clip folder."""
     folder = tmp_path / "other"
     folder.mkdir()
     world = World(Store(new_database(request.param, folder, request)), folder / "clips")

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: in a temporary folder, on a Unix socket, gone afterwards."""
+"""A PostgreSQL server for the tests: temporary folder, Unix socket, removed afterwards."""
 
 import os
 import pwd
@@ -13,7 +13,7 @@ from needs import needs
 
 
 def _programs() -> Path | None:
-    """The folder of the newest server installed: Debian keeps it off the PATH."""
+    """The folder of the newest installed server: Debian keeps it off the PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).parent if on_path else None
@@ -21,12 +21,12 @@ def _programs() -> Path | None:
 
 @contextmanager
 def server() -> Iterator[Path]:
-    """The folder of a running server's socket. It refuses to be root, so root runs it as its own user, postgres."""
+    """The socket folder of a running server. PostgreSQL refuses to run as root, so root starts it as user postgres."""
     programs = _programs()
     needs(programs, "a PostgreSQL server (Debian's package postgresql)")
     assert programs is not None
     user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    folder = Path(tempfile.mkdtemp(prefix="mos-", dir="/tmp"))  # a socket's path has 107 characters at most
+    folder = Path(tempfile.mkdtemp(prefix="mos-", dir="/tmp"))  # a socket's path has at most 107 characters
     if user:
         owner = pwd.getpwnam("postgres")
         os.chown(folder, owner.pw_uid, owner.pw_gid)
@@ -39,7 +39,7 @@ def server() -> Iterator[Path]:
 
     try:
         call("initdb", "-U", "studio", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        # no test pulls this machine's plug, so its disk need not be waited for
+        # no test cuts the power, so fsync is not needed
         call("pg_ctl", "-w", "-l", str(folder / "log"), "start", "-o", f"-h '' -k {folder} -F -c max_connections=60")
         try:
             yield folder

@@ -1,4 +1,4 @@
-"""Campaigns made of WAV files by ``building.build`` and answered by raters through the service's own calls."""
+"""Campaigns built from WAV files by ``building.build`` and rated through the service's calls."""
 
 import wave
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ CHECKED = replace(MOS, gates=Gates(level=False, traps=1, golds=1, min_variance=0
 
 
 def write_sounds(folder: Path, items: int = 3, checks: Sequence[str] = ()) -> Path:
-    """Half a second of tone for every system and script, and for the roles in ``checks``; answers the folder."""
+    """Half a second of tone per system and script, and per role in ``checks``; returns the folder."""
     names = [("", f"item{i}") for i in range(items)] + [(role, f"{role}1") for role in checks]
     for k, system in enumerate(SYSTEMS):
         for n, (role, item) in enumerate(names):
@@ -51,7 +51,7 @@ def write_sounds(folder: Path, items: int = 3, checks: Sequence[str] = ()) -> Pa
 def campaign(
     world: World, folder: Path, config: CampaignConfig, name: str = "first", checks: Sequence[str] = ()
 ) -> str:
-    """Build and open a campaign; answers its name."""
+    """Build and open a campaign; returns its name."""
     manifest = read_manifest(write_sounds(folder / "sounds", checks=checks))
     build_campaign(world.listening, name, config, manifest, seed=11)
     world.store.write_now(lambda session: set_state(session, name, "open").id)
@@ -64,7 +64,7 @@ def a_world(folder: Path) -> World:
 
 
 def given(shown: dict[str, Any], rng: Random, comment: str = "", check: int = 3) -> AnswerCreate:
-    """An answer to a screen, drawn; to a trap or gold (their text says so) ``check``."""
+    """A random answer to a screen; ``check`` for a trap or gold (recognised by its text)."""
     trial, screen = shown["trial"], shown["screen"]
     judged = [s["slot"] for s in trial["slots"] if s["place"] == "candidate"]
     is_check = trial["text"] is not None and ("trap" in trial["text"] or "gold" in trial["text"])
@@ -85,7 +85,7 @@ def given(shown: dict[str, Any], rng: Random, comment: str = "", check: int = 3)
 
 
 def rate(world: World, who: str, name: str = "first", screens: int = 99, **how: Any) -> RaterSession:
-    """A rater answers so many screens of a campaign, and finishes when none is left."""
+    """A rater answers a number of screens of a campaign, and finishes if none is left."""
     rater_session, rng = world.join(who, name), Random(who)
     rater_session.to_trials()
     for _ in range(screens):

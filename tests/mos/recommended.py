@@ -1,4 +1,4 @@
-"""Campaigns of CCR, DCR, ABX and MUSHRA from a folder of sounds, and what raters really hear on their screens."""
+"""Campaigns of CCR, DCR, ABX and MUSHRA from a folder of sounds, and what their screens really play."""
 
 import json
 import wave
@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from mos.world import RaterSession, World
 from sqlmodel import col, select
 
 from studio.core.clips import read_wav
 from studio.mos.analysis.results import results
-from studio.mos.campaign.config import CampaignConfig, Gates
-from studio.mos.campaign.templates import load_template
-from studio.mos.import_export.export_answers import export_rows
+from studio.mos.campaign.config import CampaignConfig, Gates, load_template
+from studio.mos.import_export.export import export_rows
 from studio.mos.sessions.campaigns import find_campaign, set_state
 from studio.mos.stimuli.building import build_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
@@ -25,11 +23,10 @@ from studio.mos.store.tables import AnswerCreate, ChoiceCreate, PlayCreate, Scor
 NAMES = ("osprey", "reference", "teal")
 ITEMS = 4
 RATE_HZ = 24_000
-LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
 def folder_of_sounds(folder: Path) -> Path:
-    """Noise, which has something above every anchor; each system of another length."""
+    """Noise, with energy above every anchor's cutoff; each system has another length."""
     rng = np.random.default_rng(3)
     for k, system in enumerate(NAMES):
         for item in range(ITEMS):
@@ -43,7 +40,7 @@ def folder_of_sounds(folder: Path) -> Path:
 
 
 def campaign(world: World, folder: Path, name: str, **settings: Any) -> CampaignConfig:
-    """A template's campaign, opened; raters are let in without gates."""
+    """An opened campaign of a template, without gates for raters."""
     base = load_template(name)
     texts = replace(base.texts, consent_version=3)
     config = replace(base, gates=Gates(level=False), texts=texts, **{"trials_per_sitting": 4, **settings})
@@ -53,7 +50,7 @@ def campaign(world: World, folder: Path, name: str, **settings: Any) -> Campaign
 
 
 def systems_of(world: World, trial: str) -> tuple[dict[int, str], str | None]:
-    """What really plays on a screen: the systems to judge by slot, and the one beside them."""
+    """What a screen really plays: the rated systems by slot, and the one beside them."""
     with world.store.read() as session:
         rows = session.exec(
             select(Slot.slot, Slot.place, System.name)
@@ -88,8 +85,7 @@ def send(
 
 
 def results_of(world: World, name: str) -> dict[str, Any]:
-    with world.store.read() as session:
-        found = results(session, find_campaign(session, name))
+    found = world.read(results, name)
     json.dumps(found, allow_nan=False)
     return found
 
@@ -97,12 +93,6 @@ def results_of(world: World, name: str) -> dict[str, Any]:
 def rows_of(world: World, name: str) -> list[dict[str, Any]]:
     with world.store.read() as session:
         return list(export_rows(session, find_campaign(session, name)))
-
-
-def begin(world: World, who: str, name: str) -> RaterSession:
-    rater_session = world.join(who, name)
-    rater_session.to_trials()
-    return rater_session
 
 
 def screens(rater_session: RaterSession) -> Iterator[dict[str, Any]]:

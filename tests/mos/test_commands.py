@@ -1,4 +1,4 @@
-"""What ``studio campaign`` prints, and what goes with it: the parts that are no more than the calls behind them."""
+"""Output of ``studio campaign`` commands, and what they do beyond the calls behind them."""
 
 import re
 import sys
@@ -17,8 +17,7 @@ from tones import Script
 
 from studio.cli import main
 from studio.core.clips import write_wav
-from studio.mos.campaign.config import from_json
-from studio.mos.campaign.templates import load_template
+from studio.mos.campaign.config import from_json, load_template
 from studio.mos.service import open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.stimuli.editing import new_draft, put_system, set_texts
@@ -30,7 +29,7 @@ Studio = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def studio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Studio:
-    """Runs a command that ends well on a data folder of its own; what it printed, and what it said beside it."""
+    """Runs a command successfully on a data folder of its own; returns stdout and stderr."""
     monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
 
     def run(*arguments: object, status: int = 0) -> tuple[str, str]:
@@ -44,8 +43,8 @@ def studio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return run
 
 
-def test_whichever_command_makes_the_database_tells_the_owners_token(studio: Studio, tmp_path: Path) -> None:
-    """Once: the next does not, and a lab that makes its test before it starts the app gets in."""
+def test_command_that_creates_the_database_prints_the_owner_token(studio: Studio, tmp_path: Path) -> None:
+    """Once, so that a lab that creates its test before it starts the app can log in."""
     new = ("campaign", "new", "first", "--template", "incremental-mos", "--from", write_sounds(tmp_path / "sounds"))
     out, err = studio(*new)
     [token] = re.findall(r"The owner's token .* shown this once: (\S+)", err)
@@ -60,13 +59,13 @@ def test_whichever_command_makes_the_database_tells_the_owners_token(studio: Stu
     listening.close()
 
 
-def test_a_new_token_is_the_only_one_told(studio: Studio) -> None:
-    """Also where the command makes the database: the first one is worth nothing by then."""
+def test_new_token_replaces_the_printed_one(studio: Studio) -> None:
+    """Also if the same command creates the database."""
     out, err = studio("campaign", "token")
     assert len(out.split()) == 1 and "token" not in err
 
 
-def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None:
+def test_removal_is_confirmed_and_reported(studio: Studio, tmp_path: Path) -> None:
     sounds = write_sounds(tmp_path / "sounds")
     studio("campaign", "new", "first", "--template", "incremental-mos", "--from", sounds, "--draft")
     assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds less, 6 left\n"
@@ -74,7 +73,7 @@ def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None
     assert "no campaigns" in studio("campaign", "list")[0]
 
 
-def test_a_trap_is_neither_a_system_nor_a_script(studio: Studio, tmp_path: Path) -> None:
+def test_trap_is_neither_a_system_nor_a_script(studio: Studio, tmp_path: Path) -> None:
     sounds = write_sounds(tmp_path / "sounds")
     (sounds / "trap").mkdir()
     copyfile(sounds / "heron" / "item0.wav", sounds / "trap" / "choose-two=2.wav")
@@ -82,8 +81,8 @@ def test_a_trap_is_neither_a_system_nor_a_script(studio: Studio, tmp_path: Path)
     assert "own: 3 systems, 3 scripts, 1 trap, a draft" in out
 
 
-def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> None:
-    """Spoken, with the answer in their names, and shown with a text that does not tell it."""
+def test_example_test_has_traps(studio: Studio, tmp_path: Path) -> None:
+    """Spoken, with the expected answer in their names, and a text that does not reveal it."""
     new = ("campaign", "new", "first", "--from", write_sounds(tmp_path / "sounds"), "--traps", "2", "--template")
     studio(*new, "incremental-mos")
     listening = open_listening_tests("", tmp_path / "data")
@@ -96,7 +95,7 @@ def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> Non
     assert all(item.text and "choose" not in item.text for item in traps)
 
 
-def test_telephone_speech_is_taken_where_the_campaign_says_so(studio: Studio, tmp_path: Path) -> None:
+def test_telephone_speech_is_accepted_if_the_campaign_says_so(studio: Studio, tmp_path: Path) -> None:
     put(tmp_path / "sounds", "a/i.wav", "b/i.wav")
     for path in (tmp_path / "sounds").rglob("*.wav"):
         write_wav(path, np.tile(np.arange(-2000, 2000, 80, dtype=np.int16), 160), 8_000)
@@ -109,10 +108,10 @@ def test_telephone_speech_is_taken_where_the_campaign_says_so(studio: Studio, tm
     assert "2 sounds more" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]
 
 
-def test_a_draft_is_set_spoken_and_looked_at_by_commands(
+def test_draft_is_edited_spoken_and_previewed_by_commands(
     studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Begun as the Edit page begins one: its settings as a file, other settings, what is lacking, its voice."""
+    """Starts as on the Edit page: settings from a file, changed settings, missing sounds, a voice."""
     monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_: FakeEngine(Script(speed=1000.0)))
     listening = open_listening_tests("", tmp_path / "data")
     new_draft(listening, "mine", "incremental-mos")
@@ -135,8 +134,8 @@ def test_a_draft_is_set_spoken_and_looked_at_by_commands(
     listening.close()
 
 
-def test_parts_that_do_not_go_together_are_told_when_they_are_set(studio: Studio, tmp_path: Path) -> None:
-    """By whatever makes, changes, opens or closes one of them, not when the first rater comes."""
+def test_mismatched_parts_are_reported_when_they_are_set(studio: Studio, tmp_path: Path) -> None:
+    """When one is created, changed, opened or closed, before the first rater comes."""
     sounds = write_sounds(tmp_path / "sounds")
     made = ("--template", "incremental-mos", "--from", sounds)
     then, other = tmp_path / "then.toml", tmp_path / "other.toml"

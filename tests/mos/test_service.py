@@ -1,4 +1,4 @@
-"""Listening as the routes call it: whole campaigns, links, sounds, and that nothing tells a rater the system."""
+"""The service as routes call it: whole campaigns, links, sounds, blinding."""
 
 import json
 import re
@@ -32,15 +32,15 @@ VALUES: dict[str, Any] = {"acr": 4, "ab": "tie", "similarity": "b", "scale": 77}
 
 
 def of_kind(world: World, config: CampaignConfig) -> None:
-    """A campaign that the kind can run on."""
+    """A campaign that fits the kind."""
     systems = [SystemSpec(s) for s in SYSTEMS]
     reference = [SystemSpec("lyrebird", "reference")] if config.kind == "similarity" else []
     world.campaign(config, systems=[*systems, *reference])
 
 
 @pytest.mark.parametrize("kind", list(CONFIGS))
-def test_a_whole_campaign(world: World, kind: str) -> None:
-    """From the link to the code, until every unit has its raters; every judgement names its systems."""
+def test_whole_campaign(world: World, kind: str) -> None:
+    """From the link to the completion code until every unit has its raters; every rating names its systems."""
     done = Completion("C0DE", "https://panel.example/done")
     of_kind(world, replace(CONFIGS[kind], raters_per_stimulus=2, completion=done))
     finished = 0
@@ -61,8 +61,8 @@ def test_a_whole_campaign(world: World, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(CONFIGS))
-def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> None:
-    """Every answer of every call and every sound, searched for names of systems, scripts and clips."""
+def test_nothing_sent_to_a_rater_reveals_the_system(world: World, kind: str) -> None:
+    """All responses and sounds, searched for names of systems, scripts and clips."""
     gates = replace(
         ACR.gates,
         headphones="woods",
@@ -90,13 +90,13 @@ def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> 
         got.append(anna.answer(shown, VALUES[kind]).model_dump())
     got.append(anna.send("comments", comment=""))
     assert got[-1]["stage"] == "done" and len(sounds) >= 4
-    told = json.dumps(got)
-    for key in [*keys, got[1]["token"]]:  # letters drawn by chance, which may spell anything
-        told = told.replace(key, "")
-    told = told.casefold()
+    replies = json.dumps(got)
+    for key in [*keys, got[1]["token"]]:  # random letters, which may spell anything
+        replies = replies.replace(key, "")
+    replies = replies.casefold()
     secret = {s.name for s in world.all(System)} | {s.clip_sha for s in world.all(Stimulus)}
     secret |= {i.name for i in items_of(4)} | {"system", "stimulus", "sha", "seed", "lyrebird"}
-    assert [word for word in secret if word.casefold() in told] == []
+    assert [word for word in secret if word.casefold() in replies] == []
     assert {len(s) for s in sounds} == {44 + 16_000}, "a header and the samples, nothing else"
     for shown in (g for g in got if g.get("stage") == "trials"):
         assert set(shown) == {"stage", "title", "language", "stages", "screen", "trial"}
@@ -109,13 +109,12 @@ def _parts(url: str) -> tuple[str, int, str]:
     return trial, int(slot), key
 
 
-def test_a_check_looks_like_any_other_screen(world: World) -> None:
-    """Traps, golds and repeats cannot be told from tests by what is sent."""
+def test_check_looks_like_any_other_screen(world: World) -> None:
+    """Traps, golds and repeats are sent in the same form as tests."""
     items = [*items_of(4), *items_of(1, "trap"), *items_of(1, "gold")]
     config = replace(ACR, repeats=1, show_text=False, gates=replace(ACR.gates, traps=1, golds=1))
     world.campaign(config, items=items)
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     screens = anna.finish()
     roles = {t.id: t.role for t in world.all(Trial)}
     assert Counter(roles[s["trial"]["trial"]] for s in screens) == {"test": 4, "trap": 1, "gold": 1, "repeat": 1}
@@ -125,8 +124,8 @@ def test_a_check_looks_like_any_other_screen(world: World) -> None:
         assert len({len(s["url"]) for s in shown["trial"]["slots"]}) == 1
 
 
-def test_a_sound_is_the_one_of_its_slot_and_for_its_rater_alone(world: World) -> None:
-    """Asked for twice too; another rater's address, screen or slot is refused."""
+def test_sound_belongs_to_its_slot_and_rater(world: World) -> None:
+    """It may be fetched twice; another rater's address, screen or slot is refused."""
     of_kind(world, SIMILARITY)
     anna, bert = world.join("anna"), world.join("bert")
     shown = anna.to_trials()
@@ -148,8 +147,8 @@ def test_a_sound_is_the_one_of_its_slot_and_for_its_rater_alone(world: World) ->
         world.listening.sounds.clip(anna.rater_id, "ab" * 12, 0, made_up)
 
 
-def test_a_link_is_greeted(world: World) -> None:
-    """With what it opens; a wrong one is refused in the same words whether the campaign is there or not."""
+def test_link_opens_its_campaign(world: World) -> None:
+    """A wrong link gets the same message whether the campaign exists or not."""
     world.campaign(state="draft")
     greet = world.listening.describe_link
     panel, preview = world.link(), world.link(role="preview")
@@ -171,8 +170,8 @@ def test_a_link_is_greeted(world: World) -> None:
     assert world.all(Rater) == []
 
 
-def test_a_link_says_nothing_of_its_campaign(world: World) -> None:
-    """Neither its name nor its number; and those that were given out before, by name, still open it."""
+def test_link_does_not_name_its_campaign(world: World) -> None:
+    """Neither name nor id; old links by name still work."""
     world.campaign(name="bad voice of the rival")
     world.campaign(name="second")
     listening, seen = world.listening, set[str]()
@@ -193,16 +192,16 @@ def test_a_link_says_nothing_of_its_campaign(world: World) -> None:
 
 
 @pytest.mark.parametrize("who", ["panel|5f|\0", "\ud800", "é" * 400, ""])
-def test_whoever_comes_may_have_any_name(world: World, who: str) -> None:
-    """What a panel calls its people is kept as it is, and only for paying them."""
+def test_any_panel_id_is_accepted(world: World, who: str) -> None:
+    """It is stored unchanged, for payment only."""
     world.campaign()
     rater = world.join(who).agree()
     assert world.join(who).rater_id == rater.rater_id
     assert json.loads(rater.row().panel) == {"PROLIFIC_PID": who}
 
 
-def test_a_closed_campaign_takes_nobody_new(world: World) -> None:
-    """Those who are in it finish; it opens again; a draft takes nobody."""
+def test_closed_campaign_accepts_no_new_raters(world: World) -> None:
+    """Current raters finish; it can reopen; a draft accepts nobody."""
     world.campaign(state="draft")
     with pytest.raises(NotOpen):
         world.join("early")
@@ -219,12 +218,11 @@ def test_a_closed_campaign_takes_nobody_new(world: World) -> None:
     assert world.join("late").joined_at == "consent"
 
 
-def test_a_preview_is_never_counted(world: World) -> None:
-    """Its answers are kept, and are in no count and no analysis."""
+def test_preview_is_never_counted(world: World) -> None:
+    """Its answers are stored, but in no count or analysis."""
     world.campaign()
     for who, role in (("anna", "panel"), ("me", "preview")):
-        rater = world.join(who, role=role)
-        rater.to_trials()
+        rater = world.begin(who, role=role)
         rater.finish()
     with world.store.read() as session:
         assert count_answers(session, world.campaign_id()) == {"test": 4}
@@ -232,8 +230,8 @@ def test_a_preview_is_never_counted(world: World) -> None:
     assert len(world.all(Answer)) == 8
 
 
-def test_a_restart_changes_nothing(world: World, url: str) -> None:
-    """Links, tokens, addresses of sounds and the screen that was open hold in the next process."""
+def test_restart_changes_nothing(world: World, url: str) -> None:
+    """Links, tokens, sound addresses and the open screen are valid in the next process."""
     world.campaign()
     anna = world.join("anna")
     shown = anna.to_trials()
@@ -245,8 +243,8 @@ def test_a_restart_changes_nothing(world: World, url: str) -> None:
     again.close()
 
 
-def test_nobody_is_a_rater_by_number(world: World) -> None:
-    """A number that is no rater's is refused by every call."""
+def test_unknown_rater_id_is_refused(world: World) -> None:
+    """By every call."""
     listening = world.listening
     for call in (
         lambda: listening.next(99).result(10),
@@ -258,15 +256,14 @@ def test_nobody_is_a_rater_by_number(world: World) -> None:
             call()
 
 
-def test_many_raters_at_once(world: World) -> None:
-    """Ten go through a whole campaign side by side: nothing is lost, doubled or swapped."""
+def test_many_concurrent_raters(world: World) -> None:
+    """Ten raters complete a campaign: nothing is lost, doubled or swapped."""
     world.campaign(replace(ACR, raters_per_stimulus=5), items=items_of(4))
     world.link()
     rater_sessions: list[RaterSession] = []
 
     def go(n: int) -> None:
-        rater = world.join(f"rater {n}")
-        rater.to_trials()
+        rater = world.begin(f"rater {n}")
         rater.finish(1 + n % 5)
         rater_sessions.append(rater)
 
@@ -288,8 +285,8 @@ def test_many_raters_at_once(world: World) -> None:
     assert len(values) == 10 and all(len(v) == 1 for v in values.values())
 
 
-def test_it_loads_neither_the_engine_nor_the_web() -> None:
-    """A rater's page and the command line can have it where neither is installed."""
+def test_service_loads_neither_the_engine_nor_the_web() -> None:
+    """The CLI has to work where neither is installed."""
     heavy = ("torch", "torchaudio", "gradio", "fastapi", "starlette", "uvicorn", "studio.engine")
     code = f"import sys, studio.mos.service; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

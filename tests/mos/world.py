@@ -1,4 +1,4 @@
-"""Small campaigns with real sounds, and raters who go through them by the calls that the routes make."""
+"""Small campaigns with real sounds, and raters who use the calls behind the routes."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from sqlalchemy import create_engine, text
 from sqlmodel import Session, select
 
@@ -14,7 +15,7 @@ from studio.core.clips import to_int16
 from studio.mos.campaign.config import CampaignConfig, Gates, Question, Texts
 from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.service import ListeningTests
-from studio.mos.sessions.campaigns import create_campaign, set_state
+from studio.mos.sessions.campaigns import create_campaign, find_campaign, set_state
 from studio.mos.sessions.hearing_checks import environment_answers, headphone_answers
 from studio.mos.sessions.stages import check_seed, count_tries
 from studio.mos.store.clips import ClipFolder, StoredClip
@@ -32,7 +33,9 @@ from studio.mos.store.tables import (
 
 RATE_HZ = 16_000
 CLIP_MS = 500.0
-SYSTEMS = ("zebrafinch", "nightjar")  # words that stand nowhere else, so that a leak is seen
+# For a test that does not depend on the database.
+SQLITE_ONLY = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+SYSTEMS = ("zebrafinch", "nightjar")  # words used nowhere else, so that a leak is seen
 NATURAL = Question("naturalness", "How natural?", 1, 5)
 ACR = CampaignConfig(
     kind="acr",
@@ -51,7 +54,7 @@ def items_of(count: int, role: str = "test") -> list[ItemSpec]:
 
 
 class World:
-    """A Listening with campaigns in it."""
+    """Listening tests with campaigns in them."""
 
     def __init__(self, store: Store, clips: Path) -> None:
         self.store = store
@@ -66,7 +69,7 @@ class World:
         state: str = "open",
         seed: int = 7,
     ) -> str:
-        """A campaign with a sound of half a second for every script and system; answers its name."""
+        """A campaign with a sound of half a second per script and system; returns its name."""
         clips = {(i.name, s.name): self.clip(i.name, s.name) for i in items for s in systems}
         self.store.write_now(lambda session: create_campaign(session, name, config, systems, items, clips, seed))
         if state != "draft":
@@ -78,7 +81,7 @@ class World:
         self.store.write_now(lambda session: set_state(session, name, state).id)
 
     def clip(self, item: str, system: str) -> StoredClip:
-        """A tone of its own, kept in the clip folder."""
+        """A distinct tone, stored in the clip folder."""
         hz = 200.0 + sum(map(ord, item + system)) % 997
         pcm = to_int16(0.1 * np.sin(2 * np.pi * hz * np.arange(RATE_HZ // 2) / RATE_HZ))
         sha = self.listening.clips.add(pcm, RATE_HZ)
@@ -94,12 +97,23 @@ class World:
         assert found is not None
         return found
 
+    def read(self, work: Callable[..., Any], name: str = "first", *more: Any, **keys: Any) -> Any:
+        """The result of ``work(session, campaign, ...)``, which must not be lazy."""
+        with self.store.read() as session:
+            return work(session, find_campaign(session, name), *more, **keys)
+
     def join(self, who: str, name: str = "first", role: str = "panel") -> "RaterSession":
-        """Join by a link and go on from there."""
+        """Join by a link."""
         return self.sit(who, {"PROLIFIC_PID": who}, name, role)
 
+    def begin(self, who: str, name: str = "first", role: str = "panel") -> "RaterSession":
+        """Join, consent and read the instructions."""
+        rater_session = self.join(who, name, role)
+        rater_session.to_trials()
+        return rater_session
+
     def sit(self, who: str, panel: dict[str, str], name: str = "first", role: str = "panel") -> "RaterSession":
-        """The same, of whoever a panel says it is; empty for a rater with a code."""
+        """Join with a panel's parameters; empty for a rater with a resume code."""
         device = {"screen": "1280x720"}
         joined = self.listening.join(name, self.link(name, role), who, panel, device)
         return RaterSession(self, joined["token"], joined["stage"])
@@ -112,7 +126,7 @@ class World:
 
 @dataclass
 class RaterSession:
-    """Somebody with a browser: a visitor, and once they have agreed a rater with another token."""
+    """A person with a browser: a visitor first, a rater with another token after consent."""
 
     world: World
     token: str
@@ -128,7 +142,7 @@ class RaterSession:
         if visitor is not None:
             return self.world.listening.visitor_view(visitor)
         shown = self.world.listening.next(self.rater_id).result(30)
-        self.token = shown.pop("token", self.token)  # in the next part of a session they are another rater
+        self.token = shown.pop("token", self.token)  # each part of a session has its own rater
         return shown
 
     def send(self, stage: str, **data: Any) -> dict[str, Any]:
@@ -140,7 +154,7 @@ class RaterSession:
         return shown
 
     def agree(self) -> "RaterSession":
-        """From a visitor to a rater, who agrees once."""
+        """Give consent as a visitor; does nothing for a rater."""
         if self.world.listening.access.visitor_of(self.token) is not None:
             self.send("consent", agreed=True, version=3)
         return self
@@ -152,11 +166,11 @@ class RaterSession:
         return found
 
     def to_trials(self) -> dict[str, Any]:
-        """Agree and read, up to the first screen (or wherever else that leads)."""
+        """Pass consent and instructions, usually up to the first screen."""
         return self.agree().send("instructions")
 
     def headphones(self, kind: str, wrong: int = 0) -> list[int]:
-        """The answers to the check that waits now, with some of them wrong."""
+        """Answers to the current check, some of them wrong."""
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
@@ -164,7 +178,7 @@ class RaterSession:
         return [(a + 1) % 3 if i < wrong else a for i, a in enumerate(right)]
 
     def environment(self, wrong: int = 0) -> list[int]:
-        """The same of the environment test."""
+        """Answers to the environment test, some of them wrong."""
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
@@ -175,20 +189,20 @@ class RaterSession:
         return self.world.listening.answer(self.rater_id, reply(shown, value, heard_ms)).result(30)
 
     def trials(self, value: Any = 4) -> Iterator[dict[str, Any]]:
-        """Every screen that is left, answered after it was looked at."""
+        """All remaining screens, each answered after it was yielded."""
         while (shown := self.next())["stage"] == "trials":
             yield shown
             self.answer(shown, value)
 
     def finish(self, value: Any = 4) -> list[dict[str, Any]]:
-        """From the first screen to the end; answers the screens."""
+        """From the first screen to the end; returns the screens."""
         screens = list(self.trials(value))
         self.send("comments", comment="none")
         return screens
 
 
 def reply(shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerCreate:
-    """An answer to a screen: ``value`` for every question of every sound, or the choice it names."""
+    """An answer to a screen: ``value`` for every question of every sound, or as the choice."""
     trial, screen = shown["trial"], shown["screen"]
     judged = [s["slot"] for s in trial["slots"] if s["place"] == "candidate"]
     return AnswerCreate(
@@ -201,7 +215,7 @@ def reply(shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> A
 
 
 def keep(name: str, value: str = "x") -> Callable[[Session], str]:
-    """A write of one row; answers its name."""
+    """A write of one row; returns its name."""
 
     def work(session: Session) -> str:
         session.add(Secret(name=name, value=value))
@@ -211,7 +225,7 @@ def keep(name: str, value: str = "x") -> Callable[[Session], str]:
 
 
 def names(url: str) -> set[str]:
-    """What another connection sees."""
+    """The names that another connection sees."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
         found = set(connection.execute(text("SELECT name FROM secret")).scalars())
@@ -219,8 +233,8 @@ def names(url: str) -> set[str]:
     return found
 
 
-def hold(store: Store) -> tuple[threading.Event, threading.Event]:
-    """Keep the writer busy: what is written meanwhile waits, and then shares a commit."""
+def hold(store: Store) -> threading.Event:
+    """Block the writer until the event is set, so that later writes wait and share a commit."""
     busy, go_on = threading.Event(), threading.Event()
 
     def work(_session: Session) -> None:
@@ -228,4 +242,5 @@ def hold(store: Store) -> tuple[threading.Event, threading.Event]:
         go_on.wait(20)
 
     store.write(work)
-    return busy, go_on
+    assert busy.wait(10)
+    return go_on

@@ -1,4 +1,4 @@
-"""The predictor in its own process: what every predictor promises, and what happens when it breaks off."""
+"""The predictor in its own process: the contract of every predictor, and process failure."""
 
 import importlib.util
 import re
@@ -17,7 +17,7 @@ RATE_HZ = 24_000
 
 
 def vowel(noise: float = 0.0, seconds: float = 1.5) -> np.ndarray:
-    """int16 [T]: harmonics under slow syllables, and hiss."""
+    """int16 [T]: harmonics with slow syllables, and noise."""
     at_s = np.arange(int(RATE_HZ * seconds)) / RATE_HZ
     voiced = sum(np.sin(2 * np.pi * 130 * k * at_s) / k for k in range(1, 25))
     hiss = np.random.default_rng(0).normal(0, noise, len(at_s))
@@ -31,23 +31,23 @@ def predictor():
 
 
 @pytest.fixture(params=["DistillMOS", "fake by length", "fake by pitch"])
-def anyone(request, predictor):
-    """Every predictor there is, the tests' own among them."""
+def any_predictor(request, predictor):
+    """Every predictor, including the tests' fake."""
     fakes = {"fake by length": FakePredictor(by_length), "fake by pitch": FakePredictor(by_pitch)}
     return predictor if request.param == "DistillMOS" else fakes[request.param]
 
 
-def test_it_says_what_it_is(anyone):
-    assert set(anyone.about) == {"name", "version", "sha256"}
-    assert re.fullmatch("[0-9a-f]{64}", anyone.about["sha256"])
+def test_predictor_describes_itself(any_predictor):
+    assert set(any_predictor.about) == {"name", "version", "sha256"}
+    assert re.fullmatch("[0-9a-f]{64}", any_predictor.about["sha256"])
 
 
-def test_the_version_is_the_one_that_was_pinned(predictor):
+def test_version_is_the_pinned_one(predictor):
     assert (predictor.about["name"], predictor.about["version"]) == ("DistillMOS", "0.9.1")
 
 
-def test_scores_lie_on_the_scale_and_do_not_depend_on_what_came_before(anyone):
-    predictor = anyone
+def test_scores_are_on_the_scale_and_independent_of_order(any_predictor):
+    predictor = any_predictor
     first = predictor.predict(vowel(), RATE_HZ)
     others = [predictor.predict(vowel(noise), RATE_HZ) for noise in (0.05, 0.3)]
     assert predictor.predict(vowel(), RATE_HZ) == first
@@ -56,7 +56,7 @@ def test_scores_lie_on_the_scale_and_do_not_depend_on_what_came_before(anyone):
     assert 1.0 <= predictor.predict(np.zeros(3, np.int16), 8000) <= 5.0
 
 
-def test_a_breaking_process_is_named_and_answers_nothing_more():
+def test_dying_process_is_named_and_answers_nothing_more():
     with DistillMos() as predictor:
         predictor._process.kill()
         predictor._process.wait()
@@ -65,14 +65,14 @@ def test_a_breaking_process_is_named_and_answers_nothing_more():
                 predictor.predict(vowel(), RATE_HZ)
 
 
-def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
+def test_missing_package_is_named_with_how_to_install_it(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "distillmos" else found(name))
     with pytest.raises(NeedsPackage, match=r"needs distillmos; pip install 'streaming-tts-studio\[predict\]'"):
         DistillMos()
 
 
-def test_who_asks_loads_no_torch():
+def test_caller_loads_no_torch():
     code = (
         "import sys, numpy as np\n"
         "from studio.predict.distillmos import DistillMos\n"

@@ -12,7 +12,7 @@ from serve.typist import LIVE, VOICES, Typist
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Serving]:
-    """Starts servers; all of them are gone, and no place is held, when the test is over."""
+    """Starts servers; at teardown all are stopped and no slot is held."""
     started: list[Served] = []
 
     def start(**kwargs: object) -> Served:
@@ -26,7 +26,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 
 @pytest.fixture
 def tests_served(tmp_path: Path) -> Iterator[ServedTests]:
-    """A server with an open campaign called first."""
+    """A server with an open campaign named first."""
     served = ServedTests(tmp_path)
     served.world.campaign()
     yield served

@@ -1,4 +1,4 @@
-"""A served listening test, and a rater's browser that talks to it over HTTP."""
+"""A served listening test, and a rater's HTTP client."""
 
 import re
 import socket
@@ -25,7 +25,7 @@ def words_in(text: str, words: tuple[str, ...]) -> list[str]:
 
 
 class ServedTests:
-    """The whole server with listening tests on it, in a thread, as ``studio app`` runs it."""
+    """The whole server with listening tests, in a thread, as ``studio app`` runs it."""
 
     def __init__(self, folder: Path, engine: FakeEngine | None = None, **settings: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -43,11 +43,11 @@ class ServedTests:
         self.owner = {"Authorization": f"Bearer {self.world.listening.access.first_token}"}
 
     def link(self, role: str = "panel", name: str = "first") -> dict[str, str]:
-        """What a link brings along."""
+        """Query parameters of a link."""
         return {"campaign": name, "key": self.world.link(name, role)}
 
     def join(self, who: str = "p1", role: str = "panel") -> "Browser":
-        """A rater who has just come from a panel."""
+        """A rater who has just arrived from a panel."""
         answer = self.http.post("join", json={**self.link(role), "panel": {"PROLIFIC_PID": who}})
         assert answer.status_code == 200, answer.text
         return Browser(self.http, answer.json()["token"])
@@ -74,7 +74,7 @@ class Browser:
     def post(self, path: str, body: Any) -> httpx.Response:
         answer = self._http.post(path, json=body, headers=self.headers)
         if answer.status_code == 200 and (token := answer.json().get("token")):
-            self.headers = {"Authorization": f"Bearer {token}"}  # a visitor has agreed
+            self.headers = {"Authorization": f"Bearer {token}"}  # the visitor has consented
         return answer
 
     def agree(self) -> "Browser":
@@ -88,7 +88,7 @@ class Browser:
         return answer.json()
 
     def to_trials(self) -> dict[str, Any]:
-        """Agree and read; answers the first screen."""
+        """Consent and read; returns the first screen."""
         answer = self.agree().post("stage", {"stage": "instructions"})
         assert answer.status_code == 200, answer.text
         return answer.json()

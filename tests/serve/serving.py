@@ -1,4 +1,4 @@
-"""A served fake engine, and a client that checks every message against the schema."""
+"""A served fake engine, and a client that validates every message against the schema."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ PATIENCE_S = 20.0
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Of one of the schema's definitions."""
+    """A validator of one definition of the schema."""
     return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
 
 
@@ -38,7 +38,7 @@ SERVER_KINDS = {name: validator(name) for name in SCHEMA["$defs"] if name.starts
 
 
 def eventually(true: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> float:
-    """Wait until something holds, and tell for how many seconds it did not."""
+    """Wait until a condition holds; on a timeout report for how long it did not."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < patience_s, f"never came: {what}"
@@ -63,12 +63,12 @@ class Served:
 
     @property
     def connections(self) -> list[asyncio.Transport]:
-        """Those that are open."""
+        """Open connections."""
         return [one.transport for one in self._server.server_state.connections if one.transport is not None]
 
     @property
     def url(self) -> str:
-        """Of the routes."""
+        """The base URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def talk(self, **kwargs: Any) -> "Talk":
@@ -76,7 +76,7 @@ class Served:
         return Talk(f"ws://127.0.0.1:{self.port}/ws/speak", **{"max_size": None, "proxy": None, **kwargs})
 
     def stop(self) -> None:
-        """Stop the server; every utterance must have given its place back."""
+        """Stop the server; every utterance must have released its slot."""
         self._server.should_exit = True
         self._thread.join(10.0)
         assert not self._thread.is_alive()
@@ -87,7 +87,7 @@ Serving = Callable[..., Served]
 
 
 class Talk:
-    """A client's socket: what it sends and hears fits the schema."""
+    """A client's socket whose messages in both directions must match the schema."""
 
     def __init__(self, url: str, **kwargs: Any) -> None:
         self._closing = ExitStack()
@@ -109,22 +109,22 @@ class Talk:
 
     @contextmanager
     def in_one(self) -> Iterator[None]:
-        """What is said meanwhile goes out in as few segments as can be.
+        """Coalesce what is sent meanwhile into few segments.
 
-        To a client that takes nothing more, Linux now and then sends acknowledgements that lie beyond its window, which
-        has shrunk since; it passes over them, and sends nothing further but what it thinks was lost.
+        Linux sometimes acknowledges beyond the shrunken window of a client that reads nothing, ignores that
+        itself, and then sends only what it considers lost.
         """
         self.ws.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         yield
         self.ws.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
     def open(self, utterance: int = 1, **more: Any) -> dict[str, Any]:
-        """Open an utterance and hear the answer."""
+        """Open an utterance and read the reply."""
         self.say("open", utterance, **more)
         return self.until("ready", "error")[-1]
 
     def hear(self, timeout_s: float = PATIENCE_S, *, check: bool = True) -> Any:
-        """The next message, a dict or a Packet; checking thousands of messages takes seconds."""
+        """The next message, a dict or a Packet; validating thousands of messages takes seconds."""
         data = self.ws.recv(timeout=timeout_s)
         if isinstance(data, bytes):
             return unpack_packet(data)
@@ -143,7 +143,7 @@ class Talk:
                 return out
 
     def quiet(self, for_s: float) -> list[Any]:
-        """What still comes until nothing has for so long."""
+        """What arrives until nothing has for so long."""
         out: list[Any] = []
         while True:
             try:
@@ -165,7 +165,7 @@ def of(messages: Iterable[Any], kind: str, utterance: int | None = None) -> list
 
 
 def pcm(messages: Iterable[Any], utterance: int = 1) -> np.ndarray:
-    """The utterance's samples; the packets must follow each other without gap or overlap."""
+    """The utterance's samples; packets must be contiguous."""
     packets = [one for one in messages if isinstance(one, Packet) and one.utterance == utterance]
     assert [one.seq for one in packets] == list(range(len(packets)))
     at = 0

@@ -1,4 +1,4 @@
-"""``/metrics`` is what Prometheus reads, and says what the engine did."""
+"""``/metrics`` is valid Prometheus text with the engine's counters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from tinyvoice import write_tiny_voice
 
 from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
 from studio.engine.engine import open_engine
-from studio.serve.metrics import add_metrics
+from studio.serve.app import add_metrics
 from studio.text.normalise import best
 
 
@@ -23,7 +23,7 @@ def scraped(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
-def test_a_server_tells_what_its_engine_does(serving: Serving) -> None:
+def test_server_reports_what_its_engine_does(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:
         talk.open(options={"m": 1}, credit_ms=60_000)
@@ -39,7 +39,7 @@ def test_a_server_tells_what_its_engine_does(serving: Serving) -> None:
     assert any(name == "process_resident_memory_bytes" for name, _ in found)
 
 
-def test_health_fails_while_a_run_does_not_come_back(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_fails_while_a_step_hangs(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serving()
     assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
     monkeypatch.setattr(type(server.engine), "stuck", lambda _: "vocode of fake", raising=False)
@@ -47,7 +47,7 @@ def test_health_fails_while_a_run_does_not_come_back(serving: Serving, monkeypat
     assert answer.status_code == 503 and answer.json()["status"] == "stuck"
 
 
-def test_batches_are_a_histogram_by_module() -> None:
+def test_batch_sizes_are_a_histogram_by_module() -> None:
     class Told:
         def load(self) -> EngineLoad:
             decode = ModuleLoad("v", "decode", {1: 3, 3: 2, 700: 1}, {1: 30.0, 3: 30.0, 700: 40.0}, slow=1)
@@ -69,7 +69,7 @@ def test_batches_are_a_histogram_by_module() -> None:
     assert found["studio_module_slow_runs_total", frozenset(of)] == 1
 
 
-def test_the_real_engine_counts_batches_utterances_and_sound(tmp_path: Path) -> None:
+def test_real_engine_counts_batches_utterances_and_audio(tmp_path: Path) -> None:
     write_tiny_voice(tmp_path)
     engine = open_engine(tmp_path, best(), device="cpu", threads=1, slots=2)
 

@@ -1,4 +1,4 @@
-"""Settings are strict: a key nobody knows is an error that names those there are."""
+"""Settings are strict: an unknown key is an error that lists the known ones."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_file_then_environment(tmp_path: Path) -> None:
         ("[serve]\ntraces_folder = ''\n", "traces_folder is empty"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, wanted: str) -> None:
+def test_bad_settings_are_named(tmp_path: Path, text: str, wanted: str) -> None:
     with pytest.raises(BadOption, match=wanted):
         load_settings(written(tmp_path, text), {})
 
@@ -54,12 +54,12 @@ def test_mistakes_are_named(tmp_path: Path, text: str, wanted: str) -> None:
         ("STUDIO_SERVE_TRACES_FOLDER", ""),
     ],
 )
-def test_mistakes_in_the_environment(variable: str, value: str) -> None:
+def test_bad_environment_variables(variable: str, value: str) -> None:
     with pytest.raises(BadOption):
         load_settings(None, {variable: value})
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_invalid_settings_file(tmp_path: Path) -> None:
     with pytest.raises(BadFile):
         load_settings(tmp_path / "absent.toml", {})
     with pytest.raises(BadFile):

@@ -1,4 +1,4 @@
-"""Whose trace goes when there is no room: nobody can push out what others made."""
+"""Eviction from the trace store: clients cannot evict each other's traces."""
 
 import itertools
 from pathlib import Path
@@ -13,7 +13,7 @@ from studio.serve.trace_store import TraceStore
 
 
 def finished(trace_store: TraceStore, owner: str = "", samples: int = 600) -> str:
-    """A trace of so much sound."""
+    """A trace with so much audio."""
     token, writer = trace_store.begin({}, owner)
     if samples:
         noise = np.random.default_rng(samples).integers(-9000, 9000, samples).astype(np.int16)
@@ -26,24 +26,24 @@ def there(trace_store: TraceStore) -> set[str]:
     return {path.stem for path in trace_store.folder.glob("*.trace")}
 
 
-def test_traces_without_sound_push_out_none_that_has_it(tmp_path: Path) -> None:
+def test_traces_without_audio_evict_none_with_audio(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
     spoken = [finished(trace_store, "a") for _ in range(4)]
     for _ in range(10):
         newest = finished(trace_store, "b", samples=0)
-        assert there(trace_store) == {*spoken, newest}, "the newest is still there to be fetched"
+        assert there(trace_store) == {*spoken, newest}, "the newest is still available"
     one_more = finished(trace_store, "a")
     assert there(trace_store) == {one_more, *spoken[1:]}
 
 
-def test_who_makes_many_pushes_out_their_own(tmp_path: Path) -> None:
+def test_client_with_many_traces_evicts_its_own(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=6, max_bytes=10**9)
     mine, friend = [finished(trace_store, "me") for _ in range(2)], finished(trace_store, "friend")
     flood = [finished(trace_store, "flood") for _ in range(40)]
     assert there(trace_store) == {*mine, friend, *flood[-3:]}
 
 
-def test_whoever_has_it_all_makes_room_for_others(tmp_path: Path) -> None:
+def test_client_that_fills_the_store_makes_room_for_others(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
     flood = [finished(trace_store, "flood") for _ in range(9)]
     assert there(trace_store) == {*flood[-4:]}
@@ -51,7 +51,7 @@ def test_whoever_has_it_all_makes_room_for_others(tmp_path: Path) -> None:
     assert there(trace_store) == {*flood[-2:], *mine}
 
 
-def test_bytes_are_shared_as_well(tmp_path: Path) -> None:
+def test_bytes_are_shared_too(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=100, max_bytes=100_000)
     small = [finished(trace_store, "me") for _ in range(5)]
     for _ in range(5):
@@ -59,26 +59,26 @@ def test_bytes_are_shared_as_well(tmp_path: Path) -> None:
         assert there(trace_store) >= {*small, large}
 
 
-def test_a_trace_larger_than_the_shelf_stays_until_the_next(tmp_path: Path) -> None:
+def test_trace_larger_than_the_store_stays_until_the_next(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=100, max_bytes=1000)
     for _ in range(3):
         newest = finished(trace_store, samples=5_000)
         assert there(trace_store) == {newest}
 
 
-def test_what_a_server_found_when_it_began_is_one_share(tmp_path: Path) -> None:
+def test_traces_found_at_start_are_one_share(tmp_path: Path) -> None:
     before = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
     old = [finished(before, owner) for owner in "abcd"]
     silent = finished(before, "a", samples=0)
     assert there(before) == {*old, silent}
     trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
     new = [finished(trace_store, "me")]
-    assert silent not in there(trace_store) and len(there(trace_store)) == 4, "what has no sound is known by its file"
+    assert silent not in there(trace_store) and len(there(trace_store)) == 4, "recognised by their file"
     new += [finished(trace_store, "me")]
     assert len(there(trace_store) & {*old}) == 2 and there(trace_store) >= {*new}
 
 
-def test_a_socket_is_known_by_its_address(serving: Serving, monkeypatch: Any) -> None:
+def test_socket_is_identified_by_its_address(serving: Serving, monkeypatch: Any) -> None:
     monkeypatch.setattr("studio.serve.live.socket.address_of", lambda websocket: next(addresses))
     addresses = itertools.chain(["me"], itertools.repeat("flood"))
     server = serving(max_traces=3)

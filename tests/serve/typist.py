@@ -35,7 +35,7 @@ class Typist:
         self.ws.send(json.dumps({"type": kind, **more}))
 
     def hear(self) -> Any:
-        """The next message; sound is collected, and played at once."""
+        """The next message; audio is collected and played at once."""
         while isinstance(data := self.ws.recv(timeout=20), bytes):
             packet = unpack_packet(data)
             self.sound.append(packet)
@@ -56,7 +56,7 @@ class Typist:
         return self.until("opened", "error")[-1]
 
     def type(self, trial: str, *pieces: str, pause_s: float = 0.05) -> dict[str, Any]:
-        """Type to the first voice, with pauses; answers the last word about it."""
+        """Type to the first voice, with pauses; returns the last word message."""
         assert self.take(trial, 0)["type"] == "opened"
         at = 0
         for piece in pieces:
@@ -67,7 +67,7 @@ class Typist:
         return self.until("kept", "error", "again", "dropped")[-1]
 
     def again(self, trial: str, most: int = 8) -> tuple[dict[str, Any], list[Any]]:
-        """Let the second voice hear it, until the keys come in time; the last word, and the keys that were shown."""
+        """Replay to the second voice until the keys are on time; the last word message and the shown keys."""
         for _ in range(most - 1):
             said = self.once_more(trial)
             if said[0]["type"] != "again":

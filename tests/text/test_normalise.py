@@ -1,4 +1,4 @@
-"""What is read for numbers, dates, money, units, abbreviations, capitals and signs."""
+"""Readings of numbers, dates, money, units, abbreviations, capitals and symbols."""
 
 import re
 import subprocess
@@ -215,14 +215,14 @@ def test_each_word_names_its_token() -> None:
     ]
 
 
-def test_a_lone_sign_has_no_reading_and_says_so() -> None:
+def test_lone_symbol_without_a_reading_is_reported() -> None:
     stream = WordStream(english())
     changes = stream.push("# Heading ")
     assert [word.word for word in changes.words] == ["heading"]
     assert "no reading" in changes.unsupported[0].why
 
 
-def test_plain_says_words_and_reports_the_rest() -> None:
+def test_plain_reads_words_and_reports_the_rest() -> None:
     stream = WordStream(plain())
     changes = stream.push("Well-known TTS, it's 5 $3 Dr. ok ")
     assert [word.word for word in changes.words] == ["well", "known", "t", "t", "s,", "it's", "dr", "okay"]
@@ -230,7 +230,7 @@ def test_plain_says_words_and_reports_the_rest() -> None:
     assert "install" in changes.unsupported[0].why
 
 
-def test_without_num2words_best_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_num2words_best_equals_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(best(), normalise.EnglishNormaliser)
     monkeypatch.setattr(normalise, "find_spec", lambda name: None)
     assert isinstance(best(), normalise.PlainNormaliser)
@@ -253,7 +253,7 @@ def test_plain_words_take_microseconds() -> None:
     begin = time.perf_counter()
     for _ in range(20_000):
         normaliser(["Hello,"])
-    assert time.perf_counter() - begin < 2.0  # 100 microseconds each on a loaded machine; about 2 alone
+    assert time.perf_counter() - begin < 2.0  # 100 microseconds each on a loaded machine; about 2 when idle
 
 
 _SIGNS = "".join(sorted(SYMBOLS)) + "".join(map(chr, range(33, 127)))
@@ -261,7 +261,7 @@ _SIGNS = "".join(sorted(SYMBOLS)) + "".join(map(chr, range(33, 127)))
 
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.text(_SIGNS + "0123456789" * 8, min_size=1, max_size=14), min_size=1, max_size=5))
-def test_anything_yields_speakable_words_in_token_order(tokens: Sequence[str]) -> None:
+def test_any_input_yields_speakable_words_in_token_order(tokens: Sequence[str]) -> None:
     for normaliser in (english(), plain()):
         said = normaliser(tokens)
         assert all(re.fullmatch(r"[a-z']{1,40}[,.?!;:]?", word) for word, _ in said), said

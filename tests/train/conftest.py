@@ -1,4 +1,4 @@
-"""The shipped recipe, made small; and a tiny voice with all that it was made from."""
+"""The shipped recipe in small, and a tiny voice with all its inputs."""
 
 import shutil
 from dataclasses import replace
@@ -18,13 +18,13 @@ RECIPE = Path(__file__).parents[2] / "assets" / "recipes" / "lark.toml"
 
 @pytest.fixture
 def recipe() -> Recipe:
-    """What made the shipped voice."""
+    """The recipe of the shipped voice."""
     return read_recipe(RECIPE)
 
 
 @pytest.fixture
 def small(recipe: Recipe) -> Recipe:
-    """The same with a tiny net and three sentences a shard."""
+    """The same with a tiny net and three sentences per shard."""
     assert recipe.fit is not None
     fit = replace(recipe.fit, config={"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}, steps=6)
     return replace(recipe, corpus=replace(recipe.corpus, shard_sentences=3), fit=fit)
@@ -42,7 +42,7 @@ def trained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def made(trained, tmp_path) -> Path:
-    """The same, for a test to damage."""
+    """A copy of the same for a test to damage."""
     return Path(shutil.copytree(trained, tmp_path / "made"))
 
 

@@ -1,4 +1,4 @@
-"""A net with Kokoro's contract and no weights: every word is a tone of its own, two frames ahead of its durations."""
+"""A net with Kokoro's contract and no weights: every word is a distinct tone, two frames ahead of its durations."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ AHEAD = 2
 
 
 def tone_hz(word: int) -> float:
-    """The tone of a word: far enough from its neighbours' to be told apart in one frame."""
+    """The tone of a word, distinguishable from its neighbours' in one frame."""
     return 400.0 + 160.0 * (word % 12)
 
 
@@ -23,7 +23,7 @@ class FakeKokoro:
         self.asked: list[tuple[str, list[int]]] = []
 
     def make(self, speaker: str, tokens: list[int]) -> KokoroOutput:
-        """Durations from the token ids; the same tokens give the same sound."""
+        """Durations from the token ids; equal tokens give equal sounds."""
         self.asked.append((speaker, tokens))
         names = {i: s for s, i in VOCABULARY.items()}
         frames = np.array([self.first, *(1 + t % 3 for t in tokens[1:-1]), 2], np.int64)

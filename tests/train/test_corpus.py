@@ -1,4 +1,4 @@
-"""From sentences to a fitted net with the real teachers, restartable at every stage; and corpora of recordings."""
+"""From sentences to a fitted net with the real teachers, resumable at every stage; and corpora of recordings."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from praatio.data_classes.interval_tier import IntervalTier
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
 from studio.train.corpus import shards, synthesis
-from studio.train.corpus.recordings import import_recordings
+from studio.train.corpus.shards import import_recordings
 from studio.train.families.registry import training_for
 from studio.train.features import encode_label, read_features, write_features
 from studio.train.fit.loop import run
@@ -43,7 +43,7 @@ SENTENCES = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small corpus, spoken and encoded once."""
+    """A small corpus, synthesised and encoded once."""
     for program in ("festival", "flite"):
         needs(shutil.which(program), f"the system package {program}")
     folder = tmp_path_factory.mktemp("train")
@@ -51,13 +51,13 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_from_text_to_weights_and_again(folder, small):
+def test_text_to_weights_resumably(folder, small):
     spoken, encoded, state = folder / "corpus", folder / "features", folder / "state"
     assert synthesis.synthesise_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=2) == 4
     assert [p.name for p in shards.shards(spoken)] == ["rms-000", "slt-000", "rms-001", "slt-001"]
     untouched = (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns
     shutil.rmtree(spoken / "rms-001")
-    (spoken / ".rms-001.part").mkdir()  # what a stopped run leaves
+    (spoken / ".rms-001.part").mkdir()  # left by a stopped run
     assert synthesis.synthesise_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
     assert (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns == untouched
     assert write_features(spoken, encoded, workers=2) == 4
@@ -76,8 +76,8 @@ def test_from_text_to_weights_and_again(folder, small):
 
 
 @pytest.mark.parametrize("speaker", ["slt", "rms"])
-def test_word_ends_are_where_the_sound_says(speaker, folder):
-    """Speech is loud just before the last word's end and quiet after it; ends are in order and inside the sound."""
+def test_word_ends_match_the_sound(speaker, folder):
+    """Speech is loud just before the last word's end and quiet after it; ends are ordered and within the sound."""
     made = Programs().speak(speaker, SENTENCES[:4])
     for taught, text in zip(made, SENTENCES, strict=False):
         assert taught is not None and taught.text == text
@@ -97,7 +97,7 @@ def _rms(taught: AlignedSpeech, start_s: float, end_s: float) -> float:
     return float(np.sqrt((piece**2).mean())) if len(piece) else 0.0
 
 
-def test_features_hold_what_was_spoken(folder, small):
+def test_features_hold_the_spoken_text(folder, small):
     test_shard = folder / "corpus" / "slt-000"
     needs(test_shard.is_dir(), "the corpus of the first test of this file")
     sentences, silence = read_features(folder / "features" / "slt-000.safetensors")
@@ -106,7 +106,7 @@ def test_features_hold_what_was_spoken(folder, small):
         pcm, rate_hz = read_wav(test_shard / label["wav"])
         assert len(s.levels) <= len(pcm) / rate_hz * 40 and len(s.levels) == len(s.phones)
         assert s.word_ends[-1] <= len(s.levels) <= s.word_ends[-1] + 4
-        assert s.phones[0] == 0 and s.phones[2] != 0  # speech begins in the second or third frame
+        assert s.phones[0] == 0 and s.phones[2] != 0  # speech starts in the second or third frame
     assert silence.shape[1] == 80 and silence.mean() < sentences[0].levels.mean()
 
 
@@ -139,10 +139,7 @@ def test_evaluation_sentences_are_never_trained_on(recipe, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("name = 'x'\nsurprise = 1\n[corpus]\n", r"\[corpus\] is not complete"),
-        ("nonsense", "cannot be read"),
-    ],
+    [("name = 'x'\nsurprise = 1\n[corpus]\n", r"\[corpus\] is not complete"), ("nonsense", "cannot be read")],
 )
 def test_recipes_are_strict(tmp_path, text, message):
     path = tmp_path / "recipe.toml"
@@ -156,7 +153,7 @@ RECORDED = ["The harbour was quiet, and cold.", "Nobody came."]
 
 @pytest.fixture(scope="module")
 def taught():
-    """Two sentences with their true times."""
+    """Two sentences with known times."""
     needs(shutil.which("festival"), "the system package festival")
     return list(Programs().speak("slt", RECORDED))
 
@@ -201,7 +198,7 @@ def test_ljspeech_with_a_metadata_file(taught, tmp_path):
         assert 0 < sentence.phones.max() < 42 and sentence.phones[0] == 0
 
 
-def test_libritts_with_texts_beside_and_a_speaker_in_the_name(taught, tmp_path):
+def test_libritts_with_separate_texts_and_a_speaker_in_the_name(taught, tmp_path):
     folder = tmp_path / "19" / "198"
     folder.mkdir(parents=True)
     for i, made in enumerate(taught):
@@ -213,7 +210,7 @@ def test_libritts_with_texts_beside_and_a_speaker_in_the_name(taught, tmp_path):
     assert [p.name for p in shards.shards(tmp_path / "corpus")] == ["19-000"]
 
 
-def test_mistakes_are_named(taught, tmp_path):
+def test_bad_corpora_are_named(taught, tmp_path):
     with pytest.raises(BadFile, match="no WAV or FLAC"):
         import_recordings(tmp_path, tmp_path, tmp_path / "out")
     soundfile.write(tmp_path / "nameless.wav", taught[0].pcm, taught[0].rate_hz)

@@ -1,4 +1,4 @@
-"""Damaged shards and states: one error that names the file."""
+"""Damaged shards and states raise one error that names the file."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ VOCODER = ("vocoder", "--corpus", "nothing", "--state", "state", "--export", "x.
         lambda t: t.update(word_ends=t["word_ends"][:-1]),
     ],
 )
-def test_a_shard_that_holds_no_sentences_is_named(made, change):
+def test_shard_without_sentences_is_named(made, change):
     path = made / "features" / "one-001.safetensors"
     tensors_changed(path, change)
     with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features.*studio train features"):
@@ -59,7 +59,7 @@ def test_a_shard_that_holds_no_sentences_is_named(made, change):
 
 
 @pytest.mark.parametrize("data", [b"", b"junk", b"\x80\x04.", None])
-def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
+def test_shard_without_tensors_is_named(made, data):
     path = made / "features" / "one-001.safetensors"
     path.write_bytes(path.read_bytes()[:300] if data is None else data)
     with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
@@ -68,7 +68,7 @@ def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
 
 
 @pytest.mark.parametrize("what", ["junk", "nothing", "half", "another recipe's", "unknown keys", "no number"])
-def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
+def test_state_that_cannot_be_resumed_is_named(made, what):
     path = made / "state" / "checkpoint.pt"
     saved = torch.load(path, weights_only=True)
     if what == "junk":
@@ -87,13 +87,13 @@ def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
         run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1)
 
 
-def test_a_training_without_a_sentence_ends_in_words(made):
+def test_training_without_sentences_is_refused(made):
     held_back = replace(tiny_recipe("t5"), corpus=replace(tiny_recipe("t5").corpus, validation_shards=2))
     with pytest.raises(BadFile, match=r"features leaves no sentence to train on.*validation_shards"):
         run(training_for(held_back), made / "features", made / "other", CPU, threads=1)
 
 
-def test_what_other_processes_find_wrong_is_told(made):
+def test_errors_of_worker_processes_are_reported(made):
     (made / "features" / "one-001.safetensors").write_bytes(b"junk")
     ahead = BatchPrefetcher(training_for(tiny_recipe("t5")), made / "features", 1)
     try:
@@ -103,7 +103,7 @@ def test_what_other_processes_find_wrong_is_told(made):
         ahead.close()
 
 
-def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
+def test_constant_rate_and_greedy_sampling_are_allowed(made):
     steady = replace(tiny_recipe("t5", decay_share=0.0, own_share=1.0), temperature=0.0)
     assert rate_share(0.9, steady.voice_fit()) == 1.0
     assert run(training_for(steady), made / "features", made / "other", CPU, threads=1).is_file()
@@ -111,13 +111,13 @@ def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
     assert sample_levels(logits, 0.0).tolist() == [1, 0]
 
 
-def test_a_state_belongs_to_one_training_at_a_time(made):
+def test_state_belongs_to_one_training_at_a_time(made):
     with lock_state_folder(made / "state"), pytest.raises(BadFile, match=r"another training is at work in .*--state"):
         run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1)
     assert run(training_for(tiny_recipe("t5")), made / "features", made / "state", CPU, threads=1).is_file()
 
 
-def test_a_training_that_was_killed_leaves_its_state_free(made):
+def test_killed_training_releases_its_state(made):
     code = "import sys, time; from pathlib import Path; from studio.train.fit.resources import lock_state_folder\n"
     code += "with lock_state_folder(Path(sys.argv[1])):\n    print('in', flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, made / "state"], stdout=subprocess.PIPE) as other:
@@ -129,8 +129,8 @@ def test_a_training_that_was_killed_leaves_its_state_free(made):
         pass
 
 
-def test_a_state_of_a_family_with_a_net_of_the_same_shape_is_named(made):
-    """n-gram RichTTS goes on from no RichTTS: it would be done at once, and its weights nowhere."""
+def test_state_of_another_family_with_equal_shapes_is_named(made):
+    """n-gram RichTTS does not resume from RichTTS, which would end at once with its weights lost."""
     sizes = {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
     of = {}
     for name in ("richtts", "ngram-richtts"):
@@ -187,39 +187,39 @@ def encoded(corpus: Path, out: Path) -> Path:
     ],
     ids=str,
 )
-def test_a_label_that_is_none_is_named(tmp_path, change):
+def test_invalid_label_is_named(tmp_path, change):
     corpus = shard_of(tmp_path, json.dumps(LABEL).encode() + b"\n" + json.dumps(LABEL | change).encode() + b"\n")
     with pytest.raises(BadFile, match=r"line 2 of .*labels\.jsonl is damaged: .*make it again"):
         write_features(corpus, tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize("lines", [b"{\n", b"[1]\n", b"\xff\n"])
-def test_labels_that_are_no_labels_are_named(tmp_path, lines):
+def test_unreadable_labels_are_named(tmp_path, lines):
     with pytest.raises(BadFile, match=r"labels\.jsonl is damaged"):
         write_features(shard_of(tmp_path, lines), tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize("samples", [0, 10])
-def test_a_clip_without_a_frame_is_named(tmp_path, samples):
+def test_clip_without_a_frame_is_named(tmp_path, samples):
     corpus = shard_of(tmp_path, json.dumps(LABEL).encode(), samples)
     with pytest.raises(BadFile, match=rf"0000\.wav holds {samples} samples"):
         write_features(corpus, tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize("lines", [b"", json.dumps(LABEL | {"word_ends_s": [0.4, 9.0]}).encode()])
-def test_a_shard_of_nothing_that_can_be_used_is_one_of_no_sentences(tmp_path, lines):
-    """What is written can be read: a word that ends beyond its sound made a shard that nobody could."""
+def test_shard_without_usable_sentences_is_readable(tmp_path, lines):
+    """A word that ends beyond its sound once made an unreadable shard."""
     sentences, silence = read_features(encoded(shard_of(tmp_path, lines), tmp_path / "out"))
     assert sentences == [] and len(silence)
 
 
-def test_a_label_may_lack_its_kind(tmp_path):
+def test_label_may_lack_its_kind(tmp_path):
     lines = json.dumps({name: value for name, value in LABEL.items() if name != "kind"}).encode()
     assert len(read_features(encoded(shard_of(tmp_path, lines), tmp_path / "out"))[0]) == 1
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (("features", "--corpus", "nothing", "--out", "out"), "nothing holds no finished shard"),
         (("features", "--corpus", "nothing", "--out", "out", "--workers", "0"), "--workers"),
@@ -233,26 +233,26 @@ def test_a_label_may_lack_its_kind(tmp_path):
     ],
     ids=lambda one: " ".join(map(str, one)) if isinstance(one, tuple) else "",
 )
-def test_a_command_that_has_nothing_to_do_says_so(tmp_path, monkeypatch, command, told):
+def test_command_with_nothing_to_do_says_so(tmp_path, monkeypatch, command, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nothing").mkdir()
     (tmp_path / "none.jsonl").write_bytes(b"")
     done = CliRunner().invoke(cli, ["train", *map(str, command)])
     said = done.output if isinstance(done.exception, SystemExit) else str(done.exception)
     assert isinstance(done.exception, (StudioError, SystemExit)) and done.exit_code, done.exception
-    assert told in said
+    assert message in said
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("lines", [b"[1]\n", b"{\n", b"\xff\n", b'{"clip": "a", "heard": 1}\n'])
-def test_what_was_heard_before_and_is_damaged_is_named(tmp_path, lines):
+def test_damaged_recognition_cache_is_named(tmp_path, lines):
     corpus = shard_of(tmp_path, b"")
     (corpus / "heard.jsonl").write_bytes(lines)
     with pytest.raises(BadFile, match=r"heard\.jsonl is damaged: .*remove it"):
         filter_corpus(corpus, lambda sounds: [""] * len(sounds), sample=1)
 
 
-def test_texts_that_are_none_are_not_passed_over(tmp_path):
+def test_invalid_texts_are_not_skipped(tmp_path):
     (tmp_path / "none.txt").write_bytes(b"\n")
     with pytest.raises(BadFile, match=r"none\.txt holds no texts"):
         lines_of(tmp_path / "none.txt")

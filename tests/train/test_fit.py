@@ -1,4 +1,4 @@
-"""Files of weights, nets that begin like another family's, and optimisers."""
+"""Weight files, nets initialised from another family, optimisers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,14 +27,14 @@ def kept(net: nn.Module, path: Path) -> Path:
     return path
 
 
-def test_weights_in_half_precision_are_taken(tmp_path: Path) -> None:
+def test_half_precision_weights_are_accepted(tmp_path: Path) -> None:
     old, new = net(), net()
     load_initial_weights(new, kept(old, tmp_path / "a.safetensors"))
     weight = new.state_dict()["0.weight"]
     assert weight.dtype == torch.float32 and torch.equal(weight, old.state_dict()["0.weight"].bfloat16().float())
 
 
-def test_layers_on_top_may_lack(tmp_path: Path) -> None:
+def test_upper_layers_may_be_missing(tmp_path: Path) -> None:
     old, new = net(), net(layers=3)
     top = new.state_dict()["2.weight"].clone()
     load_initial_weights(new, kept(old, tmp_path / "a.safetensors"), may_lack=("2.",))
@@ -47,7 +47,7 @@ def test_layers_on_top_may_lack(tmp_path: Path) -> None:
     [(net(layers=1), "1.weight, 1.bias"), (net(layers=3), "2.bias, 2.weight"), (net(width=4), "0.bias, 0.weight")],
     ids=["too few layers", "too many", "another width"],
 )
-def test_what_does_not_fit_changes_nothing(tmp_path: Path, given: nn.Module, why: str) -> None:
+def test_mismatched_weights_change_nothing(tmp_path: Path, given: nn.Module, why: str) -> None:
     new = net()
     before = {name: tensor.clone() for name, tensor in new.state_dict().items()}
     with pytest.raises(BadFile, match=f"does not fit this net: {why}"):
@@ -55,7 +55,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path, given: nn.Module, why
     assert all(torch.equal(before[name], tensor) for name, tensor in new.state_dict().items())
 
 
-def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
+def test_invalid_weight_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(b"\x80\x04no weights")
     for path in (tmp_path / "a.safetensors", tmp_path / "missing.safetensors"):
         with pytest.raises(BadFile, match="is no file of weights"):
@@ -66,7 +66,7 @@ SETTINGS = {"lr": 0.01, "weight_decay": 0.02, "adjust_lr_fn": "match_rms_adamw"}
 
 
 @pytest.mark.parametrize("shape", [(48, 16), (16, 48), (32, 32)])
-def test_its_steps_are_those_of_torch_within_what_bfloat16_rounds(shape: tuple[int, int]) -> None:
+def test_steps_equal_torchs_within_bfloat16_rounding(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     begin = torch.randn(shape)
     ours, theirs = (torch.nn.Parameter(begin.clone()) for _ in range(2))
@@ -83,7 +83,7 @@ def test_its_steps_are_those_of_torch_within_what_bfloat16_rounds(shape: tuple[i
     assert torch.equal(optims[0].state[ours]["momentum_buffer"], optims[1].state[theirs]["momentum_buffer"])
 
 
-def test_what_has_no_gradient_stays_and_a_closure_is_asked() -> None:
+def test_parameters_without_gradient_stay_and_closures_run() -> None:
     moved, still = (torch.nn.Parameter(torch.eye(4)) for _ in range(2))
     optim = Float32Muon([moved, still], **SETTINGS)
     moved.grad = torch.ones(4, 4)
@@ -91,7 +91,7 @@ def test_what_has_no_gradient_stays_and_a_closure_is_asked() -> None:
     assert not torch.equal(moved, torch.eye(4)) and torch.equal(still, torch.eye(4))
 
 
-def test_another_adjustment_of_the_rate_is_refused() -> None:
+def test_other_rate_adjustment_is_refused() -> None:
     weight = torch.nn.Parameter(torch.eye(3))
     weight.grad = torch.ones(3, 3)
     with pytest.raises(ValueError, match="match_rms_adamw"):
@@ -107,7 +107,7 @@ def spoken(tmp_path):
     return path
 
 
-def test_layers_of_the_same_name_and_shape_are_taken_over(spoken):
+def test_layers_of_equal_name_and_shape_are_taken_over(spoken):
     torch.manual_seed(2)
     net, theirs = Ist(IstConfig(2, 32, 2, 64, 70, 2)), load_file(spoken)
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
@@ -119,7 +119,7 @@ def test_layers_of_the_same_name_and_shape_are_taken_over(spoken):
     assert not own & set(names) and all(torch.equal(after[name], before[name]) for name in own)
 
 
-def test_a_deeper_net_keeps_its_own_upper_layers_and_eight_bits_are_read(spoken):
+def test_deeper_net_keeps_its_upper_layers_and_eight_bit_weights_are_read(spoken):
     save_file(quantise_int8(load_file(spoken)), spoken)
     net = Ist(IstConfig(3, 32, 2, 64, 70, 2))
     upper = net.decoder.blocks[2].get_parameter("up.weight").detach().clone()
@@ -128,14 +128,14 @@ def test_a_deeper_net_keeps_its_own_upper_layers_and_eight_bits_are_read(spoken)
 
 
 def voiced(count):
-    """Frames uint8 [count, 80], each one of six, so that they lie along six directions."""
+    """Frames uint8 [count, 80] that are each one of six, so they span six directions."""
     kinds = torch.randint(0, 16, (6, 80), dtype=torch.uint8, generator=torch.Generator().manual_seed(4))
     return kinds[torch.arange(count) % 6]
 
 
 @pytest.fixture
 def dsm(spoken):
-    """A tiny net with two speakers, its frames begun as a trained net's, ten times as long as chance makes them."""
+    """A tiny net with two speakers, with frames initialised as in a trained net, ten times the default norm."""
     weights = load_file(spoken)
     weights["frame.weight"] *= 10.0
     save_file(weights, spoken)
@@ -152,14 +152,14 @@ def frames_of(net):
 
 
 def told_apart(net, symbols):
-    """The least share of any symbol's length that lies where no frame is."""
+    """The smallest share of any symbol's norm that is orthogonal to the frames."""
     _, sizes, directions = torch.linalg.svd(frames_of(net), full_matrices=False)
     some = directions[: int((sizes > 1e-3 * sizes[0]).sum())]
     return float(((symbols - symbols @ some.T @ some).norm(dim=-1) / symbols.norm(dim=-1)).min())
 
 
-def test_text_of_dsm_begins_where_frames_are_not_and_as_long(dsm):
-    """Else a step's sum, and with it the first layers, knows next to nothing of its text."""
+def test_dsm_text_starts_orthogonal_to_frames_with_equal_norm(dsm):
+    """Otherwise the sum of a step, and so the first layers, hardly depends on the text."""
     before, ahead = dsm.text.weight.detach().clone(), dsm.ahead.weight.detach().clone()
     assert told_apart(dsm, before) < 0.9
     lay_text_apart(dsm, None)
@@ -170,17 +170,17 @@ def test_text_of_dsm_begins_where_frames_are_not_and_as_long(dsm):
     length = float(frames_of(dsm).norm(dim=-1).mean())
     assert float(text[:pad].norm(dim=-1).mean()) == pytest.approx(length, rel=0.1)
     assert length > 3.0 * float(before.norm(dim=-1).mean())
-    assert not text[pad].any()  # nothing is told where there is nothing
-    assert bool((dsm.ahead.weight.norm(dim=-1) <= ahead.norm(dim=-1) + 1e-5).all())  # it is not what is spoken
+    assert not text[pad].any()  # padding has no embedding
+    assert bool((dsm.ahead.weight.norm(dim=-1) <= ahead.norm(dim=-1) + 1e-5).all())  # not what is spoken
 
 
-def test_tokens_of_dsm_begin_as_those_of_a_net_that_reads_the_same(dsm, tmp_path):
+def test_dsm_tokens_start_from_a_net_with_the_same_text(dsm, tmp_path):
     theirs, own = tmp_path / "theirs", tmp_path / "bpe.json"
     theirs.mkdir()
     net = Ist(IstConfig(2, 32, 2, 64, 70, 2))
     save_file({k: v.contiguous() for k, v in net.state_dict().items()}, theirs / "ist.safetensors")
     own.write_text("one encoding")
-    assert tokens_of(theirs / "ist.safetensors", own) is None  # nobody says which encoding they are of
+    assert tokens_of(theirs / "ist.safetensors", own) is None  # no file says which encoding they have
     (theirs / "bpe.json").write_text("another encoding")
     assert tokens_of(theirs / "ist.safetensors", own) is None
     (theirs / "bpe.json").write_text("one encoding")
@@ -188,7 +188,7 @@ def test_tokens_of_dsm_begin_as_those_of_a_net_that_reads_the_same(dsm, tmp_path
     assert tokens is not None and torch.equal(tokens, net.symbol.weight)
     lay_text_apart(dsm, tokens)
     alike = torch.nn.functional.cosine_similarity(dsm.text.weight[:70], net.symbol.weight[:70]).detach()
-    assert float(alike.min()) > 0.6  # but for what lies where frames are
+    assert float(alike.min()) > 0.6  # except in the frames' subspace
     assert not torch.allclose(dsm.text.weight[71], net.symbol.weight[71])  # no token: the two nets' own symbols
 
 

@@ -1,4 +1,4 @@
-"""The teacher Kokoro: its times are where its sound is, on the voice's own frame grid."""
+"""The teacher Kokoro: its word times match its sound, on the voice's frame grid."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ FOLDER = os.environ.get(kokoro.FOLDER_VARIABLE, "")
 
 @pytest.fixture(scope="module", params=["fake", *(["real"] if FOLDER else [])])
 def net(request):
-    """The fake, and the real one where its weights are: both keep one contract."""
+    """The fake, and the real one if its weights exist: both have one contract."""
     return FakeKokoro() if request.param == "fake" else kokoro.OnnxNet(Path(FOLDER))
 
 
@@ -40,8 +40,8 @@ def _frames(pcm: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_net_keeps_its_contract(net, text):
-    """Whole frames for every token, exactly as much sound, a silent start; sound runs ahead of the durations."""
+def test_net_fulfils_its_contract(net, text):
+    """Whole frames per token, exactly as much sound, a silent start; sound is ahead of the durations."""
     symbols = " ".join(phonemise(restore_case(text, normalised_words(text))))
     assert set(symbols) <= set(net.vocabulary)
     made = net.make("af_heart", [0, *(net.vocabulary[s] for s in symbols), 0])
@@ -56,7 +56,7 @@ def test_the_net_keeps_its_contract(net, text):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_labels_keep_the_grid_and_the_silence_rule(net, text):
+def test_labels_follow_the_grid_and_the_silence_rule(net, text):
     taught = kokoro.synthesise(net, "af_heart", text)
     assert taught is not None
     frames = [e * RATE_HZ / STEP for _, e in taught.phones]
@@ -69,8 +69,8 @@ def test_labels_keep_the_grid_and_the_silence_rule(net, text):
     assert len(taught.pcm) / RATE_HZ - taught.word_ends_s[-1] < 0.25
 
 
-def test_every_word_is_heard_where_its_label_says():
-    """Frame by frame: the tone in each word's frames is the word's own, and pauses are the marks'."""
+def test_every_word_sounds_where_its_label_says():
+    """Frame by frame: the tone in each word's frames is its own, and pauses are the marks'."""
     taught = kokoro.synthesise(FakeKokoro(), "af_heart", TEXTS[0])
     assert taught is not None
     frames = _frames(taught.pcm)
@@ -95,19 +95,19 @@ def test_every_word_is_heard_where_its_label_says():
     assert word + 1 == len(taught.words)
 
 
-def test_the_sound_is_shifted_by_half_a_frame():
-    """A click at the start of a teacher's frame lies in the middle of the dMel frame of that number."""
+def test_sound_is_shifted_by_half_a_frame():
+    """A click at the start of a teacher's frame is in the middle of the dMel frame of that number."""
     sound = np.zeros(20 * STEP, np.float32)
     sound[4 * STEP : 12 * STEP] = 0.1 * np.sin(np.arange(8 * STEP) / 4)
     made = kokoro.KokoroOutput(sound, np.array([4, 8, 8]))
     cut, frames = kokoro.cut_silence(made, dmel.TIME_BASE)
     assert (len(cut) + dmel.TIME_BASE.phase) % STEP == 0 and (len(cut) + dmel.TIME_BASE.phase) // STEP == frames.sum()
-    assert list(frames) == [1, 8, 6]  # one silent frame, of which half is in the recording; six after the sound
+    assert list(frames) == [1, 8, 6]  # one silent frame, half of it in the recording; six after the sound
     assert np.flatnonzero(np.abs(cut) > 1e-3)[0] in range(STEP - 300, STEP - 300 + 60)
 
 
 @pytest.mark.parametrize("late", range(0, 2400, 100))
-def test_less_than_a_frame_of_silence_is_left_before_the_sound(late):
+def test_less_than_a_frame_of_silence_precedes_the_sound(late):
     sound = np.zeros(30 * STEP, np.float32)
     start = 12 * STEP + late
     sound[start : start + 5 * STEP] = 0.1 * np.sin(np.arange(5 * STEP) / 4)
@@ -129,7 +129,7 @@ def test_pauses_belong_to_marks_and_long_ones_to_spaces():
     assert list(kokoro.settle_pauses(names, frames, sound, dmel.TIME_BASE)) == [1, 2, 6, 2, 2, 4, 1, 3, 3]
 
 
-def test_letters_and_names_reach_the_dictionary_as_they_are_written():
+def test_letters_and_names_reach_the_dictionary_as_written():
     said = normalised_words("A TTS by Polish I.T. men in the USA: IBM's, OK? WAIT.")
     assert [w.word for w in said][:6] == ["a", "t", "t", "s", "by", "polish"]
     assert restore_case(
@@ -138,7 +138,7 @@ def test_letters_and_names_reach_the_dictionary_as_they_are_written():
     assert normalised_words("漢字") == []
 
 
-def test_texts_that_do_not_fit_are_left_out():
+def test_unsuitable_texts_are_left_out():
     net = FakeKokoro()
     assert kokoro.synthesise(net, "af_heart", "") is None
     assert kokoro.synthesise(net, "af_heart", "one two three four five six seven " * 30) is None
@@ -148,7 +148,7 @@ def test_texts_that_do_not_fit_are_left_out():
 
 
 def _tiny_onnx() -> bytes:
-    """A graph with Kokoro's inputs: tokens' own numbers are the durations, the style's first value is the sound."""
+    """A graph with Kokoro's inputs: token numbers are the durations, the style's first value is the sound."""
     constants = [
         helper.make_tensor("least", TensorProto.FLOAT, [], [1.0]),
         helper.make_tensor("step", TensorProto.FLOAT, [], [float(STEP)]),
@@ -178,8 +178,8 @@ def _tiny_onnx() -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-def test_a_folder_of_weights(tmp_path, monkeypatch):
-    """The durations, which the graph keeps to itself, are answered; the style's row is the number of phonemes."""
+def test_folder_of_weights(tmp_path, monkeypatch):
+    """The graph's internal durations are returned; the style's row is the number of phonemes."""
     import hashlib
 
     weights = _tiny_onnx()

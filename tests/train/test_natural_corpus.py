@@ -1,4 +1,4 @@
-"""A tiny natural corpus from texts to a fitted net, with a faked net under the real teacher; restartable."""
+"""A tiny natural corpus from texts to a fitted net, with a fake net in the real teacher; resumable."""
 
 import shutil
 from dataclasses import replace
@@ -53,7 +53,7 @@ def faked(monkeypatch) -> FakeKokoro:
     return net
 
 
-def test_from_texts_to_weights(folder, natural, faked):
+def test_texts_to_weights(folder, natural, faked):
     held_out = HeldOut(read_held_out(natural, TEXTS))
     texts, spoken, encoded = folder / "texts.jsonl", folder / "corpus", folder / "features"
     assert write_texts(draw_texts(PROSE, folder, KINDS, 5, held_out, natural.seed), texts) == 5 * SHARD
@@ -65,10 +65,10 @@ def test_from_texts_to_weights(folder, natural, faked):
     kept = (spoken / "af_heart-000" / "labels.jsonl").read_bytes()
     before = (spoken / "am_michael-001" / "labels.jsonl").read_bytes()
     shutil.rmtree(spoken / "am_michael-001")
-    (spoken / ".am_michael-001.part").mkdir()  # what a stopped run leaves
+    (spoken / ".am_michael-001.part").mkdir()  # left by a stopped run
     asked = len(faked.asked)
     assert synthesis.synthesise_corpus(natural, texts, TEXTS, spoken, 1, "fake") == 5
-    assert len(faked.asked) == asked + SHARD  # one shard was spoken again, and is the same
+    assert len(faked.asked) == asked + SHARD  # one shard was synthesised again, identically
     assert (spoken / "am_michael-001" / "labels.jsonl").read_bytes() == before
     assert (spoken / "af_heart-000" / "labels.jsonl").read_bytes() == kept
 
@@ -89,7 +89,7 @@ def test_from_texts_to_weights(folder, natural, faked):
 
 
 def test_gain_and_peaks(tmp_path, natural, faked):
-    """One gain for each speaker; a clip that would pass full scale gets less."""
+    """One gain per speaker; a clip that would pass full scale gets less."""
     texts = tmp_path / "texts.jsonl"
     write_texts([CorpusText("prose", f"{s} Again and again.") for s in PROSE], texts)
     levels = []
@@ -104,7 +104,7 @@ def test_gain_and_peaks(tmp_path, natural, faked):
     assert levels[2][1] == pytest.approx(0.95, abs=0.01)
 
 
-def test_held_out_texts_are_refused_and_so_are_too_few(tmp_path, natural):
+def test_held_out_and_too_few_texts_are_refused(tmp_path, natural):
     texts = tmp_path / "texts.jsonl"
     write_texts([CorpusText("prose", (TEXTS / "eval.txt").read_text().splitlines()[0])], texts)
     with pytest.raises(BadFile, match="held out"):
@@ -114,8 +114,8 @@ def test_held_out_texts_are_refused_and_so_are_too_few(tmp_path, natural):
         synthesis.synthesise_corpus(natural, texts, TEXTS, tmp_path / "out", 1, "fake")
 
 
-def test_wrong_clips_are_excluded(tmp_path, natural):
-    """All of a kind is heard where a sample is wrong; short ones and carriers are judged by length and loudness."""
+def test_misheard_clips_are_excluded(tmp_path, natural):
+    """All of a kind are recognised if a sample is wrong; short ones and carriers are judged by length and loudness."""
     corpus = replace(natural.corpus, stages=[(["af_heart"], 1)], shard_sentences=9)
     texts, out = tmp_path / "texts.jsonl", tmp_path / "corpus"
     carriers = [CorpusText("words", "Say harbor, then weather."), CorpusText("words", "From tower to valley.")]
@@ -139,24 +139,19 @@ def test_wrong_clips_are_excluded(tmp_path, natural):
     found = asr_filter.filter_corpus(out, transcribe, sample=1)
     assert vars(found["words"]) == {"clips": 2, "transcribed": 0, "wrong": 0, "implausible": 1}
     assert vars(found["question"]) == {"clips": 3, "transcribed": 3, "wrong": 3, "implausible": 0}
-    assert vars(found["prose"]) == {
-        "clips": 4,
-        "transcribed": 1,
-        "wrong": 0,
-        "implausible": 0,
-    }  # said alike: nothing is wrong
+    assert vars(found["prose"]) == {"clips": 4, "transcribed": 1, "wrong": 0, "implausible": 0}  # homophones: no error
     assert (shard / shards.LEFT_OUT).read_text().split() == ["0001.wav", "0002.wav", "0003.wav", "0004.wav"]
     assert [x["kind"] for x in shards.labels(shard)] == ["words", "prose", "prose", "prose", "prose"]
     assert len(heard) == 4
     with (out / "heard.jsonl").open("a") as file:
         file.write('{"clip": "half a li')  # a stopped run
     asr_filter.filter_corpus(out, transcribe, sample=2)
-    assert len(heard) == 5  # what was heard before is remembered
+    assert len(heard) == 5  # earlier recognition results are stored
     assert write_features(out, tmp_path / "features", workers=1) == 1
     assert len(read_features(tmp_path / "features" / "af_heart-000.safetensors")[0]) == 5
 
 
-def test_rare_spellings_that_sound_alike_are_kept():
+def test_homophones_with_rare_spellings_are_kept():
     label = {"text": "The night knew.", "phones": [[p, 0.1] for p in ("<", *"ðəˈnˈIt", " ", *"nˈu", ".", ">")]}
     assert asr_filter.difference(label, "The knight new.") == 0.0
     assert asr_filter.difference(label, "The moon.") > asr_filter.MAX_DIFFERENCE

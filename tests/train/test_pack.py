@@ -1,4 +1,4 @@
-"""Packing: what cannot be packed leaves the voice that was there whole, and says which file is wrong."""
+"""Packing: a failure leaves the existing voice unchanged and names the wrong file."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ def in_weights(change):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (in_weights(lambda t: t.popitem()), "does not fit this net"),
         (lambda made: (made / "state/t5.safetensors").write_bytes(b"\x80\x04."), "is no file of weights"),
@@ -49,26 +49,26 @@ def in_weights(change):
         ("too large", "the voice would be"),
     ],
 )
-def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spoil, told):
+def test_failed_packing_leaves_the_voice_unchanged(made, monkeypatch, spoil, message):
     if spoil == "too large":
         monkeypatch.setattr("studio.train.pack.MAX_BYTES", 1000)
     else:
         spoil(made)
     before = {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()}
-    with pytest.raises(BadFile, match=told):
+    with pytest.raises(BadFile, match=message):
         pack_voice(tiny_recipe("t5"), made / "state", made / "vocoders", made / "voices")
     assert {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()} == before
     speaks(made / "voices")
 
 
 @pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
-def test_a_recipe_of_no_voice_is_refused(made, change):
+def test_recipe_without_a_voice_is_refused(made, change):
     with pytest.raises(BadOption, match=r"trains no voice|a voice cannot be called"):
         pack_voice(replace(tiny_recipe("t5"), **change), made / "state", made / "vocoders", made / "voices")
     assert [path.name for path in (made / "voices").iterdir()] == ["small"]
 
 
-def test_a_voice_packed_again_is_the_new_one(made):
+def test_repacked_voice_replaces_the_old_one(made):
     tensors_changed(made / "state/t5.safetensors", lambda t: times(t, 1.5))
     before = (made / "voices/small/t5.safetensors").read_bytes()
     folder = pack_voice(tiny_recipe("t5"), made / "state", made / "vocoders", made / "voices")
@@ -78,20 +78,20 @@ def test_a_voice_packed_again_is_the_new_one(made):
     speaks(made / "voices")
 
 
-def test_a_recipe_says_which_options_are_in_force(made):
+def test_recipe_sets_default_options(made):
     place, before = (made / "state", made / "vocoders", made / "voices"), family_info("t5").options
     pack_voice(replace(tiny_recipe("t5"), options={"chunk_frames": 3}), *place)
     card, _ = read_cards(made / "voices")["small"]
     changed = [(one.name, one.default) for one, own in zip(card.options, before, strict=True) if one != own]
-    assert changed == [("chunk_frames", 3)], "and nothing else of any"
+    assert changed == [("chunk_frames", 3)], "and no others"
     speaks(made / "voices")
-    for options, told in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
-        with pytest.raises(BadOption, match=told):
+    for options, message in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
+        with pytest.raises(BadOption, match=message):
             pack_voice(replace(tiny_recipe("t5"), options=options), *place)
     assert read_cards(made / "voices")["small"][0] == card
 
 
-def test_a_recipe_says_which_vocoder_speaks(made):
+def test_recipe_names_the_vocoder(made):
     place = (made / "state", made / "vocoders", made / "voices")
     vocoder = build_vocoder("hifigan", VOCODERS["hifigan"])
     save_file(vocoder.state_dict(), made / "vocoders/hifigan.safetensors")
@@ -106,7 +106,7 @@ def test_a_recipe_says_which_vocoder_speaks(made):
     assert read_cards(made / "voices")["small"][0] == card
 
 
-def test_a_voice_may_have_the_vocoder_of_a_voice_that_is_there(made):
+def test_voice_may_reuse_the_vocoder_of_another_voice(made):
     folder = pack_voice(tiny_recipe("t5"), made / "state", made / "voices/small", made / "others")
     assert (folder / "card.json").read_text() == (made / "voices/small/card.json").read_text()
     speaks(made / "others")
@@ -118,15 +118,15 @@ def test_a_voice_may_have_the_vocoder_of_a_voice_that_is_there(made):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda voice: (voice / "card.json").write_text("["), "give another voice's folder"),
         (lambda voice: (voice / "sourcefilter.safetensors").unlink(), "lacks the sourcefilter.safetensors"),
         (lambda voice: (voice / "sourcefilter.safetensors").write_bytes(b"no"), "lacks the sourcefilter.safetensors"),
     ],
 )
-def test_the_vocoder_of_a_damaged_voice_is_refused(made, spoil, told):
+def test_vocoder_of_a_damaged_voice_is_refused(made, spoil, message):
     spoil(made / "voices/small")
-    with pytest.raises(BadFile, match=told):
+    with pytest.raises(BadFile, match=message):
         pack_voice(tiny_recipe("t5"), made / "state", made / "voices/small", made / "others")
     assert not (made / "others/small").exists()

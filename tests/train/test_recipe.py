@@ -1,4 +1,4 @@
-"""Recipes and tables that anybody may have written: what cannot be is told before anything is trained."""
+"""Recipes and tables are user input: errors are reported before training starts."""
 
 import re
 import shutil
@@ -32,12 +32,12 @@ def changed(tmp_path: Path, *changes: tuple[str, str], of: str = "ist-tiny") -> 
 
 
 @pytest.mark.parametrize("path", EVERY, ids=[f"{path.parent.name}-{path.stem}" for path in EVERY])
-def test_what_is_shipped_can_be_read(path):
+def test_shipped_recipes_are_readable(path):
     assert read_recipe(path).corpus.speakers
 
 
 @pytest.mark.parametrize(
-    ("key", "line", "told"),
+    ("key", "line", "message"),
     [
         ("steps =", 'steps = "many"', r"\[fit\] steps cannot be 'many'; it is a whole number from 1"),
         ("steps =", "steps = -1", r"\[fit\] steps cannot be -1; it is a whole number from 1 to"),
@@ -73,13 +73,13 @@ def test_what_is_shipped_can_be_read(path):
         ("temperature =", "temperature = nan", "temperature cannot be nan"),
     ],
 )
-def test_a_value_of_another_type_or_out_of_range_is_named(tmp_path, key, line, told):
-    with pytest.raises(BadOption, match=told):
+def test_wrong_type_or_range_is_named(tmp_path, key, line, message):
+    with pytest.raises(BadOption, match=message):
         read_recipe(changed(tmp_path, (key, line)))
 
 
 @pytest.mark.parametrize("text", ['fit = "x"', "corpus = 3", "fit = 3", "[fit]\nfamily = 1", "[fit]\nwindows = 3"])
-def test_a_recipe_of_other_things_is_refused(tmp_path, text):
+def test_recipe_of_another_kind_is_refused(tmp_path, text):
     path = tmp_path / "recipe.toml"
     path.write_text('[corpus]\nspeakers = ["a"]\nshard_sentences = 1\nvalidation_shards = 0\n', encoding="utf-8")
     whole = f"{text}\n{path.read_text()}" if "corpus" not in text else text
@@ -89,7 +89,7 @@ def test_a_recipe_of_other_things_is_refused(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("key", "line", "told"),
+    ("key", "line", "message"),
     [
         ("layers =", "layers = 1000000000", "layers cannot be 1000000000; it is a whole number from 1 to 256"),
         ("width =", 'width = "x"', "width cannot be 'x'"),
@@ -98,13 +98,13 @@ def test_a_recipe_of_other_things_is_refused(tmp_path, text):
         ("heads =", "depth = 3", "unknown keys: depth"),
     ],
 )
-def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
-    with pytest.raises(BadOption, match=told):
+def test_impossible_sizes_are_refused(tmp_path, key, line, message):
+    with pytest.raises(BadOption, match=message):
         training_for(read_recipe(changed(tmp_path, (key, line))))
 
 
 @pytest.mark.parametrize(
-    ("key", "line", "told"),
+    ("key", "line", "message"),
     [
         ("n =", "n = []", r"n cannot be \[\]; it lists one or more numbers of words, 1 to 6"),
         ("n =", "n = [1, 2, 3, 4, 5, 7]", "n cannot be .*, 7.*1 to 6"),
@@ -117,30 +117,30 @@ def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
         ("flush_share =", "flush_share = 1.5", "flush_share cannot be 1.5; it is a number from 0 to 1"),
     ],
 )
-def test_windows_that_cannot_be_drawn_are_refused(tmp_path, key, line, told):
-    with pytest.raises(BadOption, match=rf"\[fit.windows\] {told}"):
+def test_impossible_windows_are_refused(tmp_path, key, line, message):
+    with pytest.raises(BadOption, match=rf"\[fit.windows\] {message}"):
         read_recipe(changed(tmp_path, (key, line), of="speakstream-tiny"))
 
 
 @pytest.mark.parametrize("said", ["[]", "[4]", "[-1]"])
-def test_look_aheads_that_s5_does_not_see_are_refused(tmp_path, said):
+def test_look_aheads_beyond_the_window_are_refused(tmp_path, said):
     with pytest.raises(BadOption, match=r"\[fit\] look_ahead cannot be .* from 1 to 3, or 0 for all"):
         read_recipe(changed(tmp_path, ("look_ahead =", f"look_ahead = {said}"), of="s5-tiny"))
 
 
-def test_unknown_keys_are_shown_as_a_terminal_can_show_them(tmp_path):
+def test_unknown_keys_are_printed_safely(tmp_path):
     with pytest.raises(BadOption, match=r"unknown keys: \\x1b\[31mx;"):
         read_recipe(changed(tmp_path, ("own_share =", '"\\u001b[31mx" = 1')))
 
 
-def test_a_recipe_without_a_fit_fits_nothing():
+def test_recipe_without_a_fit_fits_nothing():
     with pytest.raises(BadOption, match=r"'ten-speakers' trains no voice; add a \[fit\]"):
         training_for(read_recipe(RECIPES / "ten-speakers.toml"))
 
 
 @pytest.mark.parametrize("heads", [3, 128])
 @pytest.mark.parametrize("family", ["speakstream", "s5", "ist", "dsm"])
-def test_heads_that_cannot_share_the_width_are_refused(tmp_path, family, heads):
+def test_heads_that_do_not_divide_the_width_are_refused(tmp_path, family, heads):
     recipe = read_recipe(changed(tmp_path, ("heads =", f"heads = {heads}"), of=f"{family}-tiny"))
     with pytest.raises(BadOption, match=f"{heads} heads cannot share a width of 128; .*an even whole number"):
         training_for(recipe)
@@ -148,18 +148,15 @@ def test_heads_that_cannot_share_the_width_are_refused(tmp_path, family, heads):
 
 @pytest.mark.parametrize(
     ("family", "key", "line"),
-    [
-        ("speakstream", "width =", "width = 100000"),
-        ("tacotron", "speakers = \\d", "speakers = 2\nkernel = 200000"),
-    ],
+    [("speakstream", "width =", "width = 100000"), ("tacotron", "speakers = \\d", "speakers = 2\nkernel = 200000")],
 )
-def test_a_net_too_large_for_any_training_is_refused_before_it_is_made(tmp_path, family, key, line):
+def test_oversized_net_is_refused_before_allocation(tmp_path, family, key, line):
     recipe = read_recipe(changed(tmp_path, (key, line), of=f"{family}-tiny"))
     with pytest.raises(BadOption, match=r"would have [\d,]+ parameters; it may have 2,000,000,000"):
         training_for(recipe)
 
 
-def test_a_net_that_the_machine_has_no_room_for_is_refused(tmp_path, monkeypatch):
+def test_net_larger_than_memory_is_refused(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 2000 kB\n", encoding="ascii")
     monkeypatch.setattr("studio.train.fit.resources._MEMINFO", tmp_path / "meminfo")
     with pytest.raises(BadOption, match=r"parameters need \d\.\d MB of memory; 2\.0 MB are free"):
@@ -170,7 +167,7 @@ def test_a_net_that_the_machine_has_no_room_for_is_refused(tmp_path, monkeypatch
         run(fitting, tmp_path, tmp_path / "state", torch.device("cpu"))
 
 
-def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):
+def test_nested_lists_are_no_recipe_and_no_table(tmp_path):
     nested = f"a = {'[' * 100_000}"
     (tmp_path / "recipe.toml").write_text(nested, encoding="utf-8")
     with pytest.raises(BadFile, match="cannot be read: it is nested too deeply"):
@@ -181,7 +178,7 @@ def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('name = "ist"', 'name = "../../escaped"', r"no net can be called '\.\./\.\./escaped'"),
         ('voice = "linnet"', 'recipe = "../voices/finch/recipe.toml"', r"no recipe '\.\./voices"),
@@ -193,45 +190,45 @@ def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):
         ('paper = "003"', 'paper = "003"\nparts = [1]', "cannot be read"),
     ],
 )
-def test_a_table_that_cannot_be_is_refused(tmp_path, old, new, told):
+def test_invalid_table_is_refused(tmp_path, old, new, message):
     shutil.copytree(TABLES, tmp_path / "tables")
     path = tmp_path / "tables" / "003.toml"
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(StudioError, match=told):
+    with pytest.raises(StudioError, match=message):
         read_table("003", tmp_path / "tables")
 
 
 @pytest.mark.parametrize("name", ["nets", "parts"])
-def test_a_table_lists_tables(tmp_path, name):
+def test_table_lists_tables(tmp_path, name):
     (tmp_path / "9.toml").write_text(f'paper = "9"\ntitle = "one"\n{name} = [1]\n', encoding="utf-8")
     with pytest.raises(BadOption, match=rf"\[table\] {name} cannot be \[1\]; it is a list of tables"):
         read_table("9", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         ("stepz = 3", r"\[vocoders.mine\] has unknown keys: stepz; known are"),
         ('steps = "x"', r"\[vocoders.mine\] steps cannot be 'x'; it is a whole number"),
     ],
 )
-def test_settings_of_a_vocoder_that_cannot_be_are_refused(tmp_path, said, told):
+def test_invalid_vocoder_settings_are_refused(tmp_path, said, message):
     recipe = changed(tmp_path, ("\\[fit\\]", f"[vocoders.mine]\n{said}\n[fit]"))
     folders = [f"--{name}={tmp_path / name}" for name in ("corpus", "state", "export")]
     done = CliRunner().invoke(cli, ["train", "vocoder", f"--recipe={recipe}", "--name=mine", *folders])
-    assert isinstance(done.exception, BadOption) and re.search(told, str(done.exception))
+    assert isinstance(done.exception, BadOption) and re.search(message, str(done.exception))
 
 
-def test_names_of_vocoders_are_shown_as_a_terminal_can_show_them(tmp_path):
+def test_vocoder_names_are_printed_safely(tmp_path):
     recipe = changed(tmp_path, ("\\[fit\\]", '[vocoders."\\u001b[31mred"]\n[fit]'))
     with pytest.raises(BadOption, match=r"it has \\x1b\[31mred$"):
         vocoder_settings(read_recipe(recipe), "none")
 
 
 @pytest.mark.parametrize("name", [path.parent.name for path in VOICES.glob("*/recipe.toml")])
-def test_the_card_of_a_shipped_voice_says_what_its_recipe_learned_from(name):
+def test_card_of_a_shipped_voice_names_its_corpus(name):
     folder = VOICES / name
     corpus = read_recipe(folder / "recipe.toml").corpus
     said = read_card(folder).learned_from

@@ -1,4 +1,4 @@
-"""What a corpus is to say: deterministic, of every kind, sayable, and never what is held out."""
+"""Texts of a corpus: deterministic, of every kind, speakable, never held out."""
 
 import re
 import tomllib
@@ -32,7 +32,7 @@ RULES = tomllib.loads(GRAMMAR.read_text(encoding="utf-8"))
 
 @pytest.fixture
 def wordnet(tmp_path) -> Path:
-    """WordNet's four files, with a line or two of each."""
+    """WordNet's four files with a line or two each."""
     lines = {
         "noun": 'a thing; "it was full of rackets, balls and other objects"; "the team is a unit"',
         "verb": 'draw air into the lungs; "I can breathe better when the air is clean"',
@@ -48,10 +48,10 @@ def dealt(wordnet: Path, held_out: HeldOut, seed: int = 1, shards: int = 3) -> l
     return list(draw_texts(PROSE, wordnet, COUNTS, shards, held_out, seed))
 
 
-def test_the_same_seed_gives_the_same_texts_and_every_shard_all_kinds(wordnet, tmp_path):
+def test_seed_determines_texts_and_every_shard_has_all_kinds(wordnet, tmp_path):
     texts = dealt(wordnet, HeldOut([]))
     assert texts == dealt(wordnet, HeldOut([])) != dealt(wordnet, HeldOut([]), seed=2)
-    assert texts[: sum(COUNTS.values())] == dealt(wordnet, HeldOut([]), shards=1)  # more shards leave the first alone
+    assert texts[: sum(COUNTS.values())] == dealt(wordnet, HeldOut([]), shards=1)  # more shards do not change the first
     for start in range(0, len(texts), sum(COUNTS.values())):
         shard = texts[start : start + sum(COUNTS.values())]
         assert Counter(t.kind for t in shard) == COUNTS and len(set(shard)) == len(shard)
@@ -62,22 +62,22 @@ def test_the_same_seed_gives_the_same_texts_and_every_shard_all_kinds(wordnet, t
         read_texts(tmp_path / "data.noun")
 
 
-def test_what_is_held_out_is_never_dealt(wordnet):
+def test_held_out_texts_are_never_used(wordnet):
     guard = HeldOut([PROSE[0], "The team is a unit", "Go on. I can breathe better when the air is clean, she said."])
     texts = [t.text for t in dealt(wordnet, guard, shards=2)]
     assert PROSE[0] not in texts and not any("team is a unit" in t.lower() for t in texts)
     assert any(t in texts for t in PROSE[1:])
     for text, held in (
         ("the team, is a unit!", True),
-        ("We know that the team is a unit, and so on.", True),  # as a part of a longer text
+        ("We know that the team is a unit, and so on.", True),  # as part of a longer text
         ("go on", True),  # a sentence of a held-out line
-        ("Go on, and on.", False),  # short ones only where they are the whole text
+        ("Go on, and on.", False),  # short ones only if they are the whole text
         ("the team is one", False),
     ):
         assert guard.contains(text) is held, text
 
 
-def test_the_studio_s_own_test_texts_are_held_out():
+def test_studio_test_texts_are_held_out():
     recipe = read_recipe(ASSETS / "voices" / "wren" / "recipe.toml")
     guard = HeldOut(read_held_out(recipe, ASSETS / "texts"))
     for name in ("eval.txt", "live.txt", "latency.txt", "paragraphs.txt"):
@@ -88,7 +88,7 @@ def test_the_studio_s_own_test_texts_are_held_out():
                 assert guard.contains(" ".join(w.word for w in normalised_words(sentence)))
 
 
-def test_every_rule_of_the_grammar_is_known_and_can_be_said():
+def test_every_grammar_rule_is_known_and_speakable():
     known = {*RULES, "int", "year", "money", "decimal", "nth", "time", "word", "common"}
     used = {name for forms in RULES.values() for form in forms for name in re.findall(r"\{(\w+)", form)}
     assert used <= known and set(RULES) - used == {"short", "dialogue", "number", "words"}
@@ -117,7 +117,7 @@ def test_forms_are_written_as_people_write(form, text):
     assert grammar.text("rule") in text
 
 
-def test_carriers_take_the_most_frequent_words_that_no_text_held(wordnet):
+def test_carriers_use_the_most_frequent_unused_words(wordnet):
     texts = dealt(wordnet, HeldOut([]), shards=4)
     carried = [w.word.rstrip(",.?!;:") for t in texts if t.kind == "words" for w in normalised_words(t.text)]
     first = set(frequent_words()[:400])
@@ -135,11 +135,11 @@ def test_examples_of_wordnet(wordnet, tmp_path):
 
 
 @pytest.mark.parametrize("prose", [[], PROSE[:2], ["# not plain", "<b>"]])
-def test_too_little_prose_for_a_shard_is_said_and_does_not_go_on_for_ever(wordnet, prose):
+def test_too_little_prose_is_reported_without_looping(wordnet, prose):
     with pytest.raises(BadFile, match="of 3 texts of kind 'prose'"):
         list(draw_texts(prose, wordnet, COUNTS, 1, HeldOut([]), 1))
 
 
-def test_a_recipe_that_names_no_kinds_has_no_texts_to_deal(wordnet):
+def test_recipe_without_kinds_has_no_texts(wordnet):
     with pytest.raises(BadFile, match="no kinds of text"):
         list(draw_texts(PROSE, wordnet, {}, 3, HeldOut([]), 1))

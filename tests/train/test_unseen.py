@@ -1,4 +1,4 @@
-"""Speakers whom no training meets: all their sentences are for validation, and a recording alone tells who they are."""
+"""Unseen speakers: all their sentences are for validation, and a recording alone identifies them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ OF_CY = range(10, 14)  # levels of cy's sentences
 
 
 def sentence(speaker: str, number: int) -> Sentence:
-    """Its one level tells speaker and number."""
+    """Its only level encodes speaker and number."""
     frames = FRAMES_EACH * len(WORDS) + 2
     levels = np.full((frames, dmel.CHANNELS), SPEAKERS.index(speaker) * 5 + number, np.uint8)
     ends = [FRAMES_EACH * (i + 1) for i in range(len(WORDS))]
@@ -63,7 +63,7 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", ["ist", "dsm"])
-def test_nothing_of_theirs_is_learned(family: str, features: Path, state: Path) -> None:
+def test_unseen_speakers_are_not_trained_on(family: str, features: Path, state: Path) -> None:
     recipe = recipe_of(family, SPEAKERS, ["cy"])
     text = SpeechDataset.load(features, recipe.corpus)
     assert [len(text.training[one]) for one in SPEAKERS] == [2, 2, 0]
@@ -72,21 +72,21 @@ def test_nothing_of_theirs_is_learned(family: str, features: Path, state: Path) 
     fitting.prepare(text, state)
     batches = [batch for number in range(4) for batch in fitting.batches(text, number)]
     found = {int(v) for one in batches for t in vars(one).values() if _is_levels(t) for v in t.unique()}
-    assert {2, 3, 7, 8} <= found and not found & {*OF_CY}, "what cy said is among what is learned"
+    assert {2, 3, 7, 8} <= found and not found & {*OF_CY}, "a sentence of cy is in the training data"
 
 
 def _is_levels(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.uint8 and value.shape[-1] == dmel.CHANNELS
 
 
-def test_their_recording_is_of_their_own_sentences(features: Path) -> None:
+def test_reference_recording_is_of_the_speakers_own_sentences(features: Path) -> None:
     text = SpeechDataset.load(features, recipe_of("ist", SPEAKERS, ["cy"]).corpus)
     found = find_prompts(text, 60, 120)
     assert [*found] == SPEAKERS and int(found["cy"].levels[0, 0]) in OF_CY
 
 
-def test_a_voice_of_other_speakers_is_begun_from(features: Path, state: Path, tmp_path: Path) -> None:
-    """What tells the speakers is made anew; all else is taken over."""
+def test_training_starts_from_a_voice_of_other_speakers(features: Path, state: Path, tmp_path: Path) -> None:
+    """Speaker embeddings are new; all else is taken over."""
     first = recipe_of("ist", SPEAKERS[:2], [])
     start = run(training_for(first), features, state, torch.device("cpu"), 1)
     more = tmp_path / "more"
@@ -102,7 +102,7 @@ def test_a_voice_of_other_speakers_is_begun_from(features: Path, state: Path, tm
     assert all(torch.equal(new[name], old[name]) for name in old if not name.startswith("prompt"))
 
 
-def test_who_is_unseen_must_be_told_by_a_recording() -> None:
+def test_unseen_speaker_needs_a_recording() -> None:
     for name in ("ist", "dsm"):
         assert recipe_of(name, SPEAKERS, ["ben", "cy"]).corpus.unseen == ["ben", "cy"]
     for unseen in (["dee"], SPEAKERS):
@@ -114,7 +114,7 @@ def test_who_is_unseen_must_be_told_by_a_recording() -> None:
             replace(of, corpus=replace(of.corpus, unseen=of.corpus.speakers[:1]))
 
 
-def test_a_speaker_without_features_is_told(features: Path) -> None:
+def test_speaker_without_features_is_reported(features: Path) -> None:
     corpus = recipe_of("ist", [*SPEAKERS, "dee"], ["dee"]).corpus
     with pytest.raises(BadFile, match="has no features of dee"):
         SpeechDataset.load(features, corpus)

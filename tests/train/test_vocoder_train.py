@@ -1,4 +1,4 @@
-"""Vocoder training: targets line up with frames, losses mean what they say, and a run continues where it stopped."""
+"""Vocoder training: aligned targets, meaningful losses, resumable runs."""
 
 import json
 from dataclasses import asdict, replace
@@ -50,7 +50,7 @@ CONFIGS = {
 
 
 def buzz(seconds: float, f0_hz: float, onset_s: float = 0.0, seed: int = 0) -> NDArray[np.int16]:
-    """Harmonics of one pitch that begin at ``onset_s``, over faint noise."""
+    """Harmonics of one pitch starting at ``onset_s``, over faint noise."""
     t = np.arange(round(seconds * RATE)) / RATE
     tone = sum(np.cos(2 * np.pi * f0_hz * h * t) / h for h in range(1, 20)) * (t >= onset_s)
     return (2500 * tone + 20 * np.random.default_rng(seed).standard_normal(len(t))).astype(np.int16)
@@ -75,17 +75,17 @@ def asked(corpus: Path, folder: Path, **changes: Any) -> VocoderFit:
     return replace(settings, **small | changes)
 
 
-def test_pitch_targets_are_right_and_begin_with_the_voice() -> None:
+def test_pitch_targets_are_right_and_start_with_the_voice() -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     pcm = buzz(1.5, 140, onset_s=0.5).astype(np.float32) / np.float32(32768)
     f0 = hop_pitch(pcm, 236, sample_rate_hz=RATE, hop_samples=150, phase=300)
     voiced = np.flatnonzero(f0)
     onset = (0.5 * RATE + 300) / 150
-    assert abs(voiced[0] - onset) < 5, "within 30 ms of the hop that holds the onset"
+    assert abs(voiced[0] - onset) < 5, "within 30 ms of the hop with the onset"
     assert f0[100:200] == pytest.approx(140, rel=0.01)
 
 
-def test_frames_samples_and_hops_of_a_sound_line_up() -> None:
+def test_frames_samples_and_hops_are_aligned() -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     pcm = buzz(1.3, 140, onset_s=0.6)
     sound = analyse(pcm)
@@ -100,7 +100,7 @@ def test_frames_samples_and_hops_of_a_sound_line_up() -> None:
     assert np.array_equal(part.pcm, sound.pcm[6000:9000]) and np.array_equal(part.f0_hz, sound.f0_hz[40:60])
 
 
-def test_fine_frames_are_centred_on_their_hops_and_see_no_further_than_dmel() -> None:
+def test_fine_frames_are_centred_and_see_no_further_than_dmel() -> None:
     pcm = torch.zeros(1, 6000)
     pcm[0, 3075] = 1.0
     fine = fine_log_mel(pcm, RATE, 150, 120)
@@ -109,7 +109,7 @@ def test_fine_frames_are_centred_on_their_hops_and_see_no_further_than_dmel() ->
     assert heard.nonzero().flatten().tolist() == [18, 19, 20, 21, 22]
 
 
-def test_losses_are_zero_for_the_teacher_itself_and_blind_to_phase() -> None:
+def test_losses_are_zero_for_the_target_and_ignore_phase() -> None:
     loss = SpectralLoss(RATE)
     t = torch.arange(24000) / RATE
     wanted = torch.sin(2 * torch.pi * 220 * t)[None] * 0.3
@@ -120,11 +120,11 @@ def test_losses_are_zero_for_the_teacher_itself_and_blind_to_phase() -> None:
     assert float(turned["stft"]) < 0.3 * float(other["stft"])
 
 
-def test_the_pitch_loss_is_least_at_the_target() -> None:
+def test_pitch_loss_is_minimal_at_the_target() -> None:
     f0 = torch.full((1, 1), 60 * (400 / 60) ** (20 / 63))
     losses = [float(pitch_loss(torch.eye(64)[i][None, None] * 8, f0, 60, 400)) for i in range(64)]
     assert int(np.argmin(losses)) == 20
-    assert float(pitch_loss(torch.randn(1, 1, 64), f0 * 0, 60, 400)) == 0, "nothing is asked of unvoiced hops"
+    assert float(pitch_loss(torch.randn(1, 1, 64), f0 * 0, 60, 400)) == 0, "unvoiced hops have no target"
 
 
 def test_roughened_frames_stay_within_a_level_and_a_half() -> None:
@@ -136,7 +136,7 @@ def test_roughened_frames_stay_within_a_level_and_a_half() -> None:
     assert torch.equal(rough, degrade(mels, np.random.default_rng(0)))
 
 
-def test_a_discriminator_learns() -> None:
+def test_discriminator_learns() -> None:
     torch.manual_seed(0)
     adversary = Discriminators({"pcm": WaveDiscriminator(1)}, 1e-3)
     assert sum(isinstance(m, torch.nn.Conv1d) for m in adversary.modules()) == 10
@@ -148,7 +148,7 @@ def test_a_discriminator_learns() -> None:
     assert adversary.generator_loss(pairs).item() > 0.3
 
 
-def test_folded_samples_and_spectra_tell_a_buzz_from_noise() -> None:
+def test_folded_samples_and_spectra_separate_a_buzz_from_noise() -> None:
     torch.manual_seed(0)
     adversary = Discriminators({"pcm": SampleDiscriminators()}, 1e-3)
     sound = torch.from_numpy(buzz(0.3, 150)).float()[None, None] / 32768
@@ -161,7 +161,7 @@ def test_folded_samples_and_spectra_tell_a_buzz_from_noise() -> None:
 
 
 @pytest.mark.parametrize("vocoder", sorted(CONFIGS))
-def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder: str) -> None:
+def test_run_stops_resumes_and_exports(corpus: Path, tmp_path: Path, vocoder: str) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     settings = asked(corpus, tmp_path, vocoder=vocoder, config=CONFIGS[vocoder], steps=3, adversarial_from=2)
     first = fit(settings)
@@ -179,7 +179,7 @@ def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder
     assert all(torch.equal(tensor, made.state_dict()[name]) for name, tensor in begun.average.state_dict().items())
 
 
-def test_refined_spectra_begin_from_a_source_filter(tmp_path: Path) -> None:
+def test_refined_spectra_start_from_a_source_filter(tmp_path: Path) -> None:
     sizes = {name: value for name, value in CONFIGS["sourcevocos"].items() if not name.startswith("refine")}
     plain = build_vocoder("sourcefilter", sizes)
     start = tmp_path / "sourcefilter.safetensors"
@@ -187,7 +187,7 @@ def test_refined_spectra_begin_from_a_source_filter(tmp_path: Path) -> None:
     asked = VocoderFit(tmp_path, tmp_path / "state", tmp_path / "x.safetensors", "sourcevocos", CONFIGS["sourcevocos"])
     model = VocoderTrainer(replace(asked, start=start)).model
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in plain.state_dict().items())
-    assert not model.get_parameter("correct.weight").any(), "what refines begins as the identity"
+    assert not model.get_parameter("correct.weight").any(), "the refinement is initialised as the identity"
     with pytest.raises(BadFile, match="does not fit this net"):
         VocoderTrainer(replace(asked, vocoder="vocstream", config=CONFIGS["vocstream"], start=start))
 
@@ -204,20 +204,20 @@ def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> Non
     assert collate(sounds.validation[:1]).mels.shape[2] == 80
 
 
-def test_what_was_misheard_is_not_trained_on(corpus: Path, tmp_path: Path) -> None:
+def test_misheard_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     (corpus / "rms-000" / LEFT_OUT).write_text("0001.wav\n0004.wav\n")
     assert [len(load_shard(corpus / name, tmp_path / "cache")) for name in ("rms-000", "slt-000")] == [6, 8]
 
 
-def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_rate_is_refused(tmp_path: Path) -> None:
     write_wav(tmp_path / "x.wav", np.zeros(100, np.int16), 16_000)
     with pytest.raises(BadFile, match="24000 Hz"):
         read_sound(tmp_path / "x.wav")
 
 
 @pytest.mark.parametrize("what", ["junk", "nothing", "half", "other keys", "other sizes"])
-def test_a_checkpoint_that_cannot_be_gone_on_with_is_named(corpus: Path, tmp_path: Path, what: str) -> None:
+def test_checkpoint_that_cannot_be_resumed_is_named(corpus: Path, tmp_path: Path, what: str) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     settings = asked(corpus, tmp_path)
     fit(settings)
@@ -233,7 +233,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_with_is_named(corpus: Path, tmp_pat
         fit(settings)
 
 
-def test_a_training_that_diverges_leaves_what_was_saved(corpus: Path, tmp_path: Path) -> None:
+def test_diverging_training_keeps_the_saved_state(corpus: Path, tmp_path: Path) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     settings = asked(corpus, tmp_path)
     fit(settings)
@@ -246,7 +246,7 @@ def test_a_training_that_diverges_leaves_what_was_saved(corpus: Path, tmp_path: 
     assert settings.export.read_bytes() == before
 
 
-def test_a_corpus_of_too_little_and_sounds_that_are_damaged_are_named(corpus: Path, tmp_path: Path) -> None:
+def test_small_or_damaged_corpus_is_named(corpus: Path, tmp_path: Path) -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
     with pytest.raises(BadFile, match="corpus has no sound of over 500 frames to train on"):
         fit(asked(corpus, tmp_path, crop_frames=500))
@@ -256,13 +256,13 @@ def test_a_corpus_of_too_little_and_sounds_that_are_damaged_are_named(corpus: Pa
         fit(asked(corpus, tmp_path))
 
 
-def test_a_state_of_a_vocoder_belongs_to_one_training(corpus: Path, tmp_path: Path) -> None:
+def test_vocoder_state_belongs_to_one_training(corpus: Path, tmp_path: Path) -> None:
     with lock_state_folder(tmp_path / "state"), pytest.raises(BadFile, match="another training is at work"):
         fit(asked(corpus, tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"steps": 0}, "steps cannot be 0; it is a whole number from 1"),
         ({"rows": 0}, "rows cannot be 0"),
@@ -272,6 +272,6 @@ def test_a_state_of_a_vocoder_belongs_to_one_training(corpus: Path, tmp_path: Pa
         ({"warm_frames": 24}, "warm_frames are 24 of 24 crop_frames"),
     ],
 )
-def test_settings_out_of_range_are_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadOption, match=told):
+def test_settings_out_of_range_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadOption, match=message):
         asked(tmp_path, tmp_path, **change)

@@ -1,4 +1,4 @@
-"""The Inspect page with a kept utterance that is annotated, driven by hand; its fixtures are imported by tests."""
+"""The Inspect page with an annotated library utterance; its fixtures are imported by tests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def entry(library: Library, tmp_path: Any) -> LibraryEntry:
 
 
 class Page:
-    """The Inspect page with a kept utterance in it."""
+    """The Inspect page with a library utterance in it."""
 
     def __init__(self, page: Any, site: Site, name: str) -> None:
         self.page = page
@@ -47,7 +47,7 @@ class Page:
     def open(self, annotator: str = "Änne") -> "Page":
         self.page.goto(f"{self.site.url}inspect?kept={self.name}&annotator={annotator}")
         self.page.locator(".annotation .state").wait_for()
-        self.until("viewer.scene.places.pitch")  # which comes last, and moves what is below
+        self.until("viewer.scene.places.pitch")  # rendered last, and moves what is below
         return self
 
     def ask(self, script: str) -> Any:
@@ -58,7 +58,7 @@ class Page:
         eventually(lambda: self.ask(script), script)
 
     def point(self, layer: str, sample: int, row: int = 0) -> tuple[float, float]:
-        """Where a sample lies in the lane of a layer, on the page."""
+        """Page coordinates of a sample in the lane of a layer."""
         canvas = self.page.locator(".scene")
         canvas.scroll_into_view_if_needed()
         box = canvas.bounding_box()

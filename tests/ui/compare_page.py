@@ -1,4 +1,4 @@
-"""The Compare page in a tab, and the traces that it is shown."""
+"""The Compare page in a tab, and the traces that it shows."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from studio.core import events as ev
 from studio.core.traces.trace_writer import TraceWriter
 
 Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
-# Some of what the page tells stands there for milliseconds only, so that all of it is kept.
+# Some messages are visible for milliseconds only, so all are recorded.
 LISTEN = """(status) => {
   window.everTold = [status.textContent];
   const listening = new MutationObserver(() => window.everTold.push(status.textContent));
@@ -22,7 +22,7 @@ LISTEN = """(status) => {
 def put(
     folder: Path, token: str, spans: Spans, hz: float = 220.0, source: ev.WordSource = "eos", **options: int
 ) -> Path:
-    """A trace on the shelf whose words lie where they are said to, in frames of 25 ms."""
+    """Store a trace with the given word boundaries in frames of 25 ms."""
     frames = spans[-1][2]
     pcm = (6000 * np.sin(2 * np.pi * hz * np.arange(frames * FRAME) / RATE_HZ)).astype(np.int16)
     text = " ".join(word for word, _, _ in spans)
@@ -62,7 +62,7 @@ class Compare(ViewerTab):
         return self.arrive()
 
     def arrive(self) -> "Compare":
-        """The page is on its way, and is waited for."""
+        """Wait for a page that is loading."""
         self.page.wait_for_selector(".compare[data-ready][data-voices]", state="attached")
         self.page.locator(".status").evaluate(LISTEN)
         return self
@@ -73,8 +73,8 @@ class Compare(ViewerTab):
             self.until("viewer.scene.difference")
         return self
 
-    def told(self, part: str) -> str:
-        """What the page told, and perhaps tells no more, with these words in it."""
+    def message(self, part: str) -> str:
+        """A message shown by the page, perhaps no longer visible, with these words in it."""
         script = "(part) => window.everTold.find((said) => said.includes(part))"
         eventually(lambda: self.page.evaluate(script, part), part)
         return self.page.evaluate(script, part)

@@ -1,4 +1,4 @@
-"""A real Chromium on the real app, which speaks tones (tests/fakes.py)."""
+"""A real Chromium on the real app with the tone engine (tests/fakes.py)."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ from ui.live_page import LivePage
 from ui.rate_page import RatePage, Ratings
 from ui.serving import Serving
 
-# The first is the same browser without its windows, each of which costs a page's CPU time again.
+# The first is the same browser without windows, each of which costs a page's CPU time again.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 TESTS = Path(__file__).resolve().parents[1]
 FLAGS = (
@@ -39,7 +39,7 @@ _PORTS = itertools.count(20_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER"
 
 
 class Server:
-    """The app on the fake engine, as a process of its own."""
+    """The app on the fake engine in its own process."""
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0, script: str = "fakes.py") -> None:
         self.port = port or _free_port()
@@ -55,19 +55,19 @@ class Server:
                 with urllib.request.urlopen(self.url + "health", timeout=1.0):
                     return
             except urllib.error.HTTPError:
-                return  # it wants a key
+                return  # a key is required
             except OSError:
                 time.sleep(0.1)
         raise AssertionError("the server does not answer")
 
     def stop(self) -> None:
-        """End the process, as a machine that is switched off would."""
+        """End the process, as a power loss would."""
         self._process.kill()
         self._process.wait(10.0)
 
 
 def _free_port() -> int:
-    """A port of this worker's range, below those that the system assigns, so that no other process takes it first."""
+    """A port of this worker's range, below the ephemeral ports, so that no other process takes it."""
     for port in _PORTS:
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
@@ -95,7 +95,7 @@ def server(start_server: Callable[..., Server]) -> Server:
 
 @pytest.fixture(scope="session")
 def launch() -> Iterator[Callable[..., Any]]:
-    """Starts Chromium; ``any_time`` lets it sound without a gesture."""
+    """Starts Chromium; ``any_time`` allows sound without a gesture."""
     needs(find_spec("playwright"), "the package playwright")
     chromium = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     needs(chromium, "the system package chromium")
@@ -121,7 +121,7 @@ def chromium(launch: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def visit(chromium: Any, server: Server) -> Iterator[Callable[..., LivePage]]:
-    """Opens the Live page in a context of its own; no page may log an error or call out."""
+    """Opens the Live page in its own context; no page may log an error or call another host."""
     pages: list[LivePage] = []
 
     def open_page(*, url: str = server.url, script: str = "", **context: Any) -> LivePage:
@@ -155,9 +155,9 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
 
 @pytest.fixture
 def rate(chromium: Any, ratings: Ratings) -> Iterator[Callable[..., RatePage]]:
-    """Opens a campaign's link in a context of its own, or in ``browser``; no page may log an error or call out."""
+    """Opens a campaign's link in its own context, or in ``browser``; no page may log an error or call another host."""
     pages: list[RatePage] = []
-    once = secrets.token_hex(3)  # a test that is run again has raters who have not been there
+    once = secrets.token_hex(3)  # a rerun test needs new raters
 
     def open_page(
         campaign: str, *, browser: Any = None, role: str = "panel", who: str = "", **context: Any
@@ -189,7 +189,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def enter(chromium: Any, site: Any) -> Iterator[Callable[..., Any]]:
-    """Opens one of the owner's pages and gives the token; no page may log an error or call out."""
+    """Opens an owner's page with the token; no page may log an error or call another host."""
     contexts: list[Any] = []
     wrong: list[str] = []
 
@@ -212,7 +212,7 @@ def enter(chromium: Any, site: Any) -> Iterator[Callable[..., Any]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser that ran out of time on a busy machine gets one more chance; a wrong answer never does."""
+    """Rerun browser tests once after a timeout on a busy machine, never after a wrong result."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun="TimeoutError"))

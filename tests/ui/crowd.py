@@ -1,4 +1,4 @@
-"""Other people, who hold the places of a server."""
+"""Other clients that occupy a server's concurrency slots."""
 
 import json
 import time
@@ -22,13 +22,13 @@ def wait_free(url: str, count: int) -> None:
 
 
 @contextmanager
-def others_take_all(url: str, queued: int = 0) -> Iterator[Callable[[int], None]]:
-    """Every place is taken for a while, and some wait already; what is given ends one of them."""
+def occupy_all(url: str, queued: int = 0) -> Iterator[Callable[[int], None]]:
+    """Occupies every slot and queues more; the yielded function ends one of them."""
     wait_free(url, 4)
     with connect(url.replace("http", "ws") + "ws/speak") as others:
         for number in range(4 + queued):
             others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
-        told = 0
-        while told < 4 + queued:
-            told += json.loads(others.recv(timeout=10.0))["type"] in ("ready", "queued")
+        received = 0
+        while received < 4 + queued:
+            received += json.loads(others.recv(timeout=10.0))["type"] in ("ready", "queued")
         yield lambda number: others.send(json.dumps({"type": "cancel", "utterance": number}))

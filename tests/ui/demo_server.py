@@ -9,7 +9,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
-    """Serve a new, empty studio; the owner's token goes into ``token.txt`` of the folder."""
+    """Serve a new, empty studio; the owner's token is written to ``token.txt`` of the folder."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)

@@ -1,4 +1,4 @@
-"""The Live page as its tests see it."""
+"""Page object of the Live page."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from ui.waits import comes_to
 from studio.bench.page.browser import RENDERED
 
 RATE_HZ = 24_000
-# So many were said, and what is shown of the last one is drawn: that comes with the frames after it.
+# So many utterances were played and the last one is drawn, which happens in later frames.
 _SAID = """count => {
   const root = document.querySelector('.live');
   if (Number(root.dataset.said ?? 0) < count) return false;
@@ -24,11 +24,11 @@ _SAID = """count => {
 }"""
 FADE_SAMPLES = 120  # 5 ms
 
-OFFERED = "Your text is stored: press Speak the rest, or keep typing."  # what the page says of it
+OFFERED = "Your text is stored: press Speak the rest, or keep typing."  # fields that the page reports
 
 
 class LivePage:
-    """One tab with the page in it."""
+    """One tab with the page."""
 
     def __init__(self, page: Any, url: str) -> None:
         self.page, self.url = page, url
@@ -42,33 +42,35 @@ class LivePage:
             self.foreign.append(url)
 
     def open(self) -> None:
-        """Load the page with its tap, and wait for the server's voices."""
+        """Load the page with its tap and wait for the server's voices."""
         self.page.goto(f"{self.url}?tap=1")
         self.page.wait_for_selector(".live .options input", state="attached")
 
     def type(self, text: str, *, delay_ms: float = 0.0) -> None:
-        """Type into the field, a key at a time."""
+        """Type into the field, key by key."""
         self.page.locator("#live-text").focus()
         self.page.keyboard.type(text, delay=delay_ms)
 
     def paste(self, text: str) -> None:
-        """Put the whole text in at once."""
+        """Insert the whole text at once."""
         self.page.locator("#live-text").focus()
         self.page.keyboard.insert_text(text)
 
     def press(self, name: str) -> None:
-        """Press one of the page's buttons by what it does."""
+        """Press a button by its action."""
         self.page.locator(f'[data-do="{name}"]').first.click()
 
-    def finish(self) -> None:
-        """Ctrl+Enter."""
+    def finish(self, spoken: int = 0) -> None:
+        """Ctrl+Enter; wait until ``spoken`` utterances were played to their end."""
         self.page.keyboard.press("Control+Enter")
+        if spoken:
+            self.wait_spoken(spoken)
 
     def wait_phase(self, phase: str) -> None:
         self.page.wait_for_function("phase => document.querySelector('.live').dataset.phase === phase", arg=phase)
 
-    def wait_said(self, count: int = 1) -> None:
-        """Wait until so many utterances (or replays) have been heard to their end, and drawn."""
+    def wait_spoken(self, count: int = 1) -> None:
+        """Wait until so many utterances (or replays) were played to their end and drawn."""
         self.page.wait_for_function(_SAID, arg=count)
 
     def wait_lit(self, count: int) -> None:
@@ -82,11 +84,11 @@ class LivePage:
         return self.page.locator(".status").text_content()
 
     def classes(self, name: str) -> list[str]:
-        """Texts of the caption's words of a class."""
+        """Texts of the caption's words with a class."""
         return self.page.locator(f".words .{name}").all_text_contents()
 
     def shows(self, name: str, words: list[str]) -> None:
-        """Assert that these words of the caption come to be of a class, and no others."""
+        """Assert that exactly these words of the caption get a class."""
         comes_to(lambda: self.classes(name), words)
 
     @property
@@ -107,7 +109,7 @@ class LivePage:
         return self.page.evaluate(script, kind)
 
     def rendered(self, play: int = 1) -> np.ndarray:
-        """What left the worklet as speech, int16 [T]; the samples must be in order and without a hole."""
+        """Speech that left the worklet, int16 [T], in order and without gaps."""
         parts = self.page.evaluate(RENDERED, play)
         out: list[np.ndarray] = []
         expected = 0
@@ -118,11 +120,11 @@ class LivePage:
         return np.concatenate(out) if out else np.zeros(0, np.int16)
 
     def resumes(self, play: int = 1) -> list[int]:
-        """Samples at which the player resumed after a silence: there it fades in."""
+        """Samples at which the player resumed after a silence, with a fade-in."""
         return [turn["sample"] for turn in self.turns if turn["play"] == play and turn["playing"] and turn["gap"] > 0]
 
     def sent(self) -> np.ndarray:
-        """What the server made, int16 [T], from its own WAV."""
+        """The server's audio, int16 [T], from its WAV."""
         self.page.wait_for_selector('[data-get="wav"]:not([hidden])')
         address = self.page.locator('[data-get="wav"]').get_attribute("href")
         with urllib.request.urlopen(address, timeout=10.0) as answer, wave.open(io.BytesIO(answer.read())) as file:
@@ -130,7 +132,7 @@ class LivePage:
 
 
 def without_fades(pcm: np.ndarray, resumes: Sequence[int]) -> np.ndarray:
-    """The samples that no fade touched."""
+    """The samples outside fades."""
     keep = np.ones(len(pcm), bool)
     for sample in resumes:
         keep[sample : sample + FADE_SAMPLES] = False

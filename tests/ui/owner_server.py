@@ -1,4 +1,4 @@
-"""The app with rated listening tests, as a process; prints the owner's token as ``studio app`` does."""
+"""The app with rated listening tests as a process; prints the owner's token as ``studio app`` does."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ TITLE = "A <i>test</i> `${alert(1)}` {{title}}"
 
 
 def main() -> None:
-    """Make the campaigns in a folder and serve them; the token goes into ``token.txt`` there."""
+    """Create the campaigns in a folder and serve them; the token is written to ``token.txt`` there."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def predict(world: "World", name: str) -> None:
-    """Ask a predictor without a net about a campaign's sounds."""
+    """Predict a campaign's sounds with a fake predictor."""
     from fakepredictor import FakePredictor, by_pitch
 
     from studio.mos.analysis.clips import predict_clips, unpredicted

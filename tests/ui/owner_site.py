@@ -1,4 +1,4 @@
-"""The owner's server as a process of its own, and what can be asked of it without a browser."""
+"""The owner's server as a process, and HTTP calls to it."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from ui.serving import Serving
 
 
 class Site:
-    """The owner's server as a process of its own."""
+    """The owner's server as a process."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.port = folder, _free_port()
@@ -29,7 +29,7 @@ class Site:
         try:
             return bool(self.get("health"))
         except urllib.error.HTTPError:
-            return True  # it wants a key
+            return True  # a key is required
         except OSError:
             return False
 

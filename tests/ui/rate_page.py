@@ -1,4 +1,4 @@
-"""The rater's page as its tests see it, and what the server has kept of it."""
+"""Page object of the rater's page, and access to the server's database."""
 
 import json
 import sqlite3
@@ -25,13 +25,13 @@ class Ratings:
         return self.ask(sql + " order by attempt, question desc, slot", trial)
 
     def outcome(self, trial: str) -> str:
-        """The choice that counts for a screen."""
+        """The counted choice of a screen."""
         sql = "select outcome from answer join choice on answer.id = answer_id where trial_id = ? and counted = 1"
         return self.ask(sql, trial)[0][0]
 
 
 class RatePage:
-    """One tab of one rater; ``who`` is the panel's name of the rater, without it there is a code."""
+    """One tab of a rater; ``who`` is the panel id, without it there is a resume code."""
 
     def __init__(self, page: Any, ratings: Ratings, campaign: str, role: str, who: str) -> None:
         self.page, self.ratings, self.who = page, ratings, who
@@ -61,7 +61,7 @@ class RatePage:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def begin(self) -> str:
-        """From the link to the first screen of a campaign without gates; answers its trial."""
+        """From the link to the first screen of a campaign without gates; returns its trial."""
         if not self.who:
             self.wait("welcome")
             self.press("Begin")
@@ -72,7 +72,7 @@ class RatePage:
         return self.trial()
 
     def trial(self, after: str = "") -> str:
-        """Wait for a screen that is not ``after``; answers its id."""
+        """Wait for a screen other than ``after``; returns its id."""
         script = "after => { const t = document.querySelector('.rate')?.dataset.trial; return t && t !== after && t; }"
         return self.page.wait_for_function(script, arg=after).json_value()
 
@@ -93,5 +93,5 @@ class RatePage:
         self.page.wait_for_function(script, arg=[selector, part])
 
     def checked(self) -> list[str]:
-        """The values of the radio buttons that are on."""
+        """The values of the selected radio buttons."""
         return self.page.eval_on_selector_all(".rate input:checked", "all => all.map((one) => one.value)")

@@ -1,4 +1,4 @@
-"""The app with listening tests of short tones, as a process; the systems' names must never reach a browser."""
+"""The app with listening tests of short tones, as a process; systems' names must never reach a browser."""
 
 import argparse
 import json
@@ -9,8 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.mos.campaign.config import Arena, CampaignConfig, Completion, Gates, Question, ScreeningQuestion, Texts
-from studio.mos.campaign.templates import quality_labels
+from studio.mos.campaign.config import (
+    Arena,
+    CampaignConfig,
+    Completion,
+    Gates,
+    Question,
+    ScreeningQuestion,
+    Texts,
+    quality_labels,
+)
 from studio.mos.service import ListeningTests
 from studio.mos.sessions import campaigns
 from studio.mos.stimuli import building
@@ -19,7 +27,7 @@ from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
 
 SYSTEMS = ("velvet-otter", "copper-heron", "quiet-badger")
-# what they are in the live test, where they are no sounds but voices
+# their names in the live test, where they are voices
 VOICES = {"velvet-otter": {"voice": "tone", "speaker": "low"}, "copper-heron": {"voice": "tone", "speaker": "high"}}
 ITEMS = ("first", "second", "third", "fourth")
 RATE_HZ = 24_000
@@ -27,7 +35,7 @@ CLIP_S = 0.6
 
 
 def clip_s(system: str) -> float:
-    """How long each of a system's clips is; every system has another length."""
+    """Length of a system's clips; distinct per system."""
     return CLIP_S + 0.02 * SYSTEMS.index(system)
 
 
@@ -48,7 +56,7 @@ def write_clips(folder: Path) -> None:
 
 
 def build(listening: ListeningTests, clips: Path, back: str) -> dict[str, dict[str, str]]:
-    """Make and open the campaigns; answers the links' keys of each, by role. ``back`` is where 'back' ends."""
+    """Create and open the campaigns; returns their link keys by role. ``back`` is the URL of 'back'."""
     texts = Texts(
         title="A <i>test</i>",
         consent="You agree to <img src=x onerror=document.body.dataset.hacked=1> nothing.",
@@ -63,14 +71,13 @@ def build(listening: ListeningTests, clips: Path, back: str) -> dict[str, dict[s
     gates = Gates(headphones="woods", level=True, screening=[screen], training=1)
     pair = replace(base, questions=[], prompt="Which one is better?", choices=["a", "b", "tie", "both_bad"])
     page = Question("quality", "How good is each?", 1, 100, {"1": "Worst", "100": "Best"})
-    second, worse = Question("quality", "", -3, 3), Question("degradation", "", 1, 5)  # the page has words for these
+    second, worse = (
+        Question("quality", "", -3, 3),
+        Question("degradation", "", 1, 5),
+    )  # the page has translations for these
     configs = {
         "whole": replace(
-            base,
-            questions=[natural, coherence],
-            break_after=2,
-            gates=gates,
-            completion=Completion(code="C0DE-42"),
+            base, questions=[natural, coherence], break_after=2, gates=gates, completion=Completion(code="C0DE-42")
         ),
         "mos": base,
         "ab": replace(pair, kind="ab"),
@@ -111,7 +118,7 @@ def build(listening: ListeningTests, clips: Path, back: str) -> dict[str, dict[s
 
 
 def main() -> None:
-    """Make the campaigns in a folder where they are not there yet, and serve them."""
+    """Create missing campaigns in a folder and serve them."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)
@@ -134,7 +141,7 @@ def main() -> None:
         (folder / "links.json").write_text(json.dumps(build(listening, folder / "sounds", back)), encoding="utf-8")
     kept = folder / "traces"
     settings = ServeSettings(port=args.port, key=args.key, idle_socket_ms=args.idle_socket_ms, traces_folder=kept)
-    engine = FakeEngine(queue=4)  # of which raters have half
+    engine = FakeEngine(queue=4)  # raters may use half of them
     app = create_app(engine, settings, listening=listening)
     run(mount(app, engine, settings, listening), settings)
 

@@ -1,4 +1,4 @@
-"""Servers as processes, forked from one that has imported what they all need: most of a start is imports."""
+"""Servers as processes forked from one with all imports loaded: most of a start is imports."""
 
 import atexit
 import multiprocessing
@@ -16,29 +16,26 @@ _FORKED.set_forkserver_preload(
 
 
 class Serving:
-    """A script of the tests, run as a program in a process and a home of its own.
-
-    What it prints goes to ``<home>/said.txt``.
-    """
+    """A script of the tests as a process with its own home folder. Its output goes to ``<home>/said.txt``."""
 
     def __init__(self, script: Path, *arguments: str, home: Path) -> None:
         self.said = home / "said.txt"
-        env = {**os.environ, "HOME": str(home)}  # keeps the traces of the tests out of the user's
+        env = {**os.environ, "HOME": str(home)}  # keep the tests' traces out of the user's folders
         self._process = _FORKED.Process(target=_run, args=(script, arguments, env, self.said), daemon=True)
         self._process.start()
-        atexit.register(self._process.kill)  # else the end of the tests waits until the server has drained
+        atexit.register(self._process.kill)  # otherwise the end of the tests waits for the server to drain
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
     def kill(self) -> None:
-        """End it as a machine that is switched off would."""
+        """Kill it, as a power loss would."""
         self._process.kill()
 
     def wait(self, timeout_s: float) -> None:
-        """Until it has ended. Raises TimeoutError."""
+        """Wait until it has ended. Raises TimeoutError."""
         self._process.join(timeout_s)
         if self.is_alive:
             raise TimeoutError(f"the server runs on after {timeout_s:g} s")

@@ -1,4 +1,4 @@
-"""The app on the real engine and a tiny voice with random weights, as a process of its own."""
+"""The app on the real engine and a tiny voice with random weights, as a process."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""A tab of the browser whose page shows traces: Inspect and Compare."""
+"""A browser tab with a trace viewer: Inspect or Compare."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ui.waits import PATIENCE_S
 
 
 class ViewerTab:
-    """One tab; ``viewer`` is the page's own, as a script; ``wrong`` keeps errors of the page and foreign addresses."""
+    """One tab; ``viewer`` is the page's viewer object in script; ``wrong`` collects page errors and foreign URLs."""
 
     viewer = ""
 
@@ -22,7 +22,7 @@ class ViewerTab:
             self.wrong.append(url)
 
     def until(self, script: str) -> None:
-        """Wait until something holds; asked from outside: a page's policy may forbid what Playwright waits with."""
+        """Poll a condition from outside: a page's policy may forbid Playwright's own waiting."""
         eventually(lambda: self.ask(script), script, PATIENCE_S)
 
     def ask(self, script: str) -> Any:

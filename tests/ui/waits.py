@@ -1,15 +1,15 @@
-"""Waiting for what a page comes to show: after a click or a key it comes with a later frame, task or message."""
+"""Waiting for a page's state: after input it changes in a later frame, task or message."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 60.0  # a machine half as fast, with three files of tests at a time
+PATIENCE_S = 60.0  # half the speed, with three test files at a time
 _EVERY_S = 0.02
 
 
 def until(check: Callable[[], object]) -> None:
-    """Repeat ``check``, which asserts, until it holds; at last its own failure is told."""
+    """Repeat ``check``, which asserts, until it passes; finally raise its own failure."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -22,7 +22,7 @@ def until(check: Callable[[], object]) -> None:
 
 
 def comes_to(read: Callable[[], Any], wanted: Any) -> None:
-    """Assert that what is read comes to equal ``wanted``, which may be an ``approx``."""
+    """Assert that ``read()`` becomes ``wanted``, which may be an ``approx``."""
 
     def check() -> None:
         found = read()

@@ -60,8 +60,7 @@ class Element:
 def parse(data: bytes) -> Element:
     """The root element.
 
-    Raises:
-        BadFile: it is no XML, declares a document type, or is nested too deeply or too large.
+    Raises BadFile: it is no XML, declares a document type, or is nested too deeply or too large.
     """
     top = Element("", {})
     stack = [top]
@@ -200,8 +199,7 @@ class _EafWriter:
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Every tier as a layer; annotations of dependent tiers have the times of their parents.
 
-    Raises:
-        BadFile: it is no EAF, is larger than 16 MB, or an annotation has no time within the sound.
+    Raises BadFile: it is no EAF, is larger than 16 MB, or an annotation has no time within the sound.
     """
     grid = SampleGrid(rate_hz, samples)
     root = parse(check_size(data))

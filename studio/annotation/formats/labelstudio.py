@@ -34,8 +34,7 @@ def write(annotation: Annotation) -> bytes:
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Every audio region of the one annotation of the one task; what is no region (ratings, transcripts) is left out.
 
-    Raises:
-        BadFile: it is no such JSON, holds several tasks or annotations, or a time does not lie in the sound.
+    Raises BadFile: it is no such JSON, holds several tasks or annotations, or a time does not lie in the sound.
     """
     grid = SampleGrid(rate_hz, samples)
     task = _only(_parsed(data), "tasks")

@@ -1,15 +1,20 @@
-"""Import and export formats of annotations, by name."""
+"""Import and export formats of annotations, by name; those of Audacity and CSV."""
 
+import csv
+import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from studio.annotation.formats import eaf, labelstudio, table, textgrid
+from studio.annotation.formats import eaf, labelstudio, textgrid
 from studio.annotation.formats.tiers import SampleGrid, decode_text, parse_number
-from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark
+from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadFile
 from studio.core.traces.textgrid import decimal
+from studio.measure.tables import csv_text, plain_text, safe_cell
 
 _REGIONS, _POINTS = "labels", "points"
+COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
+_KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
 
 
 def write_audacity(annotation: Annotation) -> bytes:
@@ -35,8 +40,7 @@ def write_audacity(annotation: Annotation) -> bytes:
 def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """A layer ``labels`` of regions and a layer ``points``.
 
-    Raises:
-        BadFile: a line has no two times, a time does not lie in the sound, or the file is larger than 16 MB.
+    Raises BadFile: a line has no two times, a time does not lie in the sound, or the file is larger than 16 MB.
     """
     grid = SampleGrid(rate_hz, samples)
     found: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
@@ -61,23 +65,106 @@ def _one_line(label: str) -> str:
     return " ".join(label.replace("\t", " ").split("\n"))
 
 
+@dataclass
+class _LayerRows:
+    """What the rows of one layer say."""
+
+    kind: Kind | None = None
+    labels: list[str] = field(default_factory=list)
+    marks: list[AnnotationMark] = field(default_factory=list)
+
+
+def write_csv(annotation: Annotation) -> bytes:
+    """CSV in UTF-8: a row for each mark, exact to the sample, without loss; of each layer its set of labels first.
+
+    A row without times adds its label to the layer's set. Texts that a spreadsheet could read as a formula are prefixed
+    with an apostrophe, which is removed on reading.
+    """
+    rows: list[tuple[object, ...]] = [COLUMNS]
+    for layer in annotation.layers:
+        head = layer.name, layer.kind
+        rows += [(*head, "", "", "", "", label, "") for label in layer.labels or ([] if layer.marks else [""])]
+        for one in layer.marks:
+            times = (decimal(at / annotation.rate_hz) for at in (one.start_sample, one.end_sample))
+            rows.append((*head, one.start_sample, one.end_sample, *times, one.label, one.note))
+    return csv_text(rows).encode()
+
+
+def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
+    """Layers in the order in which they come; samples where they are given, else seconds. A missing end is a point's.
+
+    Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file is larger than 16 MB.
+    """
+    grid = SampleGrid(rate_hz, samples)
+    text = decode_text(data)
+    head, _, _ = text.partition("\n")
+    rows = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), strict=True, restkey="", restval=""
+    )
+    layers: dict[str, _LayerRows] = {}
+    try:
+        columns = {name.strip().lower() for name in rows.fieldnames or () if name}
+        if not columns & {"start_sample", "start_s"}:
+            raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
+        for at, row in enumerate(rows, 2):
+            cells = {name.strip().lower(): value for name, value in row.items() if name and isinstance(value, str)}
+            _add_row(cells, f"row {at}", layers, grid)
+    except csv.Error as error:
+        raise BadFile(f"the table cannot be read_csv: {error}", "save it as CSV again") from error
+    return grid.annotation(
+        AnnotationLayer(name, one.kind or _kind_of_marks(one.marks), tuple(one.labels), tuple(one.marks))
+        for name, one in layers.items()
+    )
+
+
+def _add_row(cells: Mapping[str, str], where: str, layers: dict[str, _LayerRows], grid: SampleGrid) -> None:
+    if not any(cells.values()):
+        return
+    layer = layers.setdefault(_cell_text(cells.get("layer", "")) or "marks", _LayerRows())
+    kind = cells.get("kind", "").strip().lower()
+    if kind not in _KINDS or (layer.kind and _KINDS[kind] not in (None, layer.kind)):
+        raise BadFile(f"{where} is of the kind {kind[:40]!r}", "a layer is of regions or of points")
+    layer.kind = layer.kind or _KINDS[kind]
+    label, note = _cell_text(cells.get("label", "")), _cell_text(cells.get("note", ""))
+    start = _edge_sample(cells, "start", where, grid)
+    if start is None:
+        if label:
+            layer.labels.append(label)
+        return
+    end = _edge_sample(cells, "end", where, grid)
+    layer.marks.append(AnnotationMark(start, start if end is None else end, label, note))
+
+
+def _edge_sample(cells: Mapping[str, str], edge: str, where: str, grid: SampleGrid) -> int | None:
+    if written := cells.get(f"{edge}_sample", "").strip():
+        value = parse_number(written, where)
+        if value != value // 1:
+            raise BadFile(f"{where}: {edge}_sample is {written[:40]}", "samples are whole numbers")
+        return grid.sample(value / grid.rate_hz, where)
+    written = cells.get(f"{edge}_s", "")
+    return grid.sample(parse_number(written, where), where) if written.strip() else None
+
+
+def _cell_text(cell: str) -> str:
+    """A cell's text; an apostrophe goes only where ``safe_cell`` would have put it."""
+    plain = plain_text(cell)
+    return plain if safe_cell(plain) == cell else cell
+
+
+def _kind_of_marks(marks: list[AnnotationMark]) -> Kind:
+    return "points" if marks and all(one.start_sample == one.end_sample for one in marks) else "regions"
+
+
 @dataclass(frozen=True)
 class Format:
-    """One format.
+    """One format."""
 
-    Attributes:
-        title: display name.
-        suffix: of its files, with the point.
-        loses: what it cannot represent, for display; empty for nothing.
-        write: raises BadOption where it cannot represent the annotation at all.
-        read: (data, rate_hz, samples) to an annotation without ids. Raises BadFile.
-    """
-
-    title: str
-    suffix: str
+    title: str  # display name
+    suffix: str  # of its files, with the point
     media_type: str
-    loses: str
-    write: Callable[[Annotation], bytes]
+    loses: str  # what it cannot represent, for display; empty for nothing
+    write: Callable[[Annotation], bytes]  # raises BadOption where it cannot represent the annotation at all
+    # (data, rate_hz, samples) to an annotation without ids. Raises BadFile
     read: Callable[[bytes, int, int], Annotation]
 
 
@@ -95,5 +182,5 @@ FORMATS: Mapping[str, Format] = {
     ),
     "labelstudio": Format("Label Studio JSON", ".json", "application/json", "", labelstudio.write, labelstudio.read),
     "eaf": Format("ELAN EAF", ".eaf", "application/xml", "times finer than a millisecond", eaf.write, eaf.read),
-    "csv": Format("CSV", ".csv", "text/csv; charset=utf-8", "", table.write, table.read),
+    "csv": Format("CSV", ".csv", "text/csv; charset=utf-8", "", write_csv, read_csv),
 }

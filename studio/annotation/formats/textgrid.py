@@ -40,8 +40,7 @@ def write(annotation: Annotation) -> bytes:
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Every tier as a layer; intervals without text are gaps.
 
-    Raises:
-        BadFile: it is no TextGrid, is larger than 16 MB, or a time lies outside of the sound.
+    Raises BadFile: it is no TextGrid, is larger than 16 MB, or a time lies outside of the sound.
     """
     return _read(data, SampleGrid(rate_hz, samples))
 
@@ -49,8 +48,7 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
 def read_reference(data: bytes, rate_hz: int, samples: int) -> tuple[AnnotationLayer, ...]:
     """Every tier of an aligner's TextGrid without its silences, for ``studio.annotation.agreement``.
 
-    Raises:
-        BadFile: it is no TextGrid, or ends more than 100 ms after the sound.
+    Raises BadFile: it is no TextGrid, or ends more than 100 ms after the sound.
     """
     layers = _read(data, SampleGrid(rate_hz, samples, _REFERENCE_GRACE_S)).layers
     return tuple(replace(one, marks=tuple(mark for mark in one.marks if _is_speech(mark.label))) for one in layers)

@@ -30,11 +30,8 @@ class SampleGrid:
     def sample(self, at_s: float, where: str) -> int:
         """The sample nearest to a time.
 
-        Args:
-            where: the mark's name in messages.
-
-        Raises:
-            BadFile: the time is not finite, negative, or too far after the end.
+        ``where``: the mark's name in messages. Raises BadFile: the time is not finite, negative, or too far after the
+        end.
         """
         length_s = self.samples / self.rate_hz
         if not math.isfinite(at_s):
@@ -109,11 +106,10 @@ class MarkTier:
 def split_into_tiers(layer: AnnotationLayer, span: Span) -> list[tuple[AnnotationMark, ...]]:
     """The marks of a layer on as few tiers without overlaps as possible, at least one.
 
+    Raises BadOption: more than 100 marks overlap.
+
     Args:
         span: start and end of a mark in the format's unit; two points at one place overlap.
-
-    Raises:
-        BadOption: more than 100 marks overlap.
     """
     tiers: list[list[AnnotationMark]] = [[]]
     ends: list[int] = [-1]
@@ -122,8 +118,7 @@ def split_into_tiers(layer: AnnotationLayer, span: Span) -> list[tuple[Annotatio
         at = next((i for i, last in enumerate(ends) if last <= start), len(tiers))
         if at == MAX_DEPTH:
             raise BadOption(
-                f"{layer.name}: more than {MAX_DEPTH} marks overlap",
-                "write CSV or Label Studio's JSON instead",
+                f"{layer.name}: more than {MAX_DEPTH} marks overlap", "write CSV or Label Studio's JSON instead"
             )
         if at == len(tiers):
             tiers.append([])

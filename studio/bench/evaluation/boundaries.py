@@ -18,10 +18,10 @@ from studio.engine.families.speakstream.model import SpeakStream
 from studio.engine.families.speakstream.policy import SpeakStreamOptions
 from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
-from studio.measure.boundaries import BoundaryScore, boundary_score, distances, speaks_exactly
 from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.report import print_table
+from studio.measure.word_timing import BoundaryScore, boundary_score, distances, speaks_exactly
 from studio.train.families.speakstream_fit import BOS, EOS, FRAME, collate, interleave
 from studio.train.features import Sentence, encode_label
 
@@ -186,25 +186,28 @@ def _teacher_forced_one(
     for at in np.flatnonzero(row.kind == EOS)[:-1]:
         places = [k for k in range(last + 1, at) if row.kind[k] in (BOS, FRAME) and not np.isnan(row.stop[k])]
         hit = next((k for k in places if p_eos[k] > _FIRES), None)
-        after = None if hit is None else _boundary_after(row.kind[hit], row.value[hit], row.target[hit])
-        found.append(None if after is None else start_s + _FRAME_S * (after - _PROMPT_FRAMES))
+        if hit is None:
+            found.append(None)
+        else:  # the segment ends before this frame
+            after = int(row.value[hit]) + 1 if row.kind[hit] == FRAME else int(row.target[hit])
+            found.append(start_s + _FRAME_S * (after - _PROMPT_FRAMES))
         last = at
     words = np.cumsum([spoken for _, spoken, _ in row.windows])[:-1]
     ends = [one.word_ends_s[word - 1] for word in words]
     return found, ends
 
 
-def _boundary_after(kind: int, value: int, target: int) -> int:
-    """The frame before which a segment ends if it ends at this position."""
-    return int(value) + 1 if kind == FRAME else int(target)
-
-
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = []
     for speaker, one in out["speakers"].items():
         for n, window in one["window"].items():
-            rows.append([f"{speaker} window obeyed n={n}", window["obeyed"], f"forced {window['forced']:.3f}"])
+            rows.append(
+                [
+                    f"{speaker} segments with exactly their own words, n={n}",
+                    window["obeyed"],
+                    f"forced {window['forced']:.3f}",
+                ]
+            )
         forced = one["teacher_forced"]
         misses = f"{forced['misses']} of {forced['boundaries']} missing"
         rows.append([f"{speaker} (a) teacher-forced, median |dt| ms", forced["median_ms"], misses])

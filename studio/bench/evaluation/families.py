@@ -6,7 +6,7 @@ from cached speech and answers; timings are never cached.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,7 @@ _REFERENCES = {"teacher": "teacher", "dmel": "dMel"}  # their names in `eval wer
 
 
 def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
-    """Rows of every voice, speaker and setting.
-
-    Raises:
-        BadOption: unknown voice, or no speaker in common.
-    """
+    """Rows of every voice, speaker and setting. Raises BadOption."""
     there = read_cards(setting.voices)
     if lacking := [name for name in setting.only if name not in there]:
         raise BadOption(f"there is no voice {lacking[0]!r:.100}", f"there are {', '.join(there)}")
@@ -55,25 +51,16 @@ def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
 
 def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A voice's figures, and the recogniser and predictor used."""
-    same: dict[str, Any] = {
-        "voices": setting.voices,
-        "voice": card.name,
-        "speakers": setting.speakers,
-        "device": setting.device,
-        "seed": setting.seed,
-        "cache": setting.cache,
-        "recogniser": setting.recogniser,
-        "workers": setting.workers,
-        "quiet": True,
-    }
+    same: dict[str, Any] = {one.name: getattr(setting, one.name) for one in fields(Setting)}
+    same |= {"voice": card.name, "quiet": True}
     texts = setting.texts
     heard = eval_wer(WerSetting(**same, texts=texts, count=setting.count))
     judged = eval_quality(QualitySetting(**same, texts=texts, count=min(setting.predicted, setting.count)))
     names = [name for name in next(iter(heard["speakers"].values())) if name not in ("n", *_REFERENCES)]
     timed: dict[str, Any] = {}
     for name in names if setting.timed else []:
-        asked = {**same, "texts": texts, "cache": None, "count": min(setting.timed, setting.count)}
-        found = bench_latency(LatencySetting(**asked, settings=(name,) if "=" in name else ()))
+        asked = {**same, "settings": (name,) if "=" in name else (), "cache": None}
+        found = bench_latency(LatencySetting(**asked, texts=texts, count=min(setting.timed, setting.count)))
         timed[name] = {key: found[key] for key in ("t2_t0_ms", "t2_t0a_ms", "rtf")}
     rows = [
         {"speaker": speaker, "setting": named, "n": figures["n"], "wer": figures[name], "mos": mos.get(named)}
@@ -116,14 +103,17 @@ def _seams(setting: Setting, texts: list[str]) -> dict[str, Any]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     voices: Mapping[str, Any] = out["voices"]
     lines = [line for name, one in voices.items() for line in _lines(name, one)]
     rows = [*dict.fromkeys(row for _, row in sorted(lines, key=lambda line: not line[0]))]
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "predicted MOS", "above teacher")
     note = f"predicted by {weights_name(out['predictor'])}, not by people"
     print_table(f"All voices on {out['texts']}; WER by {recogniser_name(out)}", columns, rows, note)
-    facts = [(name, one["family"], *_size(one), one.get("steps"), one["vocoder"]) for name, one in voices.items()]
+    facts = [
+        (name, one["family"], f"{one['parameters'] / 1e6:.2f}M", size, one.get("steps"), one["vocoder"])
+        for name, one in voices.items()
+        for size in [f"{one['bytes'] / 1e6:.1f} MB"]
+    ]
     print_table("The same voices", ("", "family", "parameters", "weights", "steps", "vocoder"), facts)
     times = [
         (f"{name} {setting}", _ms(one["t2_t0_ms"]), _ms(one["t2_t0a_ms"]), f"{one['rtf']:.3f}")
@@ -158,10 +148,6 @@ def _lines(name: str, one: Mapping[str, Any]) -> Iterator[tuple[bool, tuple[obje
                 f"{better['value']:+.2f}" if better else None,
             ),
         )
-
-
-def _size(one: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{one['parameters'] / 1e6:.2f}M", f"{one['bytes'] / 1e6:.1f} MB"
 
 
 def _seam_row(named: tuple[str, Mapping[str, Any]]) -> list[object]:

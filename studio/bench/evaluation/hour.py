@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from studio.bench.evaluation.settings import HourSetting
-from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
+from studio.bench.material import EvaluationRun, evaluate_speakers, read_texts
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.ports import SpeakRequest, resident_bytes
@@ -47,19 +47,8 @@ def eval_hour(setting: HourSetting) -> dict[str, Any]:
             f"{setting.minutes:g} minutes do not hold {setting.block_minutes:g} twice", "compare shorter blocks"
         )
     texts = read_texts(setting.texts)
-    out: dict[str, Any] = {
-        "texts": setting.texts.name,
-        "minutes": setting.minutes,
-        "block_minutes": setting.block_minutes,
-        "speakers": {},
-    }
-    with evaluation_run(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
-        for speaker in at.speakers:
-            out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
-    if not setting.quiet:
-        show(out)
-    return out
+    about = {"texts": setting.texts.name, "minutes": setting.minutes, "block_minutes": setting.block_minutes}
+    return evaluate_speakers(setting, about, lambda at, speaker: _speaker(at, setting, speaker, texts), show)
 
 
 def _speaker(at: EvaluationRun, setting: HourSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -162,7 +151,6 @@ class _Hour:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = []
     for speaker, one in out["speakers"].items():
         interval, memory = one["last_above_first"], one["memory_mib"]

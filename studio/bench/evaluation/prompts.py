@@ -2,6 +2,12 @@
 
 The reference is the teacher's speech of other texts through dMel and the voice's vocoder. The teacher is the ceiling;
 chance is one over the number of speakers.
+
+A recording is represented by the mean and standard deviation of its mel-frequency cepstral coefficients (Davis &
+Mermelstein 1980) over audible frames, without the first coefficient (loudness). The nearest speaker is by Mahalanobis
+distance to the speaker means, with a shared within-speaker covariance (Ledoit & Wolf 2004 shrinkage): linear
+discriminant analysis with equal priors. ``nearer`` is for weaker effects: whether speech meant to be a speaker's is
+nearer to them than other speech.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +19,18 @@ import numpy as np
 from studio.bench.evaluation.settings import PromptSetting
 from studio.bench.evaluation.wer import resynthesised
 from studio.bench.material import EvaluationRun, evaluation_run, read_texts
-from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.core.errors import BadFile, BadOption, BadVoice, needs
 from studio.measure.prosody import prosody
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table
-from studio.measure.speaker_identity import Nearer, NearestSpeaker, mfcc_statistics, nearer, nearer_together
+from studio.measure.signal import log_mel
 from studio.train.recipes.recipe import read_recipe
 
 TARGET_SHARE = 0.95
+COEFFICIENTS = 19  # without the first
+_NEEDS = "speaker identification needs scikit-learn"
+_BANDS, _WINDOW_MS, _HOP_MS, _FLOOR_DB = 40, 25.0, 10.0, -100.0
+_AUDIBLE_DB = 35.0  # below the loudest frame
 
 
 def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
@@ -112,7 +122,7 @@ def _pitch(sound: Sound) -> float | None:
     return prosody(*sound).pitch_of(50)
 
 
-def _figures(judge: NearestSpeaker, speaker: str, statistics: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _figures(judge: "NearestSpeaker", speaker: str, statistics: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Nearest speakers of the speaker's sentences, and their similarity relative to the other speakers' sentences."""
     own = statistics[speaker]
     others = np.concatenate([of for name, of in statistics.items() if name != speaker])
@@ -171,7 +181,6 @@ def _nearer(found: Mapping[str, float]) -> str:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = []
     for name, one in out["speakers"].items():
         most = max(one["nearest"], key=lambda other: (other != name, one["nearest"][other]))
@@ -214,3 +223,81 @@ def show(out: Mapping[str, Any]) -> None:
     print_table(
         f"Speaker identification of {out['voice']}: {out['texts']} assigned to its speakers", columns, rows, note
     )
+
+
+def mfcc_statistics(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
+    """Means and standard deviations of MFCCs over audible frames, float64 [2 * COEFFICIENTS]. Raises NeedsPackage.
+
+    Args:
+        pcm: int16 [T], at least one window (25 ms).
+    """
+    with needs(_NEEDS, "eval"):
+        from scipy.fft import dct  # pyright: ignore[reportMissingTypeStubs]
+    mel_db = log_mel(pcm, rate_hz, bins=_BANDS, window_ms=_WINDOW_MS, hop_ms=_HOP_MS, floor_db=_FLOOR_DB)
+    loudest_db = mel_db.max(axis=0)
+    audible = mel_db[:, loudest_db >= loudest_db.max() - _AUDIBLE_DB].astype(np.float64)
+    coefficients: Any = dct(audible, axis=0, norm="ortho")[1 : COEFFICIENTS + 1]  # scipy comes without types
+    return np.concatenate([coefficients.mean(axis=1), coefficients.std(axis=1)])
+
+
+class NearestSpeaker:
+    """Classifies recordings by speaker. Raises NeedsPackage.
+
+    Args:
+        recordings: statistics float64 [N, F], several per speaker.
+        speakers: their speakers, [N], at least two different ones.
+    """
+
+    def __init__(self, recordings: np.ndarray, speakers: Sequence[str]) -> None:
+        self._recordings, self._speakers = recordings, np.array(speakers)
+        self._fitted = _discriminant(len(set(speakers))).fit(recordings, self._speakers)
+
+    def predict(self, recordings: np.ndarray) -> list[str]:
+        """The nearest speaker of each recording, statistics float64 [N, F]."""
+        return [str(name) for name in self._fitted.predict(recordings)]
+
+    def distances(self, recordings: np.ndarray, speaker: str) -> np.ndarray:
+        """Mahalanobis distances of recordings [N, F] from a speaker: [N]."""
+        apart = recordings - self._fitted.means_[list(self._fitted.classes_).index(speaker)]
+        return np.sqrt((apart * np.linalg.solve(self._fitted.covariance_, apart.T).T).sum(axis=1))
+
+    def cross_validate(self, texts: Sequence[str]) -> list[str]:
+        """The nearest speaker of each of its own recordings, by cross-validation over texts."""
+        from sklearn.model_selection import GroupKFold, cross_val_predict
+
+        count = min(5, len(set(texts)))
+        model = _discriminant(len(set(self._speakers.tolist())))
+        predicted: Any = cross_val_predict(
+            model, self._recordings, self._speakers, groups=np.array(texts), cv=GroupKFold(count)
+        )
+        return [str(name) for name in predicted]
+
+
+@dataclass(frozen=True)
+class Nearer:
+    """Whether speech meant to be a speaker's is nearer to them than other speech."""
+
+    share: float  # of pairs in which it is, ties as half (the area under the ROC curve); 0.5 by chance
+    p: float  # of the one-sided Mann-Whitney test
+
+
+def nearer(own: np.ndarray, others: np.ndarray) -> Nearer:
+    """Compare distances from a speaker: of speech meant to be theirs [N], and of other speech [M]."""
+    from scipy.stats import mannwhitneyu  # pyright: ignore[reportMissingTypeStubs]
+
+    test: Any = mannwhitneyu(others, own, alternative="greater")
+    return Nearer(float(test.statistic) / (len(own) * len(others)), float(test.pvalue))
+
+
+def nearer_together(each: Sequence[Nearer]) -> Nearer:
+    """Combine several speakers: the mean share, and Fisher's combination of the p values."""
+    from scipy.stats import combine_pvalues  # pyright: ignore[reportMissingTypeStubs]
+
+    combined: Any = combine_pvalues([one.p for one in each], method="fisher")
+    return Nearer(float(np.mean([one.share for one in each])), float(combined.pvalue))
+
+
+def _discriminant(speakers: int) -> Any:
+    with needs(_NEEDS, "eval"):
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=np.full(speakers, 1.0 / speakers))

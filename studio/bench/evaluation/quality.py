@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from studio.bench.answer_cache import answers
 from studio.bench.evaluation.settings import QualitySetting
 from studio.bench.evaluation.vocoder import resynthesise
 from studio.bench.evaluation.wer import resynthesised
-from studio.bench.material import EvaluationRun, read_texts, work_folder
+from studio.bench.material import EvaluationRun, answers, read_texts, work_folder
 from studio.core.clips import to_float, to_int16
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile, needs
 from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, weights_name
@@ -168,16 +167,9 @@ def _at_rate(sound: Sound, rate_hz: int) -> Sound:
 
 
 def read_folder(folder: Path) -> dict[str, Sound]:
-    """The WAV and FLAC files of a folder by their stems, in order.
-
-    Raises:
-        BadFile: no files, two of one name, or a damaged or multi-channel one.
-        NeedsPackage: soundfile is not installed.
-    """
-    try:
+    """The WAV and FLAC files of a folder by their stems, in order. Raises BadFile, NeedsPackage."""
+    with needs("reading sounds needs soundfile", "eval"):
         import soundfile
-    except ImportError as error:
-        raise NeedsPackage("reading sounds needs soundfile", "pip install 'streaming-tts-studio[eval]'") from error
     if not folder.is_dir():
         what = "is a file" if folder.is_file() else "is no folder"
         raise BadFile(f"{folder} {what}", "give a folder of WAV or FLAC files")
@@ -198,7 +190,6 @@ def read_folder(folder: Path) -> dict[str, Sound]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     note = "\n".join([NOTE.format(weights_name(out["predictor"])), *out["notes"]])
     if out["speakers"]:
         rows = [row for speaker, one in out["speakers"].items() for row in _rows(one, f"{speaker} ")]

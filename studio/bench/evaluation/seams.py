@@ -21,7 +21,7 @@ from studio.engine.vocoders.module import EQUAL_POWER, segment_spans, vocode_by_
 from studio.measure.recognisers.base import Sound
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.report import print_table
-from studio.measure.seam_detection import VALID_FROM, WordBoundary, area_interval, boundary_features, scores
+from studio.measure.seams import VALID_FROM, WordBoundary, area_interval, boundary_features, scores
 
 TARGET_AREA = 0.60
 ENOUGH = 2000  # fewest boundaries for a meaningful figure
@@ -155,7 +155,6 @@ def _by_segments(at: EvaluationRun, trace: Trace) -> np.ndarray:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = []
     for n, one in out["hops"].items():
         for name, of in one["conditions"].items():

@@ -1,17 +1,15 @@
 """Parameters of the evaluations, ``studio eval``."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from studio.bench.options import WHISPER, Compared, Count, Recogniser, Setting, Speakers, Texts, VoiceName
+from studio.bench.options import WHISPER, Compared, Count, Parameters, Recogniser, Setting, Speakers, Texts, VoiceName
 from studio.core.errors import BadOption
 from studio.core.folders import TEXTS
 
 
-@dataclass(frozen=True, kw_only=True)
 class WerSetting(Setting):
     """Word error rate of a voice by setting and speaker, beside the teacher's."""
 
@@ -22,7 +20,6 @@ class WerSetting(Setting):
     recogniser: Recogniser = WHISPER
 
 
-@dataclass(frozen=True, kw_only=True)
 class LongSetting(WerSetting):
     """Word error rate of the first and the second half of long paragraphs, in one setting."""
 
@@ -30,14 +27,12 @@ class LongSetting(WerSetting):
     count: Count = 10
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShortSetting(WerSetting):
     """Word error rate and missing words in texts of one and of two words, drawn from a file."""
 
     count: Count = 50
 
 
-@dataclass(frozen=True, kw_only=True)
 class HourSetting(Setting):
     """One utterance of an hour: word error rate of its last minutes beside its first, and memory over time."""
 
@@ -50,13 +45,8 @@ class HourSetting(Setting):
     recogniser: Recogniser = WHISPER
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeardSetting:
-    """Type texts into the Live page, and transcribe the output of its player.
-
-    Attributes:
-        command: starts the app; ``--port N`` is added. None for this package's own.
-    """
+class HeardSetting(Parameters):
+    """Type texts into the Live page, and transcribe the output of its player."""
 
     texts: Texts = TEXTS / "live.txt"
     count: Count = 10
@@ -64,11 +54,9 @@ class HeardSetting:
     keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None
     recogniser: Recogniser = WHISPER
     voice: VoiceName = ""
-    command: Any = None
-    quiet: bool = False
+    command: Any = None  # starts the app; ``--port N`` is added. None for this package's own
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundarySetting(Setting):
     """Whether each segment speaks exactly its own words, and p_eos relative to the ends of words.
 
@@ -90,7 +78,6 @@ class BoundarySetting(Setting):
         return "forced-boundaries" if self.only_forced else "boundaries"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SeamSetting(Setting):
     """Whether a detector can tell seams from other word boundaries of the same speech."""
 
@@ -100,21 +87,18 @@ class SeamSetting(Setting):
     settings: Compared = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class InterleavingSetting:
+class InterleavingSetting(Parameters):
     """Distance between text and speech at every ratio of IST-LM (paper 003, figure 4)."""
 
     features: Annotated[Path, typer.Option(help="Folder of encoded shards with known word ends.")]
     bpe: Annotated[Path, typer.Option(help="Byte-pair encoding: bpe.json of a voice.")]
     figure: Annotated[Path | None, typer.Option("-o", help="Write figure 4's heat maps to this .html file.")] = None
-    quiet: bool = False
 
     def __post_init__(self) -> None:
         if self.figure is not None and (self.figure.suffix != ".html" or not self.figure.parent.is_dir()):
             raise BadOption(f"cannot write heat maps to -o {self.figure}", "name an .html file in an existing folder")
 
 
-@dataclass(frozen=True, kw_only=True)
 class QualitySetting(Setting):
     """Predicted MOS (DistillMOS, no people) of settings, vocoders and folders, beside the teacher's."""
 
@@ -141,7 +125,6 @@ class QualitySetting(Setting):
         return bool(self.voice) or not self.folders
 
 
-@dataclass(frozen=True, kw_only=True)
 class FamiliesSetting(Setting):
     """All voices side by side: word errors, predicted MOS, first audio, real-time factor, seams, size.
 
@@ -162,7 +145,6 @@ class FamiliesSetting(Setting):
     recogniser: Recogniser = WHISPER
 
 
-@dataclass(frozen=True, kw_only=True)
 class PromptSetting(Setting):
     """Whether each speaker of a voice sounds like the reference recording: nearest speaker, and pitch.
 
@@ -178,18 +160,12 @@ class PromptSetting(Setting):
     settings: Compared = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class VocoderSetting(Setting):
-    """Vocoders side by side: WER, STFT distance, real-time factor, parameters.
-
-    Attributes:
-        vocoders: empty for all of the card's.
-        threads: of torch, for the real-time factor.
-    """
+    """Vocoders side by side: WER, STFT distance, real-time factor, parameters."""
 
     texts: Texts = TEXTS / "eval.txt"
     count: Count = 100
     device: str = "auto"
     recogniser: Recogniser = WHISPER
-    vocoders: tuple[str, ...] = ()
-    threads: int = 1
+    vocoders: tuple[str, ...] = ()  # empty for all of the card's
+    threads: int = 1  # of torch, for the real-time factor

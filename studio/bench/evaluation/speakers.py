@@ -27,27 +27,18 @@ Sound = tuple[np.ndarray, int]  # int16 [T] and its rate in Hz
 
 @dataclass(frozen=True)
 class SpeakerFigures:
-    """Figures of one speaker over several texts.
-
-    Attributes:
-        wer: word error rate.
-        mos: mean and lowest predicted MOS.
-        pitch_hz: median, and the middle 90%; range_semitones is between these.
-        bands_db: mean level of 4 to 6, 6 to 8, 8 to 10 and 10 to 12 kHz, against 0.3 to 3 kHz.
-        words_each_s: speaking rate.
-        gain_db: gain to -18 dBFS of active speech.
-    """
+    """Figures of one speaker over several texts."""
 
     speaker: str
     texts: int
-    wer: float
-    mos: float
+    wer: float  # word error rate
+    mos: float  # mean and lowest predicted MOS
     mos_least: float
-    pitch_hz: tuple[float, float, float]
+    pitch_hz: tuple[float, float, float]  # median, and the middle 90%; range_semitones is between these
     range_semitones: float
-    bands_db: tuple[float, ...]
-    words_each_s: float
-    gain_db: float
+    bands_db: tuple[float, ...]  # mean level of 4 to 6, 6 to 8, 8 to 10 and 10 to 12 kHz, against 0.3 to 3 kHz
+    words_each_s: float  # speaking rate
+    gain_db: float  # gain to -18 dBFS of active speech
 
 
 def compare_speakers(
@@ -57,14 +48,11 @@ def compare_speakers(
     transcribe: Callable[[Sequence[Sound]], list[str]],
     predict: Callable[[np.ndarray, int], float],
 ) -> dict[str, Any]:
-    """Figures of each speaker over the same texts, printed as they are measured.
+    """Figures of each speaker over the same texts, printed as they are measured. Raises BadText.
 
     Args:
         transcribe: transcripts of sounds, in order.
         predict: predicted MOS of a sound.
-
-    Raises:
-        BadText: a speaker can speak none of the texts.
     """
     found = [_figures(teacher, speaker, texts, transcribe, predict) for speaker in speakers]
     columns = (

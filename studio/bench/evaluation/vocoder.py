@@ -96,7 +96,6 @@ def _distance(sounds: list[Sound], teacher: list[Sound]) -> float:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [["teacher", out["teacher"]["value"], *[None] * 7]]
     for name, one in out["vocoders"].items():
         mels, levels = one["mels"], one["dmel"]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from studio.bench.evaluation.settings import LongSetting, ShortSetting, WerSetting
-from studio.bench.material import EvaluationRun, TeacherSpeech, evaluation_run, options_text, read_texts, vocode
+from studio.bench.material import EvaluationRun, TeacherSpeech, evaluate_speakers, evaluation_run, read_texts, vocode
 from studio.core import events as ev
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
@@ -99,7 +99,6 @@ def resynthesised(at: EvaluationRun, sounds: Sequence[Sound]) -> list[Sound]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = []
     for speaker, figures in out["speakers"].items():
         for name, one in figures.items():
@@ -121,14 +120,8 @@ def _against_first(above: Mapping[str, Any] | None) -> str:
 def eval_long(setting: LongSetting) -> dict[str, Any]:
     """WER of the first and the second half of each paragraph, and the real-time factor."""
     texts = read_texts(setting.texts, setting.count)
-    out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "speakers": {}}
-    with evaluation_run(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
-        for speaker in at.speakers:
-            out["speakers"][speaker] = _halves(at, speaker, texts)
-    if not setting.quiet:
-        show_long(out)
-    return out
+    about = {"texts": setting.texts.name, "n": len(texts)}
+    return evaluate_speakers(setting, about, lambda at, speaker: _halves(at, speaker, texts), show_long)
 
 
 def _halves(at: EvaluationRun, speaker: str, texts: list[str]) -> dict[str, Any]:
@@ -156,7 +149,6 @@ def real_time_factor(traces: list[Trace]) -> float:
 
 
 def show_long(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = [
         [speaker, one["first"], one["second"], one["second_above_first"]["value"], one["rtf"], one["audio_s"]]
         for speaker, one in out["speakers"].items()
@@ -171,14 +163,7 @@ def eval_short(setting: ShortSetting) -> dict[str, Any]:
     texts = draw_texts(read_texts(setting.texts), setting.count, setting.seed)
     if not texts:
         raise BadFile(f"{setting.texts} holds no word", "give a file of sentences")
-    out: dict[str, Any] = {"texts": texts, "speakers": {}}
-    with evaluation_run(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
-        for speaker in at.speakers:
-            out["speakers"][speaker] = _short(at, speaker, texts)
-    if not setting.quiet:
-        show_short(out)
-    return out
+    return evaluate_speakers(setting, {"texts": texts}, lambda at, speaker: _short(at, speaker, texts), show_short)
 
 
 def draw_texts(lines: Sequence[str], count: int, seed: int) -> list[str]:
@@ -210,7 +195,10 @@ def _short(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, A
     spoken: list[Sound] = [(one.pcm, one.rate_hz) for one in at.speak(speaker, texts, at.one_setting)]
     sounds = {"teacher": teacher, "dmel": resynthesised(at, teacher), "voice": spoken}
     heard = {name: at.transcribe(f"{speaker} {name}", sound) for name, sound in sounds.items()}
-    right = {name: [_same(*pair) for pair in zip(texts, said, strict=True)] for name, said in heard.items()}
+    right = {
+        name: [scored_words(text) == scored_words(one) for text, one in zip(texts, said, strict=True)]
+        for name, said in heard.items()
+    }
     gains = [float(ours) - float(theirs) for ours, theirs in zip(right["voice"], right["teacher"], strict=True)]
     said_as = zip(texts, heard["voice"], right["voice"], strict=True)
     lengths = [audible_s(*one) / max(audible_s(*like), 1e-3) for one, like in zip(spoken, teacher, strict=True)]
@@ -224,12 +212,7 @@ def _short(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, A
     }
 
 
-def _same(text: str, heard: str) -> bool:
-    return scored_words(text) == scored_words(heard)
-
-
 def show_short(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = []
     for speaker, one in out["speakers"].items():
         right, above = one["right"], one["above_teacher"]
@@ -247,8 +230,8 @@ def show_short(out: Mapping[str, Any]) -> None:
         "shortest / teacher",
         "cut short",
     )
-    title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, heard by {recogniser_name(out)}"
+    title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, transcribed by {recogniser_name(out)}"
     print_table(title, columns, rows)
     for speaker, one in out["speakers"].items():
         for text, said in one["misheard"]:
-            console().print(f"{speaker}: {text!r} was heard as {said!r}", markup=False)
+            console().print(f"{speaker}: {text!r} was transcribed as {said!r}", markup=False)

@@ -31,20 +31,14 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class CoverageCell:
-    """One simulated test.
+    """One simulated test."""
 
-    Attributes:
-        test: preference, elo, mos or ordinal (the scores of mos with the ordinal model).
-        part: row of the summary.
-        each: pairs per rater (votes).
-    """
-
-    test: str
-    part: str
+    test: str  # preference, elo, mos or ordinal (the scores of mos with the ordinal model)
+    part: str  # row of the summary
     population: SimulatedRaters
     raters: int
     scripts: int
-    each: int = 0
+    each: int = 0  # pairs per rater (votes)
 
 
 def coverage_cells(tests: tuple[str, ...]) -> list[CoverageCell]:

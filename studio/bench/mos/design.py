@@ -1,23 +1,27 @@
-"""Whether the planner's number of raters is sufficient: planned from a pilot, checked on tests of the same population.
+"""Designs of listening tests, checked by simulation: false positives with interim looks, the planned number of raters.
 
-The planner draws normal scores with the pilot's variances, the tests are drawn from ``simulated_raters``: another
-population with the same variances. A large pilot shows the planner's own error, small ones the effect of estimated
-variances.
+The planner draws normal scores with the variances of a pilot, the tests are drawn from ``simulated_raters``: another
+population with the same variances. A large pilot shows the error of the planner itself, small ones the effect of
+estimated variances.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from studio.bench.mos.settings import PlanSetting
+from studio.bench.mos.settings import LooksSetting, PlanSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.measure.report import console, no_bar, print_table
+from studio.mos.analysis.stopping_rule import ALPHA, evaluate_rule
+from studio.mos.campaign.config import StopRule
+from studio.mos.stats import means, preference
 from studio.mos.stats.bradley_terry import fit, points
 from studio.mos.stats.columns import Ratings, Votes
 from studio.mos.stats.elo_intervals import clustered_intervals
+from studio.mos.stats.interval import Clusters
 from studio.mos.stats.means import by_system
 from studio.mos.stats.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
 from studio.mos.stats.planner import (
@@ -31,6 +35,7 @@ from studio.mos.stats.planner import (
 
 Draw = Callable[[np.random.Generator, int, int], Ratings | Votes]
 _ELO_PAIRS = 20  # per rater
+LOOKS = [10, 20, 30, 40, 50]
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
     about = {"runs": setting.runs, "seed": setting.seed, "pilot": list(setting.pilot), "small": list(setting.small)}
     out = {**about, "tests": rows}
     if not setting.quiet:
-        show(out)
+        show_plan(out)
     return out
 
 
@@ -113,8 +118,7 @@ def _of_pilots(
     }
 
 
-def show(out: Mapping[str, Any]) -> None:
-    """Print the figures of a new or a stored result."""
+def show_plan(out: Mapping[str, Any]) -> None:
     rows = [
         [
             f"{r['test']}, {r['scripts']} scripts",
@@ -129,14 +133,15 @@ def show(out: Mapping[str, Any]) -> None:
         for r in out["tests"]
     ]
     pilot, small = (f"{n[0]} x {n[1]}" for n in (out["pilot"], out["small"]))
-    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "none", "met", "met, as shown")
+    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "none", "met", "met, point estimates")
     note = (
-        f"Met: share of {out['runs']} tests in which no interval was wider. Pilot of {pilot} raters and scripts, as it "
-        "shows them; beside it the median of small pilots (10% and 90%), the share of them after which no number of "
-        "raters was enough on so many scripts, and the share of tests with the others' numbers in which no interval "
-        "was wider: planned with variances at their upper 80% bounds, and as the pilot shows them."
+        f"Met: share of {out['runs']} tests in which no interval was wider. Planned from a pilot of {pilot} raters "
+        "and scripts, with its point estimates. Small pilots: the median number of raters (10% and 90%), the share "
+        "of pilots for which no number of raters suffices with so many scripts, and the share of tests with the "
+        "planned numbers in which no interval was wider: with variances at their upper 80% bounds, and with point "
+        "estimates."
     )
-    print_table("The planner's number of raters, tried on another population", columns, rows, note)
+    print_table("The planned number of raters in another population", columns, rows, note)
 
 
 def _raters(number: int) -> str:
@@ -172,3 +177,92 @@ def _shares(votes: Votes) -> Ratings:
     assert votes.rater is not None and votes.item is not None, "simulated raters and scripts are known"
     worth = np.where(votes.a == 0, points(votes), 1 - points(votes))
     return Ratings(worth, votes.rater, votes.item, np.zeros_like(votes.a), votes.raters, votes.items, ["s1 : s2"])
+
+
+@dataclass(frozen=True)
+class LooksCell:
+    """A test of two equal systems: pairs with ``votes`` votes per rater, or scores (0)."""
+
+    scripts: int
+    votes: int
+    favour_sd: float
+
+
+CELLS = (
+    *(LooksCell(10, votes, favour_sd) for votes in (10, 50, 0) for favour_sd in (0.1, 0.25, 0.4)),
+    LooksCell(100, 50, 0.25),
+    LooksCell(30, 0, 0.25),
+)
+
+
+def bench_mos_looks(setting: LooksSetting) -> dict[str, Any]:
+    """Share of tests of equal systems that stop at one of five looks: by the rule, by rater, and uncorrected."""
+    from rich.progress import track
+
+    rows: list[dict[str, Any]] = []
+    for number, cell in enumerate(setting.cells or CELLS):
+        rng = np.random.default_rng([setting.seed, number])
+        runs = track(range(setting.runs), "tests", console=console(), transient=True, disable=no_bar(setting.quiet))
+        stopped = np.array([_stops(cell, rng) for _ in runs])
+        rows.append(asdict(cell) | dict(zip(_WAYS, stopped.mean(axis=0).tolist(), strict=True)))
+    rates = [row["stopped"] for row in rows]
+    about = {"runs": setting.runs, "seed": setting.seed, "looks": LOOKS, "cells": rows}
+    out = {**about, "mean": float(np.mean(rates)), "worst": max(rates)}
+    if not setting.quiet:
+        show_looks(out)
+    return out
+
+
+_WAYS = ("stopped", "by_rater", "uncorrected")
+
+
+def show_looks(out: Mapping[str, Any]) -> None:
+    rows = [
+        [
+            f"{'preference, ' + str(c['votes']) + ' votes each' if c['votes'] else 'MOS'}, {c['scripts']} scripts",
+            c["favour_sd"],
+            *(c[way] for way in _WAYS),
+        ]
+        for c in out["cells"]
+    ]
+    rows.append(["mean, worst", None, f"{out['mean']:.3f}, {out['worst']:.3f}", None, None])
+    note = (
+        f"Looks at {', '.join(map(str, out['looks']))} raters, two equal systems, {out['runs']} tests each. By "
+        "rater: scripts treated as fixed. Uncorrected: p below 0.05 at any look."
+    )
+    columns = ("", "scripts' favour", "stops", "by rater", "uncorrected")
+    print_table("Tests of equal systems that stop, five looks", columns, rows, note)
+
+
+def _stops(cell: LooksCell, rng: np.random.Generator) -> list[bool]:
+    """Whether the test stops by the rule, by the rule with p values by rater, and with uncorrected p values."""
+    rule = StopRule(decided=True, looks=LOOKS)
+    population = SimulatedRaters(systems=(3.2, 3.2), favour_sd=cell.favour_sd)
+    stops = [False, False, False]
+    p_at = _p_of_scores(population, cell, rng) if not cell.votes else _p_of_votes(population, cell, rng)
+    for raters, p in p_at:
+        for way, clusters in enumerate(("two_way", "by_rater")):
+            row = {"a": "s1", "b": "s2", "p_holm": p(clusters)}
+            stops[way] |= evaluate_rule(rule, {"questions": {"q": {"differences": [row]}}}, raters)[0]
+            stops[2] |= clusters == "two_way" and row["p_holm"] is not None and row["p_holm"] <= ALPHA
+    return stops
+
+
+PValue = Callable[[Clusters], float | None]
+
+
+def _p_of_votes(population: SimulatedRaters, cell: LooksCell, rng: np.random.Generator) -> Iterator[tuple[int, PValue]]:
+    votes: Votes = population.votes(rng, LOOKS[-1], cell.votes, cell.scripts)
+    assert votes.rater is not None, "simulated raters are known"
+    for raters in LOOKS:
+        seen = votes.where(votes.rater < raters)
+        yield raters, lambda clusters, seen=seen: preference.preference(seen, "s1", "s2", clusters).p
+
+
+def _p_of_scores(
+    population: SimulatedRaters, cell: LooksCell, rng: np.random.Generator
+) -> Iterator[tuple[int, PValue]]:
+    ratings = population.ratings(rng, LOOKS[-1], cell.scripts)
+    for raters in LOOKS:
+        seen = ratings.where(ratings.rater < raters)
+        yield raters, lambda clusters, seen=seen: means.difference(seen, "s1", "s2", clusters).p

@@ -117,7 +117,6 @@ def server_settings(url: str, token: str) -> dict[str, str]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures of a new or a stored result."""
     rows: list[list[object]] = []
     for key, name in (
         ("answer_ms", f"answer (p95 target: {TARGET_MS:g})"),
@@ -127,7 +126,7 @@ def show(out: Mapping[str, Any]) -> None:
     ):
         rows.append([name, *(round(out[key][point], 1) for point in ("p50", "p95", "p99")), "ms"])
     rows.append(["answers acknowledged, stored", out["acknowledged"], out["answers"], None, ""])
-    rows.append(["lost, doubled", out["lost"], out["doubled"], None, ""])
+    rows.append(["lost, duplicated", out["lost"], out["doubled"], None, ""])
     title = (
         f"{out['raters']} raters x {out['trials']} trials, thinking {out['think_s'][0]:g} to {out['think_s'][1]:g} s, "
         f"{out['calls_per_s']:.0f} calls a second"

@@ -22,13 +22,7 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class RaterRunPlan:
-    """Parameters of a run.
-
-    Attributes:
-        spread_s: all raters start within it.
-        think_s: range of the time between hearing a clip and answering.
-        endless: replace finished raters by new ones until the process ends.
-    """
+    """Parameters of a run."""
 
     host: str
     port: int
@@ -36,10 +30,10 @@ class RaterRunPlan:
     key: str
     log: str
     raters: int
-    think_s: tuple[float, float]
-    spread_s: float = 1.0
+    think_s: tuple[float, float]  # range of the time between hearing a clip and answering
+    spread_s: float = 1.0  # all raters start within it
     seed: int = 0
-    endless: bool = False
+    endless: bool = False  # replace finished raters by new ones until the process ends
 
     def write(self, path: Path) -> Path:
         """Write the plan for the process."""

@@ -25,7 +25,7 @@ from studio.serve.library.annotation import owner_routes
 from studio.serve.mos.routes import add_listening
 from studio.serve.server import run
 from studio.serve.settings import ServeSettings
-from studio.serve.traces.inspection import TraceViews
+from studio.serve.traces import TraceViews
 
 START_S = 60.0
 PROGRAM = ("-m", "studio.bench.mos.server")

@@ -1,24 +1,18 @@
 """Parameters of ``studio bench mos-*``."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
 
-from studio.bench.options import Seed
+from studio.bench.options import Parameters, Seed
 from studio.core.errors import BadOption
 
 Tests = tuple[Literal["mos", "mushra", "cmos", "preference", "elo"], ...]
 COVERAGE_TESTS = ("preference", "elo", "mos")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MosLoadSetting:
-    """Raters over HTTP, all at once: the duration of each call; fails when an answer is lost or duplicated.
-
-    Attributes:
-        timeout_s: the run fails after this time.
-    """
+class MosLoadSetting(Parameters):
+    """Raters over HTTP, all at once: the duration of each call; fails when an answer is lost or duplicated."""
 
     raters: Annotated[int, typer.Option(min=1, help="Raters who start within a second.")] = 300
     trials: Annotated[int, typer.Option(min=1, help="Trials of each rater.")] = 12
@@ -30,54 +24,39 @@ class MosLoadSetting:
     items: int = 40
     systems: int = 4
     clip_s: float = 4.0
-    timeout_s: float = 900.0
-    quiet: bool = False
+    timeout_s: float = 900.0  # the run fails after this time
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoverageSetting:
-    """Coverage of the intervals of listening tests: few raters, few scripts, scores near the ceiling.
-
-    Attributes:
-        everybody: simulated raters whose mean is the true value.
-    """
+class CoverageSetting(Parameters):
+    """Coverage of the intervals of listening tests: few raters, few scripts, scores near the ceiling."""
 
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 400
     tests: Annotated[
         tuple[str, ...], typer.Option("--test", help="preference, elo, mos; all by default. Repeatable.")
     ] = COVERAGE_TESTS
     seed: Seed = 0
-    everybody: int = 40_000
-    quiet: bool = False
+    everybody: int = 40_000  # simulated raters whose mean is the true value
 
     def __post_init__(self) -> None:
         if unknown := {*self.tests} - {*COVERAGE_TESTS, "ordinal"}:
             raise BadOption(f"unknown test {min(unknown)!r}", f"choose {', '.join(COVERAGE_TESTS)}")
 
 
-@dataclass(frozen=True, kw_only=True)
 class OrdinalSetting(CoverageSetting):
     """Coverage of the ordinal model's expected scores: few raters, few scripts, high scores."""
 
     tests: tuple[str, ...] = ("ordinal",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LooksSetting:
-    """How often a test with five interim looks stops for a difference that does not exist.
-
-    Attributes:
-        cells: of ``studio.bench.mos.looks``; empty for all.
-    """
+class LooksSetting(Parameters):
+    """How often a test with five interim looks stops for a difference that does not exist."""
 
     runs: Annotated[int, typer.Option(min=1, help="Tests of two equal systems, of each kind.")] = 2000
     seed: Seed = 0
-    cells: tuple[Any, ...] = ()
-    quiet: bool = False
+    cells: tuple[Any, ...] = ()  # of ``studio.bench.mos.design``; empty for all
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanSetting:
+class PlanSetting(Parameters):
     """Whether the planned number of raters suffices in another population with the same variances.
 
     Attributes:
@@ -91,4 +70,3 @@ class PlanSetting:
     pilot: tuple[int, int] = (400, 120)
     small: tuple[int, int] = (10, 12)
     plan_runs: int = 200
-    quiet: bool = False

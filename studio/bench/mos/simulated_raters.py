@@ -18,31 +18,18 @@ _TO_SD_1 = (1 - 2 / _TAILS) ** 0.5
 
 @dataclass(frozen=True)
 class SimulatedRaters:
-    """Raters and scripts. Standard deviations are in steps of a five-point scale.
+    """Raters and scripts. Standard deviations are in steps of a five-point scale."""
 
-    Attributes:
-        systems: quality of each system.
-        rater_sd: raters.
-        taste_sd: rater x system.
-        script_sd: scripts.
-        favour_sd: script x system.
-        noise_sd: single answers of a median rater.
-        reach_sd: standard deviation of ln of the raters' range on the scale.
-        band: indifference band of a median rater (votes).
-        both_bad: share of ties given as 'both bad'.
-        clickers: share of raters who answer at random.
-    """
-
-    systems: tuple[float, ...]
-    rater_sd: float = 0.4
-    taste_sd: float = 0.2
-    script_sd: float = 0.3
-    favour_sd: float = 0.2
-    noise_sd: float = 0.7
-    reach_sd: float = 0.15
-    band: float = 0.15
-    both_bad: float = 0.3
-    clickers: float = 0.05
+    systems: tuple[float, ...]  # quality of each system
+    rater_sd: float = 0.4  # raters
+    taste_sd: float = 0.2  # rater x system
+    script_sd: float = 0.3  # scripts
+    favour_sd: float = 0.2  # script x system
+    noise_sd: float = 0.7  # single answers of a median rater
+    reach_sd: float = 0.15  # standard deviation of ln of the raters' range on the scale
+    band: float = 0.15  # indifference band of a median rater (votes)
+    both_bad: float = 0.3  # share of ties given as 'both bad'
+    clickers: float = 0.05  # share of raters who answer at random
 
     def ratings(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool = False) -> Ratings:
         """Scores 1 to 5 of every system on every script by every rater.

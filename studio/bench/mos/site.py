@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,11 @@ _QUESTIONS = (
 
 @dataclass(frozen=True)
 class BenchSite:
-    """An open campaign.
-
-    Attributes:
-        key: of the raters' link.
-        owner: the owner's token.
-    """
+    """An open campaign."""
 
     folder: Path
-    key: str
-    owner: str
+    key: str  # of the raters' link
+    owner: str  # the owner's token
 
     @property
     def file(self) -> Path:
@@ -65,8 +60,7 @@ class AcknowledgedAnswer:
 
 def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int) -> BenchSite:
     """Open ACR campaign of two questions with noise clips, ``trials`` trials per rater."""
-    listening = open_listening_tests("", folder)
-    try:
+    with closing(open_listening_tests("", folder)) as listening:
         rng = np.random.default_rng(0)
         samples = round(clip_s * RATE_HZ)
         names = [f"system {s}" for s in range(systems)]
@@ -93,8 +87,6 @@ def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: 
         owner = listening.access.first_token
         assert owner is not None, "the folder is new"
         return BenchSite(folder, listening.access.link_key(number, "panel"), owner)
-    finally:
-        listening.close()
 
 
 def copy_files(file: Path, to: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.errors import NeedsPackage, StudioError
+from studio.core.errors import NeedsPackage, StudioError, needs
 
 START_S = 120.0
 LIVE = ".live .options input"
@@ -39,10 +39,8 @@ RENDERED = """play => {
 }"""
 
 
-class PageFailed(StudioError):
+class PageFailed(StudioError, code="page_failed"):
     """The app or the page failed."""
-
-    code = "page_failed"
 
 
 def free_port() -> int:
@@ -112,10 +110,8 @@ def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> 
     Raises:
         NeedsPackage: playwright or chromium is missing.
     """
-    try:
+    with needs("playwright is not installed", do="pip install playwright"):
         from playwright.sync_api import sync_playwright
-    except ImportError as error:
-        raise NeedsPackage("playwright is not installed", "pip install playwright") from error
     program = next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
@@ -155,12 +151,9 @@ def wait_utterances_played(page: Any, count: int, timeout_s: float) -> None:
 
 
 def captured(page: Any, play: int) -> np.ndarray:
-    """Rendered speech of a play (from 1), int16 [T], without pauses.
+    """Rendered speech of a play (from 1), int16 [T], without pauses. Raises PageFailed.
 
     The page must have been opened with ``?tap=1``.
-
-    Raises:
-        PageFailed: samples out of order, repeated or missing.
     """
     out: list[np.ndarray] = []
     expected = 0

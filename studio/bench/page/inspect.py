@@ -7,7 +7,7 @@ taken inside the page. Chromium draws without a GPU here.
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak, typed
 from studio.core.time import MonotonicClock
-from studio.core.traces.revisions import sent_text
-from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace, sent_text
 from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import open_engine
 from studio.inspection.playback import chunk_times, playback
@@ -140,12 +139,9 @@ def _spoken(setting: InspectSetting, folder: Path) -> Trace:
     """Speak the first text, typed."""
     text = read_texts(setting.texts, 1)[0]
     named = [setting.voice.partition(":")[0]] if setting.voice else None
-    engine = open_engine(setting.voices, best(), setting.device, voice_names=named)
-    try:
+    with closing(open_engine(setting.voices, best(), setting.device, voice_names=named)) as engine:
         request = SpeakRequest(voice=setting.voice or engine.cards()[0].name)
         return speak(engine, request, typed(text, setting.wpm), MonotonicClock(), folder / "spoken").unwrap()
-    finally:
-        engine.close()
 
 
 def _about(spoken: Trace, path: Path) -> dict[str, Any]:
@@ -210,14 +206,13 @@ def _summed(found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     about = f"{out['audio_s'] / 60:.1f} minutes of {out['voice']}, {out['words']:,} words, {out['segments']:,} segments"
     repeated = f"{out['spoken_s']:.0f} s of speech, repeated"
     first = [
         [f"first picture, {how}", found["p50"], found["p95"], f"{FIRST_TARGET_MS:g} or less"]
         for how, found in out["first_picture_ms"].items()
     ]
-    print_table(f"The Inspect page: {about} ({repeated})", ("", "p50 ms", "p95 ms", "to reach"), first)
+    print_table(f"The Inspect page: {about} ({repeated})", ("", "p50 ms", "p95 ms", "target"), first)
     rows = [
         [
             move,
@@ -230,10 +225,8 @@ def show(out: Mapping[str, Any]) -> None:
         ]
         for move, found in out["moves"].items()
     ]
-    columns = ("", "frames/s", "to reach", "frame p95 ms", "script p95 ms", "long tasks", "longest ms")
-    print_table(
-        f"Zoomed and moved, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms."
-    )
+    columns = ("", "frames/s", "target", "frame p95 ms", "script p95 ms", "long tasks", "longest ms")
+    print_table(f"Zoom and pan, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms.")
 
 
 def write_repeated(trace: Trace, least_s: float, folder: Path) -> Path:

@@ -11,7 +11,7 @@ import shlex
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -152,16 +152,13 @@ def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
         button: selector of the button to click.
         heard_at_ms: script that returns when that sample left the worklet, else 0.
     """
-    page = browser.new_page()
-    try:
+    with closing(browser.new_page()) as page:
         page.goto(url)
         page.wait_for_selector(".live .options input", state="attached")
         page.evaluate(_CLICKED)
         page.locator(button).first.click()
         page.wait_for_function(f"{heard_at_ms} > 0")
         return page.evaluate(f"{heard_at_ms} - window.clickedMs")
-    finally:
-        page.close()
 
 
 def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
@@ -186,13 +183,12 @@ _ROWS = (
     ("t2_t0_ms", "of which engine (t2 - t0)"),
     ("lead_in_ms", "of which leading silence"),
     ("page_ms", "of which socket, Worker, player"),
-    ("one_click_ms", f"a click on an example of a fresh page to its first sound (p95 wanted: {CLICK_TARGET_MS:g})"),
-    ("race_click_ms", f"a click on the race of a fresh page to its first sound (p95 wanted: {CLICK_TARGET_MS:g})"),
+    ("one_click_ms", f"click on an example of a fresh page to first sound (p95 target: {CLICK_TARGET_MS:g})"),
+    ("race_click_ms", f"click on the race of a fresh page to first sound (p95 target: {CLICK_TARGET_MS:g})"),
 )
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [
         [name, round(out[key]["p50"], 1), round(out[key]["p95"], 1), "ms"] for key, name in _ROWS if key in out
     ]

@@ -1,13 +1,35 @@
-"""Delay of the word highlight behind the sound, also when the audio device reports a larger latency."""
+"""The running app from outside: start-up and memory, the sound of typed texts, the delay of the word highlight."""
 
+import json
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
+from rich.progress import track
+from websockets.sync.client import connect
 
-from studio.bench.page.browser import open_page, running_app, type_words, wait_utterances_played
-from studio.bench.settings import HighlightSetting
-from studio.measure.report import print_table
+from studio.bench.evaluation.settings import HeardSetting
+from studio.bench.material import read_texts
+from studio.bench.page.browser import (
+    app_process,
+    captured,
+    open_page,
+    running_app,
+    type_words,
+    utterances_played,
+    wait_for,
+    wait_utterances_played,
+)
+from studio.bench.settings import HighlightSetting, StartSetting
+from studio.core.clips import write_wav
+from studio.core.errors import BadVoice, NeedsPackage
+from studio.measure.latency import percentiles
+from studio.measure.recognisers.registry import open_recogniser
+from studio.measure.report import no_bar, print_table, recogniser_name
+from studio.measure.wer import corpus_errors, word_errors
 
 # window.ear records the reported times before SHIFT_S is added to them.
 EAR = """
@@ -33,6 +55,8 @@ _SEEN = """() => {
   const starts = events.filter((e) => e.type === 'word_start').map((e) => [e.i, e.sample]);
   return { starts, lit, turns, ear: window.ear, rateHz: page.rateHz };
 }"""
+_MIB = 1024.0  # kB, as the kernel counts
+RATE_HZ = 24_000
 
 
 def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
@@ -61,7 +85,7 @@ def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
                 "within": float((off_ms <= TOLERANCE_MS).mean()),
             }
     if not setting.quiet:
-        show(out)
+        show_highlight(out)
     return out
 
 
@@ -84,22 +108,135 @@ def lateness_ms(page: Any) -> list[float]:
     return late_ms
 
 
-def frame_of(turns: Sequence[Mapping[str, Any]], sample: int, play: int = 1) -> float:
-    """The audio context's frame at which a voice sample left the worklet."""
-    moving = [turn for turn in turns if turn["play"] == play and turn["playing"] and turn["sample"] <= sample]
+def frame_of(turns: Sequence[Mapping[str, Any]], sample: int) -> float:
+    """The audio context's frame at which a voice sample of the first play left the worklet."""
+    moving = [turn for turn in turns if turn["play"] == 1 and turn["playing"] and turn["sample"] <= sample]
     return moving[-1]["frame"] + sample - moving[-1]["sample"]
 
 
-def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
+def show_highlight(out: Mapping[str, Any]) -> None:
     rows = [
-        [
-            f"{shift} ms later",
-            one["words"],
-            *(round(one[key], 1) for key in ("min_ms", "p50_ms", "max_ms")),
-            one["within"],
-        ]
+        [f"{shift} ms", one["words"], *(round(one[key], 1) for key in ("min_ms", "p50_ms", "max_ms")), one["within"]]
         for shift, one in out["shifts"].items()
     ]
-    columns = ("the device is", "words", "min ms", "p50 ms", "max ms", f"share within {out['tolerance_ms']:g} ms")
+    columns = ("audio device delay", "words", "min ms", "p50 ms", "max ms", f"share within {out['tolerance_ms']:g} ms")
     print_table("Delay of the highlight behind the sound", columns, rows)
+
+
+def bench_start(setting: StartSetting) -> dict[str, Any]:
+    """Seconds from the start of the process until the page is served, and the process's memory in MiB.
+
+    Raises:
+        PageFailed: the app did not answer.
+        NeedsPackage: this system does not tell a process's memory.
+    """
+    answers_s: list[float] = []
+    memory: dict[str, float] = {}
+    for _ in range(setting.starts):
+        with app_process(setting.command) as (process, url):
+            began_s = time.monotonic()
+            wait_for(process, url)
+            answers_s.append(time.monotonic() - began_s)
+            if len(answers_s) == setting.starts:
+                memory["idle_mib"] = _memory_mib(process.pid, "VmRSS")
+                memory["audio_s"] = _speak(url, read_texts(setting.text, 1)[0])
+                memory["peak_mib"] = _memory_mib(process.pid, "VmHWM")
+    out = {"starts": setting.starts, "answers_s": percentiles(answers_s) | {"first": answers_s[0]}, "memory": memory}
+    if not setting.quiet:
+        show_start(out)
+    return out
+
+
+def _memory_mib(pid: int, field: str) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except OSError as error:
+        raise NeedsPackage("this system does not tell a process's memory in /proc", "measure on Linux") from error
+    return next(int(line.split()[1]) / _MIB for line in lines if line.startswith(f"{field}:"))
+
+
+def _speak(url: str, text: str) -> float:
+    """Speak a text as a client that stores the sound would; answers its seconds."""
+    samples, rate_hz = 0, 1
+    with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as ws:
+        ws.send(json.dumps({"type": "open", "utterance": 1, "credit_ms": 60000}))
+        ws.send(json.dumps({"type": "text", "utterance": 1, "text": text}))
+        ws.send(json.dumps({"type": "end", "utterance": 1}))
+        for message in ws:
+            if isinstance(message, bytes):
+                continue
+            said = json.loads(message)
+            rate_hz = said.get("rate_hz", rate_hz)
+            if said["type"] == "ended":
+                samples = said["samples"]
+                break
+    return samples / rate_hz
+
+
+def show_start(out: Mapping[str, Any]) -> None:
+    answers, memory = out["answers_s"], out["memory"]
+    rows = [
+        ["until the page answers: first start", round(answers["first"], 2), "s"],
+        [f"until the page answers: median of {out['starts']}", round(answers["p50"], 2), "s"],
+        ["memory, idle", round(memory["idle_mib"]), "MiB"],
+        [f"memory, highest while {memory['audio_s']:.0f} s are spoken", round(memory["peak_mib"]), "MiB"],
+    ]
+    print_table("Start and memory of the app", ("", "", ""), rows)
+
+
+def eval_heard(setting: HeardSetting) -> dict[str, Any]:
+    """Transcripts and stalls of each text. Only rendered speech is captured, not pauses.
+
+    Raises:
+        NeedsPackage: playwright, chromium or the recogniser is missing.
+        BadFile: the recogniser's weights are missing.
+        PageFailed: the app did not start, or samples were lost on their way.
+        BadVoice: the page has no such voice or speaker.
+    """
+    texts = read_texts(setting.texts)[: setting.count]
+    recogniser, rows = open_recogniser(setting.recogniser), []
+    name, _, speaker = setting.voice.partition(":")
+    asked = urlencode({key: value for key, value in (("tap", "1"), ("voice", name), ("speaker", speaker)) if value})
+    with running_app(setting.command) as url, open_page(f"{url}?{asked}") as page:
+        took = [page.locator(f'.settings [data-set="{one}"]').input_value() for one in ("voice", "speaker")]
+        voice = ":".join(took)
+        if setting.voice not in ("", took[0], voice):
+            raise BadVoice(
+                f"the page has no voice {setting.voice!r:.100}", f"it took {voice}; `studio voices` lists them"
+            )
+        for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
+            before, began_s = utterances_played(page), time.monotonic()
+            type_words(page, text.split(), setting.wpm)
+            page.keyboard.press("Control+Enter")
+            wait_utterances_played(page, before + 1, 180.0)
+            figures = page.evaluate("document.querySelector('.live').figures")
+            pcm = captured(page, number)
+            page.locator('[data-do="clear"]').click()
+            if setting.keep:
+                setting.keep.mkdir(parents=True, exist_ok=True)
+                write_wav(setting.keep / f"heard-{number:02}.wav", pcm, RATE_HZ)
+            heard = recogniser.transcribe(pcm, RATE_HZ)
+            rows.append(
+                {
+                    "text": text,
+                    "heard": heard,
+                    "wer": corpus_errors([word_errors(text, heard)]).rate,
+                    "audio_s": len(pcm) / RATE_HZ,
+                    "typed_s": time.monotonic() - began_s,
+                    "stalls": figures["stalls"]["count"],
+                }
+            )
+    errors = corpus_errors([word_errors(row["text"], row["heard"]) for row in rows])
+    about = {"voice": voice, "texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
+    out = {**about, "wer": errors.rate, "rows": rows}
+    if not setting.quiet:
+        show_heard(out)
+    return out
+
+
+def show_heard(out: Mapping[str, Any]) -> None:
+    rows = [[row["heard"], row["wer"], row["audio_s"], row["stalls"]] for row in out["rows"]]
+    typed = f"{out['texts']} typed at {out['wpm']:g} wpm"
+    who = f" of {out['voice']}" if "voice" in out else ""  # absent from older results
+    title = f"Output of the browser{who}, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
+    print_table(title, ("transcript", "WER", "speech s", "stalls"), rows)

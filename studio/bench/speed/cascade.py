@@ -15,7 +15,7 @@ from typing import Any
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.bench.settings import CascadeSetting
 from studio.core import events as ev
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file
 from studio.core.files import read_bounded
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
@@ -53,10 +53,8 @@ def read_replies(path: Path, count: int | None = None) -> list[Reply]:
 
     Raises BadFile for invalid lines, decreasing times, or too few replies.
     """
-    try:
+    with bad_file(f"the replies {path} cannot be read", "give a file of JSON lines", UnicodeDecodeError):
         lines = read_bounded(path, _MAX_BYTES).decode("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"the replies {path} cannot be read: {error}", "give a file of JSON lines") from error
     replies = [_reply(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not replies or len(replies) < (count or 0):
         raise BadFile(f"{path} holds {len(replies)} replies", f"{count or 1} are asked for")
@@ -139,7 +137,6 @@ def _timed(reply: Reply, trace: Trace) -> dict[str, float]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     points = ("mean", "p50", "iqr", "p95")
     rows = [[title, *(round(out[name][point], 1) for point in points), "ms"] for name, title in FIGURES.items()]
     if "arrivals" in out:

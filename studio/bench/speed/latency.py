@@ -12,7 +12,7 @@ from typing import Any
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.settings import LatencySetting
-from studio.core.errors import NeedsPackage, StudioError
+from studio.core.errors import StudioError, needs
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
 from studio.measure.latency import STEPS, LatencyLadder, ladder, percentiles, summary
@@ -122,7 +122,6 @@ def _level_db(traces: list[Trace]) -> float:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     named = [(f"{step} - {start}", out[f"{step}_{start}_ms"]) for step, start in STEPS]
     named.append(("chunk gap", out["chunk_gap_ms"]))
     if "t4_t0_ms" in out:
@@ -151,12 +150,7 @@ def first_packets_ms(
     device: str = "auto",
     done: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """Start an app and return its ``packets_ms``.
-
-    Raises:
-        NeedsPackage: websockets is missing.
-        PageFailed: the app does not answer.
-    """
+    """Start an app and return its ``packets_ms``. Raises NeedsPackage, PageFailed."""
     command = [*own_command(), "--no-demo", "--voices", str(voices), "--device", device]
     with running_app(command) as url:
         return packets_ms(url, voice, texts, options, done)
@@ -178,10 +172,8 @@ def packets_ms(
         NeedsPackage: websockets is missing.
         StudioError: the app did not speak.
     """
-    try:
+    with needs("websockets is not installed", "app"):
         from websockets.sync.client import connect
-    except ImportError as error:
-        raise NeedsPackage("websockets is not installed", "pip install 'streaming-tts-studio[app]'") from error
     found: list[float] = []
     address = {"voice": voice} if voice else {}
     with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:

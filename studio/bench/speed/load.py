@@ -4,12 +4,15 @@ Times are the engine's, from the moment when a query was due, so that delays of 
 an utterance has ended, so that reading adds no load.
 """
 
+import datetime
 import itertools
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +20,24 @@ from rich.progress import Progress
 
 from studio.bench.material import read_texts
 from studio.bench.settings import ARRIVALS, KINDS, LoadSetting
-from studio.bench.speed.newcomers import bench_newcomers
-from studio.bench.speed.newcomers import show as show_newcomers
-from studio.bench.speed.typists import answer, batches, bench_typists, show_batches, stalls_ms
-from studio.bench.speed.typists import show as show_typists
+from studio.bench.speed.typists import (
+    answer,
+    batches,
+    bench_newcomers,
+    bench_typists,
+    show_batches,
+    show_newcomers,
+    show_typists,
+    stalls_ms,
+)
 from studio.core import events as ev
-from studio.core.errors import Busy
+from studio.core.errors import Busy, needs
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import collect_trace
+from studio.core.speaking import speak_once
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
-from studio.measure.report import no_bar, print_table
+from studio.measure.report import RESULTS, no_bar, print_table
 
 CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
 _RATES = (10, 30, 60, 70, 100)  # queries a second, as in paper 004
@@ -63,10 +72,7 @@ def seconds_per_char(engine: LocalEngine, lines: Sequence[str]) -> float:
     """Seconds of speech per character, measured on a few texts."""
     chars, seconds = 0, 0.0
     for line in lines[:_CALIBRATION]:
-        utterance = engine.open(SpeakRequest())
-        utterance.push_text(line)
-        utterance.end()
-        trace = collect_trace({}, utterance.events())
+        trace = speak_once(engine, SpeakRequest(), line)
         chars, seconds = chars + len(line), seconds + len(trace.pcm) / trace.rate_hz
     return max(seconds, 0.01) / max(chars, 1)
 
@@ -126,16 +132,13 @@ def bench_queries(setting: LoadSetting) -> dict[str, Any]:
 
 
 def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
-    engine = setting.subject.engine(setting.places)
-    try:
+    with closing(setting.subject.engine(setting.places)) as engine:
         s_per_char = seconds_per_char(engine, setting.lines)  # also warms up the engine
         due_s = arrivals.times_s()
         texts = texts_of(kind, len(due_s), s_per_char, setting.lines, setting.seed)
         before = engine.load()
         found, took_s = _ask(engine, due_s, texts, SpeakRequest(options=setting.options))
         load = engine.load()
-    finally:
-        engine.close()
     there = [one for one in found if one.last_ms is not None]
     audio_ms = sum(one.audio_ms for one in there)
     return {
@@ -220,7 +223,6 @@ def highest_clean_rate(runs: Sequence[Mapping[str, Any]], kind: str, arrivals: s
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = [
         [
             f"{run['kind']} ({run['speech_s']:.2f} s), {run['arrivals']}",
@@ -255,3 +257,57 @@ def show_all(out: Mapping[str, Any]) -> None:
 
 def _ms(summary: Mapping[str, float | None], *names: str) -> list[object]:
     return [None if summary[name] is None else f"{summary[name]:.0f}" for name in names]
+
+
+def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESULTS) -> list[Path]:
+    """Plot latency over rate, and batch sizes. Raises NeedsPackage."""
+    with needs("plots need matplotlib", "bench"):
+        from matplotlib.figure import Figure
+    stamp = datetime.datetime.now(datetime.UTC).date().isoformat()
+    title = f"{found['voice']} ({found['weights']} weights) on {found['device']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+
+    def save(figure: Any, what: str) -> None:
+        path = folder / f"{name}-{what}-{stamp}.svg"
+        figure.savefig(path, metadata={"Date": None})
+        written.append(path)
+
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    tried = [one["typists"] for one in found["tries"]]
+    axes.bar([str(count) for count in tried], [one["stalls"] for one in found["tries"]], color="#3b6ea5")
+    fit = found["typists_without_stall"]
+    axes.set(xlabel="live typists", ylabel="stalls", title=f"{title}: {fit} fit at {found['wpm']:g} wpm")
+    save(figure, "typists")
+    if runs := found.get("queries", {}).get("runs"):
+        figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+        axes = figure.subplots()
+        for label, style, rates, values in _lines(runs):
+            axes.plot(rates, values, style, label=label)
+        axes.set(xlabel="queries a second", ylabel="ms", yscale="log", title=title)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+        save(figure, "queries")
+    if modules := found["modules"]:
+        figure = Figure(figsize=(7.0, 2.2 * len(modules)), layout="constrained")
+        every = figure.subplots(len(modules), 1, squeeze=False)
+        for axes, one in zip(every[:, 0], modules, strict=True):
+            sizes = [int(size) for size in one["histogram"]]
+            axes.bar(sizes, [it["runs"] for it in one["histogram"].values()], color="#3b6ea5")
+            axes.set(ylabel="runs", title=f"{one['module']}: {one['mean_rows']:.1f} rows a run")
+        every[-1, 0].set_xlabel("rows")
+        save(figure, "batches")
+    return written
+
+
+def _lines(runs: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[float], list[float]]]:
+    """Name, style, rates and ms of a line for each kind of text, arrival process and latency."""
+    for arrivals, dash in (("fixed", "-"), ("poisson", "--")):
+        for kind in dict.fromkeys(run["kind"] for run in runs):
+            mine = [run for run in runs if (run["kind"], run["arrivals"]) == (kind, arrivals)]
+            for name, mark in (("first_372_ms", "o"), ("last_ms", "s")):
+                there = [(run["per_s"], run[name]["mean"]) for run in mine if run[name]["n"]]
+                if there:
+                    label = f"{name.removesuffix('_ms').replace('_', ' ')}, {kind}, {arrivals}"
+                    yield label, mark + dash, [rate for rate, _ in there], [value for _, value in there]

@@ -207,7 +207,6 @@ def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     rows = [
         [
             f"{run['context']} tokens",

@@ -101,7 +101,6 @@ def _begun(voice: Voice, seed: int, credit_samples: int) -> EngineRequest:
 
 
 def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
     times = f"{out['together_ms']:.2f} ms a frame, one at a time {out['alone_ms']:.2f}"
     gain = f"{out['gain']:.1f}x ({out['gain_low']:.1f} to {out['gain_high']:.1f} of {out['rounds']} rounds)"
     about = "prefills and vocoder included"

@@ -1,12 +1,13 @@
-"""The number of live typists that a machine serves without stalls.
+"""The number of live typists that a machine serves without stalls, and the wait of a newcomer among them.
 
 Each typist types words at its own phase and plays by credit, as the page does. The number is found by doubling and
-then bisection.
+then bisection. Newcomers arrive one after another, each with a complete text, and cancel at their first sound.
 """
 
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
@@ -15,9 +16,12 @@ from rich.console import Console
 
 from studio.bench.settings import LoadSetting
 from studio.core import events as ev
+from studio.core.errors import Busy
 from studio.core.ports import EngineLoad, SpeakRequest
+from studio.core.speaking import speak_once
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
+from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
 HELD_BACK_MS = 30.0  # the player's initial buffer: shorter pauses are inaudible
@@ -25,6 +29,10 @@ CREDIT_S = 2.0  # as the page requests
 WARM_S = 1.5  # warm-up, not counted
 _TICK_S = 0.02
 _CHARACTERS_PER_WORD = 6  # convention of typing speed
+FULL = 0.8  # share of the typists that fit
+_EVERY_S = 0.5
+_POINTS = (50, 95, 99)
+_SPARE_PLACES = 8  # for newcomers that have not left when the next one arrives
 
 
 @dataclass
@@ -67,15 +75,12 @@ def bench_typists(setting: LoadSetting) -> dict[str, Any]:
 
 
 def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
-    engine = setting.subject.engine(count)
-    try:
-        warm(engine, setting.lines)
+    with closing(setting.subject.engine(count)) as engine:
+        speak_once(engine, SpeakRequest(), setting.lines[0])  # so that everything is loaded
         before = engine.load()
         typists = crowd(engine, setting, count)
         load = engine.load()
         spoken = leave(typists)
-    finally:
-        engine.close()
     heard = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
     return {
         "typists": count,
@@ -87,15 +92,6 @@ def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
         "audio_s": sum(one.utterance.samples / one.utterance.card.sample_rate_hz for one, _ in spoken),
         "modules": batches(load, before),
     }
-
-
-def warm(engine: LocalEngine, lines: Sequence[str]) -> None:
-    """Speak a text, so that everything is loaded."""
-    utterance = engine.open(SpeakRequest())
-    utterance.push_text(lines[0])
-    utterance.end()
-    for _ in utterance.events():
-        pass
 
 
 def crowd(
@@ -176,12 +172,11 @@ def answer(out: Mapping[str, Any]) -> str:
         none = f"Not even one typist at {wpm:g} words a minute runs without stalls"
         return f"{none}: stop other programs, or try a smaller voice."
     many = f"{count} live typists" if count > 1 else "1 live typist"
-    more = " (more were not tried)" if out["all_that_were_tried"] else ""
+    more = " (more were not tested)" if out["all_that_were_tried"] else ""
     return f"{many} at {wpm:g} words a minute fit this machine{more}."
 
 
-def show(out: Mapping[str, Any]) -> None:
-    """Print the figures, fresh or read back from bench/results."""
+def show_typists(out: Mapping[str, Any]) -> None:
     rows = []
     for one in out["tries"]:
         counts = [str(one["typists"]), one["stalls"], one["stalled_typists"]]
@@ -228,3 +223,77 @@ def show_batches(modules: Sequence[Mapping[str, Any]], title: str) -> None:
         for one in modules
     ]
     print_table(title, ("module", "runs", "rows", "ms a run", "runs by rows"), rows)
+
+
+class _Newcomers:
+    """Opens one newcomer at a time, when it is due."""
+
+    def __init__(self, engine: LocalEngine, lines: Sequence[str]) -> None:
+        self._engine, self._lines = engine, lines
+        self._due_s: float | None = None
+        self._there: list[EngineRequest] = []
+        self.first_ms: list[float] = []
+        self.unheard = 0
+
+    def tick(self, now_s: float) -> None:
+        """Open the next newcomer if it is due, and cancel those that have sounded."""
+        if self._due_s is None or now_s >= self._due_s:
+            self._due_s = now_s + _EVERY_S
+            self._come()
+        for one in [one for one in self._there if one.samples or one.done]:
+            self._there.remove(one)
+            one.cancel()
+            sound = next((event for event in one.events() if isinstance(event, ev.Audio)), None)
+            if sound is not None:
+                self.first_ms.append(sound.t_ms)
+
+    def _come(self) -> None:
+        try:
+            one = self._engine.open(SpeakRequest(seed=len(self.first_ms)))
+        except Busy:
+            self.unheard += 1
+            return
+        one.push_text(self._lines[len(self.first_ms) % len(self._lines)])
+        one.end()
+        self._there.append(one)
+
+    def stay_away(self) -> None:
+        """Stop; newcomers without sound are counted as unheard."""
+        for one in self._there:
+            one.cancel()
+            self.unheard += 1
+
+
+def bench_newcomers(setting: LoadSetting, fitting: int) -> dict[str, Any]:
+    """First-sound latency on an idle engine, and with the share ``FULL`` of the typists that fit."""
+    console = Console(stderr=True, quiet=setting.quiet)
+    found: dict[str, Any] = {}
+    for name, count in (("idle", 0), ("full", round(FULL * fitting))):
+        with console.status(f"newcomers among {count} typists"):
+            found[name] = {"typists": count, **_among(setting, count)}
+    return found
+
+
+def _among(setting: LoadSetting, count: int) -> dict[str, Any]:
+    with closing(setting.subject.engine(count + _SPARE_PLACES)) as engine:
+        speak_once(engine, SpeakRequest(), setting.lines[0])  # so that everything is loaded
+        newcomers = _Newcomers(engine, setting.lines)
+        typists = crowd(engine, setting, count, newcomers.tick)
+        newcomers.stay_away()
+        leave(typists)
+    return {
+        "newcomers": len(newcomers.first_ms),
+        "unheard": newcomers.unheard,
+        "first_pcm_ms": percentiles(newcomers.first_ms, _POINTS),
+    }
+
+
+def show_newcomers(out: Mapping[str, Any]) -> None:
+    idle_ms = out["idle"]["first_pcm_ms"]["p95"]
+    rows = []
+    for one in (out["idle"], out["full"]):
+        times_ms = one["first_pcm_ms"]
+        first = [f"{times_ms[point]:.1f}" for point in ("p50", "p95", "p99")]
+        rows.append([one["typists"], one["newcomers"], one["unheard"], *first, f"{times_ms['p95'] / idle_ms:.1f}x"])
+    columns = ("typists", "newcomers", "without sound", "first sound, ms", "p95", "p99", "p95 over idle")
+    print_table(f"First sound of a newcomer, at {100 * FULL:.0f}% of the typists who fit", columns, rows)

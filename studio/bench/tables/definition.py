@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from studio.bench.speed import cascade
 from studio.core.checks import build, is_file_name
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadOption, bad_file
 from studio.core.files import read_toml
 from studio.core.folders import RECIPES, TABLES, VOICES
 
@@ -88,17 +88,11 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One table of a paper.
+    """One table of a paper."""
 
-    Attributes:
-        place: location in the paper.
-        measure: one of ``FIGURES``.
-        differs: how the measurement here differs, as a sentence.
-    """
-
-    place: str
-    measure: str
-    differs: str
+    place: str  # location in the paper
+    measure: str  # one of ``FIGURES``
+    differs: str  # how the measurement here differs, as a sentence
     rows: list[Row]
     claims: list[Claim]
 
@@ -132,19 +126,12 @@ def table_names(folder: Path = TABLES) -> list[str]:
 
 
 def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices: Path = VOICES) -> TableDefinition:
-    """The tables of a paper.
-
-    Raises:
-        BadOption: unknown paper, or an invalid definition.
-        BadFile: the file cannot be read.
-    """
+    """The tables of a paper. Raises BadOption, BadFile."""
     if name not in table_names(folder):
         raise BadOption(f"there is no table {name!r:.100}", f"there are {', '.join(table_names(folder)) or 'none'}")
     path = folder / f"{name}.toml"
-    try:
+    with bad_file(f"the table {path} cannot be read", "restore it from the repository", ValueError):
         data = read_toml(path)
-    except (OSError, ValueError) as error:
-        raise BadFile(f"the table {path} cannot be read: {error}", "restore it from the repository") from error
     nets = [build(Net, one, "nets") for one in _listed(data, "nets", "table")]
     parts = [_part(one) for one in _listed(data, "parts", "table")]
     table = build(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")

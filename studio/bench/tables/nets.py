@@ -8,6 +8,7 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.cards import read_card, sha256_of
 from studio.core.checks import escape_unprintable
-from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
+from studio.core.errors import BadFile, BadOption, StudioError, needs
 from studio.core.folders import RECIPES, VOICES
 from studio.engine.engine import open_engine
 from studio.engine.families.common.text_tokens import FILE as BPE_FILE
@@ -198,12 +199,9 @@ def _distillation(
     recipe = recipes[voice_name(net, seed)]
     if not (taught / "done").is_file():
         voice = voice_name(table.net(net.teacher), seed)
-        engine = open_engine(shop.voices, best(), shop.device, voice_names=[voice])
-        try:
+        with closing(open_engine(shop.voices, best(), shop.device, voice_names=[voice])) as engine:
             texts, how = read_texts(shop.teacher_texts), DistillationOptions(transcribe=hear)
             distil(engine, recipe.corpus.named(), texts, taught, recipe.seed, how)
-        finally:
-            engine.close()
         (taught / "done").touch()
     return student / "s5.safetensors", training_for(recipe, teacher / "t5.safetensors", taught)
 
@@ -225,10 +223,8 @@ def _steps(recipe: Recipe) -> int:
 
 def _changed(shop: TableWorkspace, net: Net, seed: int) -> str:
     """A net's recipe as a file."""
-    try:
+    with needs("recipes are changed with tomlkit", "train"):
         import tomlkit
-    except ImportError as error:
-        raise NeedsPackage("recipes are changed with tomlkit", "pip install 'streaming-tts-studio[train]'") from error
     path = shop.shipped / net.voice / "recipe.toml" if net.voice else shop.recipes / net.recipe
     written: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     if "fit" not in written:

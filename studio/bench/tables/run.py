@@ -19,8 +19,7 @@ from rich.console import Console
 from studio.bench.material import evaluation_run, read_texts
 from studio.bench.options import Setting
 from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
-from studio.bench.tables.figures import figures_of, show, verdict
-from studio.bench.tables.measures import VoiceMeasurement
+from studio.bench.tables.figures import VoiceMeasurement, figures_of, show, verdict
 from studio.bench.tables.nets import TableWorkspace, make, missing_inputs, prepare, voice_name, write_recipes
 from studio.core import durable
 from studio.core.errors import BadOption, StudioError
@@ -35,29 +34,19 @@ _NAMED_ROWS = 6  # that an error names
 
 @dataclass(frozen=True, kw_only=True)
 class TableSetting:
-    """Parameters of ``studio train table``.
+    """Parameters of ``studio train table``."""
 
-    Attributes:
-        name: of the paper, such as ``000``.
-        texts: a file of texts; every speaker speaks the first ``count``.
-        seeds: trainings of each net, with consecutive seeds.
-        is_taught: whether to measure the teacher; without it, reference rows are left out.
-        only: substring of row names to measure; empty for all.
-        without: substring of row names to leave out; empty for none.
-        rate_share: factor on the rows' queries a second, for machines slower than the paper's.
-    """
-
-    name: str
+    name: str  # of the paper, such as ``000``
     shop: TableWorkspace
-    texts: Path
+    texts: Path  # a file of texts; every speaker speaks the first ``count``
     count: int = 50
-    seeds: int = 1
+    seeds: int = 1  # trainings of each net, with consecutive seeds
     recogniser: str = DEFAULT
     workers: int = 2
-    is_taught: bool = True
-    only: str = ""
-    without: str = ""
-    rate_share: float = 1.0
+    is_taught: bool = True  # whether to measure the teacher; without it, reference rows are left out
+    only: str = ""  # substring of row names to measure; empty for all
+    without: str = ""  # substring of row names to leave out; empty for none
+    rate_share: float = 1.0  # factor on the rows' queries a second, for machines slower than the paper's
     quiet: bool = False
     tables: Path = TABLES
 

@@ -10,7 +10,18 @@ import typer
 from studio.bench.options import Device, Voices
 from studio.commands.campaign.editing import campaign_in
 from studio.commands.campaign.figures import campaign_figures
-from studio.commands.common import Base, Data, Database, Json, Name, advised, opened, progress_bar
+from studio.commands.common import (
+    Base,
+    Data,
+    Database,
+    Json,
+    Name,
+    advised,
+    opened,
+    print_notes,
+    progress_bar,
+    read_campaign,
+)
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, TRAPS, VOICES, is_default_data
 
@@ -26,7 +37,7 @@ campaign.add_typer(campaign_figures)
 @campaign.command("templates")
 def list_templates() -> None:
     """List the templates: the papers' listening tests."""
-    from studio.mos.campaign.templates import load_template, template_names
+    from studio.mos.campaign.config import load_template, template_names
 
     for name in template_names():
         config = load_template(name)
@@ -62,8 +73,8 @@ def new(
     device: Device = "auto",
 ) -> None:
     """Create a campaign from sounds, or from texts spoken by the studio's voices; prints the raters' link."""
+    from studio.mos.campaign.config import with_settings
     from studio.mos.campaign.names import check_name
-    from studio.mos.campaign.templates import with_settings
     from studio.mos.sessions.campaigns import set_state
     from studio.mos.stimuli.building import build_campaign
     from studio.mos.stimuli.manifest_files import read_manifest
@@ -92,8 +103,7 @@ def new(
         )
         links = listening.links(name)
         notes += advised(listening, name)
-    for line in notes:
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+    print_notes(notes)
     typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
@@ -189,8 +199,7 @@ def _set(name: str, state: str, database: str, data: Path) -> None:
     with opened(database, data) as listening:
         listening.store.write_now(lambda session: set_state(session, name, state))
         notes = advised(listening, name)
-    for line in notes:
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+    print_notes(notes)
     typer.echo(f"{name} is {state}")
 
 
@@ -205,12 +214,10 @@ def export(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Export all answers, one row per score or choice, with pseudonyms; JSON includes the data dictionary."""
-    from studio.mos.import_export.export_answers import write_export
-    from studio.mos.import_export.export_raters import write_raters
-    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.import_export.export import write_export, write_raters
 
-    with opened(database, data) as listening, listening.store.read() as session:
-        count = (write_raters if raters else write_export)(session, find_campaign(session, name), out)
+    with read_campaign(name, database, data) as (_, session, row):
+        count = (write_raters if raters else write_export)(session, row, out)
     typer.echo(f"{out}: {count} rows")
 
 
@@ -222,11 +229,10 @@ def traces(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Export traces: SYSTEM/ITEM of synthesised stimuli, SCREEN-a and SCREEN-b of live typing."""
-    from studio.mos.import_export.export_answers import write_traces
-    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.import_export.export import write_traces
 
-    with opened(database, data) as listening, listening.store.read() as session:
-        count = write_traces(session, find_campaign(session, name), listening.clips, out)
+    with read_campaign(name, database, data) as (listening, session, row):
+        count = write_traces(session, row, listening.clips, out)
     typer.echo(f"{out}: {count} traces")
 
 
@@ -240,14 +246,14 @@ def report(
 ) -> None:
     """Write a report with intervals: one HTML file, or tables in LaTeX or Markdown."""
     from studio.mos.analysis.results import results
-    from studio.mos.report import formats
-    from studio.mos.sessions.campaigns import find_campaign
+    from studio.mos.report.page import html
+    from studio.mos.report.tables import latex, markdown
 
-    forms = {".html": formats.html, ".tex": formats.latex, ".md": formats.markdown}
+    forms = {".html": html, ".tex": latex, ".md": markdown}
     if out.suffix not in forms:
         raise BadOption(f"{out.name} has an unsupported extension", f"end it in {', '.join(forms)}")
-    with opened(database, data) as listening, listening.store.read() as session:
-        found = results(session, find_campaign(session, name), everyone=everyone)
+    with read_campaign(name, database, data) as (_, session, row):
+        found = results(session, row, everyone=everyone)
     out.write_text(forms[out.suffix](found), encoding="utf-8")
     typer.echo(str(out))
 

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.bench.options import Device, Voices
-from studio.commands.common import Base, Data, Database, Json, Name, advised, opened, progress_bar
-from studio.core.errors import BadFile, BadOption
+from studio.commands.common import (
+    Base,
+    Data,
+    Database,
+    Json,
+    Name,
+    advised,
+    opened,
+    print_notes,
+    progress_bar,
+    read_campaign,
+)
+from studio.core.errors import BadOption, bad_file
 from studio.core.folders import DEFAULT_DATA, DEMO, TEXTS, VOICES
 
 if TYPE_CHECKING:
@@ -77,8 +88,7 @@ def import_sounds(
     with opened(database, data) as listening, progress_bar() as progress:
         bar = progress.add_task("reading and levelling", total=None)
         count, notes = extend_campaign(listening, name, source, on_sound=lambda: progress.advance(bar))
-    for line in notes:
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+    print_notes(notes)
     typer.echo(f"{name}: {count} sounds more, a draft")
 
 
@@ -91,7 +101,7 @@ def remove(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Remove a script, a system, or one sound from a draft."""
-    from studio.mos.stimuli.removal import remove_sounds
+    from studio.mos.stimuli.building import remove_sounds
 
     with opened(database, data) as listening:
         gone = remove_sounds(listening, name, item, system)
@@ -108,7 +118,7 @@ def delete(
     """Delete a closed campaign with its raters and answers."""
     from studio.mos.analysis.results import overview
     from studio.mos.sessions.campaigns import find_campaign
-    from studio.mos.stimuli.removal import delete_campaign
+    from studio.mos.stimuli.building import delete_campaign
 
     with opened(database, data) as listening:
         with listening.store.read() as session:
@@ -194,8 +204,7 @@ def settings(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Write a campaign's settings as TOML; --config changes those of a draft first."""
-    from studio.mos.campaign.config import campaign_config
-    from studio.mos.campaign.templates import override_settings, to_toml
+    from studio.mos.campaign.config import campaign_config, override_settings, to_toml
     from studio.mos.sessions.campaigns import find_campaign
     from studio.mos.stimuli.editing import change_settings
 
@@ -205,32 +214,27 @@ def settings(
         if config is not None:
             found = override_settings(found, config)
             change_settings(listening, name, found)
-            for line in advised(listening, name):
-                typer.secho(f"note: {line}", err=True, fg="yellow")
+            print_notes(advised(listening, name))
     if out is None:
         typer.echo(to_toml(found), nl=False)
         return
-    try:
+    with bad_file(f"{out} cannot be written", "give another place with -o"):
         out.write_text(to_toml(found), encoding="utf-8")
-    except OSError as error:
-        raise BadFile(f"{out} cannot be written: {error.strerror}", "give another place with -o") from error
     typer.echo(str(out))
 
 
 @campaign_in.command("ready")
 def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """List what a draft needs before it can be opened; exit status 1 if there is anything."""
-    from studio.mos.analysis.advice import advice
-    from studio.mos.sessions.campaigns import find_campaign, opening_problems
+    from studio.mos.analysis.planning import advice
+    from studio.mos.sessions.campaigns import opening_problems
 
-    with opened(database, data) as listening, listening.store.read() as session:
-        campaign = find_campaign(session, name)
+    with read_campaign(name, database, data) as (_, session, campaign):
         found = opening_problems(session, campaign) if campaign.state == "draft" else []
         notes = advice(session, campaign)
     for error in found:
         typer.echo(str(error))
-    for error in notes:
-        typer.secho(f"note: {error}", err=True, fg="yellow")
+    print_notes(notes)
     if found:
         raise typer.Exit(1)
     typer.echo(f"{name} is {'ready to open' if campaign.state == 'draft' else campaign.state}")
@@ -255,6 +259,5 @@ def speak(
         bar = progress.add_task("speaking", total=count)
         manifest = speak_all(sayings, data / "spoken" / name, speaker(voices, device), lambda: progress.advance(bar))
         notes = extend_campaign(listening, name, manifest)[1]
-    for line in notes:
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+    print_notes(notes)
     typer.echo(f"{name}: {count} sound{'s' * (count != 1)} more, a draft")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from studio.bench.options import Threads
-from studio.commands.common import Data, Database, Json, Name, opened, progress_bar
+from studio.commands.common import Data, Database, Json, Name, opened, progress_bar, read_campaign
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA
 
@@ -224,10 +224,9 @@ def _all(test: str, count: int) -> str:
 
 def _pilot(name: str, test: "PlannedTest | None", question: str, database: str, data: Path) -> "Pilot":
     from studio.mos.analysis.planning import campaign_pilot
-    from studio.mos.sessions.campaigns import find_campaign
 
-    with opened(database, data) as listening, listening.store.read() as session:
-        return campaign_pilot(session, find_campaign(session, name), test, question)
+    with read_campaign(name, database, data) as (_, session, row):
+        return campaign_pilot(session, row, test, question)
 
 
 @campaign_figures.command("predict")

@@ -19,6 +19,7 @@ from studio.core.ports import Utterance
 from studio.core.text.typography import ABBREVIATIONS, TOKEN, WHITE
 from studio.core.time import Clock
 
+IDLE_FLUSH_MS = 700  # pause in typing after which the text is flushed
 MAX_FIELD_CHARS = 200_000
 MAX_NOTED_CHARS = 1000  # of the new text in an ``edited`` event
 MAX_TIMED_CHARS = 1000  # of a ``typed`` event: a word has fewer
@@ -45,7 +46,9 @@ class LiveText:
         revises: whether edits of sent text that was not played revise the utterance; else sent text stays.
     """
 
-    def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0, *, revises: bool = True) -> None:
+    def __init__(
+        self, utterance: Utterance, clock: Clock, idle_ms: float = IDLE_FLUSH_MS, *, revises: bool = True
+    ) -> None:
         self._utterance = utterance
         self._clock = clock
         self._idle_ms = idle_ms

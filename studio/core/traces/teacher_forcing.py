@@ -17,16 +17,12 @@ from studio.core.traces.trace import Trace
 MIN_RECORDING_S, MAX_RECORDING_S = 0.05, 600.0
 
 
-class NotSupported(StudioError):
+class NotSupported(StudioError, code="unable"):
     """A family does not support the operation."""
 
-    code = "unable"
 
-
-class CallerGone(StudioError):
+class CallerGone(StudioError, code="left"):
     """The caller no longer waits, so the computation was stopped."""
-
-    code = "left"
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,7 @@ def _timed_words(utterance: ComparedUtterance) -> list[list[Any]]:
 def pack_words(comparison: UtteranceComparison, max_s: float = math.inf) -> bytes:
     """Pitch and level of each word, and of pairs; takes seconds for a minute of sound.
 
-    Args:
-        max_s: no pitch where the sounds are longer together.
+    ``max_s``: no pitch where the sounds are longer together.
     """
     is_short = sum(utterance.length_s for utterance in comparison.utterances) <= max_s
     rows, lacks = measured_rows(comparison, with_pitch=is_short)
@@ -93,10 +92,8 @@ def pack_words(comparison: UtteranceComparison, max_s: float = math.inf) -> byte
 def pack_difference(comparison: UtteranceComparison, one: int, other: int, *, stretch: bool) -> bytes:
     """The difference of two spectrograms: an array ``db`` uint8 [columns, bands], low bands first.
 
-    128 is 0 dB, 1 and 255 are -30 and 30 dB or beyond, 0 means that either has no sound.
-
-    Raises:
-        BadOption: there is no such pair, or stretching is impossible.
+    128 is 0 dB, 1 and 255 are -30 and 30 dB or beyond, 0 means that either has no sound. Raises BadOption: there is no
+    such pair, or stretching is impossible.
     """
     picture = spectral_difference(comparison, one, other, stretch=stretch)
     scaled = np.round(_EQUAL + _REACH * np.clip(np.nan_to_num(picture) / MOST_DB, -1.0, 1.0))

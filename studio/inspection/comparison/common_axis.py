@@ -8,8 +8,7 @@ import numpy as np
 
 from studio.core.clips import to_float
 from studio.core.errors import BadText
-from studio.core.traces.spectrogram import mel_filters
-from studio.measure.signal import active_level_db
+from studio.measure.signal import active_level_db, mel_filters
 from studio.measure.word_timing import SpokenSpan, letters
 
 MAX_CELLS = 10_000_000  # of the table of two texts, 3,100 words each without their common ends
@@ -96,9 +95,7 @@ def match_words(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int
     """Index pairs of equal words: a longest common subsequence (Wagner and Fischer 1974, insertions and deletions).
 
     Words are equal by their letters, regardless of case and marks. Among the longest, the earliest words are paired.
-
-    Raises:
-        BadText: both texts are long and differ almost everywhere.
+    Raises BadText: both texts are long and differ almost everywhere.
     """
     a, b = [letters(word) for word in one], [letters(word) for word in other]
     shortest = min(len(a), len(b))

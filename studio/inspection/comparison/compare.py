@@ -34,19 +34,13 @@ _LEAST_WORDS = 3  # for a correlation
 
 @dataclass(frozen=True)
 class ComparedUtterance:
-    """One utterance of a comparison.
+    """One utterance of a comparison."""
 
-    Attributes:
-        name: its label.
-        words: words with known times, in the time of its sound.
-        texts: all of its words.
-    """
-
-    name: str
+    name: str  # its label
     trace: Trace
     line: Timeline
-    words: tuple[SpokenSpan, ...]
-    texts: tuple[str, ...]
+    words: tuple[SpokenSpan, ...]  # words with known times, in the time of its sound
+    texts: tuple[str, ...]  # all of its words
 
     @property
     def length_s(self) -> float:
@@ -147,9 +141,7 @@ def compared_utterance(name: str, trace: Trace) -> ComparedUtterance:
 def compare(utterances: Sequence[ComparedUtterance]) -> UtteranceComparison:
     """Compare utterances; ``with_prosody`` adds pitch and level.
 
-    Raises:
-        BadOption: there is none, or more than eight.
-        BadText: two long texts differ too much to be matched.
+    Raises BadOption: there is none, or more than eight; BadText: two long texts differ too much to be matched.
     """
     if not 1 <= len(utterances) <= MAX_UTTERANCES:
         raise BadOption(f"there are {len(utterances)} utterances to compare", f"give from 2 to {MAX_UTTERANCES}")
@@ -219,8 +211,7 @@ def pairs_of(count: int) -> list[tuple[int, int]]:
 def spectral_difference(comparison: UtteranceComparison, one: int, other: int, *, stretch: bool) -> np.ndarray:
     """Spectrogram of ``one`` minus that of ``other`` on the common axis, dB: float32 [bands, N], a column each 10 ms.
 
-    Raises:
-        BadOption: there is no such utterance, or stretching is impossible.
+    Raises BadOption: there is no such utterance, or stretching is impossible.
     """
     if not all(0 <= k < len(comparison.utterances) for k in (one, other)):
         raise BadOption(f"there is no pair {one + 1} and {other + 1}", f"there are 1 to {len(comparison.utterances)}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.cards import sha256_of
-from studio.core.errors import NeedsPackage
+from studio.core.errors import needs
 from studio.measure.recognisers.base import Sound, map_processes
 from studio.measure.signal import at_16k
 
@@ -36,11 +36,7 @@ class WordTime:
 
 
 class PocketSphinx:
-    """Transcribes and aligns int16 sound at any rate, independently of earlier calls.
-
-    Raises:
-        NeedsPackage: pocketsphinx is not installed.
-    """
+    """Transcribes and aligns int16 sound at any rate, independently of earlier calls. Raises NeedsPackage."""
 
     def __init__(self) -> None:
         self._package = _package()
@@ -127,10 +123,6 @@ def _align(sound: Sound, text: str) -> list[WordTime] | None:
 
 
 def _package() -> Any:
-    try:
+    with needs("this recogniser and aligner needs pocketsphinx", "eval"):
         import pocketsphinx
-    except ImportError as error:
-        raise NeedsPackage(
-            "this recogniser and aligner needs pocketsphinx", "pip install 'streaming-tts-studio[eval]'"
-        ) from error
     return pocketsphinx

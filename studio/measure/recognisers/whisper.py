@@ -12,7 +12,7 @@ import numpy as np
 
 from studio.core.cards import sha256_of
 from studio.core.clips import to_float
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile, bad_file, needs
 from studio.core.folders import expand_folder
 from studio.measure.signal import at_16k
 from studio.measure.word_timing import SpokenSpan
@@ -87,10 +87,8 @@ class Whisper:
     def _load(self) -> Any:
         from faster_whisper import WhisperModel
 
-        try:
+        with bad_file(f"whisper's weights in {self._folder} cannot be read", _ELSE, RuntimeError, ValueError):
             return WhisperModel(str(self._folder), device="cpu", compute_type="float32", cpu_threads=1)
-        except (RuntimeError, ValueError, OSError) as error:
-            raise BadFile(f"whisper's weights in {self._folder} cannot be read: {error}", _ELSE) from error
 
 
 def _segments(model: Any, sound: np.ndarray, temperatures: tuple[float, ...], *, with_words: bool = False) -> list[Any]:
@@ -114,14 +112,11 @@ def _is_unreliable(segment: Any) -> bool:
 
 def _folder_of(weights: str) -> Path:
     """The folder of weights: as given, from the hub's cache, or downloaded."""
-    try:
+    with needs(
+        "whisper needs faster-whisper", do="pip install 'streaming-tts-studio[eval]', or take --recogniser pocketsphinx"
+    ):
         from faster_whisper import download_model
         from huggingface_hub.constants import HF_HUB_CACHE
-    except ImportError as error:
-        raise NeedsPackage(
-            "whisper needs faster-whisper",
-            "pip install 'streaming-tts-studio[eval]', or take --recogniser pocketsphinx",
-        ) from error
     folder = expand_folder(Path(weights), "give an absolute path, or set HOME")
     if folder.is_dir() or weights.startswith(_LIKE_A_PATH):
         return _checked(folder)

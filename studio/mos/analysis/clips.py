@@ -154,10 +154,7 @@ def rated_sound(session: Session, campaign: str, item: str, system: str) -> dict
     """Ratings by question, comparisons, choices, and predictions of a stimulus, as JSON values.
 
     The statistics are those of the campaign, restricted to answers to this stimulus by raters that no gate excludes.
-
-    Raises:
-        BadOption: there is no such campaign or stimulus, or it is a live test.
-        BadFile: the campaign cannot be read.
+    Raises BadOption: there is no such campaign or stimulus, or it is a live test; BadFile: the campaign cannot be read.
     """
     row = find_campaign(session, campaign)
     stimulus, script, voice = _rows(session, row, item, system)

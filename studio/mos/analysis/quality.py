@@ -46,19 +46,14 @@ _PACE_SLACK_MS = 250.0
 
 @dataclass(frozen=True)
 class RaterVerdicts:
-    """Verdicts of the gates on a rater, and the two decisions.
-
-    Attributes:
-        informative: gates whose verdicts are shown but do not decide.
-        consensus: agreement with the other raters; None without comparable answers.
-    """
+    """Verdicts of the gates on a rater, and the two decisions."""
 
     pseudonym: str
     day: str
     verdicts: dict[str, Verdict]
     finished: bool
-    informative: frozenset[str] = frozenset()
-    consensus: RaterConsensus | None = None
+    informative: frozenset[str] = frozenset()  # gates whose verdicts are shown but do not decide
+    consensus: RaterConsensus | None = None  # agreement with the other raters; None without comparable answers
 
     @property
     def accept(self) -> Verdict:

@@ -1,15 +1,19 @@
-"""Campaign settings: frozen pydantic dataclasses, read strictly from JSON or TOML values."""
+"""Campaign settings: frozen pydantic dataclasses, read strictly from JSON or TOML, and campaign templates."""
 
 import json
 import re
+import tomllib
 from dataclasses import asdict, field
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
 
+import tomlkit
 from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from studio.core.checks import MAX_WHOLE
-from studio.core.errors import BadOption
+from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.mos.campaign.names import check_name
 from studio.mos.store.json_columns import read_strict
 from studio.mos.store.tables import Campaign
@@ -20,6 +24,8 @@ Score = Annotated[int, Field(ge=-100, le=100)]
 Whole = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
 Share = Annotated[float, Field(ge=0, le=1)]
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+_FOLDER = Path(__file__).parents[1] / "presets"
+_SHARED = "shared"
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -124,17 +130,12 @@ class CompletionLink:
 
 @dataclass(frozen=True, config=_STRICT)
 class Completion(CompletionLink):
-    """Completion link of raters who finished, and of the other outcomes.
+    """Completion link of raters who finished, and of the other outcomes."""
 
-    Attributes:
-        refused: the rater declined the consent.
-        screened_out: rejected by the screening or a required check.
-        full: all quotas were filled.
-    """
-
-    refused: CompletionLink = field(default_factory=CompletionLink)
+    refused: CompletionLink = field(default_factory=CompletionLink)  # the rater declined the consent
+    # rejected by the screening or a required check
     screened_out: CompletionLink = field(default_factory=CompletionLink)
-    full: CompletionLink = field(default_factory=CompletionLink)
+    full: CompletionLink = field(default_factory=CompletionLink)  # all quotas were filled
 
     def for_stage(self, stage: str) -> CompletionLink:
         """The link of a final stage: done, refused, screened_out or full; empty for other stages."""
@@ -144,18 +145,14 @@ class Completion(CompletionLink):
 
 @dataclass(frozen=True, config=_STRICT)
 class StopRule:
-    """When to stop recruiting; with both criteria set, either is sufficient.
+    """When to stop recruiting; with both criteria set, either is sufficient."""
 
-    Attributes:
-        half_width: maximal half-width of the 95% interval of every system (or pair).
-        decided: every pair of systems differs significantly, corrected for all pairs and looks.
-        looks: rising numbers of finished raters (passing the gates) at which the rule is evaluated.
-        spending: alpha spending of ``decided`` over the looks; ``obrien_fleming`` keeps most of it for the end.
-    """
-
+    # maximal half-width of the 95% interval of every system (or pair)
     half_width: Annotated[float, Field(gt=0)] | None = None
-    decided: bool = False
+    decided: bool = False  # every pair of systems differs significantly, corrected for all pairs and looks
+    # rising numbers of finished raters (passing the gates) at which the rule is evaluated
     looks: list[Whole] = field(default_factory=lambda: [20, 40, 60, 80, 100])
+    # alpha spending of ``decided`` over the looks; ``obrien_fleming`` keeps most of it for the end
     spending: Spending = "obrien_fleming"
 
     @field_validator("looks")
@@ -173,59 +170,39 @@ class StopRule:
 
 @dataclass(frozen=True, config=_STRICT)
 class Arena:
-    """Settings of the kind ``arena``.
+    """Settings of the kind ``arena``."""
 
-    Attributes:
-        min_votes: votes on a system before the ladder ranks it.
-        per_day: battles of one rater within 24 hours.
-        per_pair: battles of one rater on one pair of systems, in total.
-        explore: share of battles with a random pair instead of the most informative one.
-        max_chars: maximal length of a typed text.
-    """
-
-    min_votes: Annotated[int, Field(ge=1, le=100_000)] = 30
-    per_day: Annotated[int, Field(ge=1, le=1000)] = 20
-    per_pair: Annotated[int, Field(ge=1, le=1000)] = 5
-    explore: Share = 0.2
-    max_chars: Annotated[int, Field(ge=20, le=2000)] = 300
+    min_votes: Annotated[int, Field(ge=1, le=100_000)] = 30  # votes on a system before the ladder ranks it
+    per_day: Annotated[int, Field(ge=1, le=1000)] = 20  # battles of one rater within 24 hours
+    per_pair: Annotated[int, Field(ge=1, le=1000)] = 5  # battles of one rater on one pair of systems, in total
+    explore: Share = 0.2  # share of battles with a random pair instead of the most informative one
+    max_chars: Annotated[int, Field(ge=20, le=2000)] = 300  # maximal length of a typed text
 
 
 @dataclass(frozen=True, config=_STRICT)
 class CampaignConfig:
-    """One listening test.
+    """One listening test."""
 
-    Attributes:
-        kind: a name in studio.mos.kinds.registry.
-        questions: scores per stimulus (acr, dcr, scale, mushra) or per pair (ccr).
-        choices: allowed answers on a pair (ab, similarity, abx).
-        prompt: the question about a pair.
-        raters_per_stimulus: quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with
-            each as X.
-        trials_per_sitting: test trials per rater, without traps, golds and training.
-        pairs: all pairs of systems, or every system against ``baseline``.
-        must_listen: share of each clip that must be played before answering.
-        show_text: whether raters see the script; with ``text_after`` only after all sounds were played, so that the
-            text does not bias the rating.
-        repeats: trials per session that are shown twice, for self-consistency.
-        narrowband: accept 8 kHz sounds, for telephone speech.
-        then: name of the campaign with which the session continues.
-    """
-
-    kind: str
+    kind: str  # a name in studio.mos.kinds.registry
+    # scores per stimulus (acr, dcr, scale, mushra) or per pair (ccr)
     questions: list[Question] = field(default_factory=list[Question])
-    choices: list[Choice] = field(default_factory=list[Choice])
-    prompt: str = ""
+    choices: list[Choice] = field(default_factory=list[Choice])  # allowed answers on a pair (ab, similarity, abx)
+    prompt: str = ""  # the question about a pair
+    # quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with each as X
     raters_per_stimulus: Annotated[int, Field(ge=1, le=10_000)] = 7
+    # test trials per rater, without traps, golds and training
     trials_per_sitting: Annotated[int, Field(ge=1, le=500)] = 10
-    pairs: Literal["all", "baseline"] = "all"
+    pairs: Literal["all", "baseline"] = "all"  # all pairs of systems, or every system against ``baseline``
     baseline: str | None = None
     break_after: Annotated[int, Field(ge=0, le=500)] = 0
-    must_listen: Share = 1.0
+    must_listen: Share = 1.0  # share of each clip that must be played before answering
+    # whether raters see the script; with ``text_after`` only after all sounds were played, so that the text does not
+    # bias the rating
     show_text: bool = True
     text_after: bool = False
-    repeats: Annotated[int, Field(ge=0, le=50)] = 0
-    narrowband: bool = False
-    then: str = ""
+    repeats: Annotated[int, Field(ge=0, le=50)] = 0  # trials per session that are shown twice, for self-consistency
+    narrowband: bool = False  # accept 8 kHz sounds, for telephone speech
+    then: str = ""  # name of the campaign with which the session continues
     gates: Gates = field(default_factory=Gates)
     texts: Texts = field(default_factory=Texts)
     completion: Completion = field(default_factory=Completion)
@@ -268,3 +245,97 @@ def from_json(data: Any) -> CampaignConfig:
 def campaign_config(campaign: Campaign) -> CampaignConfig:
     """The settings of a campaign in the database."""
     return read_strict(_CONFIG, campaign.config, "campaign")
+
+
+def template_names() -> list[str]:
+    """Names for ``load_template``."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED)
+
+
+def load_template(name: str) -> CampaignConfig:
+    """Load a preset, with the shared consent. Raises BadOption if it does not exist.
+
+    Quality questions of an ACR test on 1 to 5 get the labels of P.800.
+    """
+    if name not in template_names():
+        raise BadOption(f"there is no template {name!r}", f"there are {', '.join(template_names())}")
+    data = _read(name)
+    data["texts"] = {**_read(_SHARED)["texts"], **data["texts"]}
+    data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
+    for question in data.get("questions", []):
+        if data["kind"] == "acr" and question["id"] == "quality" and (question["low"], question["high"]) == (1, 5):
+            question.setdefault("labels", quality_labels("en"))
+    return from_json(data)
+
+
+def with_settings(name: str, path: Path | None) -> CampaignConfig:
+    """A template with overrides from a TOML file; tables are merged, lists replaced.
+
+    Raises BadFile: the file cannot be read; BadOption: the template does not exist, or a setting is unknown or out of
+    range.
+    """
+    config = load_template(name)
+    return config if path is None else override_settings(config, path)
+
+
+def override_settings(config: CampaignConfig, path: Path) -> CampaignConfig:
+    """Override settings with those of a TOML file. Raises as ``with_settings``."""
+    try:
+        own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(f"the settings {path} cannot be read: {error}", "give a TOML file with settings") from error
+    return from_json(_merged(to_json(config), own))
+
+
+def quality_labels(language: str) -> dict[str, str]:
+    """Labels of the five-point listening-quality scale (ITU-T P.800, B.4.5), by score "1" to "5". Raises BadOption."""
+    known = _read(_SHARED)["labels"]
+    if language not in known:
+        raise BadOption(
+            f"there are no labels in {language!r}", f"there are labels in {', '.join(known)}; or write your own"
+        )
+    return dict(known[language])
+
+
+def check_language(config: CampaignConfig) -> None:
+    """Raises BadOption for a test in another language with the default English consent."""
+    language = config.texts.language
+    if re.split("[-_]", language.lower())[0] == "en":
+        return
+    texts = [load_template(name).texts for name in template_names()]
+    same = [name for name in _TRANSLATED if getattr(config.texts, name) in {getattr(t, name) for t in texts}]
+    if "consent" in same:
+        raise BadOption(
+            f"the test is in {language!r:.40}, and its consent in English",
+            f"write {' and '.join(f'texts.{name}' for name in same)} in that language",
+        )
+
+
+_TRANSLATED = ("title", "consent", "instructions", "thanks")
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in own.items():
+        known = base.get(key)
+        both = isinstance(value, dict) and isinstance(known, dict)
+        out[key] = _merged(cast("dict[str, Any]", known), cast("dict[str, Any]", value)) if both else value
+    return out
+
+
+def to_toml(config: CampaignConfig) -> str:
+    """All settings as TOML, so that the file is independent of its template. None is omitted: TOML has no null."""
+    return tomlkit.dumps(_set(to_json(config)))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _set(value: Any) -> Any:
+    if isinstance(value, dict):
+        known = {key: _set(one) for key, one in cast("dict[str, Any]", value).items() if one is not None}
+        return {key: one for key, one in known.items() if one != {}}
+    if isinstance(value, list):
+        return [_set(one) for one in cast("list[Any]", value)]
+    return tomlkit.string(value, multiline=True) if isinstance(value, str) and "\n" in value else value

@@ -13,21 +13,13 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Unit:
-    """The stimuli of one trial, and a reference if the kind has one.
+    """The stimuli of one trial, and a reference if the kind has one."""
 
-    Attributes:
-        key: identifies the unit within its campaign, for quotas.
-        item_id: the script.
-        stimuli: rated stimuli in canonical order; raters get a shuffled order.
-        systems: the system of each stimulus.
-        reference: stimulus played as the reference, not rated.
-    """
-
-    key: str
-    item_id: int
-    stimuli: tuple[int, ...]
-    systems: tuple[int, ...]
-    reference: int | None = None
+    key: str  # identifies the unit within its campaign, for quotas
+    item_id: int  # the script
+    stimuli: tuple[int, ...]  # rated stimuli in canonical order; raters get a shuffled order
+    systems: tuple[int, ...]  # the system of each stimulus
+    reference: int | None = None  # stimulus played as the reference, not rated
 
 
 class UnitTable:

@@ -63,9 +63,8 @@ class ManifestBuilder:
     traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
     warnings: list[str] = field(default_factory=list[str])
     _places: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
-    _listed: dict[tuple[str, ...], str] = field(
-        default_factory=dict[tuple[str, ...], str]
-    )  # existing names that were listed again
+    # existing names that were listed again
+    _listed: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
 
     @staticmethod
     def extending(root: Path, there: StimulusManifest) -> "ManifestBuilder":

@@ -62,11 +62,8 @@ class TextLine:
 def parse_texts(written: str, source: str) -> list[TextLine]:
     """Parse the texts of a file or form field; empty lines are skipped but counted.
 
-    Args:
-        source: its name in error messages.
-
-    Raises:
-        BadFile: a name is invalid or duplicate; the message has the line number.
+    ``source``: its name in error messages. Raises BadFile: a name is invalid or duplicate; the message has the line
+    number.
     """
     found: dict[str, TextLine] = {}
     for number, line in enumerate(written.splitlines(), start=1):

@@ -76,9 +76,7 @@ def system_voice(system: System) -> SystemVoice:
 def check_voices(systems: Iterable[System], rates_hz: Iterable[int]) -> None:
     """Check that every system can speak live at one sample rate, since the rate would reveal a system.
 
-    Raises:
-        BadOption: a system is a folder of sounds or a teacher.
-        BadFile: the voices have different sample rates.
+    Raises BadOption: a system is a folder of sounds or a teacher; BadFile: the voices have different sample rates.
     """
     for system in systems:
         system_voice(system)

@@ -27,15 +27,7 @@ Row = TypeVar("Row", System, Item, Stimulus, Look)
 
 @dataclass
 class MergeReport:
-    """Result of merging a campaign: names there and here, whether it was joined, and numbers of new rows.
-
-    Attributes:
-        traces: traces of new takes, which must be copied.
-        dropped: traces of raters that were erased here.
-        forgotten: number of new removals.
-        removals: counted answers, by pseudonym, of raters erased there who have answers here.
-        is_accepted: whether these raters were erased here, too.
-    """
+    """Result of merging a campaign: names there and here, whether it was joined, and numbers of new rows."""
 
     name: str
     here: str
@@ -47,11 +39,12 @@ class MergeReport:
     raters: int = 0
     trials: int = 0
     answers: int = 0
-    forgotten: int = 0
+    forgotten: int = 0  # number of new removals
+    # counted answers, by pseudonym, of raters erased there who have answers here
     removals: dict[str, int] = field(default_factory=dict[str, int])
-    is_accepted: bool = False
-    traces: list[str] = field(default_factory=list[str])
-    dropped: list[str] = field(default_factory=list[str])
+    is_accepted: bool = False  # whether these raters were erased here, too
+    traces: list[str] = field(default_factory=list[str])  # traces of new takes, which must be copied
+    dropped: list[str] = field(default_factory=list[str])  # traces of raters that were erased here
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, without the traces."""
@@ -117,13 +110,11 @@ def merge_campaigns(
 ) -> list[MergeReport]:
     """Merge the campaigns of another database in this session's transaction.
 
+    Raises BadOption: the campaign does not exist; BadFile: the other database is inconsistent.
+
     Args:
         only: name of a single campaign to merge.
         accept_removals: erase here the raters who were erased there; a merge deletes nothing else.
-
-    Raises:
-        BadOption: the campaign does not exist.
-        BadFile: the other database is inconsistent.
     """
     found = campaigns_of(theirs, only)
     known = {content_digest(ours, c): c for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}

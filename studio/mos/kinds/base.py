@@ -45,28 +45,18 @@ class AnswerMark:
 
 @dataclass(frozen=True)
 class CountedAnswer:
-    """A counted answer for the analysis.
-
-    Attributes:
-        systems: name of the system in each rated slot, in slot order.
-        scores: (question, slot) to value.
-        outcomes: question to a | b | tie | both_bad, as shown.
-        reference: system of the open reference, or of X; None without one.
-        mid_anchor: the campaign's mid anchor (MUSHRA); None without one.
-        tags: of the script.
-        asked: question ids in their order if asked one after another; else empty.
-        latencies_ms: per slot in a live test, from the required words to the first sound; else empty.
-    """
+    """A counted answer for the analysis."""
 
     rater: str
     item: str
-    systems: Sequence[str]
-    scores: Mapping[tuple[str, int], int]
-    outcomes: Mapping[str, str]
-    reference: str | None = None
-    mid_anchor: str | None = None
-    tags: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
+    systems: Sequence[str]  # name of the system in each rated slot, in slot order
+    scores: Mapping[tuple[str, int], int]  # (question, slot) to value
+    outcomes: Mapping[str, str]  # question to a | b | tie | both_bad, as shown
+    reference: str | None = None  # system of the open reference, or of X; None without one
+    mid_anchor: str | None = None  # the campaign's mid anchor (MUSHRA); None without one
+    tags: tuple[str, ...] = ()  # of the script
+    asked: tuple[str, ...] = ()  # question ids in their order if asked one after another; else empty
+    # per slot in a live test, from the required words to the first sound; else empty
     latencies_ms: tuple[float | None, ...] = ()
 
 
@@ -122,9 +112,8 @@ def units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[U
 def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool = False) -> list[Unit]:
     """One unit per script and pair of systems; beside the reference with ``has_reference``.
 
-    Raises:
-        BadFile: a script lacks a system, or the reference.
-        BadOption: fewer than two systems, the required baseline is missing, or there is not exactly one reference.
+    Raises BadFile: a script lacks a system, or the reference; BadOption: fewer than two systems, the required baseline
+    is missing, or there is not exactly one reference.
     """
     if len(stock.systems) < 2:
         raise BadOption("a pair needs two systems", "add one")

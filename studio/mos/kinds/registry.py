@@ -41,44 +41,32 @@ _Requirement = tuple[Callable[[CampaignConfig], bool], str, str]  # whether the 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of listening test.
-
-    Attributes:
-        about: one sentence for experimenters.
-        requirements: what the settings must fulfil.
-        assign: all units to rate; raises BadFile naming missing stimuli.
-        validate: marks of an answer to a trial with a number of rated slots; raises BadAnswer.
-        tables: tables with intervals, JSON-safe; the last argument is the campaign's seed.
-        is_relative: a score compares the second sound with the first.
-        has_duplicates: a trial may contain the same sound twice, so clips are blinded.
-        needs_anchors: low-pass anchors are derived from the reference.
-        has_post_screening: raters are excluded by their scores of the hidden reference and the mid anchor.
-        required_plays: plays of a sound per answer.
-        orders: balanced orders of questions asked one after another, as ids separated by spaces; empty if asked at
-            once. A rater keeps one order for a whole session.
-        is_live: spoken while the rater types; clips only set the level.
-        is_standing: no end: one trial at a time, typed texts are the scripts.
-    """
+    """One kind of listening test."""
 
     name: str
     title: str
-    about: str = ""
-    requirements: tuple[_Requirement, ...] = ()
+    about: str = ""  # one sentence for experimenters
+    requirements: tuple[_Requirement, ...] = ()  # what the settings must fulfil
+    # all units to rate; raises BadFile naming missing stimuli
     assign: Callable[[StimulusStock, CampaignConfig], list[Unit]] = single_units
+    # marks of an answer to a trial with a number of rated slots; raises BadAnswer
     validate: Callable[[CampaignConfig, int, AnswerCreate], list[AnswerMark]] = lambda config, slots, answer: (
         score_marks(config, range(slots), answer)
     )
+    # tables with intervals, JSON-safe; the last argument is the campaign's seed
     tables: Callable[[CampaignConfig, _Answers, int], dict[str, Any]] = lambda config, answers, _: _question_tables(
         config, answers
     )
-    is_relative: bool = False
-    has_duplicates: bool = False
-    needs_anchors: bool = False
-    has_post_screening: bool = False
-    required_plays: int = 1
+    is_relative: bool = False  # a score compares the second sound with the first
+    has_duplicates: bool = False  # a trial may contain the same sound twice, so clips are blinded
+    needs_anchors: bool = False  # low-pass anchors are derived from the reference
+    has_post_screening: bool = False  # raters are excluded by their scores of the hidden reference and the mid anchor
+    required_plays: int = 1  # plays of a sound per answer
+    # balanced orders of questions asked one after another, as ids separated by spaces; empty if asked at once. A rater
+    # keeps one order for a whole session
     orders: tuple[str, ...] = ()
-    is_live: bool = False
-    is_standing: bool = False
+    is_live: bool = False  # spoken while the rater types; clips only set the level
+    is_standing: bool = False  # no end: one trial at a time, typed texts are the scripts
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption if the settings do not fit the kind."""

@@ -26,43 +26,30 @@ from studio.mos.store.tables import Answer, Campaign, Choice, Rater, System, Tri
 
 @dataclass(frozen=True)
 class LadderEntry:
-    """A ranked system.
-
-    Attributes:
-        best: highest rank compatible with the intervals of the differences; ``worst`` the lowest.
-        low: of the 95% interval of ``elo``, like ``high`` None if not estimable.
-        state: set if there is no two-sided interval (``elo_report``).
-    """
+    """A ranked system."""
 
     name: str
-    best: int
+    best: int  # highest rank compatible with the intervals of the differences; ``worst`` the lowest
     worst: int
     elo: float
-    low: float | None
+    low: float | None  # of the 95% interval of ``elo``, like ``high`` None if not estimable
     high: float | None
-    state: str | None
+    state: str | None  # set if there is no two-sided interval (``elo_report``)
     votes: int
 
 
 @dataclass(frozen=True)
 class ArenaLadder:
-    """Public state of an arena.
-
-    Attributes:
-        steps: systems with enough votes, best first.
-        unranked: votes of each system with too few.
-        undecided: shares of ties and of 'both bad'.
-        interval: how the intervals were made.
-    """
+    """Public state of an arena."""
 
     title: str
     votes: int
     raters: int
     min_votes: int
-    steps: Sequence[LadderEntry]
-    unranked: Mapping[str, int]
-    undecided: Mapping[str, float]
-    interval: str
+    steps: Sequence[LadderEntry]  # systems with enough votes, best first
+    unranked: Mapping[str, int]  # votes of each system with too few
+    undecided: Mapping[str, float]  # shares of ties and of 'both bad'
+    interval: str  # how the intervals were made
     notes: Sequence[str]
 
 

@@ -1,5 +1,6 @@
-"""Report tables as plain text cells; each output format escapes them itself."""
+"""Report tables as plain text cells, and their LaTeX and Markdown forms, which escape the cells."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,3 +114,67 @@ def rated_questions(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any],
     """Questions on single stimuli, each with its tables."""
     tables = results["tables"].get("questions", {})
     return [(q, tables[q["id"]]) for q in results["questions"] if q["id"] in tables]
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\N{PLUS-MINUS SIGN}": r"$\pm$",
+    "\N{EN DASH}": "--",
+    "\N{MINUS SIGN}": "$-$",
+    "\n": " ",
+    "\r": " ",
+}
+
+
+def latex_text(text: str) -> str:
+    """Text escaped for LaTeX."""
+    return "".join(_LATEX.get(c, c) for c in text)
+
+
+def markdown_text(text: str) -> str:
+    """Text escaped for Markdown and the HTML generated from it."""
+    plain = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#!~])", r"\\\1", plain)
+
+
+def latex_table(table: ReportTable) -> str:
+    body = [" & ".join(latex_text(c) for c in row) + r" \\" for row in table.rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_text(table.caption)}. {latex_text(' '.join(table.notes))}}}",
+            rf"\begin{{tabular}}{{l{'c' * (len(table.columns) - 1)}}}",
+            r"\hline",
+            " & ".join(latex_text(c) for c in table.columns) + r" \\",
+            r"\hline",
+            *body,
+            r"\hline",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def markdown_table(table: ReportTable) -> str:
+    rows = [table.columns, ["---", *(["---:"] * (len(table.columns) - 1))], *table.rows]
+    shown = [[c if k == 1 else markdown_text(c) for c in row] for k, row in enumerate(rows)]
+    lines = [f"| {' | '.join(row)} |" for row in shown]
+    return "\n".join(
+        [f"## {markdown_text(table.caption)}", "", *lines, *(f"\n{markdown_text(note)}" for note in table.notes)]
+    )
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from studio.mos.import_export.export_answers import DICTIONARY
+from studio.mos.import_export.export import DICTIONARY
 from studio.mos.report.cells import (
     NONE,
     ReportTable,

@@ -1,4 +1,4 @@
-"""Report tables in the form of the papers, as plain text cells."""
+"""Report tables in the form of the papers, and the report as LaTeX and Markdown."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,15 @@ from studio.mos.report.cells import (
     PM,
     TWO_WAY,
     ReportTable,
+    answer_count,
     decimals_for,
     interval_text,
+    latex_table,
+    markdown_table,
+    markdown_text,
     median_and_quartiles,
     number,
+    one_line,
     p_value,
     plus_minus,
     rated_questions,
@@ -22,7 +27,7 @@ from studio.mos.report.cells import (
     with_interval,
 )
 from studio.mos.report.design import consensus_table, consistency_tables, post_hoc_tables, take_table
-from studio.mos.report.models import latency_tables
+from studio.mos.report.models import latency_tables, predicted_tables, second_opinion_tables
 from studio.mos.report.pairs import (
     choice_tables,
     comparison_tables,
@@ -39,6 +44,26 @@ UNEQUAL_SCRIPTS = (
     "The systems were not rated on the same scripts, so their means are of different scripts; differences use the "
     "scripts that both systems have."
 )
+
+
+def latex(results: Mapping[str, Any]) -> str:
+    """Tables of the papers, ordinal models and predictions as LaTeX floats without packages."""
+    head = [f"% {one_line(results['name'])}: {results['raters']} raters, {results['answers']} answers"]
+    tables = [*paper_tables(results), *second_opinion_tables(results), *predicted_tables(results)]
+    return "\n\n".join([*head, *(latex_table(t) for t in tables)]) + "\n"
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """All tables as Markdown."""
+    where = (
+        f"{results['raters']} raters, {results['finished']} finished; answers {answer_count(results)}; "
+        f"{results['left_out']} raters excluded by the gates."
+    )
+    parts = [f"# {markdown_text(results['title'])}", where]
+    parts += [markdown_text(rule)] if (rule := stopping_rule_text(results)) else []
+    tables = [*paper_tables(results), *second_opinion_tables(results)]
+    parts += [markdown_table(t) for t in [*tables, *detail_tables(results), *predicted_tables(results)]]
+    return "\n\n".join(parts) + "\n"
 
 
 def paper_tables(results: Mapping[str, Any]) -> list[ReportTable]:

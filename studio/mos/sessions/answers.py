@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from sqlmodel import Session, col, func, select
 
 from studio.mos.kinds.base import BadAnswer
-from studio.mos.sessions import arena, takes
+from studio.mos.sessions import takes
+from studio.mos.sessions.assignment import system_names
 from studio.mos.sessions.campaigns import LoadedCampaign
 from studio.mos.sessions.stages import NotThisStage, open_trials, stage_after_trials
 from studio.mos.store.access import Forbidden
@@ -104,7 +105,7 @@ def store_answer(session: Session, run: LoadedCampaign, rater: Rater, answer: An
 def _acknowledgement(session: Session, run: LoadedCampaign, row: Answer, repeated: bool = False) -> AnswerPublic:
     """The acknowledgement of an answer; for a counted arena vote it names the systems."""
     is_vote = run.kind.is_standing and row.counted and not row.missing
-    voices = arena.system_names(session, row.trial_id) if is_vote else None
+    voices = system_names(session, row.trial_id) if is_vote else None
     counted = bool(row.counted)
     return AnswerPublic(trial=row.trial_id, attempt=row.attempt, counted=counted, repeated=repeated, voices=voices)
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.mos.campaign.config import CampaignConfig, campaign_config, to_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config, check_language, to_json
 from studio.mos.campaign.design import AssignmentCounts, Unit, UnitTable
 from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.campaign.names import LONGEST, check_name
-from studio.mos.campaign.templates import check_language
 from studio.mos.campaign.voices import check_voices
 from studio.mos.kinds.base import StimulusStock
 from studio.mos.kinds.registry import Kind, kind_of
@@ -36,14 +35,14 @@ class AssignmentCache:
 
     unit_table: UnitTable
     counts: AssignmentCounts = field(default_factory=AssignmentCounts)
-    mark: str | None = None
+    counts_mark: str | None = None  # the AssignmentMark for which ``counts`` are right
     tally: BattleTally | None = None  # of an arena; recounted on expiry
     tally_until_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class LoadedCampaign:
-    """A campaign's settings and units; constant while the campaign is open."""
+    """A campaign's settings and units; constant while the campaign is open. Named ``run`` by its users."""
 
     id: int
     name: str
@@ -71,13 +70,12 @@ def create_campaign(
 ) -> int:
     """Create a draft campaign; returns its id.
 
+    Raises BadOption: the name is taken or invalid, or the settings do not fit the kind; BadFile: required stimuli are
+    missing.
+
     Args:
         clips: by (item, system); normalised and stored in the clip folder.
         whole: require all stimuli that the kind needs; else they may be added until the campaign is opened.
-
-    Raises:
-        BadOption: the name is taken or invalid, or the settings do not fit the kind.
-        BadFile: required stimuli are missing.
     """
     check_name(name)
     if session.exec(select(Campaign).where(Campaign.name == name)).first():
@@ -183,9 +181,7 @@ def free_name(session: Session, name: str) -> str:
 def set_state(session: Session, name: str, state: str) -> Campaign:
     """Open or close a campaign. A closed one may be reopened.
 
-    Raises:
-        BadOption: the campaign or state does not exist, or a draft cannot be opened.
-        BadFile: a draft lacks sounds.
+    Raises BadOption: the campaign or state does not exist, or a draft cannot be opened; BadFile: a draft lacks sounds.
     """
     if state not in ("open", "closed"):
         raise BadOption(f"a campaign cannot be made {state!r}", "it may be open or closed")

@@ -48,13 +48,8 @@ def delete_rater(
     """Delete all data of a rater; returns the number of counted answers, and the traces of their takes, which the
     caller must delete after the commit.
 
-    Their units become available again. A ``Removal`` row remains, so that counts stay correct.
-
-    Args:
-        at: time of the erasure, if it happened earlier in another database.
-
-    Raises:
-        BadOption: the pseudonym does not exist.
+    Their units become available again. A ``Removal`` row remains, so that counts stay correct. ``at``: time of the
+    erasure, if it happened earlier in another database. Raises BadOption: the pseudonym does not exist.
     """
     rater = session.exec(
         select(Rater.id, Rater.role, Rater.identity).where(

@@ -25,21 +25,15 @@ Pair = tuple[int, int]
 
 @dataclass
 class BattleTally:
-    """Battles and votes of each pair.
+    """Battles and votes of each pair."""
 
-    Attributes:
-        wins: votes for a pair's first system; a tie is 0.5.
-        votes: votes on a pair.
-        open_battles: battles of a pair without a vote yet.
-        first: how often a system of a pair was the first voice.
-        assigned: battles of a unit.
-    """
-
+    # votes for a pair's first system; a tie is 0.5
     wins: defaultdict[Pair, float] = field(default_factory=lambda: defaultdict(float))
-    votes: Counter[Pair] = field(default_factory=Counter[Pair])
-    open_battles: Counter[Pair] = field(default_factory=Counter[Pair])
+    votes: Counter[Pair] = field(default_factory=Counter[Pair])  # votes on a pair
+    open_battles: Counter[Pair] = field(default_factory=Counter[Pair])  # battles of a pair without a vote yet
+    # how often a system of a pair was the first voice
     first: Counter[tuple[Pair, int]] = field(default_factory=Counter[tuple[Pair, int]])
-    assigned: Counter[str] = field(default_factory=Counter[str])
+    assigned: Counter[str] = field(default_factory=Counter[str])  # battles of a unit
 
     def add(self, unit: Unit, lead: int, outcome: str | None, count: int) -> None:
         """Count battles of a unit with the stimulus ``lead`` first; without an outcome they are open."""
@@ -65,9 +59,7 @@ def choose_battle(
 ) -> AssignedUnit | None:
     """The next battle of a rater, with its order of voices; None if the rater has reached the cap of every pair.
 
-    Args:
-        tally: battles of all raters.
-        mine: battles of this rater.
+    ``tally``: battles of all raters; ``mine``: battles of this rater.
     """
     pairs = sorted({pair_of(unit) for unit in units})
     open_still = [p for p in pairs if mine.votes[p] + mine.open_battles[p] < arena.per_pair]

@@ -1,5 +1,6 @@
 """What a rater's browser gets: the view of the current stage (read-only) and the audio; and the preview of a draft."""
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,8 @@ from studio.mos.campaign.config import campaign_config
 from studio.mos.campaign.design import AssignedUnit, AssignmentCounts, Unit, order_stimuli
 from studio.mos.kinds.base import StimulusStock
 from studio.mos.kinds.registry import Kind, kind_of
-from studio.mos.sessions import arena, hearing_checks, parts, stages
+from studio.mos.sessions import hearing_checks, parts, stages
+from studio.mos.sessions.assignment import battle_wait
 from studio.mos.sessions.campaigns import LoadedCampaign, load_campaign
 from studio.mos.sessions.carry_over import earlier_screening_answers, rater_stages
 from studio.mos.sessions.parts import FINAL_STAGES, ordered_stages
@@ -25,18 +27,18 @@ from studio.mos.store.database import Store
 from studio.mos.store.tables import Campaign, Clip, Item, Rater, Slot, Stimulus, System
 
 ClipKey = Callable[[str, int], str]
+_log = logging.getLogger(__name__)
 
 
 def stage_view(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey) -> tuple[dict[str, Any], str | None]:
     """The view of a rater's stage, and the id of a trial that is shown for the first time.
 
-    Args:
-        key: signature of a clip's URL, from (trial, slot).
+    ``key``: signature of a clip's URL, from (trial, slot).
     """
     config, texts = run.config, run.config.texts
     stage, rest = rater.stage, None
     if run.kind.is_standing and stage == "trials" and not stages.open_trials(session, rater)[0]:
-        stage, rest = "rest", arena.battle_wait(session, run, rater)
+        stage, rest = "rest", battle_wait(session, run, rater)
     out, new = _base_view(session, run, stage, rater), None
     match stage:
         case "screening":
@@ -128,13 +130,17 @@ class RaterSounds:
     def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path | bytes:
         """The file of a clip, or blinded bytes if the trial may contain the same sound twice.
 
-        Raises:
-            Forbidden: the URL was not issued to this rater.
-            BadFile: the clip cannot be read.
+        Raises Forbidden: the URL was not issued to this rater; BadFile: the clip is missing or damaged (the log names
+        it, the error does not).
         """
         self._access.check_clip(rater_id, trial, slot, key)
-        path, samples = self._known(trial, slot)
-        return path if samples is None else blinded_wav(path, samples, self._access.clip_seed(trial, slot))
+        sha, samples = self._known(trial, slot)
+        try:
+            path = self._clips.intact_path(sha)
+            return path if samples is None else blinded_wav(path, samples, self._access.clip_seed(trial, slot))
+        except BadFile as error:
+            _log.error("a rater cannot hear a clip: %s", error)
+            raise BadFile("this sound is missing or damaged", "tell the people who run this test") from error
 
     def headphone(self, rater_id: int, index: int) -> bytes:
         """A WAV file of the rater's headphone check. Raises BadOption for a wrong index."""
@@ -145,8 +151,8 @@ class RaterSounds:
         """A WAV file of the rater's environment test, two per pair. Raises BadOption for a wrong index."""
         return hearing_checks.environment_wav(self._check(rater_id, "environment")[1], index)
 
-    def _look_up(self, trial: str, slot: int) -> tuple[Path, int | None]:
-        """Path of a clip, and the common length of the trial's clips if they are blinded."""
+    def _look_up(self, trial: str, slot: int) -> tuple[str, int | None]:
+        """Address of a clip, and the common length of the trial's clips if they are blinded."""
         with self._store.read() as session:
             rows = session.exec(
                 select(Slot.slot, Clip.sha, Clip.samples, Campaign.kind)
@@ -158,7 +164,7 @@ class RaterSounds:
         for at, sha, _, kind in rows:
             if at == slot:
                 longest = max(samples for _, _, samples, _ in rows)
-                return self._clips.path(sha), longest if kind_of(kind).has_duplicates else None
+                return sha, longest if kind_of(kind).has_duplicates else None
         raise Forbidden("there is no such sound", "reload the page")
 
     def _check(self, rater_id: int, stage: str) -> tuple[LoadedCampaign, int]:

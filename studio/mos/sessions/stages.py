@@ -14,8 +14,7 @@ from sqlmodel import Session, col, func, select, update
 from studio.core.errors import BadMessage, StudioError
 from studio.mos.campaign.config import CampaignConfig
 from studio.mos.sessions import hearing_checks
-from studio.mos.sessions.arena import assign_battle
-from studio.mos.sessions.assignment import assign_trials, has_trials, release_trials
+from studio.mos.sessions.assignment import assign_battle, assign_trials, has_trials, release_trials
 from studio.mos.sessions.campaigns import LoadedCampaign, NotOpen
 from studio.mos.sessions.carry_over import (
     earlier_screening_answers,
@@ -53,11 +52,8 @@ def accept_consent(
 ) -> Rater | None:
     """Create the rater of a visitor who consents; None if they decline, then nothing is stored.
 
-    Raises:
-        NotThisStage: another stage was sent.
-        BadMessage: the consent is of another version.
-        NotOpen: the campaign accepts no new raters.
-        TooMany: too many raters began within a day without finishing.
+    Raises NotThisStage: another stage was sent; BadMessage: the consent is of another version; NotOpen: the campaign
+    accepts no new raters; TooMany: too many raters began within a day without finishing.
     """
     if stage != "consent":
         raise _out_of_order(ordered_stages(run.config), "consent", stage)

@@ -78,20 +78,13 @@ class Typing:
 
 @dataclass(frozen=True)
 class SlotVoice:
-    """The voice of a slot of a live trial.
-
-    Attributes:
-        gain_db: brings the voice to the campaign's level.
-        typing: keystrokes to replay; None for the slot that the rater types to.
-        trace: address of the first voice's trace, if ``typing`` is set.
-        max_chars: maximal length of the typed text.
-    """
+    """The voice of a slot of a live trial."""
 
     voice: SystemVoice
-    gain_db: float
-    typing: Typing | None = None
-    trace: str = ""
-    max_chars: int = MAX_CHARS
+    gain_db: float  # brings the voice to the campaign's level
+    typing: Typing | None = None  # keystrokes to replay; None for the slot that the rater types to
+    trace: str = ""  # address of the first voice's trace, if ``typing`` is set
+    max_chars: int = MAX_CHARS  # maximal length of the typed text
 
 
 @dataclass(frozen=True)
@@ -110,10 +103,8 @@ class FinishedTake:
 def slot_voice(session: Session, rater: Rater, trial_id: str, slot: int) -> SlotVoice:
     """The voice of a slot of a rater's trial.
 
-    Raises:
-        Forbidden: the trial is not this rater's, or not live.
-        NotThisStage: it was answered, or the rater has left.
-        BadMessage: there are no keystrokes to replay yet, or too many takes.
+    Raises Forbidden: the trial is not this rater's, or not live; NotThisStage: it was answered, or the rater has left;
+    BadMessage: there are no keystrokes to replay yet, or too many takes.
     """
     trial = _open_trial(session, rater, trial_id)
     system = session.exec(
@@ -140,8 +131,7 @@ def slot_voice(session: Session, rater: Rater, trial_id: str, slot: int) -> Slot
 def store_take(session: Session, rater: Rater, finished: FinishedTake, trace: str, script: str = "") -> None:
     """Store a take. Raises Forbidden, NotThisStage; BadMessage if it is empty or a keystroke came too late.
 
-    Args:
-        script: hash of the text in an arena, where typed texts are the scripts.
+    ``script``: hash of the text in an arena, where typed texts are the scripts.
     """
     trial = _open_trial(session, rater, finished.trial)
     if finished.late_ms > MAX_LATE_MS or not finished.samples:
@@ -187,8 +177,7 @@ def misses(session: Session, rater: Rater, trial_id: str) -> list[Miss]:
 def latest_takes(session: Session, trials: Sequence[str] | SelectOfScalar[str]) -> dict[tuple[str, int], Take]:
     """The last take of each (trial, slot), without takes whose typing differs from the first slot's.
 
-    Args:
-        trials: trial ids, or a subquery if they may exceed a statement's parameters.
+    ``trials``: trial ids, or a subquery if they may exceed a statement's parameters.
     """
     rows = session.exec(select(Take).where(col(Take.trial_id).in_(trials)).order_by(col(Take.number))).all()
     found = {(take.trial_id, take.slot): take for take in rows}

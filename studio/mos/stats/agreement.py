@@ -54,18 +54,13 @@ def icc(matrix: F8) -> Icc | None:
 
 @dataclass(frozen=True)
 class RepeatedAnswer:
-    """Two answers of a rater to the same trial, with the same stimuli in the same order.
-
-    Attributes:
-        first: a score, or a choice (a, b, tie, both_bad, ...).
-        span: high - low of the scale; None for a choice.
-    """
+    """Two answers of a rater to the same trial, with the same stimuli in the same order."""
 
     rater: str
     question: str
-    first: int | str
+    first: int | str  # a score, or a choice (a, b, tie, both_bad, ...)
     again: int | str
-    span: int | None = None
+    span: int | None = None  # high - low of the scale; None for a choice
 
     @property
     def apart(self) -> float:
@@ -77,21 +72,13 @@ class RepeatedAnswer:
 
 @dataclass(frozen=True)
 class SelfConsistency:
-    """Self-consistency of one rater, or on one question.
+    """Self-consistency of one rater, or on one question."""
 
-    Attributes:
-        n: repeated answers.
-        exact: share of identical pairs.
-        apart: mean distance as a share of the scale; 1 for different choices.
-        steps: mean absolute difference in steps of the scale; None for choices and mixed scales.
-        r: Pearson's correlation; None for choices, below three pairs, or without variance.
-    """
-
-    n: int
-    exact: float
-    apart: float
-    steps: float | None
-    r: float | None
+    n: int  # repeated answers
+    exact: float  # share of identical pairs
+    apart: float  # mean distance as a share of the scale; 1 for different choices
+    steps: float | None  # mean absolute difference in steps of the scale; None for choices and mixed scales
+    r: float | None  # Pearson's correlation; None for choices, below three pairs, or without variance
 
 
 def consistency(pairs: Sequence[RepeatedAnswer]) -> SelfConsistency | None:
@@ -115,37 +102,24 @@ _MIN_ANSWERS = 3  # for a correlation
 
 @dataclass(frozen=True)
 class ConsensusAnswers:
-    """Answers as columns.
+    """Answers as columns."""
 
-    Attributes:
-        value: [N]; a score as a share of its scale, or a preference for the first of two, -1 to 1.
-        rater: [N], codes from 0.
-        key: [N], codes of the rated object: answers with the same key are comparable.
-        group: [N], codes of the question; values are centred per question.
-        signed: [N], whether the value is a preference, so that zero is meaningful and the value is not centred.
-    """
-
-    value: F8
-    rater: I8
-    key: I8
-    group: I8
-    signed: Mask
+    value: F8  # [N]; a score as a share of its scale, or a preference for the first of two, -1 to 1
+    rater: I8  # [N], codes from 0
+    key: I8  # [N], codes of the rated object: answers with the same key are comparable
+    group: I8  # [N], codes of the question; values are centred per question
+    signed: Mask  # [N], whether the value is a preference, so that zero is meaningful and the value is not centred
 
 
 @dataclass(frozen=True)
 class RaterConsensus:
-    """Agreement of one rater with the others.
+    """Agreement of one rater with the others."""
 
-    Attributes:
-        r: Pearson's correlation with the leave-one-out means, centred per question (not centred for preferences);
-            None below three answers, or without variance.
-        n: answers that can be compared with answers of others.
-        others: mean number of other raters' answers per answer.
-    """
-
+    # Pearson's correlation with the leave-one-out means, centred per question (not centred for preferences); None below
+    # three answers, or without variance
     r: float | None
-    n: int
-    others: float
+    n: int  # answers that can be compared with answers of others
+    others: float  # mean number of other raters' answers per answer
 
 
 def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensus]:

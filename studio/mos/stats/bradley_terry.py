@@ -107,18 +107,12 @@ class VoteMoments:
     With z = (p_a / p_b)^(1/2), a wins : b wins : tie = z : 1/z : nu. It is an exponential family in the value of a vote
     (1, 0, 1/2) and in whether it is a tie, so gradients are observed minus expected moments, and the information is a
     covariance.
-
-    Attributes:
-        point: mean value to the row.
-        tie: probability of a tie.
-        point_variance: variance of the value.
-        covariance: of the value and the tie indicator.
     """
 
-    point: F8
-    tie: F8
-    point_variance: F8
-    covariance: F8
+    point: F8  # mean value to the row
+    tie: F8  # probability of a tie
+    point_variance: F8  # variance of the value
+    covariance: F8  # of the value and the tie indicator
 
 
 def vote_moments(log_p: F8, nu: float) -> VoteMoments:
@@ -177,27 +171,18 @@ GAMMA_LABEL = "by independent Gammas, votes as independent"
 
 @dataclass(frozen=True)
 class Fit:
-    """Estimated strengths.
-
-    Attributes:
-        log_p: [S], ln p; NaN if the estimate does not exist.
-        wins: [S, S], row beats column, a tie is half a win each.
-        shape: [S], like ``rate`` of the posterior Gamma of each p; undefined without a prior.
-        connected: whether wins connect all systems in both directions.
-        reason: why there are no strengths; None if there are.
-        tie: Davidson's nu, the tie parameter; None in the other methods.
-    """
+    """Estimated strengths."""
 
     method: FitMethod
     a0: float
     b0: float
-    log_p: F8
-    wins: F8
-    shape: F8
+    log_p: F8  # [S], ln p; NaN if the estimate does not exist
+    wins: F8  # [S, S], row beats column, a tie is half a win each
+    shape: F8  # [S], like ``rate`` of the posterior Gamma of each p; undefined without a prior
     rate: F8
-    connected: bool
-    reason: str | None
-    tie: float | None = None
+    connected: bool  # whether wins connect all systems in both directions
+    reason: str | None  # why there are no strengths; None if there are
+    tie: float | None = None  # Davidson's nu, the tie parameter; None in the other methods
 
     def elo(self, c: float = 2000.0) -> F8:
         """Elo scores [S]."""
@@ -206,26 +191,17 @@ class Fit:
 
 @dataclass(frozen=True)
 class EloIntervals:
-    """Intervals of scores and differences; arrays are NaN where not estimable.
+    """Intervals of scores and differences; arrays are NaN where not estimable."""
 
-    Attributes:
-        low: [S], like ``high`` of the scores on the scale with constant c.
-        difference_low: [S, S], like ``difference_high`` of score of row minus score of column.
-        better: [S, S], P(row's score is above column's), as defined in ``better_label``; 0.5 on the diagonal.
-        label: how the intervals were made.
-        p: [S, S], two-sided, of no difference; None if there is no such test.
-        reason: why there are no intervals; None if there are.
-    """
-
-    low: F8
+    low: F8  # [S], like ``high`` of the scores on the scale with constant c
     high: F8
-    difference_low: F8
+    difference_low: F8  # [S, S], like ``difference_high`` of score of row minus score of column
     difference_high: F8
-    better: F8
-    label: str
+    better: F8  # [S, S], P(row's score is above column's), as defined in ``better_label``; 0.5 on the diagonal
+    label: str  # how the intervals were made
     better_label: str
-    p: F8 | None = None
-    reason: str | None = None
+    p: F8 | None = None  # [S, S], two-sided, of no difference; None if there is no such test
+    reason: str | None = None  # why there are no intervals; None if there are
 
 
 def fit(votes: Votes, method: FitMethod = "gamma", a0: float = 0.1, b0: float = 0.1) -> Fit:

@@ -51,20 +51,16 @@ class Ratings:
 
     Scores of comparisons (CMOS, DCR) are sign-corrected: positive favours the row's system. Raises BadOption for
     columns of unequal length, indices out of range, and scores that are not finite or outside the scale.
-
-    Attributes:
-        score: [N]; ``rater``, ``item`` (the script) and ``system``: [N], codes.
-        scale: possible scores; None if unknown.
     """
 
-    score: F8
+    score: F8  # [N]; ``rater``, ``item`` (the script) and ``system``: [N], codes
     rater: I8
     item: I8
     system: I8
     raters: list[str]
     items: list[str]
     systems: list[str]
-    scale: ScoreScale | None = None
+    scale: ScoreScale | None = None  # possible scores; None if unknown
 
     def __post_init__(self) -> None:
         rows = len(self.score)
@@ -95,18 +91,12 @@ class Ratings:
 
 @dataclass(frozen=True)
 class Votes:
-    """Choices between two systems as columns; raises BadOption as ``Ratings`` and if a system meets itself.
+    """Choices between two systems as columns; raises BadOption as ``Ratings`` and if a system meets itself."""
 
-    Attributes:
-        a: [N] into ``systems``, like ``b``; the order of presentation is not stored.
-        outcome: [N] of A, B, TIE, BOTH_BAD.
-        rater: [N] into ``raters``; None if unknown, like ``item`` into ``items``, the scripts.
-    """
-
-    a: I8
+    a: I8  # [N] into ``systems``, like ``b``; the order of presentation is not stored
     b: I8
-    outcome: NDArray[np.uint8]
-    rater: I8 | None
+    outcome: NDArray[np.uint8]  # [N] of A, B, TIE, BOTH_BAD
+    rater: I8 | None  # [N] into ``raters``; None if unknown, like ``item`` into ``items``, the scripts
     systems: list[str]
     raters: list[str]
     item: I8 | None = None
@@ -213,18 +203,13 @@ def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes
 
     From an export of the studio, which has ``system_a`` and ``system_b``, only rows that the analysis counts are read:
     counted answers to the preference question on test trials, of raters that no gate excludes. In other files every
-    line counts, and further columns are ignored.
-
-    Args:
-        campaign: name of the campaign to read from an export of several.
-        tag: only votes on scripts with this tag (column ``tags``, separated by semicolons).
+    line counts, and further columns are ignored. ``campaign``: name of the campaign to read from an export of several;
+    ``tag``: only votes on scripts with this tag (column ``tags``, separated by semicolons). Raises BadFile: the file is
+    missing, not UTF-8, lacks a column, has an invalid line (reported by number), or contains several campaigns, whose
+    scores are not comparable.
 
     Returns:
         The votes, and the number of skipped rows by reason.
-
-    Raises:
-        BadFile: the file is missing, not UTF-8, lacks a column, has an invalid line (reported by number), or contains
-            several campaigns, whose scores are not comparable.
     """
     try:
         text = read_bounded(path, MAX_VOTES_BYTES).decode("utf-8-sig")

@@ -25,22 +25,16 @@ _TAIL = tail_probabilities(0.95)[0]
 
 @dataclass(frozen=True)
 class Standing:
-    """State of a system that is not connected to most others by wins and losses.
+    """State of a system that is not connected to most others by wins and losses."""
 
-    Attributes:
-        group: index of its strongly connected group.
-        state: undefeated or winless against all systems outside its group; between: above some and below others; apart:
-            never compared with any of them.
-        bound: lower bound of the Elo of an undefeated system, upper bound of a winless one; None in the other states.
-        bound_others_fixed: the same with all other systems at their fitted scores.
-        chance_p: [S], probability of the streak if the system were level with each other system.
-    """
-
-    group: int
+    group: int  # index of its strongly connected group
+    # undefeated or winless against all systems outside its group; between: above some and below others; apart: never
+    # compared with any of them
     state: State
+    # lower bound of the Elo of an undefeated system, upper bound of a winless one; None in the other states
     bound: float | None
-    bound_others_fixed: float | None
-    chance_p: F8
+    bound_others_fixed: float | None  # the same with all other systems at their fitted scores
+    chance_p: F8  # [S], probability of the streak if the system were level with each other system
 
 
 class Lead(NamedTuple):
@@ -108,18 +102,12 @@ def least_lead_of_streak(chance: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True)
 class _Streak:
-    """Wins of a group of systems against all others.
-
-    Attributes:
-        sign: 1 if it won them all, -1 if it lost them all, else 0.
-        ahead: [P, Q], fitted ln p of each of its systems minus that of each other system, times sign.
-        weight: [P, Q], effective number of independent votes.
-    """
+    """Wins of a group of systems against all others."""
 
     state: State
-    sign: int
-    ahead: F8
-    weight: F8
+    sign: int  # 1 if it won them all, -1 if it lost them all, else 0
+    ahead: F8  # [P, Q], fitted ln p of each of its systems minus that of each other system, times sign
+    weight: F8  # [P, Q], effective number of independent votes
 
     @staticmethod
     def of(votes: Votes, fitted: Fit, part: list[int]) -> "_Streak":

@@ -158,11 +158,7 @@ def expected_error_reduction(wins: F8, waiting: F8, a0: float = 0.1, b0: float =
     H = sum over pairs of n_ij w_ij (e_i - e_j)(e_i - e_j)' + diag(b0 p) with w_ij = P(i beats j) P(j beats i). A vote
     on (i, j) adds w_ij d d', d = e_i - e_j, whatever its outcome, so the covariance C becomes C - w C d d' C / (1 + w
     d' C d) (Sherman & Morrison 1950). Votes are taken as independent: clustering scales all intervals by about the same
-    factor.
-
-    Args:
-        wins: [S, S], row beats column, a tie half a win each.
-        waiting: [S, S], symmetric: pending battles.
+    factor. ``wins``: [S, S], row beats column, a tie half a win each; ``waiting``: [S, S], symmetric: pending battles.
     """
     log_p = solve(wins, a0, b0)
     chance = 1 / (1 + np.exp(log_p[None, :] - log_p[:, None]))

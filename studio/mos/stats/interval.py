@@ -47,28 +47,20 @@ _MIN_SE = 1e-9  # in steps
 
 @dataclass(frozen=True)
 class Interval:
-    """Estimate (mean, share or difference) with its confidence interval.
-
-    Attributes:
-        low: like ``high`` None if not estimable (one rater, one item, one rating); not necessarily symmetric around the
-            mean (``interval_bounds``).
-        se: standard error; None also if all answers are equal.
-        df: degrees of freedom of t; None if the interval is not based on t.
-        n: ratings or votes, given by ``raters`` raters on ``items`` items (None: unknown).
-        method: name of the interval method.
-        level: nominal coverage.
-    """
+    """Estimate (mean, share or difference) with its confidence interval."""
 
     mean: float
+    # like ``high`` None if not estimable (one rater, one item, one rating); not necessarily symmetric around the mean
+    # (``interval_bounds``)
     low: float | None
     high: float | None
-    se: float | None
-    df: float | None
-    n: int
+    se: float | None  # standard error; None also if all answers are equal
+    df: float | None  # degrees of freedom of t; None if the interval is not based on t
+    n: int  # ratings or votes, given by ``raters`` raters on ``items`` items (None: unknown)
     raters: int | None
     items: int | None
-    method: str
-    level: float
+    method: str  # name of the interval method
+    level: float  # nominal coverage
 
     @property
     def half_width(self) -> float | None:

@@ -37,21 +37,13 @@ Always = Literal["sooner", "later"]
 
 @dataclass(frozen=True)
 class LatencyAnswers:
-    """Answers with latencies.
+    """Answers with latencies."""
 
-    Attributes:
-        value: [N], the score, or the value of the vote to the first of two (1, 0, 1/2).
-        ms: [N], latency of the rated voice; for votes, by how much the first voice was faster than the second.
-        voices: [N, S], 1 for the voice; for votes 1 for the first and -1 for the second.
-        rater: [N] codes.
-        item: [N] codes.
-    """
-
-    value: F8
-    ms: F8
-    voices: F8
-    rater: I8
-    item: I8
+    value: F8  # [N], the score, or the value of the vote to the first of two (1, 0, 1/2)
+    ms: F8  # [N], latency of the rated voice; for votes, by how much the first voice was faster than the second
+    voices: F8  # [N, S], 1 for the voice; for votes 1 for the first and -1 for the second
+    rater: I8  # [N] codes
+    item: I8  # [N] codes
 
 
 @dataclass(frozen=True)
@@ -66,22 +58,15 @@ class LatencyBin:
 
 @dataclass(frozen=True)
 class LatencySlope:
-    """Slope per 100 ms of latency, clustered by rater and script; None if latencies do not vary or it is not estimable.
+    """Slope per 100 ms of latency, clustered by rater and script."""
 
-    Attributes:
-        value: None if there is no finite slope.
-        low: like ``high``, a bound of the 95% interval; without a finite slope the one-sided bound.
-        p: two-sided, against zero slope.
-        n: answers.
-        always: the voice that won every vote that latency can explain, so that there is no finite slope (perfect
-            separation, Albert & Anderson 1984); None otherwise.
-    """
-
-    value: float | None
-    low: float | None
+    value: float | None  # None if there is no finite slope
+    low: float | None  # like ``high``, a bound of the 95% interval; without a finite slope the one-sided bound
     high: float | None
-    p: float | None
-    n: int
+    p: float | None  # two-sided, against zero slope
+    n: int  # answers
+    # the voice that won every vote that latency can explain, so that there is no finite slope (perfect separation,
+    # Albert & Anderson 1984); None otherwise
     always: Always | None = None
 
 

@@ -102,21 +102,16 @@ def p808(ratings: Ratings) -> dict[str, P808]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of ``a`` minus mean of ``b`` on common scripts.
-
-    Attributes:
-        interval: of the difference; ``n`` are the ratings of both, ``items`` the common scripts. Without common scripts
-            the mean is that of different scripts, and there is no interval.
-        p: two-sided; None without an interval. ``p_holm``: corrected for all compared pairs.
-        left_out: scripts that only one of the two has.
-    """
+    """Mean of ``a`` minus mean of ``b`` on common scripts."""
 
     a: str
     b: str
+    # of the difference; ``n`` are the ratings of both, ``items`` the common scripts. Without common scripts the mean is
+    # that of different scripts, and there is no interval
     interval: Interval
-    p: float | None
+    p: float | None  # two-sided; None without an interval. ``p_holm``: corrected for all compared pairs
     p_holm: float | None
-    left_out: int = 0
+    left_out: int = 0  # scripts that only one of the two has
 
 
 def pairwise_differences(ratings: Ratings, clusters: Clusters = "two_way") -> list[Difference]:
@@ -191,21 +186,16 @@ Shares = dict[str, float | None]
 
 @dataclass(frozen=True)
 class PostScreen:
-    """Result of the post-screening by hidden reference and mid anchor.
+    """Result of the post-screening by hidden reference and mid anchor."""
 
-    Attributes:
-        low_share: share of each rater's hidden references scored below 90; None without any.
-        high_share: share of each rater's mid anchors scored above 90; None without any.
-        unharmed: items whose mid anchor more than a quarter of the raters scored above 90; not counted.
-        by_reference: raters with a low share above 15%.
-        by_anchor: raters with a high share above 15%.
-    """
-
+    # share of each rater's hidden references scored below 90; None without any
     low_share: Shares = field(default_factory=Shares)
+    # share of each rater's mid anchors scored above 90; None without any
     high_share: Shares = field(default_factory=Shares)
+    # items whose mid anchor more than a quarter of the raters scored above 90; not counted
     unharmed: list[str] = field(default_factory=list[str])
-    by_reference: list[str] = field(default_factory=list[str])
-    by_anchor: list[str] = field(default_factory=list[str])
+    by_reference: list[str] = field(default_factory=list[str])  # raters with a low share above 15%
+    by_anchor: list[str] = field(default_factory=list[str])  # raters with a high share above 15%
 
     @property
     def dropped(self) -> list[str]:

@@ -37,18 +37,13 @@ _MAX_GRADIENT = 0.05  # at convergence
 
 @dataclass(frozen=True)
 class Estimate:
-    """Thresholds [K - 1], locations [S] and standard deviations [G], in logits.
-
-    Attributes:
-        covariance: of the three concatenated, [K - 1 + S + G, K - 1 + S + G].
-        log_likelihood: without the prior.
-    """
+    """Thresholds [K - 1], locations [S] and standard deviations [G], in logits."""
 
     thresholds: F8
     locations: F8
     sd: F8
-    covariance: F8
-    log_likelihood: float
+    covariance: F8  # of the three concatenated, [K - 1 + S + G, K - 1 + S + G]
+    log_likelihood: float  # without the prior
 
 
 def estimate(level: I8, system: I8, groupings: Sequence[I8], prior: bool) -> Estimate:
@@ -151,39 +146,27 @@ _NODES: tuple[F8, F8] = np.polynomial.hermite_e.hermegauss(41)  # Gauss-Hermite
 
 @dataclass(frozen=True)
 class OrdinalResult:
-    """Estimates of the model.
+    """Estimates of the model."""
 
-    Attributes:
-        systems: expected mean score of each rated system, by other raters on other scripts.
-        locations: of each system in logits, with mean zero.
-        differences: of locations in logits, for every pair; exp of one is an odds ratio.
-        levels: observed scores.
-        thresholds: between them, in logits.
-        sd: standard deviation of each term, in logits; that of single answers is pi / sqrt(3) = 1.81.
-        log_likelihood: without the prior.
-    """
-
-    systems: dict[str, Interval]
-    locations: dict[str, Interval]
-    differences: list[Difference]
-    levels: list[float]
-    thresholds: list[float]
-    sd: dict[str, float]
-    log_likelihood: float
+    systems: dict[str, Interval]  # expected mean score of each rated system, by other raters on other scripts
+    locations: dict[str, Interval]  # of each system in logits, with mean zero
+    differences: list[Difference]  # of locations in logits, for every pair; exp of one is an odds ratio
+    levels: list[float]  # observed scores
+    thresholds: list[float]  # between them, in logits
+    sd: dict[str, float]  # standard deviation of each term, in logits; that of single answers is pi / sqrt(3) = 1.81
+    log_likelihood: float  # without the prior
 
 
 def ordinal_model(ratings: Ratings, terms: Sequence[Term] = TERMS, prior: bool = True) -> OrdinalResult:
     """Fit the model to scores on a scale of few levels.
 
     Intervals are based on the curvature of the likelihood in all parameters and use t with min(raters, scripts) - 1
-    degrees of freedom. The interval of a mean is computed for its logit on the scale, so it stays on the scale.
+    degrees of freedom. The interval of a mean is computed for its logit on the scale, so it stays on the scale. Raises
+    BadOption: fewer than two raters or scripts, equal scores only, too many levels or effects, or no convergence.
 
     Args:
         terms: random effects; a single system has neither taste nor favour.
         prior: False for plain maximum likelihood as in R's ``ordinal::clmm``, which may diverge for small tests.
-
-    Raises:
-        BadOption: fewer than two raters or scripts, equal scores only, too many levels or effects, or no convergence.
     """
     used = np.unique(ratings.system)
     system = np.searchsorted(used, ratings.system).astype(np.int64)

@@ -20,53 +20,31 @@ from studio.mos.stats.means import by_system
 
 @dataclass(frozen=True)
 class RatingPopulation:
-    """Population of raters and scripts for scores. Standard deviations are in steps of the scale.
+    """Population of raters and scripts for scores. Standard deviations are in steps of the scale."""
 
-    Attributes:
-        systems: quality of each system before rounding and clipping.
-        rater_sd: raters.
-        item_sd: scripts.
-        taste_sd: rater x system.
-        item_system_sd: script x system.
-        noise_sd: single answers of a median rater.
-        noise_spread: standard deviation of ln noise over raters.
-        clickers: share of raters who answer at random.
-        low: lowest score, like ``high``; None leaves scores unrounded.
-    """
-
-    systems: tuple[float, ...] = (2.6, 3.2, 3.6, 4.0)
-    rater_sd: float = 0.4
-    item_sd: float = 0.3
-    taste_sd: float = 0.2
-    item_system_sd: float = 0.2
-    noise_sd: float = 0.7
-    noise_spread: float = 0.3
-    clickers: float = 0.05
-    low: int | None = 1
+    systems: tuple[float, ...] = (2.6, 3.2, 3.6, 4.0)  # quality of each system before rounding and clipping
+    rater_sd: float = 0.4  # raters
+    item_sd: float = 0.3  # scripts
+    taste_sd: float = 0.2  # rater x system
+    item_system_sd: float = 0.2  # script x system
+    noise_sd: float = 0.7  # single answers of a median rater
+    noise_spread: float = 0.3  # standard deviation of ln noise over raters
+    clickers: float = 0.05  # share of raters who answer at random
+    low: int | None = 1  # lowest score, like ``high``; None leaves scores unrounded
     high: int = 5
 
 
 @dataclass(frozen=True)
 class VotePopulation:
-    """Population of raters and scripts for pairwise votes. Standard deviations are in Elo.
+    """Population of raters and scripts for pairwise votes. Standard deviations are in Elo."""
 
-    Attributes:
-        systems: Elo of each system.
-        taste_sd: rater x system.
-        item_system_sd: script x system.
-        noise_spread: standard deviation of ln of the raters' noise; 1 is the Bradley-Terry noise.
-        clickers: share of raters who answer at random.
-        ties: share of ties between equal systems; fewer between unequal ones (Davidson 1970).
-        both_bad: share of 'both bad' votes, independent of the systems.
-    """
-
-    systems: tuple[float, ...] = (-300, -200, -100, 0, 100, 200, 300)
-    taste_sd: float = 60.0
-    item_system_sd: float = 60.0
-    noise_spread: float = 0.3
-    clickers: float = 0.05
-    ties: float = 0.1
-    both_bad: float = 0.05
+    systems: tuple[float, ...] = (-300, -200, -100, 0, 100, 200, 300)  # Elo of each system
+    taste_sd: float = 60.0  # rater x system
+    item_system_sd: float = 60.0  # script x system
+    noise_spread: float = 0.3  # standard deviation of ln of the raters' noise; 1 is the Bradley-Terry noise
+    clickers: float = 0.05  # share of raters who answer at random
+    ties: float = 0.1  # share of ties between equal systems; fewer between unequal ones (Davidson 1970)
+    both_bad: float = 0.05  # share of 'both bad' votes, independent of the systems
 
 
 def draw_ratings(
@@ -79,9 +57,8 @@ def draw_ratings(
 ) -> Ratings:
     """Ratings of every system on every item by every rater.
 
-    Args:
-        own_items: whether each rater has scripts of their own, so that many raters represent all scripts.
-        share: part of the items that each rater rates, drawn per rater.
+    ``own_items``: whether each rater has scripts of their own, so that many raters represent all scripts; ``share``:
+    part of the items that each rater rates, drawn per rater.
     """
     systems = len(population.systems)
     shape = (raters, items, systems)
@@ -154,19 +131,13 @@ class WidthNotReached(BadOption):
 
 @dataclass(frozen=True)
 class RaterPlan:
-    """Result of a sample size search.
+    """Result of a sample size search."""
 
-    Attributes:
-        raters: fewest raters with which a share ``sure`` of the simulated tests has no wider interval than requested.
-        half_width: the ``sure`` quantile of the widest half-width.
-        sure: the required share of tests.
-        curve: (raters, half-width) for every number tried, increasing in raters, with simulation noise removed by
-            isotonic regression (``monotone_widths``), which does not change the result.
-    """
-
-    raters: int
-    half_width: float
-    sure: float
+    raters: int  # fewest raters with which a share ``sure`` of the simulated tests has no wider interval than requested
+    half_width: float  # the ``sure`` quantile of the widest half-width
+    sure: float  # the required share of tests
+    # (raters, half-width) for every number tried, increasing in raters, with simulation noise removed by isotonic
+    # regression (``monotone_widths``), which does not change the result
     curve: list[tuple[int, float]]
 
 

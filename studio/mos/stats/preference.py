@@ -28,24 +28,17 @@ SHARE_SCALE = ScoreScale(0.0, 1.0)
 
 @dataclass(frozen=True)
 class Preference:
-    """Result of ``a`` against ``b``.
-
-    Attributes:
-        wins_a: votes for a, like ``wins_b`` for b; ``ties``: for no difference; ``both_bad``: for neither.
-        share: (wins_a + (ties + both_bad) / 2) / votes, 0 to 1.
-        p: two-sided, against one half; None for ``exact`` and ``wilson``, and if not estimable.
-        p_holm: corrected for all compared pairs.
-    """
+    """Result of ``a`` against ``b``."""
 
     a: str
     b: str
-    wins_a: int
+    wins_a: int  # votes for a, like ``wins_b`` for b; ``ties``: for no difference; ``both_bad``: for neither
     wins_b: int
     ties: int
     both_bad: int
-    share: Interval
-    p: float | None = None
-    p_holm: float | None = None
+    share: Interval  # (wins_a + (ties + both_bad) / 2) / votes, 0 to 1
+    p: float | None = None  # two-sided, against one half; None for ``exact`` and ``wilson``, and if not estimable
+    p_holm: float | None = None  # corrected for all compared pairs
 
 
 def pairwise_preferences(votes: Votes, method: ShareMethod = "two_way") -> list[Preference]:
@@ -128,24 +121,18 @@ class CmosAnswer:
 
 @dataclass(frozen=True)
 class CmosResult:
-    """CMOS of ``a`` against ``b``, corrected for the order of presentation.
-
-    Attributes:
-        cmos: mean of the sign-corrected scores by interval (two_way, by_rater, plain); positive if a is better.
-        p: two-sided, of the two-way interval; None if not estimable. ``p_holm``: corrected for all pairs.
-        better: answers in favour of a; likewise ``same`` and ``worse``.
-        scores: count of each sign-corrected score.
-    """
+    """CMOS of ``a`` against ``b``, corrected for the order of presentation."""
 
     a: str
     b: str
+    # mean of the sign-corrected scores by interval (two_way, by_rater, plain); positive if a is better
     cmos: dict[str, Interval]
-    p: float | None
+    p: float | None  # two-sided, of the two-way interval; None if not estimable. ``p_holm``: corrected for all pairs
     p_holm: float | None
-    better: int
+    better: int  # answers in favour of a; likewise ``same`` and ``worse``
     same: int
     worse: int
-    scores: dict[int, int]
+    scores: dict[int, int]  # count of each sign-corrected score
 
 
 def cmos_results(
@@ -180,19 +167,15 @@ class AbxAnswer:
 
 @dataclass(frozen=True)
 class AbxResult:
-    """Correct identifications of X between ``a`` and ``b``.
-
-    Attributes:
-        share: of correct answers, by interval: ``two_way`` (by rater and script), ``by_rater``, ``exact``, ``wilson``.
-        p: one-sided exact binomial test against guessing, answers as independent. ``p_holm``: for all pairs.
-    """
+    """Correct identifications of X between ``a`` and ``b``."""
 
     a: str
     b: str
     n: int
     right: int
+    # of correct answers, by interval: ``two_way`` (by rater and script), ``by_rater``, ``exact``, ``wilson``
     share: dict[str, Interval]
-    p: float
+    p: float  # one-sided exact binomial test against guessing, answers as independent. ``p_holm``: for all pairs
     p_holm: float
 
 

@@ -26,22 +26,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class IntervalCoverage:
-    """Coverage of one interval method.
+    """Coverage of one interval method."""
 
-    Attributes:
-        method: name of the interval.
-        over: systems or pairs.
-        each: share of runs in which the interval of each system (or pair) covers the true value; a missing interval
-            counts as a miss.
-        half_width: mean, in the unit of the score.
-        runs: number of runs.
-    """
-
-    method: str
-    over: str
+    method: str  # name of the interval
+    over: str  # systems or pairs
+    # share of runs in which the interval of each system (or pair) covers the true value; a missing interval counts as a
+    # miss
     each: tuple[float, ...]
-    half_width: float
-    runs: int
+    half_width: float  # mean, in the unit of the score
+    runs: int  # number of runs
 
     @property
     def mean(self) -> float:

@@ -8,9 +8,8 @@ from pathlib import Path
 from sqlmodel import Session
 
 from studio.core.errors import StudioError
-from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.config import CampaignConfig, load_template, with_settings
 from studio.mos.campaign.manifest import StimulusManifest
-from studio.mos.campaign.templates import load_template, with_settings
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import free_name, set_state
 from studio.mos.stimuli.building import build_campaign
@@ -32,9 +31,7 @@ log = logging.getLogger("studio.mos")
 def add_demo(listening: ListeningTests, folder: Path) -> bool:
     """Create and open the demo from its folder; False if this database has had it before.
 
-    Raises:
-        BadFile: the folder is incomplete.
-        BadOption: its settings are invalid.
+    Raises BadFile: the folder is incomplete; BadOption: its settings are invalid.
     """
     return _add(
         listening, NAME, lambda: (with_settings(_TEMPLATE, folder / SETTINGS), read_manifest(folder / MANIFEST))

@@ -10,16 +10,14 @@ from typing import Any
 from sqlmodel import Session, col, delete, select
 
 from studio.core.errors import BadOption, StudioError
-from studio.mos.campaign.config import CampaignConfig, to_json
+from studio.mos.campaign.config import CampaignConfig, load_template, to_json
 from studio.mos.campaign.manifest import MAX_SYSTEMS, SYSTEM_ROLES, ManifestBuilder
 from studio.mos.campaign.names import TextLine, check_name, parse_texts
-from studio.mos.campaign.templates import load_template
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec, system_voice
 from studio.mos.kinds.registry import kind_of
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import create_campaign
-from studio.mos.stimuli.building import require_draft
-from studio.mos.stimuli.removal import RemovalReport, delete_raters, finish_removal, unreferenced
+from studio.mos.stimuli.building import RemovalReport, delete_raters, finish_removal, require_draft, unreferenced
 from studio.mos.stimuli.speech import SpeechTask
 from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables import Campaign, Item, Stimulus, System, row_id
@@ -54,12 +52,8 @@ def settings_digest(campaign: Campaign) -> str:
 def change_settings(listening: ListeningTests, name: str, config: CampaignConfig, seen: str | None = None) -> str:
     """Replace a draft's settings; returns their digest. Requirements of the kind are checked on opening only.
 
-    Args:
-        seen: digest of the settings that were edited.
-
-    Raises:
-        BadOption: it is not a draft, or of another kind.
-        DraftConflict: the settings have changed since ``seen``.
+    ``seen``: digest of the settings that were edited. Raises BadOption: it is not a draft, or of another kind;
+    DraftConflict: the settings have changed since ``seen``.
     """
 
     def work(session: Session) -> tuple[str, list[str]]:
@@ -155,11 +149,8 @@ def set_texts(listening: ListeningTests, name: str, written: str, is_sure: bool 
     """Replace a draft's test scripts, one per line; returns their number.
 
     A line with the text of an existing script keeps that script. Missing scripts are deleted with their sounds; a
-    changed text deletes the sounds by voices of the studio.
-
-    Args:
-        written: ``name|text`` or the text alone, as in ``campaign new --texts``.
-        is_sure: allow deletion of sounds.
+    changed text deletes the sounds by voices of the studio. ``written``: ``name|text`` or the text alone, as in
+    ``campaign new --texts``; ``is_sure``: allow deletion of sounds.
 
     Raises:
         BadFile: a line is invalid.

@@ -28,15 +28,12 @@ _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 def read_manifest(path: Path, there: StimulusManifest | None = None, whole: bool = True) -> StimulusManifest:
     """Read a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; sound files are beside or below it.
 
-    A ``manifest.json`` or ``manifest.csv`` in the folder takes precedence, with a warning.
+    A ``manifest.json`` or ``manifest.csv`` in the folder takes precedence, with a warning. Raises BadFile: something is
+    missing, duplicate, misnamed, too large, outside the folder or malformed; the message names the line.
 
     Args:
         there: existing content of a campaign; included in the result.
         whole: require every system for every script.
-
-    Raises:
-        BadFile: something is missing, duplicate, misnamed, too large, outside the folder or malformed; the message
-            names the line.
     """
     inside = [path / name for name in _IN_FOLDERS if (path / name).is_file()] if path.is_dir() else []
     if len(inside) > 1:

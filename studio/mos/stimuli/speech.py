@@ -19,8 +19,8 @@ from studio.core.speaking import at_once, save_audio
 from studio.core.speaking import speak as speak_arrivals
 from studio.core.time import MonotonicClock
 from studio.core.traces.trace import Trace, open_trace
+from studio.mos.campaign.config import load_template
 from studio.mos.campaign.manifest import ManifestBuilder, StimulusManifest
-from studio.mos.campaign.templates import load_template
 from studio.mos.campaign.voices import SystemVoice
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import add_stimuli, create_campaign
@@ -78,8 +78,7 @@ def speak_all(
 def engine_speaker(engine: Engine, *, is_guest: bool = False) -> Speaker:
     """Synthesises with an engine's voice, one text after the other.
 
-    Args:
-        is_guest: leave a concurrency slot to others.
+    ``is_guest``: leave a concurrency slot to others.
     """
 
     def speak(of: SystemVoice, texts: Mapping[Path, str], spoken: Callable[[], None]) -> None:
@@ -205,9 +204,8 @@ def _check_whole(campaign: str, there: StimulusManifest, key: tuple[str, str]) -
 def read_utterance(trace: Trace) -> UtteranceContent:
     """Read text, samples and system of an utterance.
 
-    Raises:
-        BadFile: it was cancelled, it failed, or its options changed midway, so that it has no single system.
-        BadText: it has no text or sound.
+    Raises BadFile: it was cancelled, it failed, or its options changed midway, so that it has no single system;
+    BadText: it has no text or sound.
     """
     ready = next((e for e in trace.events if isinstance(e, ev.Ready)), None)
     if ready is None or not isinstance(trace.events[-1], ev.Ended):

@@ -44,16 +44,12 @@ class TooMany(StudioError):
 
 @dataclass(frozen=True)
 class Visitor:
-    """A visitor of a link who has not consented yet. Nothing is stored: these fields travel in a signed token.
-
-    Attributes:
-        panel: identifiers from a recruiting panel; stored with ``device`` on consent.
-    """
+    """A visitor of a link who has not consented yet. Nothing is stored: these fields travel in a signed token."""
 
     campaign_id: int
     role: str
     identity: str
-    panel: dict[str, str]
+    panel: dict[str, str]  # identifiers from a recruiting panel; stored with ``device`` on consent
     device: dict[str, Any]
 
 

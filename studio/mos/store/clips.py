@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,28 +18,24 @@ from studio.mos.store.sounds import TARGET_LUFS, SourceSound, campaign_rate_hz, 
 Key = tuple[str, str]  # item and system
 T = TypeVar("T")
 _SHOWN = 50  # bad files in one message
+_CHECKED = 50_000  # clips whose address was checked
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class StoredClip:
-    """A stimulus in the clip folder.
-
-    Attributes:
-        source_sha: content address of the source audio.
-        trace: content address of its trace in the clip folder, if any.
-    """
+    """A stimulus in the clip folder."""
 
     sha: str
     rate_hz: int
     samples: int
-    source_sha: str
+    source_sha: str  # content address of the source audio
     source_rate_hz: int
     gain_db: float
     lufs_before: float
     lufs_after: float
     peak_dbfs: float
-    trace: str | None = None
+    trace: str | None = None  # content address of its trace in the clip folder, if any
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,7 @@ class ClipFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._check = lru_cache(_CHECKED)(self._check_version)
 
     def path(self, sha: str) -> Path:
         """Path of a clip. Raises BadFile unless ``sha`` is 64 hex digits."""
@@ -89,6 +87,22 @@ class ClipFolder:
             raise BadFile(f"the clip {sha[:12]} is damaged", "import its campaign again, or restore a backup")
         return pcm, rate_hz
 
+    def intact_path(self, sha: str) -> Path:
+        """Path of a clip that matches its address. Raises BadFile as ``read`` does.
+
+        A file is hashed once, and again when its size or time of change is another: playing a clip costs a ``stat``.
+        """
+        path = self.path(sha)
+        try:
+            stat = path.stat()
+        except OSError as error:
+            raise BadFile(f"there is no clip {sha[:12]}", "import its campaign again, or restore a backup") from error
+        self._check(sha, stat.st_size, stat.st_mtime_ns)
+        return path
+
+    def _check_version(self, sha: str, size: int, mtime_ns: int) -> None:
+        self.read(sha)  # an error is not cached: the clip may be restored
+
     def _keep(self, path: Path, content: Callable[[], bytes]) -> None:
         if path.is_file():  # complete, since files are renamed into place; the name may not be on disk yet
             durable.sync_folder(path.parent)
@@ -102,13 +116,11 @@ def store_stimuli(
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     """Convert a campaign's sounds, by (item, system), to one rate and level and store them; returns clips and warnings.
 
-    Each sound is loaded three times, so that a campaign need not fit in memory.
+    Each sound is loaded three times, so that a campaign need not fit in memory. Raises BadFile: some sounds are
+    unusable (all are named), or one would clip at the existing level.
 
     Args:
         at: level of the campaign's existing sounds; by default the highest level that these sounds allow.
-
-    Raises:
-        BadFile: some sounds are unusable (all are named), or one would clip at the existing level.
     """
     properties = _measure_each(sounds, lambda sound: (sound.rate_hz, sound.clipped, sound.mixed))
     rates_hz = {key: rate_hz for key, (rate_hz, _, _) in properties.items()}

@@ -5,8 +5,10 @@ so that one failure does not affect the others. A future is resolved only after 
 acknowledged answer is durable, and hundreds of raters share a few syncs.
 """
 
+import os
 import queue
 import sqlite3
+import struct
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -23,7 +25,11 @@ from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError
 from studio.mos.store.migrations import migrate
-from studio.mos.store.sqlite_files import SqliteFiles
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
 
 T = TypeVar("T")
 _MAX_BATCH = 64  # writes that share one commit
@@ -31,6 +37,7 @@ _URGENT, _NORMAL, _CLOSE = range(3)
 _WAIT_S = 30.0
 _CLOSE_WAIT_S = 0.5
 _WRITERS_LOCK = 0x5354_4D4F  # advisory lock of PostgreSQL writers; SQLite locks its file
+_SHARED_FIRST, _SHARED_BYTES = 0x4000_0002, 510  # SQLite's reader bytes; removing the log locks all of them
 STUDIO_TABLES = frozenset({"schema_version", "campaign"})  # tables that identify a studio's database
 
 
@@ -92,11 +99,8 @@ class Store:
     def write(self, work: Callable[[Session], T], *, soon: bool = False) -> "Future[T]":
         """Run ``work`` in the next transaction. The future resolves once the commit is on disk, or holds the exception.
 
-        Args:
-            soon: run and commit before normal jobs, so that answers do not queue behind a crowd of new raters.
-
-        Raises:
-            Closed: the store is closed.
+        ``soon``: run and commit before normal jobs, so that answers do not queue behind a crowd of new raters. Raises
+        Closed: the store is closed.
         """
         job = Job(_URGENT if soon else _NORMAL, work, Future())
         job.done.set_running_or_notify_cancel()  # the caller cannot cancel it
@@ -307,3 +311,58 @@ def _shown(url: str) -> str:
 def error_message(error: SQLAlchemyError) -> str:
     """The database's error message in one line."""
     return str(getattr(error, "orig", None) or error).splitlines()[0]
+
+
+class SqliteFiles:
+    """Locks and watches the files of one SQLite database; created once its write-ahead log exists.
+
+    SQLite's last connection removes the log on closing. It detects other connections by POSIX locks, which a process
+    loses as soon as it closes *any* descriptor of the file: after one read of the database file in the server and one
+    command-line call, the server would write into an unlinked log.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._log = database.with_name(database.name + "-wal")
+        self._descriptor = os.open(database, os.O_RDONLY)
+        self._lock(True)
+        self._known = self._file_ids()
+
+    def is_intact(self) -> bool:
+        """Whether the paths still name the files that were opened."""
+        seen = self._file_ids()
+        if self._known[1] is None:
+            self._known = (self._known[0], seen[1])  # there is no log before the first write
+        return seen == self._known
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the database file does not exist."""
+        return not self._database.exists()
+
+    def release_log(self) -> None:
+        """Allow removal of the log, also by our own connections, which must be closed before ``close``."""
+        self._lock(False)
+
+    def close(self) -> None:
+        """Close the descriptor; call only after all connections of this process are closed."""
+        os.close(self._descriptor)
+
+    def _file_ids(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        return _identity(self._database), _identity(self._log)
+
+    def _lock(self, held: bool) -> None:
+        """Take or release a read lock of the open file description, which closing another descriptor does not drop."""
+        if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):  # Linux only; elsewhere files are only watched
+            return
+        kind = fcntl.F_RDLCK if held else fcntl.F_UNLCK
+        lock = struct.pack("hhqqi4x", kind, os.SEEK_SET, _SHARED_FIRST, _SHARED_BYTES, 0)
+        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, lock)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

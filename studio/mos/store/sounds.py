@@ -34,18 +34,13 @@ _FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where c
 
 @dataclass(frozen=True, eq=False)
 class SourceSound:
-    """Mono samples, float32 [T], full scale at 1.
-
-    Attributes:
-        clipped: at least three consecutive samples are at full scale.
-        mixed: the mean of channels that differ.
-    """
+    """Mono samples, float32 [T], full scale at 1."""
 
     pcm: np.ndarray
     rate_hz: int
     name: str = "the sound"
-    clipped: bool = False
-    mixed: bool = False
+    clipped: bool = False  # at least three consecutive samples are at full scale
+    mixed: bool = False  # the mean of channels that differ
 
     @property
     def duration_s(self) -> float:
@@ -67,10 +62,8 @@ class NormalisedSound:
 def read_sound(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ) -> SourceSound:
     """Read a WAV or FLAC file, mixed down to mono. 16-bit WAV needs no package, other formats need soundfile.
 
-    Raises:
-        BadFile: missing, too large, damaged, another format, stereo whose channels cancel each other, too short, too
-            long, a rate below ``lowest_rate_hz``, or silent.
-        NeedsPackage: the format needs soundfile, which is not installed.
+    Raises BadFile: missing, too large, damaged, another format, stereo whose channels cancel each other, too short, too
+    long, a rate below ``lowest_rate_hz``, or silent; NeedsPackage: the format needs soundfile, which is not installed.
     """
     data = _bytes_of(path)
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":

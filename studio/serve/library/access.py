@@ -16,8 +16,8 @@ from studio.library.assignments import MAX_ANNOTATORS, MAX_TASK_CHARS, MAX_UTTER
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.library import Library
 from studio.serve.auth import TokenAuth
-from studio.serve.schemas import StrictModel
-from studio.serve.traces.inspection import TraceViews
+from studio.serve.responses import StrictModel
+from studio.serve.traces import TraceViews
 
 T = TypeVar("T")
 

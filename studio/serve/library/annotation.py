@@ -31,7 +31,6 @@ from studio.library.exchange import (
 from studio.library.library import Library
 from studio.mos.store.access import Forbidden
 from studio.serve.auth import TokenAuth
-from studio.serve.errors import PRIVATE, private_json
 from studio.serve.library.access import (
     AnnotationRemove,
     AssignmentCreate,
@@ -42,8 +41,8 @@ from studio.serve.library.access import (
     find_entry,
 )
 from studio.serve.middleware.bodies import FileRoute
-from studio.serve.schemas import read_body, takes
-from studio.serve.traces.inspection import MEDIA_TYPE, uploaded_file
+from studio.serve.responses import PRIVATE, private_json, read_body, takes
+from studio.serve.traces import MEDIA_TYPE, uploaded_file
 
 ASSIGNED = "/annotation"
 PAGE = "annotate"  # the page of a link; the token is behind the #, which browsers do not send

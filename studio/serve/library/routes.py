@@ -1,31 +1,43 @@
-"""The owner's routes of the library, for the Library page."""
+"""The owner's routes of the library for its page, and those of the Compare page."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, Header, Query, Request
 from fastapi.responses import FileResponse, Response
+from starlette.concurrency import run_in_threadpool
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadMessage, BadOption
+from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import MAX_BYTES
+from studio.inspection.comparison.bundle import pack, pack_difference, pack_words
+from studio.inspection.comparison.compare import (
+    MAX_UTTERANCES,
+    UtteranceComparison,
+    compare,
+    compared_utterance,
+    labels,
+)
 from studio.inspection.opening import read_sound
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.index import Query as LibraryQuery
 from studio.library.library import Library
-from studio.serve.errors import PRIVATE, private_json
 from studio.serve.library.access import EntryRemove, LibraryAccess, NoteChange, TraceKeep, find_entry
 from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary, annotator_routes, owner_routes
 from studio.serve.middleware.bodies import FileRoute
-from studio.serve.schemas import read_body, takes
+from studio.serve.responses import PRIVATE, private_json, read_body, takes
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces.inspection import (
+from studio.serve.traces import (
     LIMITS,
     MAX_FILE_BYTES,
+    MAX_PITCH_S,
     MAX_TEXT_CHARS,
     MEDIA_TYPE,
     AttentionService,
+    TraceViews,
     uploaded_file,
 )
 
@@ -37,6 +49,10 @@ MAX_CHOICES = 200  # tags, and voices, in a response
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
 _FILE_SCHEMA = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 _Words = Annotated[str, Query(max_length=MAX_TITLE_CHARS)]
+COMPARE = "/compare"
+MAX_NAME_CHARS = 64
+_TRACE, _ENTRY = "trace", "kept"  # parameters of the query
+_Index = Annotated[int, Query(ge=0, lt=MAX_UTTERANCES)]
 
 
 def add_library(app: FastAPI, access: LibraryAccess, trace_store: TraceStore, attention: AttentionService) -> None:
@@ -156,3 +172,75 @@ def _describe(library: Library, entry: LibraryEntry) -> dict[str, Any]:
     """An entry as the page lists it, with its annotators."""
     text = entry.text if len(entry.text) <= SHOWN_CHARS else entry.text[:SHOWN_CHARS] + "…"
     return {**replace(entry, text=text).to_dict(), "annotated": annotation_summary(library, entry.sha256)}
+
+
+@dataclass(frozen=True)
+class _UtteranceRef:
+    """One utterance in the query: the token of a trace, or the name of an entry."""
+
+    kind: str
+    name: str
+
+
+def add_comparison(app: FastAPI, trace_store: TraceStore, views: TraceViews, access: LibraryAccess | None) -> None:
+    """Add the routes.
+
+    Args:
+        access: the library, which requires the owner's token; None without one.
+    """
+
+    async def answer(request: Request, pack_part: Callable[[UtteranceComparison], bytes]) -> Response:
+        refs = _parse_query(request)
+
+        def work(library: Library | None) -> Response:
+            with views.slot():
+                traces = _open_traces(refs, trace_store, library)
+                utterances = [compared_utterance(*one) for one in zip(labels(traces), traces, strict=True)]
+                return Response(pack_part(compare(utterances)), media_type=MEDIA_TYPE, headers=PRIVATE)
+
+        if not any(ref.kind == _ENTRY for ref in refs):
+            return await run_in_threadpool(work, None)
+        if access is None:
+            raise BadFile("this studio has no library", "compare utterances by the links of the Live page")
+        await access.auth.owner(request)
+        return await access.call(work)
+
+    @app.get(COMPARE + "/view")
+    async def view(request: Request) -> Response:
+        return await answer(request, pack)
+
+    @app.get(COMPARE + "/words")
+    async def words(request: Request) -> Response:
+        return await answer(request, lambda comparison: pack_words(comparison, MAX_PITCH_S))
+
+    @app.get(COMPARE + "/difference")
+    async def difference(request: Request, one: _Index, other: _Index, stretch: bool = False) -> Response:
+        return await answer(request, lambda comparison: pack_difference(comparison, one, other, stretch=stretch))
+
+
+def _parse_query(request: Request) -> list[_UtteranceRef]:
+    """The utterances in the order of the query. Raises BadOption, BadMessage."""
+    refs = [_UtteranceRef(kind, name) for kind, name in request.query_params.multi_items() if kind in (_TRACE, _ENTRY)]
+    if not 1 <= len(refs) <= MAX_UTTERANCES:
+        raise BadOption(f"there are {len(refs)} utterances to compare", f"give from 2 to {MAX_UTTERANCES}")
+    if any(len(ref.name) > MAX_NAME_CHARS for ref in refs):
+        raise BadMessage("a name of an utterance is too long", "open them by their links")
+    return refs
+
+
+def _open_traces(refs: Sequence[_UtteranceRef], trace_store: TraceStore, library: Library | None) -> list[Trace]:
+    """The traces in order. Raises BadFile with the number of the one that cannot be opened, and BadMessage."""
+    traces: list[Trace] = []
+    for number, ref in enumerate(refs, 1):
+        try:
+            if ref.kind == _TRACE:
+                trace = open_trace(trace_store.path(ref.name))
+            else:
+                assert library is not None, "checked by the caller"
+                trace = library.open(find_entry(library, ref.name))
+        except BadFile as error:
+            raise BadFile(f"number {number} of {len(refs)} cannot be opened: {error.what}", error.do) from error
+        traces.append(trace)
+        if sum(one.pcm.nbytes for one in traces) > MAX_FILE_BYTES:
+            raise BadMessage("together they are too long to be compared here", "studio compare has no such limit")
+    return traces

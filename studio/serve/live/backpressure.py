@@ -1,4 +1,4 @@
-"""Limits of one socket: its unprocessed messages, and the time of a send."""
+"""Backpressure of one socket: a bounded queue of unprocessed messages, and a time limit for a send."""
 
 import asyncio
 from collections import deque
@@ -7,8 +7,8 @@ from typing import Any
 
 from studio.serve.live import protocol as wire
 
-MESSAGES = 64
-CHARS = wire.MAX_MESSAGE_CHARS  # of text; one more message may exceed it
+INBOX_MESSAGES = 64
+INBOX_CHARS = wire.MAX_MESSAGE_CHARS  # of text; one more message may exceed it
 
 
 class Inbox:
@@ -27,7 +27,7 @@ class Inbox:
     @property
     def is_full(self) -> bool:
         """Whether the number of messages or of characters has reached its limit."""
-        return len(self._messages) >= MESSAGES or self._chars > CHARS
+        return len(self._messages) >= INBOX_MESSAGES or self._chars > INBOX_CHARS
 
     def put(self, message: wire.Message) -> None:
         """Append a message."""

@@ -231,8 +231,7 @@ def utterance_in(data: Mapping[str, Any]) -> int | None:
 def parse(data: Mapping[str, Any]) -> Message:
     """The message of a JSON object.
 
-    Raises:
-        BadMessage: the type is unknown, or a field is missing, unknown or not allowed.
+    Raises BadMessage: the type is unknown, or a field is missing, unknown or not allowed.
     """
     name = data.get("type")
     kind = CLIENT_MESSAGES.get(name) if isinstance(name, str) else None

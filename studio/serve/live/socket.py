@@ -16,10 +16,10 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve.live import protocol as wire
-from studio.serve.live.limits import Inbox, SharedTimeout
+from studio.serve.live.backpressure import Inbox, SharedTimeout
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
-from studio.serve.middleware.connections import connection_of
-from studio.serve.middleware.limits import TokenBucket, address_of
+from studio.serve.middleware.addresses import address_of
+from studio.serve.middleware.connections import TokenBucket, connection_of
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 

@@ -20,10 +20,9 @@ from studio.core.ports import Utterance
 from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText
 from studio.core.time import MonotonicClock
 from studio.serve.live import protocol as wire
-from studio.serve.live.limits import Inbox
-from studio.serve.live.trace_recorder import TraceRecorder
+from studio.serve.live.backpressure import Inbox
 from studio.serve.settings import ServeSettings
-from studio.serve.trace_store import TraceStore
+from studio.serve.trace_store import TraceRecorder, TraceStore
 
 OUTBOX = 256  # events and errors that are not sent yet; more stay in the engine
 MAX_UNACKNOWLEDGED_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet reported back: bounds the memory
@@ -86,8 +85,8 @@ class UtteranceStream:
         self.sent_sample = 0
         self.is_over = False  # the last event was sent; the trace may not be closed yet
         self.is_queued = True  # waits for a slot
-        # Called when an idle keyboard flushes. None: the typing is replayed, and an empty edit is such a pause.
-        self.on_pause: Callable[[], None] | None = lambda: None
+        self.on_pause: Callable[[], None] = lambda: None  # called when an idle keyboard flushes
+        self.replays_typing = False  # typing is replayed: an empty edit is a pause, and idle time flushes nothing
         self._settings = settings
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
@@ -195,10 +194,10 @@ class UtteranceStream:
             if self._inbox and not backoff_ms and not self._must_wait_for_client():
                 message = self._inbox.take()
                 return partial(_HANDLERS[type(message)], self, message)
-            live, on_pause = self._live, self.on_pause
-            deadline_ms = live.next_deadline_ms() if live and on_pause and not self._inbox else None
-            if live and on_pause and deadline_ms is not None and now_ms >= deadline_ms:
-                on_pause()
+            live = None if self.replays_typing else self._live
+            deadline_ms = live.next_deadline_ms() if live and not self._inbox else None
+            if live and deadline_ms is not None and now_ms >= deadline_ms:
+                self.on_pause()
                 return live.poll
             quiet_ms = self._active_ms + self._settings.quiet_close_ms
             if self.is_queued:  # the engine has a time limit for the queue
@@ -240,7 +239,7 @@ class UtteranceStream:
     def _edit(self, message: wire.EditText) -> None:
         if self._live is None:
             raise BadMessage("'edit' is for a keyboard", "this utterance is a stream: send 'text'")
-        if self.on_pause is None and not message.remove and not message.insert:
+        if self.replays_typing and not message.remove and not message.insert:
             self._live.pause()
             return
         self._check_length(message.insert)

@@ -1,8 +1,6 @@
-"""Network addresses as the unit of limits, and a rate limit."""
+"""Network addresses as the unit of limits."""
 
 import ipaddress
-import time
-from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
@@ -36,23 +34,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-@dataclass
-class TokenBucket:
-    """A rate limit of ``per_s`` events, with a burst of the same size."""
-
-    per_s: float
-    level: float = field(init=False)
-    filled_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.level, self.filled_s = self.per_s, time.monotonic()
-
-    def take(self) -> bool:
-        """Count one event; whether it is within the rate."""
-        now_s = time.monotonic()
-        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
-        self.filled_s = now_s
-        self.level -= 1.0
-        return self.level >= 0.0

@@ -19,8 +19,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.mos.store.access import RateLimit
+from studio.serve.middleware.addresses import network_of
 from studio.serve.middleware.headers import COOKIE_PREFIX, own_cookies
-from studio.serve.middleware.limits import network_of
 from studio.serve.settings import ENV_PREFIX, ServeSettings
 
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
@@ -131,8 +131,7 @@ def new_key() -> str:
 class KeyMiddleware:
     """ASGI middleware that requires the key, except on the paths of raters.
 
-    Args:
-        port: part of the cookie's name: a browser sends a cookie to every port of a host.
+    ``port``: part of the cookie's name: a browser sends a cookie to every port of a host.
     """
 
     def __init__(self, app: ASGIApp, key: str, port: int) -> None:

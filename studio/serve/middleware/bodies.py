@@ -17,7 +17,7 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from studio.serve.middleware.limits import address_of
+from studio.serve.middleware.addresses import address_of
 
 MAX_BODY_BYTES = 64 * 1024
 BODY_S = 20.0  # time limit of a body

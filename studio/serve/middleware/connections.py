@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from studio.mos.store.access import RateLimit, TooMany
-from studio.serve.middleware.limits import TokenBucket, is_loopback, network_of
+from studio.serve.middleware.addresses import is_loopback, network_of
 
 HEAD_S = 10.0  # time limit of a request's head
 SEND_BUFFER_BYTES = 131_072  # of the kernel, per socket: seconds of audio; Linux doubles it
@@ -100,6 +101,26 @@ class _Timer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+
+@dataclass
+class TokenBucket:
+    """A rate limit of ``per_s`` events, with a burst of the same size."""
+
+    per_s: float
+    level: float = field(init=False)
+    filled_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.level, self.filled_s = self.per_s, time.monotonic()
+
+    def take(self) -> bool:
+        """Count one event; whether it is within the rate."""
+        now_s = time.monotonic()
+        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
+        self.filled_s = now_s
+        self.level -= 1.0
+        return self.level >= 0.0
 
 
 class FrameCounter:

@@ -45,9 +45,8 @@ class DraftSounds:
     def store(self, campaign: str, system: str, file: str, content: bytes) -> None:
         """Store an upload until it is imported.
 
-        Raises:
-            BadOption: there is no such draft, or a name is not allowed.
-            BadFile: it is not a usable sound, or too many uploads wait for the import.
+        Raises BadOption: there is no such draft, or a name is not allowed; BadFile: it is not a usable sound, or too
+        many uploads wait for the import.
         """
         with self._listening.store.read() as session:
             require_draft(session, campaign)
@@ -75,12 +74,11 @@ class DraftSounds:
     def take(self, campaign: str, folder: str | None) -> list[str]:
         """Import sounds into a draft and return warnings for the experimenter.
 
+        Raises BadFile, BadOption: as ``extend`` does, or there is nothing to import.
+
         Args:
             folder: one of ``folders``; None for the uploads, which are deleted once they are imported or rejected, and
                 stay where the disk or the database failed.
-
-        Raises:
-            BadFile, BadOption: as ``extend`` does, or there is nothing to import.
         """
         with self._listening.store.read() as session:
             require_draft(session, campaign)

@@ -19,10 +19,8 @@ from studio.core.cards import parse_voice, voice_address
 from studio.core.errors import BadFile, BadOption, Busy
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Engine
-from studio.mos.analysis.advice import advice
-from studio.mos.analysis.planning import plan_draft, planned_test, raters_needed
-from studio.mos.campaign.config import campaign_config, from_json, to_json
-from studio.mos.campaign.templates import load_template, template_names, to_toml
+from studio.mos.analysis.planning import advice, plan_draft, planned_test, raters_needed
+from studio.mos.campaign.config import campaign_config, from_json, load_template, template_names, to_json, to_toml
 from studio.mos.campaign.voices import TEACHER, parse_voice_spec
 from studio.mos.kinds.registry import KINDS, kind_of
 from studio.mos.service import ListeningTests
@@ -33,12 +31,10 @@ from studio.mos.stimuli import editing
 from studio.mos.store.sounds import MAX_FILE_BYTES
 from studio.mos.store.tables import Campaign, Item, Stimulus, System
 from studio.serve.auth import TokenAuth
-from studio.serve.errors import PRIVATE, private_json
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker
 from studio.serve.mos.schemas import DraftCreate, PlanAsk, SettingsChange, SoundsTake, SystemDrop, SystemPut, TextsPut
-from studio.serve.ranges import ranged_file
-from studio.serve.schemas import read_body, takes
+from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
 
 UPLOADS = {UPLOAD: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take an upload
 T = TypeVar("T")

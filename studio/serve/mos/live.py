@@ -26,11 +26,10 @@ from studio.mos.sessions.erasure import sweep_takes, takes_folder
 from studio.mos.sessions.takes import MAX_LATE_MS, REPLAYED, TYPED, FinishedTake, Miss, Typing
 from studio.serve.auth import TokenAuth
 from studio.serve.live import protocol as wire
-from studio.serve.live.admission import admit
 from studio.serve.live.socket import RETRY_MS, SpeakSession
 from studio.serve.live.stream import Outgoing, UtteranceStream
 from studio.serve.mos.live_take import LiveTake, late_ms, leveled_packets
-from studio.serve.server import Drain
+from studio.serve.server import Drain, admit
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
@@ -195,7 +194,10 @@ class LiveTrialSession(SpeakSession):
     def _begin(self, stream: UtteranceStream) -> None:
         """Pauses are recorded with the first voice and replayed to the second: one near the limit could differ."""
         take, loop = self._takes[stream.number], asyncio.get_running_loop()
-        stream.on_pause = (lambda: take.note_pause(loop.time())) if take.part.typing is None else None
+        if take.part.typing is None:
+            stream.on_pause = lambda: take.note_pause(loop.time())
+        else:
+            stream.replays_typing = True
         super()._begin(stream)
 
     # --- to the rater --------------------------------------------------------------------------------

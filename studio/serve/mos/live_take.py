@@ -44,9 +44,8 @@ class LiveTake:
     def note(self, message: wire.EditText | wire.End, now_s: float) -> None:
         """Record a key with its time.
 
-        Raises:
-            Closed, BadMessage: the voice would not accept it either, so it must not be replayed.
-            BadText: there are too many keys or characters.
+        Raises Closed, BadMessage: the voice would not accept it either, so it must not be replayed; BadText: there are
+        too many keys or characters.
         """
         if self.end_ms is not None:
             raise Closed("the text has ended", "type anew")

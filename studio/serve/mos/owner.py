@@ -14,18 +14,17 @@ from studio.core.traces.trace import Trace, open_trace
 from studio.inspection.opening import recording_trace
 from studio.mos.analysis.clips import find_sound, rated_sound
 from studio.mos.analysis.results import funnel, overview
-from studio.mos.campaign.templates import template_names
+from studio.mos.campaign.config import template_names
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, set_state
-from studio.mos.stimuli.removal import remove_sounds
+from studio.mos.stimuli.building import remove_sounds
 from studio.mos.stimuli.speech import add_utterance
 from studio.mos.store.tables import Campaign
 from studio.serve.auth import TokenAuth
-from studio.serve.errors import private_json
 from studio.serve.mos.schemas import SoundRemove, StateCreate, UtteranceCreate
-from studio.serve.schemas import read_body, takes
+from studio.serve.responses import private_json, read_body, takes
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces.inspection import AttentionService, TraceViews
+from studio.serve.traces import AttentionService, TraceViews
 
 _OVERVIEW_KEYS = ("name", "kind", "state", "raters", "finished", "answers", "wanted", "lacking")
 

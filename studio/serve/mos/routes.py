@@ -20,11 +20,9 @@ from studio.mos.service import LADDER, ListeningTests
 from studio.mos.store.access import Visitor, new_resume_code, parse_resume_code
 from studio.mos.store.tables import AnswerCreate, Campaign
 from studio.serve.auth import TokenAuth
-from studio.serve.errors import PRIVATE, private_json
 from studio.serve.mos.owner import owner_routes
 from studio.serve.mos.schemas import JoinCreate, StageCreate
-from studio.serve.ranges import ranged_file
-from studio.serve.schemas import read_body, takes
+from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
 from studio.serve.trace_store import TraceStore
 
 WAV = "audio/wav"
@@ -50,8 +48,7 @@ register_url_convertor("small", _Small())
 def add_listening(app: FastAPI, listening: ListeningTests, trace_store: TraceStore | None = None) -> TokenAuth:
     """Add the listening tests; the caller owns ``listening`` and closes it.
 
-    Args:
-        trace_store: traces that the owner may add to a draft.
+    ``trace_store``: traces that the owner may add to a draft.
     """
     auth = TokenAuth(listening)
     app.include_router(_join_routes(listening, auth))

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from studio.mos.store.json_columns import write_json
 from studio.serve.middleware.bodies import MAX_BODY_BYTES
-from studio.serve.schemas import StrictModel
+from studio.serve.responses import StrictModel
 
 MAX_DEVICE_CHARS = 3000  # of JSON; before consent it is part of the token
 

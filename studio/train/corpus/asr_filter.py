@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from studio.core.errors import BadFile
+from studio.core.errors import bad_file
 from studio.core.text.typography import MARKS
 from studio.measure.recognisers.base import Sound
 from studio.measure.signal import active_level_db
@@ -25,6 +25,7 @@ MAX_DIFFERENCE = 0.2  # share of phonemes that differ
 SAMPLE_SUFFICES = 0.01  # if a smaller share of a kind's sample is wrong, the rest is not transcribed
 _PHONEME_S = (0.025, 0.35)  # duration per phoneme
 _LEVEL_DB = (-30.0, -10.0)  # of active speech
+_BATCH = 24  # clips transcribed at once
 _UNSPOKEN = frozenset((*MARKS, SPACE, START, STOP, "ˈ", "ˌ"))
 
 Transcribe = Callable[[Sequence[Sound]], list[str]]
@@ -98,9 +99,7 @@ def is_implausible(clip: CorpusClip) -> bool:
     return not (_PHONEME_S[0] <= each_s <= _PHONEME_S[1] and _LEVEL_DB[0] <= level_db <= _LEVEL_DB[1])
 
 
-def filter_corpus(
-    corpus: Path, transcribe: Transcribe, sample: int, seed: int = 0, batch: int = 24
-) -> dict[str, FilterCounts]:
+def filter_corpus(corpus: Path, transcribe: Transcribe, sample: int) -> dict[str, FilterCounts]:
     """Transcribe a sample of every kind, and all clips of kinds with more than 1% errors; exclude wrong clips.
 
     Transcripts are stored in ``heard.jsonl``, so a stopped run resumes. Excluded clips are listed in each shard's
@@ -117,12 +116,12 @@ def filter_corpus(
     kinds: dict[str, list[CorpusClip]] = {}
     for clip in clips:
         kinds.setdefault(clip.label["kind"], []).append(clip)
-    transcripts = _TranscriptStore(corpus / "heard.jsonl", transcribe, batch)
+    transcripts = _TranscriptStore(corpus / "heard.jsonl", transcribe)
     counts: dict[str, FilterCounts] = {}
     excluded: set[str] = {c.name for c in clips if is_implausible(c)}
     for kind, of_kind in sorted(kinds.items()):
         transcribable = [c for c in of_kind if c.is_transcribable]
-        drawn = Random(f"{seed} {kind}").sample(transcribable, min(sample, len(transcribable)))
+        drawn = Random(f"0 {kind}").sample(transcribable, min(sample, len(transcribable)))
         summary = counts[kind] = FilterCounts(len(of_kind), implausible=sum(c.name in excluded for c in of_kind))
         for part in (drawn, transcribable):
             texts = transcripts.of(part)
@@ -148,29 +147,34 @@ def _write_left_out(clips: Iterable[CorpusClip], excluded: set[str]) -> None:
 
 def _read_transcripts(path: Path) -> dict[str, str]:
     """Stored transcripts by clip. Raises BadFile."""
-    try:
+    with bad_file(
+        f"{path} is damaged",
+        "remove it: the clips will be transcribed again",
+        ValueError,
+        TypeError,
+        LookupError,
+        RecursionError,
+    ):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         pairs = [json.loads(line) for line in lines if line.endswith("\n")]  # a stopped run may leave half a line
         transcripts = {pair["clip"]: pair["heard"] for pair in pairs}
         if not all(isinstance(text, str) for one in transcripts.items() for text in one):
             raise ValueError("a transcript is not a text")
-    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        raise BadFile(f"{path} is damaged: {error!s:.200}", "remove it: the clips will be transcribed again") from error
     return transcripts
 
 
 class _TranscriptStore:
     """Transcripts by clip, appended to a file as they arrive."""
 
-    def __init__(self, path: Path, transcribe: Transcribe, batch: int) -> None:
-        self._path, self._transcribe, self._batch = path, transcribe, batch
+    def __init__(self, path: Path, transcribe: Transcribe) -> None:
+        self._path, self._transcribe = path, transcribe
         self._known = _read_transcripts(path) if path.is_file() else {}
 
     def of(self, clips: Sequence[CorpusClip]) -> list[str]:
         """The transcript of each clip."""
         todo = [c for c in clips if c.name not in self._known]
-        for at in range(0, len(todo), self._batch):
-            part = todo[at : at + self._batch]
+        for at in range(0, len(todo), _BATCH):
+            part = todo[at : at + _BATCH]
             sounds = [(shards.read_sound(c.shard / c.label["wav"]), shards.RATE_HZ) for c in part]
             texts = self._transcribe(sounds)
             self._known |= {c.name: text for c, text in zip(part, texts, strict=True)}

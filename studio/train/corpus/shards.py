@@ -1,29 +1,37 @@
-"""Shards of a corpus: folders of WAV files with word and phone times.
+"""Shards of a corpus: folders of WAV files with word and phone times; import of recordings with alignments.
 
 A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``. It is written under
 a temporary name and renamed, so a stopped run resumes.
 """
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.progress import track
 
 from studio.core.checks import OBJECT, TEXT, Rule, check_values, is_file_name, list_of, number, rule_of
 from studio.core.clips import read_wav, to_float, to_int16, write_wav
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file, needs
+from studio.core.files import read_bounded
+from studio.core.traces.textgrid import MAX_BYTES, TextGridTier, read_tiers
 from studio.engine.tokenizers import dmel
-from studio.train.teachers.port import AlignedSpeech
+from studio.train.teachers.port import AlignedSpeech, spoken_words
 
 LEFT_OUT = "left_out.txt"  # beside labels.jsonl: names of clips excluded by the ASR filter
 RATE_HZ = dmel.TIME_BASE.rate_hz
 _LONGEST_S = 86_400.0  # of a clip
 _PEAK = 0.95  # limit of the gain
+_SOUNDS = (".wav", ".flac")
+_TEXTS = (".normalized.txt", ".txt", ".lab")
+_SILENCES = frozenset({"", "sil", "sp", "spn", "<eps>"})
 
 
 def write_shard(out: Path, name: str, spoken: Iterable[AlignedSpeech | None], gain_db: float) -> None:
@@ -99,6 +107,7 @@ def _check_label(label: Any, error: Callable[[str, str], BadFile]) -> None:
 
 
 _TIME_BOUNDS = (0.0, _LONGEST_S)
+
 _RULES = {
     "wav": Rule(is_file_name, "a file name"),
     **dict.fromkeys(("speaker", "kind", "text"), TEXT),
@@ -117,10 +126,8 @@ def labels(shard: Path) -> Iterator[dict[str, Any]]:
 def left_out(shard: Path) -> set[str]:
     """Names of a shard's clips that `studio train hear` left out. Raises BadFile."""
     path = shard / LEFT_OUT
-    try:
+    with bad_file(f"{path} cannot be read", "make it again with `studio train hear`", ValueError):
         return set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read: {error!s:.200}", "make it again with `studio train hear`") from error
 
 
 def read_sound(path: Path) -> NDArray[np.int16]:
@@ -129,3 +136,115 @@ def read_sound(path: Path) -> NDArray[np.int16]:
     if rate_hz != dmel.TIME_BASE.rate_hz:
         raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")
     return pcm
+
+
+def import_recordings(
+    recordings: Path, textgrids: Path, out: Path, speaker: str = "", shard_sentences: int = 250
+) -> tuple[int, int]:
+    """Write shards of all recordings with a text and a TextGrid; returns how many were imported and skipped.
+
+    A recording's text is ``<stem>.normalized.txt``, ``.txt`` or ``.lab`` beside it, or its line in ``metadata.csv``
+    (``id|text|normalised text``). Punctuation comes from the text, times from the tiers ``words`` and ``phones``.
+
+    Raises:
+        BadFile: there are no recordings, or a file name has no speaker and none is given.
+        NeedsPackage: soundfile is not installed.
+    """
+    sounds = sorted(p for p in recordings.rglob("*") if p.suffix.lower() in _SOUNDS)
+    if not sounds:
+        raise BadFile(f"there are no WAV or FLAC files in {recordings}", "give the corpus's folder with --recordings")
+    grids = {p.stem: p for p in textgrids.rglob("*.TextGrid")}
+    lines = _metadata(recordings)
+    out.mkdir(parents=True, exist_ok=True)
+    imported = skipped = 0
+    by_speaker = groupby(sorted(sounds, key=lambda p: (_speaker(p, speaker), p)), key=lambda p: _speaker(p, speaker))
+    for name, of_speaker in ((name, list(paths)) for name, paths in by_speaker):
+        starts = range(0, len(of_speaker), shard_sentences)
+        for shard_number, start in enumerate(track(starts, name)):
+            shard = f"{name}-{shard_number:03}"
+            group = of_speaker[start : start + shard_sentences]
+            if not (out / shard / "labels.jsonl").is_file():
+                write_shard(out, shard, _aligned(group, grids, lines, name), gain_db=0.0)
+            written = sum(1 for _ in (out / shard / "labels.jsonl").open(encoding="utf-8"))
+            imported, skipped = imported + written, skipped + len(group) - written
+    return imported, skipped
+
+
+def _speaker(path: Path, given: str) -> str:
+    name, mark, _ = path.stem.partition("_")
+    if not given and not mark:
+        raise BadFile(f"{path.name} does not name its speaker", "give one with --speaker")
+    return given or name
+
+
+def _metadata(recordings: Path) -> dict[str, str]:
+    """Texts of an LJSpeech metadata.csv in the recordings' folder or its parent."""
+    for folder in (recordings, recordings.parent):
+        path = folder / "metadata.csv"
+        if path.is_file():
+            rows = (line.split("|") for line in path.read_text(encoding="utf-8").splitlines() if "|" in line)
+            return {row[0]: row[-1] for row in rows}
+    return {}
+
+
+def _aligned(
+    sounds: list[Path], grids: dict[str, Path], lines: dict[str, str], speaker: str
+) -> Iterator[AlignedSpeech | None]:
+    for path in sounds:
+        text = _text(path, lines)
+        grid = grids.get(path.stem)
+        yield read_aligned(path, grid, text, speaker) if text and grid else None
+
+
+def _text(path: Path, lines: dict[str, str]) -> str:
+    beside = (path.with_name(path.stem + ending) for ending in _TEXTS)
+    path_of_text = next((p for p in beside if p.is_file()), None)
+    return path_of_text.read_text(encoding="utf-8").strip() if path_of_text else lines.get(path.stem, "")
+
+
+def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> AlignedSpeech | None:
+    """A recording with its alignment; None if the aligner's words differ from the text's.
+
+    Raises:
+        BadFile: the TextGrid has no tiers ``words`` and ``phones``, or a file cannot be read.
+        NeedsPackage: soundfile is not installed.
+    """
+    with needs("recordings need soundfile", "train"):
+        import soundfile
+    with bad_file(
+        f"{grid.name} or {sound.name} cannot be read",
+        "align the corpus again",
+        BadFile,
+        ValueError,
+        soundfile.SoundFileError,
+    ):
+        tiers = read_tiers(read_bounded(grid, MAX_BYTES))
+        words = [(label.lower(), end) for label, end in _intervals(tiers, "words") if label not in _SILENCES]
+        labels = _intervals(tiers, "phones")
+        samples, rate_hz = soundfile.read(sound, dtype="float32", always_2d=True)
+    expected = spoken_words(text)
+    aligned = [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words]
+    if not expected or aligned != [w.rstrip(",.?!;:") for w in expected]:
+        return None
+    if any(label == "spn" for label, _ in labels):
+        return None  # a word missing in the aligner's lexicon
+    phones = [(_phone(label), end) for label, end in labels]
+    pcm, ends = to_int16(samples.mean(axis=1)), [end for _, end in words]
+    return AlignedSpeech(text, speaker, rate_hz, pcm, expected, ends, phones)
+
+
+def _intervals(tiers: Sequence[TextGridTier], name: str) -> list[tuple[str, float]]:
+    """(label, end in s) of each interval of a tier. Raises ValueError if it is missing or a point tier."""
+    tier = next((one for one in tiers if one.name == name), None)
+    if tier is None:
+        raise ValueError(f"there is no tier {name}")
+    if tier.is_points:
+        raise ValueError(f"the tier {name} holds points, not intervals")
+    return [(one.text.strip(), one.end_s) for one in tier.entries]
+
+
+def _phone(label: str) -> str:
+    """A phone name as the teachers write it, from ARPAbet with stress digits; unstressed AH is their schwa."""
+    if label in _SILENCES:
+        return "pau"
+    return "ax" if label == "AH0" else re.sub(r"\d", "", label).lower()

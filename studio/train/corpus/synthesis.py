@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from rich.progress import Progress
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file
 from studio.core.files import read_lines
 from studio.train.corpus.shards import write_shard
 from studio.train.corpus.texts import PROSE, CorpusText, HeldOut, read_texts
@@ -32,10 +32,8 @@ class ShardPlan:
 
 def read_sentences(path: Path) -> list[str]:
     """Sentences of a file, one per line: ``id|text`` or only the text. Raises BadFile if it cannot be read."""
-    try:
+    with bad_file(f"the sentences {path} cannot be read", "give one sentence a line"):
         lines = read_lines(path)
-    except OSError as error:
-        raise BadFile(f"the sentences {path} cannot be read: {error.strerror}", "give one sentence a line") from error
     return [line.rpartition("|")[2].strip() for line in lines]
 
 
@@ -59,11 +57,7 @@ def plan_shards(sentences: Sequence[str], recipe: CorpusRecipe, held_out: set[st
 
 
 def plan_stages(texts: Sequence[CorpusText], recipe: CorpusRecipe) -> list[ShardPlan]:
-    """Assign texts to the shards of the recipe's stages, in order.
-
-    Raises:
-        BadFile: there are too few texts.
-    """
+    """Assign texts to the shards of the recipe's stages, in order. Raises BadFile."""
     plans: list[ShardPlan] = []
     count: dict[str, int] = {}
     for speakers, shards_each in recipe.stages:

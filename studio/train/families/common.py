@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from studio.engine.families.common.text_tokens import WORD_START, Bpe
 from studio.engine.nets.transformer import AttentionHook, Decoder
 from studio.engine.tokenizers import dmel
-from studio.train.alignment import PAUSE, best_path
-from studio.train.features import PHONES, Sentence
+from studio.train.features import PAUSE, PHONES, Sentence, best_path, phone_of
 from studio.train.fit.dataset import SpeechDataset
 from studio.train.fit.training import Rng, TrainingModule, sample_levels
 from studio.train.recipes.fits import FitRecipe
@@ -63,14 +63,21 @@ class NextFrameBatch(TensorBatch):
 
     @property
     def predicted(self) -> int:
-        """Number of frames to predict."""
         return len(self.target_at)
 
 
-def validation_sentences(text: SpeechDataset, each: int = 24) -> Iterator[tuple[Sentence, np.ndarray]]:
-    """The first validation sentences of every speaker, each with the speaker's silence."""
+def padded(rows: Sequence[np.ndarray], fill: int = 0) -> np.ndarray:
+    """Rows of several lengths [T, ...] as one array [B, max T, ...], filled behind their ends."""
+    out = np.full((len(rows), max(map(len, rows)), *rows[0].shape[1:]), fill, rows[0].dtype)
+    for place, row in zip(out, rows, strict=True):
+        place[: len(row)] = row
+    return out
+
+
+def validation_sentences(text: SpeechDataset) -> Iterator[tuple[Sentence, np.ndarray]]:
+    """The first 24 validation sentences of every speaker, each with the speaker's silence."""
     for speaker in text.speakers:
-        for sentence in text.validation[speaker][:each]:
+        for sentence in text.validation[speaker][:24]:
             yield sentence, text.silence[speaker]
 
 
@@ -105,6 +112,27 @@ def _token_in_word(phones: np.ndarray, tokens: Sequence[tuple[int, ...]]) -> np.
     return indices[best_path((phones[:, None] == names).astype(np.float64))]
 
 
+def encoded_words(
+    bpe: Bpe, words: Sequence[str], dropout: float = 0.0, rng: np.random.Generator | None = None
+) -> list[tuple[int, ...]]:
+    """Tokens of each word; with a generator, BPE merges are skipped with probability ``dropout``.
+
+    Without dropout, nets overfit to the texts of a few hours of speech.
+    """
+    if rng is None or not dropout:
+        return [bpe.encode(word) for word in words]
+    return [bpe.encode_at_random(word, dropout, rng.random) for word in words]
+
+
+def phones_of_tokens(bpe: Bpe) -> list[tuple[int, ...]]:
+    """The phones (``features.PHONES``) of each token, by its id; none for tokens of letters and marks."""
+    if bpe.spelling == "letters":
+        return [()] * bpe.size
+    return [
+        tuple(phone for symbol in token if symbol != WORD_START and (phone := phone_of(symbol))) for token in bpe.tokens
+    ]
+
+
 class GuidedHead:
     """Computes the guide loss of one head during a decoder's forward pass.
 
@@ -114,12 +142,9 @@ class GuidedHead:
         queries: int64 [P], flat indices into [B * T] of positions that predict a frame.
         first: int64 [P], the position in [0, T) that each should attend to, no later than its own; or NO_TARGET.
         last: int64 [P], end of the range that begins at ``first``; attention anywhere in it counts.
-
-    Attributes:
-        loss: after the pass, the mean of -log of the attention at the targets.
     """
 
-    loss: Tensor
+    loss: Tensor  # after the pass, the mean of -log of the attention at the targets
 
     def __init__(self, decoder: Decoder, queries: Tensor, first: Tensor, last: Tensor | None = None) -> None:
         self._layer, self._queries = decoder.config.layers // 2, queries

@@ -12,14 +12,16 @@ from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.model import DsmConfig
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, StepGrid, lay_out
 from studio.engine.tokenizers import dmel
-from studio.train.bpe import encoded_words, phones_of_tokens
-from studio.train.families.common import NO_TARGET, TensorBatch, token_of_frames
-from studio.train.features import Sentence
-from studio.train.fit.dataset import (
-    SpeechDataset,
-    add_level_noise,
-    join_sentences,
+from studio.train.families.common import (
+    NO_TARGET,
+    TensorBatch,
+    encoded_words,
+    padded,
+    phones_of_tokens,
+    token_of_frames,
 )
+from studio.train.features import Sentence
+from studio.train.fit.dataset import SpeechDataset, add_level_noise, join_sentences
 from studio.train.recipes.fits import DsmFit
 
 
@@ -50,7 +52,6 @@ class DsmBatch(TensorBatch):
 
     @property
     def predicted(self) -> int:
-        """Number of frames to predict."""
         return int((self.drawn[:, :, 0] != dmel.PAD).sum())
 
 
@@ -237,31 +238,29 @@ def collate(
     group: Sequence[DsmSequence], sequencer: DsmSequencer, noise_share: float, rng: np.random.Generator
 ) -> DsmBatch:
     """Pad sequences to the longest; fed frames are noisy, targets are not."""
-    count, steps = len(group), max(len(s) for s in group)
-    delay = sequencer.config.delay_frames
-    text, ahead = (np.full((count, steps), sequencer.symbols.pad, np.int64) for _ in range(2))
-    action, phones, token_at = (np.full((count, steps), -1, np.int64) for _ in range(3))
-    fed, drawn = (np.full((count, steps, dmel.CHANNELS), dmel.PAD, np.uint8) for _ in range(2))
-    speakers = np.full((count, MOST_SPEAKERS), -1, np.int64)
+    delay, before = sequencer.config.delay_frames, np.full((1, dmel.CHANNELS), dmel.PAD, np.uint8)
+    speakers = np.full((len(group), MOST_SPEAKERS), -1, np.int64)
     extracts: list[np.ndarray] = []
+    fed, drawn, phones = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for row, s in enumerate(group):
-        here, whole = slice(0, len(s)), len(s.grid.text)
-        for out, of_step in ((text, s.grid.text), (ahead, s.grid.ahead), (action, s.grid.action)):
-            out[row, here] = of_step[s.skip :]
-        drawn[row, here] = sequencer.delayed(s.levels, whole)[s.skip :]
-        before = np.full((1, dmel.CHANNELS), dmel.PAD, np.uint8)
-        past = np.concatenate((before, sequencer.delayed(add_level_noise(s.levels, noise_share, rng), whole - 1)))
-        fed[row, here] = past[s.skip :]
+        whole = len(s.grid.text)
+        drawn.append(sequencer.delayed(s.levels, whole)[s.skip :])
+        past = sequencer.delayed(add_level_noise(s.levels, noise_share, rng), whole - 1)
+        fed.append(np.concatenate((before, past))[s.skip :])
         of_step = np.full(whole, -1, np.int64)
         of_step[delay : delay + len(s.phones)] = s.phones
-        phones[row, here] = of_step[s.skip :]
-        token_at[row, here] = s.guided(delay)
-        for place, extract in enumerate(s.extracts[:MOST_SPEAKERS]):
-            speakers[row, place] = len(extracts)
-            extracts.append(extract)
-    longest = max((len(one) for one in extracts), default=1)
-    recorded = np.full((max(len(extracts), 1), longest, dmel.CHANNELS), dmel.PAD, np.uint8)
-    for i, one in enumerate(extracts):
-        recorded[i, : len(one)] = one
-    arrays = (text, ahead, fed, drawn, action, phones, token_at, recorded, speakers)
-    return DsmBatch(*map(torch.from_numpy, arrays))
+        phones.append(of_step[s.skip :])
+        own = s.extracts[:MOST_SPEAKERS]
+        speakers[row, : len(own)] = len(extracts) + np.arange(len(own))
+        extracts += own
+    text, ahead, action = (
+        padded([np.array(getattr(s.grid, name)[s.skip :], np.int64) for s in group], fill)
+        for name, fill in (("text", sequencer.symbols.pad), ("ahead", sequencer.symbols.pad), ("action", -1))
+    )
+    return DsmBatch(
+        *map(torch.from_numpy, (text, ahead, padded(fed, dmel.PAD), padded(drawn, dmel.PAD), action)),
+        phones=torch.from_numpy(padded(phones, -1)),
+        token_at=torch.from_numpy(padded([s.guided(delay) for s in group], NO_TARGET)),
+        extracts=torch.from_numpy(padded(extracts or [before], dmel.PAD)),
+        speakers=torch.from_numpy(speakers),
+    )

@@ -30,14 +30,11 @@ _FRAME_ENERGY = 0.995  # share of the frames' energy in the directions that are 
 
 
 def tokens_of(path: Path, encoding: Path) -> Tensor | None:
-    """The trained token embeddings of an IST-LM, [N, D]; None unless it has the same encoding.
+    """The trained token embeddings of an IST-LM, [N, D]; None unless it has the same encoding. Raises BadFile.
 
     Args:
         path: its weights, with its own encoding beside them.
         encoding: a file of byte pairs.
-
-    Raises:
-        BadFile: the weights cannot be read.
     """
     theirs = path.with_name(BPE_FILE)
     if not theirs.is_file() or theirs.read_bytes() != encoding.read_bytes():

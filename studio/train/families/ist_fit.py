@@ -19,24 +19,19 @@ from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.ist.policy import FRAME, RATIOS, IstLayout, IstOptions, IstSymbols, Ratio
 from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
-from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.families.common import (
     NO_TARGET,
     GuidedHead,
     NextFrameBatch,
     NextFrameModule,
+    encoded_words,
     noise_of,
+    phones_of_tokens,
     token_of_frames,
     validation_sentences,
 )
 from studio.train.features import Sentence
-from studio.train.fit.dataset import (
-    SpeechDataset,
-    add_level_noise,
-    find_prompts,
-    frame_words,
-    join_sentences,
-)
+from studio.train.fit.dataset import SpeechDataset, add_level_noise, find_prompts, frame_words, join_sentences
 from studio.train.fit.training import FamilyTraining, Groups, Rng
 from studio.train.recipes.fits import IstFit
 
@@ -214,7 +209,6 @@ class IstTrainingModule(NextFrameModule):
         return GuidedHead(self.net.decoder, batch.target_at, batch.target_token)
 
     def hidden(self, batch: IstBatch, watch: AttentionHook | None = None) -> Tensor:
-        """See ``NextFrameModule``."""
         net = self.net
         rows, length = batch.symbols.shape
         places = batch.places.flatten()

@@ -49,13 +49,10 @@ def without_teacher(recipe: Recipe) -> Recipe:
 
 
 def training_for(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> FamilyTraining[Any]:
-    """The training of a recipe, with freshly initialised weights.
+    """The training of a recipe, with freshly initialised weights. Raises BadOption.
 
     Args:
         teacher, taught: for a recipe with [fit.distill]: the teacher's weights, and the folder of its speech.
-
-    Raises:
-        BadOption: these are missing, or the recipe has no use for them; or it describes no net that can be trained.
     """
     fit = recipe.voice_fit()
     distils = without_teacher(recipe) is not recipe

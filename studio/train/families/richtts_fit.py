@@ -124,7 +124,6 @@ class RichTtsTrainingModule(NextFrameModule):
         return GuidedHead(self.net.decoder, batch.target_at, batch.first_letter, batch.last_letter)
 
     def hidden(self, batch: RichTtsBatch, watch: AttentionHook | None = None) -> Tensor:
-        """See ``NextFrameModule``."""
         net = self.net
         rows, length = batch.symbols.shape
         x = net.embed_symbols(batch.symbols, batch.speaker).flatten(0, 1)

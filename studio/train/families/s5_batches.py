@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +10,9 @@ from torch import Tensor
 from studio.engine.families.common.text_tokens import END, SPACE, spell, words_of
 from studio.engine.tokenizers import dmel
 from studio.text.phonemes import pronounce
-from studio.train.families.common import TensorBatch
+from studio.train.families.common import TensorBatch, padded
 from studio.train.features import Sentence
-from studio.train.fit.dataset import (
-    add_level_noise,
-    frame_words,
-)
+from studio.train.fit.dataset import add_level_noise, frame_words
 
 WHOLE = 0  # the look-ahead of a text that is seen to its end
 _CONTEXT_WORDS = 8  # words before a word that its pronunciation may depend on
@@ -78,7 +74,6 @@ class S5Batch(TensorBatch):
 
     @property
     def predicted(self) -> int:
-        """Number of frames to predict."""
         return int(self.predicts.sum())
 
 
@@ -125,34 +120,31 @@ def collate(
     places: bool = True,
 ) -> S5Batch:
     """Pad sequences to the longest; ``places`` draws a random position offset for each."""
-    count, most_symbols = len(group), max(len(s.symbols) for s in group)
-    most_frames = max(len(s.spoken) for s in group)
-    most_steps = max(s.begins + len(s.levels) for s in group)
-    arrays: dict[str, Any] = {
-        "symbols": np.full((count, most_symbols), SPACE),
-        "words": np.full((count, most_symbols), _NO_WORD),
-        "real": np.zeros((count, most_symbols), bool),
-        "frames": np.zeros((count, most_frames, dmel.CHANNELS), np.uint8),
-        "spoken": np.zeros((count, most_frames), np.int64),
-        "fed": np.zeros((count, most_steps, dmel.CHANNELS), np.uint8),
-        "is_bos": np.zeros((count, most_steps), bool),
-        "step_of": np.zeros((count, most_frames), np.int64),
-        "predicts": np.zeros((count, most_frames), bool),
-        "frame_of": np.zeros((count, most_steps), np.int64),
-        "place": rng.integers(0, 2048, count) if places else np.zeros(count, np.int64),
+    place = rng.integers(0, 2048, len(group)) if places else np.zeros(len(group), np.int64)
+    steps = [np.arange(s.begins + len(s.levels)) for s in group]
+    fed = [add_level_noise(s.levels, noise_share, rng) for s in group]
+    first = np.zeros((1, dmel.CHANNELS), np.uint8)  # in the place of the decoder's first token
+    last_frames = [len(s.spoken) - 1 for s in group]
+    arrays = {
+        "symbols": padded([s.symbols for s in group], SPACE),
+        "words": padded([s.words for s in group], _NO_WORD),
+        "real": padded([np.ones(len(s.symbols), bool) for s in group]),
+        "frames": padded([s.levels[s.prompt :] for s in group]),
+        "spoken": padded([s.spoken for s in group]),
+        "fed": padded([np.concatenate((first, one)) if s.begins else one for s, one in zip(group, fed, strict=True)]),
+        "is_bos": padded([(at == 0) & s.begins for s, at in zip(group, steps, strict=True)]),
+        "step_of": padded([s.begins + s.prompt - 1 + np.arange(len(s.spoken)) for s in group]),
+        "predicts": padded([np.ones(len(s.spoken), bool) for s in group]),
+        "frame_of": padded(
+            [
+                np.clip(at + 1 - s.begins - s.prompt, 0, last)
+                for s, at, last in zip(group, steps, last_frames, strict=True)
+            ]
+        ),
+        "place": place,
         "k": np.array([s.k for s in group]),
         "speaker": np.array([speakers.index(s.speaker) for s in group]),
         "frame_count": np.array([len(s.spoken) for s in group]),
-        "last": np.array([s.begins + len(s.levels) - 1 for s in group]),
+        "last": np.array([at[-1] for at in steps]),
     }
-    for row, s in enumerate(group):
-        symbols, frames, steps = len(s.symbols), len(s.spoken), s.begins + len(s.levels)
-        arrays["symbols"][row, :symbols], arrays["words"][row, :symbols] = s.symbols, s.words
-        arrays["real"][row, :symbols] = True
-        arrays["frames"][row, :frames], arrays["spoken"][row, :frames] = s.levels[s.prompt :], s.spoken
-        arrays["is_bos"][row, 0] = s.begins
-        arrays["fed"][row, int(s.begins) : steps] = add_level_noise(s.levels, noise_share, rng)
-        arrays["step_of"][row, :frames] = s.begins + s.prompt - 1 + np.arange(frames)
-        arrays["predicts"][row, :frames] = True
-        arrays["frame_of"][row, :steps] = np.clip(np.arange(steps) + 1 - s.begins - s.prompt, 0, frames - 1)
-    return S5Batch(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()})
+    return S5Batch(**{name: torch.from_numpy(value) for name, value in arrays.items()})

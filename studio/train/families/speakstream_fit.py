@@ -24,12 +24,7 @@ from studio.engine.nets.transformer import AttentionHook
 from studio.engine.tokenizers import dmel
 from studio.train.families.common import NextFrameBatch, NextFrameModule, noise_of, validation_sentences
 from studio.train.features import Sentence
-from studio.train.fit.dataset import (
-    BUCKET,
-    SpeechDataset,
-    add_level_noise,
-    join_sentences,
-)
+from studio.train.fit.dataset import BUCKET, SpeechDataset, add_level_noise, join_sentences
 from studio.train.fit.training import FamilyTraining, Groups, Rng
 from studio.train.recipes.fits import SpeakStreamFit, WindowDraw
 
@@ -87,11 +82,7 @@ def draw_options(draw: WindowDraw, rng: Rng) -> SpeakStreamOptions:
 
 
 def interleave(
-    sentence: Sentence,
-    silence: np.ndarray,
-    draw: WindowDraw | SpeakStreamOptions,
-    rng: Rng,
-    prompt: int = 0,
+    sentence: Sentence, silence: np.ndarray, draw: WindowDraw | SpeakStreamOptions, rng: Rng, prompt: int = 0
 ) -> SpeakStreamSequence:
     """Cut a sentence into [T_1, A_1, T_2, A_2, ...] (section III.C).
 
@@ -208,7 +199,6 @@ class SpeakStreamTrainingModule(NextFrameModule):
     """SpeakStream with its training-only phone head."""
 
     def hidden(self, batch: SpeakStreamBatch, watch: AttentionHook | None = None) -> Tensor:
-        """See ``NextFrameModule``."""
         net = self.net
         rows, length = batch.symbols.shape
         x = net.embed_symbols(batch.symbols, batch.speaker).flatten(0, 1)

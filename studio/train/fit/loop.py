@@ -159,11 +159,7 @@ def _save(
 
 
 def _resume(
-    state: Path,
-    family: str,
-    module: TrainingModule,
-    optimisers: Sequence[torch.optim.Optimizer],
-    device: torch.device,
+    state: Path, family: str, module: TrainingModule, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
 ) -> TrainingPosition:
     at = TrainingPosition()
 
@@ -209,12 +205,7 @@ class BatchPrefetcher:
             self._processes.append(process)
 
     def batches(self, epoch: int) -> Iterator[Any]:
-        """The batches of an epoch; epochs must be requested in order.
-
-        Raises:
-            StudioError: the worker's own.
-            RuntimeError: the worker died.
-        """
+        """The batches of an epoch; epochs must be requested in order. Raises StudioError, RuntimeError."""
         if not self._processes:
             self._start(epoch)
         worker = (epoch - self._first) % self._workers

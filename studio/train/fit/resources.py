@@ -89,14 +89,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def load_initial_weights(
     net: nn.Module, path: Path, may_lack: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
 ) -> None:
-    """Load a file's weights into a net.
+    """Load a file's weights into a net. Raises BadFile.
 
     Args:
         may_lack: prefixes of names that the file may lack: layers initialised as the identity.
         ignored: names that are not loaded and may be missing.
-
-    Raises:
-        BadFile: not a weight file, or of another net.
     """
     given, own = read_weights(path), net.state_dict()
     weights = {name: tensor for name, tensor in given.items() if name not in ignored}

@@ -176,26 +176,17 @@ class S5Fit(T5Fit):
 
 @dataclass(frozen=True, kw_only=True)
 class IstFit(FitRecipe):
-    """IST-LM's training (paper 003, section 3).
-
-    Attributes:
-        prompt_frames: fewest and most frames of a prompt.
-        next_share: of joined sentences that form sequences of their own.
-        flush_share: of sequences that a flush cuts at a word end.
-        ratios: drawn uniformly in training; empty for all.
-        guide_weight: of the loss that guides an attention head to the spoken token; 0 for none.
-        merge_dropout: share of BPE merges to skip, so that a word's tokens vary.
-    """
+    """IST-LM's training (paper 003, section 3)."""
 
     family: ClassVar[str] = "ist"
-    prompt_frames: list[int]
-    next_share: float
-    flush_share: float
+    prompt_frames: list[int]  # fewest and most frames of a prompt
+    next_share: float  # of joined sentences that form sequences of their own
+    flush_share: float  # of sequences that a flush cuts at a word end
     phone_weight: float
     eos_weight: float
-    ratios: list[str] = field(default_factory=list)
-    guide_weight: float = 0.0
-    merge_dropout: float = 0.0
+    ratios: list[str] = field(default_factory=list)  # drawn uniformly in training; empty for all
+    guide_weight: float = 0.0  # of the loss that guides an attention head to the spoken token; 0 for none
+    merge_dropout: float = 0.0  # share of BPE merges to skip, so that a word's tokens vary
 
     def __post_init__(self) -> None:
         _check_fit(self, prompt_frames=_LENGTHS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from studio.core.cards import sha256_of
 from studio.core.checks import build, check_values, escape_unprintable, is_file_name, number, whole
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, bad_file
 from studio.core.files import read_toml
 from studio.train.recipes.fits import FitRecipe, read_fit
 
@@ -104,27 +104,16 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe strictly.
-
-    Raises:
-        BadOption: keys are unknown or missing, or a value is invalid.
-        BadFile: the file cannot be read.
-    """
-    try:
+    """Read a recipe strictly. Raises BadOption, BadFile."""
+    with bad_file(f"the recipe {path} cannot be read", "give a TOML file with --recipe", ValueError):
         data = read_toml(path)
-    except (OSError, ValueError) as error:
-        raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
     corpus = build(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = read_fit(data.pop("fit")) if "fit" in data else None
     return build(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe", _RULES)
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
-    """A vocoder's training settings; its kind is its name unless ``vocoder`` is given.
-
-    Raises:
-        BadOption: the recipe has no vocoder of that name.
-    """
+    """A vocoder's training settings; its kind is its name unless ``vocoder`` is given. Raises BadOption."""
     if name not in recipe.vocoders:
         raise BadOption(
             f"the recipe has no vocoder {name!r}",

@@ -17,13 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from studio.core.clips import to_int16
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile, BadOption, bad_file, needs
 from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
 from studio.engine.tokenizers import dmel
 from studio.measure.signal import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 from studio.text.phonemes import phonemise
-from studio.train.teachers.port import INSTALL_TRAIN, AlignedSpeech, normalised_words, restore_case
+from studio.train.teachers.port import AlignedSpeech, normalised_words, restore_case
 
 SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"  # of Kokoro-82M v1.0, int8
 DURATIONS = "/encoder/Clip_output_0"  # frames of each token, the first and the last (silence) included
@@ -42,15 +42,10 @@ _FADE_SAMPLES = 48  # 2 ms: the cut is at a frame, not at a zero crossing
 
 @dataclass(frozen=True)
 class KokoroOutput:
-    """Sound and durations of some tokens.
+    """Sound and durations of some tokens."""
 
-    Attributes:
-        sound: float32 [600 F].
-        frames: int64 [T], whole frames of each token.
-    """
-
-    sound: np.ndarray
-    frames: np.ndarray
+    sound: np.ndarray  # float32 [600 F]
+    frames: np.ndarray  # int64 [T], whole frames of each token
 
 
 class KokoroNet(Protocol):
@@ -96,20 +91,13 @@ class Kokoro:
 
 
 class OnnxNet:
-    """The net in ONNX Runtime, on one thread.
-
-    Raises:
-        BadFile: a file is missing, or has other weights.
-        NeedsPackage: onnx or onnxruntime is not installed.
-    """
+    """The net in ONNX Runtime, on one thread. Raises BadFile, NeedsPackage."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        try:
+        with bad_file("the teacher cannot be read", "docs/training.md says what it needs", ValueError):
             weights = _first(folder, WEIGHTS).read_bytes()
             vocabulary = json.loads(_first(folder, VOCABULARY).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadFile(f"the teacher cannot be read: {error}", "docs/training.md says what it needs") from error
         if hashlib.sha256(weights).hexdigest() != SHA256:
             raise BadFile(f"{folder} does not hold Kokoro-82M v1.0, int8", f"its sha256 must be {SHA256}")
         self.vocabulary: dict[str, int] = vocabulary.get("vocab", vocabulary)
@@ -145,11 +133,9 @@ def _first(folder: Path, names: Sequence[str]) -> Path:
 
 def _session(weights: bytes) -> Any:
     """An inference session that also returns the durations, which are not an output of the published graph."""
-    try:
+    with needs("the teacher Kokoro needs onnx and onnxruntime", "train"):
         import onnx
         import onnxruntime
-    except ImportError as error:
-        raise NeedsPackage(f"the teacher Kokoro needs {error.name}", INSTALL_TRAIN) from error
     model = onnx.load_from_string(weights)
     model.graph.output.append(onnx.helper.make_tensor_value_info(DURATIONS, onnx.TensorProto.FLOAT, None))
     options = onnxruntime.SessionOptions()

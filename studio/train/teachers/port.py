@@ -11,29 +11,19 @@ from studio.core.text.typography import MARKS
 from studio.core.text.words import SpokenWord, WordStream
 from studio.text.normalise import english
 
-INSTALL_TRAIN = "pip install 'streaming-tts-studio[train]'"
-
 
 @dataclass(frozen=True)
 class AlignedSpeech:
-    """A sentence as a teacher or a person spoke it, with the times of its words and phones.
-
-    Attributes:
-        pcm: int16 [T] at rate_hz.
-        words: spoken words with their marks ("printing,").
-        word_ends_s: the end of each word in the recording.
-        phones: (name, end in s) of every phone, pauses included.
-        kind: of the text, if known.
-    """
+    """A sentence as a teacher or a person spoke it, with the times of its words and phones."""
 
     text: str
     speaker: str
     rate_hz: int
-    pcm: np.ndarray
-    words: list[str]
-    word_ends_s: list[float]
-    phones: list[tuple[str, float]]
-    kind: str = ""
+    pcm: np.ndarray  # int16 [T] at rate_hz
+    words: list[str]  # spoken words with their marks ("printing,")
+    word_ends_s: list[float]  # the end of each word in the recording
+    phones: list[tuple[str, float]]  # (name, end in s) of every phone, pauses included
+    kind: str = ""  # of the text, if known
 
 
 class Teacher(Protocol):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from studio.core.clips import to_float
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file
 from studio.engine.tokenizers import dmel
 from studio.measure.prosody import pitch_hz
 from studio.train.corpus.shards import left_out, read_sound
@@ -62,28 +62,18 @@ def analyse(pcm: NDArray[np.int16]) -> VocoderSample:
 
 
 def hop_pitch(
-    pcm: NDArray[np.float32],
-    hops: int,
-    *,
-    sample_rate_hz: int,
-    hop_samples: int,
-    phase: int,
-    low_hz: float = 55.0,
-    high_hz: float = 420.0,
+    pcm: NDArray[np.float32], hops: int, *, sample_rate_hz: int, hop_samples: int, phase: int
 ) -> NDArray[np.float32]:
-    """Pitch at the end of every control hop, in Hz; 0 where unvoiced.
+    """Pitch at the end of every control hop, in Hz; 0 where unvoiced. Raises NeedsPackage.
 
     Hop j owns samples [j * hop - phase, (j + 1) * hop - phase), so it ends at sample (j + 1) * hop - phase.
 
     Args:
         pcm: [T] sound in [-1, 1].
         hops: their number.
-
-    Raises:
-        NeedsPackage: pyworld is not installed.
     """
     period_ms = 1000 * hop_samples / sample_rate_hz
-    fine = pitch_hz(pcm, sample_rate_hz, period_ms, low_hz, high_hz)
+    fine = pitch_hz(pcm, sample_rate_hz, period_ms, 55.0, 420.0)
     at = np.arange(1, hops + 1) - round(phase / hop_samples)
     inside = (at >= 0) & (at < len(fine))
     return np.where(inside, fine[at.clip(0, len(fine) - 1)], 0.0).astype(np.float32)
@@ -113,10 +103,17 @@ def load_shard(shard: Path, cache: Path) -> list[VocoderSample]:
             f0_hz=np.concatenate([sound.f0_hz for sound in sounds]),
         )
         part.rename(path)
-    try:
+    with bad_file(
+        f"{path} is damaged",
+        "remove it: it will be made again",
+        ValueError,
+        LookupError,
+        EOFError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
         return _load(path)
-    except (OSError, ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise BadFile(f"{path} is damaged: {error!s:.200}", "remove it: it will be made again") from error
 
 
 def _load(path: Path) -> list[VocoderSample]:
@@ -156,11 +153,7 @@ class VocoderDataset:
         return len(new)
 
     def batch(self, rng: np.random.Generator, rows: int, frames: int) -> VocoderBatch:
-        """Random crops of ``frames`` frames; every frame is equally likely.
-
-        Raises:
-            BadFile: no sentence is long enough.
-        """
+        """Random crops of ``frames`` frames; every frame is equally likely. Raises BadFile."""
         weights = np.array([max(0, len(sound.mels) - frames) for sound in self.train], dtype=np.float64)
         if not weights.any():
             raise BadFile(

@@ -27,8 +27,16 @@ from studio.train.fit.resources import (
     write_weights,
 )
 from studio.train.vocoder.data import VocoderBatch, VocoderDataset, collate, crop, degrade
-from studio.train.vocoder.losses import RESOLUTIONS, Discriminators, SpectralLoss
-from studio.train.vocoder.objectives import IDENTITY_PREFIXES, OBJECTIVES, WEIGHTS, VocoderOutput, build_discriminators
+from studio.train.vocoder.losses import (
+    IDENTITY_PREFIXES,
+    OBJECTIVES,
+    RESOLUTIONS,
+    WEIGHTS,
+    Discriminators,
+    SpectralLoss,
+    VocoderOutput,
+    build_discriminators,
+)
 
 _RULES = {
     "steps": whole(1, 10**8),
@@ -129,11 +137,7 @@ class VocoderTrainer:
             self.discriminators.optimizer.load_state_dict(checkpoint["adversary_optimizer"])
 
     def save(self) -> None:
-        """Export the averaged weights and their configuration, then write the checkpoint.
-
-        Raises:
-            BadFile: the training has diverged; the last checkpoint is kept.
-        """
+        """Export the averaged weights and their configuration, then write the checkpoint. Raises BadFile."""
         check_finite((*self.model.parameters(), *self.average.parameters()), self.settings.state, self.step)
         export_vocoder(self.average, self.settings.export)
         checkpoint = {

@@ -6,18 +6,28 @@ samples, one for fine frames. The other vocoders have small multi-period and mul
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torchaudio.functional as audio_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.overlapped import HifiGan, OverlappedVocoder
+from studio.engine.vocoders.sourcefilter import SourceFilter
+from studio.engine.vocoders.sourcevocos import SourceVocos
+from studio.engine.vocoders.vocstream import VocStream
 from studio.train.fit.resources import training_dtype
+from studio.train.vocoder.data import VocoderBatch
 
 _FLOOR = 1e-5
+_LOSS_FFTS = (256, 512, 1024, 2048)
+_MEL_FFT = 1024
 
 
 def magnitudes(pcm: Tensor, fft: int, hop: int, window: Tensor) -> Tensor:
@@ -29,38 +39,31 @@ def magnitudes(pcm: Tensor, fft: int, hop: int, window: Tensor) -> Tensor:
 class SpectralLoss(nn.Module):
     """Multi-resolution STFT loss (Yamamoto et al. 2020, equations 3 to 6) and the L1 distance of log mels.
 
-    Args:
-        ffts: transform lengths in samples; hops are a quarter.
-        bands: mel bands of the second term, up to the Nyquist frequency.
+    Hops are a quarter of the transform lengths; the mel bands reach up to the Nyquist frequency.
     """
 
     filters: Tensor
 
-    def __init__(self, sample_rate_hz: int, ffts: tuple[int, ...] = (256, 512, 1024, 2048), bands: int = 100) -> None:
+    def __init__(self, sample_rate_hz: int) -> None:
         super().__init__()
-        self.ffts = ffts
-        self.mel_fft = 1024
-        for fft in {*ffts, self.mel_fft}:
+        for fft in _LOSS_FFTS:
             self.register_buffer(f"window_{fft}", torch.hann_window(fft), persistent=False)
-        filters = audio_functional.melscale_fbanks(
-            self.mel_fft // 2 + 1, 0.0, sample_rate_hz / 2, bands, sample_rate_hz, norm="slaney", mel_scale="slaney"
-        )
-        self.register_buffer("filters", filters.T.contiguous(), persistent=False)
+        self.register_buffer("filters", _mel_filters(sample_rate_hz, 100).T.contiguous(), persistent=False)
 
     def forward(self, generated: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Loss terms of sounds [B, T]: `stft` (convergence + log magnitude, mean of resolutions) and `mel`."""
         stft = generated.new_zeros(())
         mel = generated.new_zeros(())
-        for fft in self.ffts:
+        for fft in _LOSS_FFTS:
             window = getattr(self, f"window_{fft}")
             a = magnitudes(generated, fft, fft // 4, window)
             with torch.no_grad():
                 b = magnitudes(target, fft, fft // 4, window)
             convergence = (a - b).norm(dim=(1, 2)) / b.norm(dim=(1, 2)).clamp_min(_FLOOR)
             stft = stft + convergence.mean() + F.l1_loss(a.log(), b.log())
-            if fft == self.mel_fft:
+            if fft == _MEL_FFT:
                 mel = F.l1_loss((self.filters @ a + _FLOOR).log(), (self.filters @ b + _FLOOR).log())
-        return {"stft": stft / len(self.ffts), "mel": mel}
+        return {"stft": stft / len(_LOSS_FFTS), "mel": mel}
 
 
 def pitch_loss(logits: Tensor, f0_hz: Tensor, low_hz: float, high_hz: float) -> Tensor:
@@ -85,30 +88,28 @@ def voicing_loss(logits: Tensor, f0_hz: Tensor) -> Tensor:
 
 
 @cache
-def _fine_filters(sample_rate_hz: int, channels: int, fft: int) -> Tensor:
+def _mel_filters(sample_rate_hz: int, bands: int) -> Tensor:
     return audio_functional.melscale_fbanks(
-        fft // 2 + 1, 0.0, sample_rate_hz / 2, channels, sample_rate_hz, norm="slaney", mel_scale="slaney"
+        _MEL_FFT // 2 + 1, 0.0, sample_rate_hz / 2, bands, sample_rate_hz, norm="slaney", mel_scale="slaney"
     )
 
 
-def fine_log_mel(pcm: Tensor, sample_rate_hz: int, hop: int, channels: int, fft: int = 1024) -> Tensor:
+def fine_log_mel(pcm: Tensor, sample_rate_hz: int, hop: int, channels: int) -> Tensor:
     """log10 mels [B, channels, T / hop] of `pcm [B, T]`, fine frame j centred on its own hop.
 
     The window is five hops, so the last fine frame of a dMel frame looks no further ahead than the dMel frame.
     """
     window = torch.hann_window(5 * hop, device=pcm.device)
-    pad = (fft - hop) // 2
-    sound = F.pad(pcm, (pad, fft - hop - pad))
-    spectrum = torch.stft(sound, fft, hop, len(window), window, center=False, return_complex=True)
-    mels = _fine_filters(sample_rate_hz, channels, fft).to(pcm).T @ spectrum.abs()
+    pad = (_MEL_FFT - hop) // 2
+    sound = F.pad(pcm, (pad, _MEL_FFT - hop - pad))
+    spectrum = torch.stft(sound, _MEL_FFT, hop, len(window), window, center=False, return_complex=True)
+    mels = _mel_filters(sample_rate_hz, channels).to(pcm).T @ spectrum.abs()
     return mels.clamp_min(_FLOOR).log10()
 
 
-LAYERS = 10
-WIDTH = 64
-PERIODS = (2, 3, 5, 7, 11)
+_LAYERS, _WIDTH, _KERNEL = 10, 64, 3
+_PERIODS = (2, 3, 5, 7, 11)
 RESOLUTIONS = (512, 1024, 2048)
-
 Pairs = Mapping[str, tuple[Tensor, Tensor]]
 
 
@@ -119,14 +120,14 @@ class WaveDiscriminator(nn.Module):
         inputs: 1 for samples, the number of fine channels for frames.
     """
 
-    def __init__(self, inputs: int, width: int = WIDTH, layers: int = LAYERS, kernel: int = 3) -> None:
+    def __init__(self, inputs: int) -> None:
         super().__init__()
-        sizes = [inputs] + [width] * (layers - 1) + [1]
+        sizes = [inputs] + [_WIDTH] * (_LAYERS - 1) + [1]
         stack: list[nn.Module] = []
-        for layer in range(layers):
-            dilation = max(1, layer) if layer < layers - 1 else 1
-            pad = (kernel - 1) // 2 * dilation
-            convolution = nn.Conv1d(sizes[layer], sizes[layer + 1], kernel, padding=pad, dilation=dilation)
+        for layer in range(_LAYERS):
+            dilation = max(1, layer) if layer < _LAYERS - 1 else 1
+            pad = (_KERNEL - 1) // 2 * dilation
+            convolution = nn.Conv1d(sizes[layer], sizes[layer + 1], _KERNEL, padding=pad, dilation=dilation)
             stack += [nn.utils.parametrizations.weight_norm(convolution), nn.LeakyReLU(0.2)]
         self.stack = nn.Sequential(*stack[:-1])
 
@@ -180,9 +181,9 @@ class ResolutionDiscriminator(nn.Module):
 class SampleDiscriminators(nn.Module):
     """Small multi-period and multi-resolution discriminators of samples, weighted equally."""
 
-    def __init__(self, periods: tuple[int, ...] = PERIODS, ffts: tuple[int, ...] = RESOLUTIONS) -> None:
+    def __init__(self, ffts: tuple[int, ...] = RESOLUTIONS) -> None:
         super().__init__()
-        self.each = nn.ModuleList([*map(PeriodDiscriminator, periods), *map(ResolutionDiscriminator, ffts)])
+        self.each = nn.ModuleList([*map(PeriodDiscriminator, _PERIODS), *map(ResolutionDiscriminator, ffts)])
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """`x [B, 1, T]` to the scores of each; in bfloat16 on CPUs where that halves the time."""
@@ -223,3 +224,90 @@ class Discriminators(nn.Module):
     def generator_loss(self, pairs: Pairs) -> Tensor:
         """The generator's loss."""
         return torch.stack([_distance(self.judges[name](generated), 1) for name, (_, generated) in pairs.items()]).sum()
+
+
+@dataclass(frozen=True)
+class VocoderOutput:
+    """A vocoder's output for a batch, without the warm-up frames.
+
+    Attributes:
+        pcm: [B, T], not clamped.
+        losses: the vocoder's own terms.
+        pairs: inputs of its discriminators, (real, generated), each [B, inputs, steps].
+    """
+
+    pcm: Tensor
+    target: Tensor
+    losses: dict[str, Tensor]
+    pairs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+
+Objective = Callable[[Any, VocoderBatch, Tensor, int], VocoderOutput]
+
+
+def source_filter_objective(model: SourceFilter, batch: VocoderBatch, mels: Tensor, warm: int) -> VocoderOutput:
+    """Render with the target pitch, and add the losses of pitch and voicing.
+
+    The net's own pitch is not used: a spectral loss gives no useful gradient for it.
+    """
+    c = model.config
+    state = model.init_state(len(mels), mels.device, seed=torch.arange(len(mels)))
+    controls, _ = model.controls(mels, state.tails)
+    hops = warm * c.upsampling
+    with torch.no_grad():
+        f0_hz = torch.where(batch.f0_hz > 0, batch.f0_hz.double(), model.pitch_hz(controls.pitch))
+    state.f0_hz = f0_hz[:, 0]
+    rendered, _ = model.render(controls, f0_hz, state)
+    pcm, target = (sound[:, warm * c.frame_samples :] for sound in (rendered, batch.pcm))
+    target_f0_hz = batch.f0_hz[:, hops:]
+    losses = {
+        "pitch": pitch_loss(controls.pitch[:, hops:], target_f0_hz, c.pitch_low_hz, c.pitch_high_hz),
+        "voicing": voicing_loss(controls.voicing[:, hops:], target_f0_hz),
+    }
+    return VocoderOutput(pcm, target, losses, {"pcm": (target[:, None], pcm[:, None])})
+
+
+def vocstream_objective(model: VocStream, batch: VocoderBatch, mels: Tensor, warm: int) -> VocoderOutput:
+    """Upsampler and generator at once: the upsampler is trained on target fine frames, the generator on its output."""
+    c = model.config
+    state = model.init_state(len(mels), mels.device, seed=torch.arange(len(mels)))
+    fine, _ = model.upsample(mels, state.upsampler)
+    rendered, _ = model.generate(fine, state)
+    pcm, target = (sound[:, warm * c.frame_samples :] for sound in (rendered, batch.pcm))
+    fine_mels = fine_log_mel(batch.pcm, c.sample_rate_hz, c.hop_samples, c.fine_channels)
+    fine_mels = (fine_mels - c.mel_mean) / c.mel_scale
+    fine, fine_mels = (part[:, :, warm * c.upsampling :] for part in (fine, fine_mels))
+    pairs = {"pcm": (target[:, None], pcm[:, None]), "fine": (fine_mels, fine)}
+    return VocoderOutput(pcm, target, {"fine": F.l1_loss(fine, fine_mels)}, pairs)
+
+
+def overlapped_objective(model: OverlappedVocoder, batch: VocoderBatch, mels: Tensor, warm: int) -> VocoderOutput:
+    """The samples of a crop, without both ends, where the net lacks context."""
+    edge = warm * model.config.frame_samples
+    inner = slice(edge, batch.pcm.shape[1] - edge)
+    pcm, target = model.generate(mels)[:, inner], batch.pcm[:, inner]
+    return VocoderOutput(pcm, target, {}, {"pcm": (target[:, None], pcm[:, None])})
+
+
+OBJECTIVES: dict[str, Objective] = {
+    HifiGan.name: overlapped_objective,
+    SourceFilter.name: source_filter_objective,
+    SourceVocos.name: source_filter_objective,
+    VocStream.name: vocstream_objective,
+}
+
+# Prefixes of weights that initial weights may lack: refining layers start as the identity.
+IDENTITY_PREFIXES: dict[str, tuple[str, ...]] = {SourceVocos.name: ("tell.", "hear.", "refine", "correct.")}
+
+WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
+
+
+def build_discriminators(model: Vocoder[Any], resolutions: Sequence[int]) -> dict[str, nn.Module]:
+    """New discriminators for a vocoder, by the names of ``VocoderOutput.pairs``.
+
+    Args:
+        resolutions: FFT lengths of the multi-resolution discriminators, samples; VocStream has none of these.
+    """
+    if isinstance(model, VocStream):
+        return {"pcm": WaveDiscriminator(1), "fine": WaveDiscriminator(model.config.fine_channels)}
+    return {"pcm": SampleDiscriminators(ffts=tuple(resolutions))}

@@ -9,8 +9,8 @@ from sqlmodel import col, select
 from studio.mos.analysis.results import overview
 from studio.mos.report.cells import answer_count
 from studio.mos.sessions.campaigns import set_state
+from studio.mos.stimuli.building import delete_campaign
 from studio.mos.stimuli.demo import demo_link
-from studio.mos.stimuli.removal import delete_campaign
 from studio.mos.store.tables import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 

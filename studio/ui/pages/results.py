@@ -10,18 +10,16 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from studio.mos.analysis.results import campaigns_by_last_answer
-from studio.mos.import_export.export_answers import write_export
-from studio.mos.import_export.export_raters import write_raters
-from studio.mos.report import formats
+from studio.mos.import_export.export import write_export, write_raters
 from studio.mos.report.cells import ReportTable, answer_count
 from studio.mos.report.design import gate_table
 from studio.mos.report.models import predicted_tables, second_opinion_tables
-from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
+from studio.mos.report.page import html
+from studio.mos.report.tables import detail_tables, latex, markdown, paper_tables, stopping_rule_text
 from studio.mos.sessions.campaigns import find_campaign
-from studio.ui.figures.choices import better, ladder, preferences
-from studio.ui.figures.latency import answers, voices
-from studio.ui.figures.scores import compared, funnel, histograms, identified, intervals
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
+from studio.ui.score_figures import compared, funnel, histograms, identified, intervals
+from studio.ui.vote_figures import answers, better, ladder, preferences, voices
 
 _EVERY_S = 5.0
 _NONE = (
@@ -48,7 +46,7 @@ FORMATS = {
     "tex": ("LaTeX", "application/x-tex"),
     "md": ("Markdown", "text/markdown"),
 }
-_REPORTS = {"html": formats.html, "tex": formats.latex, "md": formats.markdown}
+_REPORTS = {"html": html, "tex": latex, "md": markdown}
 _OPENED_JS = (
     "() => [(" + RECALL_JS + ")(), new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
 )

@@ -1,4 +1,4 @@
-"""Random annotations whose labels are as bad as labels get."""
+"""Random annotations with extreme labels."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ NAMES = (
 def random_annotation(
     seed: int, *, overlaps: bool = True, most: int = 12, texts: tuple[str, ...] = TEXTS
 ) -> Annotation:
-    """Some layers of some marks on a sound of up to ten seconds."""
+    """Some layers of some marks on up to ten seconds of audio."""
     rng = np.random.default_rng(seed)
     rate_hz = int(rng.choice(RATES_HZ))
     samples = int(rng.integers(1, 10 * rate_hz))
@@ -62,5 +62,5 @@ def _layer(
 
 
 def without_labels(annotation: Annotation) -> Annotation:
-    """What a format keeps that knows no sets of labels."""
+    """What a format without label sets stores."""
     return replace(annotation, layers=tuple(replace(one, labels=()) for one in annotation.layers))

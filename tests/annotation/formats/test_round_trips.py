@@ -1,4 +1,4 @@
-"""What was written comes back: to the sample, or to the millisecond where the format knows no finer time."""
+"""Round trips: to the sample, or to the millisecond if the format has no finer time."""
 
 from pathlib import Path
 
@@ -20,19 +20,19 @@ def back(name: str, given: Annotation) -> Annotation:
 
 
 @pytest.mark.parametrize("name", ["csv", "labelstudio"])
-def test_a_thousand_random_annotations_come_back_whole(name: str) -> None:
+def test_thousand_random_annotations_round_trip(name: str) -> None:
     for seed in range(1000):
         given = random_annotation(seed)
         assert back(name, given) == given, seed
 
 
-def test_a_thousand_random_annotations_come_back_from_praat_to_the_sample() -> None:
+def test_thousand_random_annotations_round_trip_through_praat_to_the_sample() -> None:
     for seed in range(1000):
         given = random_annotation(seed)
         assert back("textgrid", given) == without_labels(given), seed
 
 
-def test_a_thousand_random_annotations_come_back_from_elan_to_the_millisecond() -> None:
+def test_thousand_random_annotations_round_trip_through_elan_to_the_millisecond() -> None:
     for seed in range(1000):
         given = random_annotation(seed)
         found = back("eaf", given)
@@ -44,7 +44,7 @@ def test_a_thousand_random_annotations_come_back_from_elan_to_the_millisecond() 
 
 
 def rounded(layer: Layer, of: Annotation) -> list[tuple[int, int, str, str]]:
-    """Marks in milliseconds, none of which is shorter than one; the sound's end is its last whole millisecond."""
+    """Marks in milliseconds, of at least one each; the sound ends at its last whole millisecond."""
     rows = []
     last_ms = 1000 * of.samples // of.rate_hz
     for mark in layer.marks:
@@ -68,7 +68,7 @@ def test_audacity_keeps_times_and_labels_of_one_layer_to_the_sample() -> None:
 
 
 def test_praatio_reads_the_same_intervals_and_points(tmp_path: Path) -> None:
-    """A second reader; it takes blanks off labels, drops empty ones and cuts at what looks like a heading."""
+    """A second reader; it strips labels, drops empty ones and cuts at apparent headings."""
     from praatio import textgrid
 
     texts = ("click", 'she said "no"', "two\nlines", "a\ttab", "שלום", "👩‍🚀", "=1+1", "7")
@@ -85,7 +85,7 @@ def test_praatio_reads_the_same_intervals_and_points(tmp_path: Path) -> None:
         for layer in plain:
             tier = grid.getTier(layer.name)
             if layer.kind == "points":
-                # praatio leaves doubled quotation marks in the labels of points as they are
+                # praatio keeps doubled quotation marks in point labels
                 found = [(round(p.time * given.rate_hz), p.label.replace('""', '"')) for p in tier.entries]
                 assert found == [(one.start_sample, one.label) for one in layer.marks], seed
             else:
@@ -94,7 +94,7 @@ def test_praatio_reads_the_same_intervals_and_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["textgrid", "eaf"])
-def test_overlaps_lie_on_tiers_of_their_own_and_come_back_as_one_layer(name: str) -> None:
+def test_overlaps_are_split_into_tiers_and_merged_on_import(name: str) -> None:
     marks = tuple(Mark(RATE_HZ * k // 10, RATE_HZ * (k + 3) // 10, f"m{k}", f"note {k}") for k in range(7))
     given = Annotation(RATE_HZ, RATE_HZ, (Layer("clicks", marks=marks), Layer("clicks (2)", "points")))
     written = FORMATS[name].write(given).decode()
@@ -104,14 +104,14 @@ def test_overlaps_lie_on_tiers_of_their_own_and_come_back_as_one_layer(name: str
 
 
 @pytest.mark.parametrize("name", ["textgrid", "eaf"])
-def test_a_hundred_marks_over_one_another_are_too_many_for_tiers(name: str) -> None:
+def test_hundred_overlapping_marks_are_too_many_for_tiers(name: str) -> None:
     marks = tuple(Mark(0, 1000, str(k)) for k in range(101))
     with pytest.raises(BadOption, match="more than 100 marks overlap"):
         FORMATS[name].write(Annotation(RATE_HZ, RATE_HZ, (Layer("all", marks=marks),)))
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
-def test_an_annotation_without_marks_is_still_one(name: str) -> None:
+def test_annotation_without_marks_is_valid(name: str) -> None:
     given = Annotation(RATE_HZ, RATE_HZ, (Layer("words"), Layer("clicks", "points")))
     found = back(name, given)
     assert not any(one.marks for one in found.layers)

@@ -1,4 +1,4 @@
-"""Files of other programs are taken; what is damaged, hostile or of another sound is told and leaves nothing."""
+"""Files of other programs are accepted; damaged, hostile or mismatched ones are refused without effect."""
 
 import json
 from typing import Any
@@ -60,7 +60,7 @@ def region(start: Any, end: Any, *labels: str) -> dict[str, Any]:
     return {"id": "x", "from_name": "label", "to_name": "audio", "type": "labels", "value": value}
 
 
-def test_a_long_and_a_short_textgrid_with_either_order_of_bytes_are_read() -> None:
+def test_long_and_short_textgrids_in_either_byte_order_are_read() -> None:
     short = grid('0\n0.5\n"one"\n0.5\n2\n""', size=2)
     given = Annotation(RATE_HZ, SAMPLES, (Layer("words", marks=(Mark(0, 12_000, "one"),)),))
     long = FORMATS["textgrid"].write(given).decode()
@@ -70,12 +70,12 @@ def test_a_long_and_a_short_textgrid_with_either_order_of_bytes_are_read() -> No
         assert read("textgrid", b"\xfe\xff" + text.encode("utf-16-be")) == given
 
 
-def test_an_exponent_and_a_comment_in_a_textgrid_are_read_as_praat_reads_them() -> None:
+def test_exponent_and_comment_in_a_textgrid_are_read_as_by_praat() -> None:
     found = read("textgrid", grid('0 1e-1 "a!b" ! "no label"\n1e-1 2 ""', size=2))
     assert found.layers[0].marks == (Mark(0, 2400, "a!b"),)
 
 
-def test_tiers_of_strangers_that_only_look_like_parts_stay_layers() -> None:
+def test_foreign_tiers_that_resemble_overlap_tiers_stay_layers() -> None:
     tiers = [("words (2)", "a"), ("words (notes)", "b"), ("x", "c"), ("x", "d"), ("", "e")]
     body = "".join(f'"IntervalTier" "{name}" 0 2 1 0 1 "{text}"\n' for name, text in tiers)
     text = grid("").split('"IntervalTier"')[0].replace("<exists>\n1", "<exists>\n5") + body
@@ -93,7 +93,7 @@ def test_audacity_points_regions_and_frequency_lines() -> None:
     assert found.layers[1].marks == (Mark(36_000, 36_000, "seam"),)
 
 
-def test_a_task_of_label_studio_with_what_is_no_region() -> None:
+def test_label_studio_task_with_other_results() -> None:
     note = region(0.5, 1.0, "Click") | {"meta": {"text": ["first", "second"]}}
     rating = {"from_name": "mos", "type": "rating", "value": {"rating": 4}}
     said = {"from_name": "said", "type": "textarea", "value": {"start": 0.5, "end": 1.0, "text": ["hello"]}}
@@ -103,16 +103,12 @@ def test_a_task_of_label_studio_with_what_is_no_region() -> None:
         (
             "label",
             "regions",
-            (
-                Mark(0, 12_000, "A"),
-                Mark(0, 12_000, "B"),
-                Mark(12_000, 24_000, "Click", "first\nsecond"),
-            ),
+            (Mark(0, 12_000, "A"), Mark(0, 12_000, "B"), Mark(12_000, 24_000, "Click", "first\nsecond")),
         ),
     ]
 
 
-def test_a_dependent_tier_of_elan_lies_where_its_parent_lies() -> None:
+def test_elan_dependent_tier_has_its_parents_times() -> None:
     tier = (
         '<TIER TIER_ID="gloss" LINGUISTIC_TYPE_REF="utterance" PARENT_REF="words"><ANNOTATION>'
         '<REF_ANNOTATION ANNOTATION_ID="a2" ANNOTATION_REF="a1"><ANNOTATION_VALUE>ja</ANNOTATION_VALUE>'
@@ -125,7 +121,7 @@ def test_a_dependent_tier_of_elan_lies_where_its_parent_lies() -> None:
     ]
 
 
-def test_a_table_with_seconds_alone_or_semicolons_is_read() -> None:
+def test_table_with_only_seconds_or_semicolons_is_read() -> None:
     found = read("csv", "start_s,label\n0.5,seam\n1,click\n")
     assert found.layers == (
         Layer("marks", "points", (), (Mark(12_000, 12_000, "seam"), Mark(24_000, 24_000, "click"))),
@@ -155,12 +151,12 @@ BAD_GRIDS = {
 
 
 @pytest.mark.parametrize("why", BAD_GRIDS)
-def test_bad_textgrids_are_told(why: str) -> None:
+def test_bad_textgrids_are_refused(why: str) -> None:
     with pytest.raises(BadFile, match=why):
         read("textgrid", BAD_GRIDS[why])
 
 
-def test_a_binary_textgrid_and_one_in_another_encoding_are_told() -> None:
+def test_binary_and_other_encoded_textgrids_are_refused() -> None:
     with pytest.raises(BadFile, match="is a binary file"):
         read("textgrid", b"ooBinaryFile\x08TextGrid\0\0")
     with pytest.raises(BadFile, match="neither UTF-8 nor UTF-16"):
@@ -171,7 +167,7 @@ def test_a_binary_textgrid_and_one_in_another_encoding_are_told() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\0" * 100, b"\xff\xfe\x00", b"not such a file", b"{}", b"[]", b"<a/>", b'"' * 99]
 )
-def test_what_is_of_no_format_is_told(name: str, data: bytes) -> None:
+def test_unknown_format_is_refused(name: str, data: bytes) -> None:
     if (name, data) == ("audacity", b""):
         assert read(name, data).layers == (Layer("labels"),)  # an empty track
         return
@@ -201,7 +197,7 @@ BAD_TABLES = {
 
 
 @pytest.mark.parametrize("why", BAD_TABLES)
-def test_bad_tables_are_told(why: str) -> None:
+def test_bad_tables_are_refused(why: str) -> None:
     with pytest.raises(BadFile, match=why):
         read("csv", BAD_TABLES[why])
 
@@ -224,7 +220,7 @@ BAD_TASKS = {
 
 
 @pytest.mark.parametrize("why", BAD_TASKS)
-def test_bad_tasks_are_told(why: str) -> None:
+def test_bad_tasks_are_refused(why: str) -> None:
     with pytest.raises(BadFile, match=why):
         read("labelstudio", BAD_TASKS[why])
 
@@ -254,11 +250,11 @@ BAD_EAFS = {
 
 
 @pytest.mark.parametrize("why", BAD_EAFS)
-def test_bad_eafs_are_told(why: str) -> None:
+def test_bad_eafs_are_refused(why: str) -> None:
     with pytest.raises(BadFile, match=why):
         read("eaf", BAD_EAFS[why])
 
 
-def test_a_million_elements_are_refused() -> None:
+def test_million_elements_are_refused() -> None:
     with pytest.raises(BadFile, match="too many parts"):
         read("eaf", "<a>" + "<b/>" * 1_000_000 + "</a>")

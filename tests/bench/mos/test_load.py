@@ -1,4 +1,4 @@
-"""A small crowd on the real routes, by the bench's own command path."""
+"""A few simulated raters on the real routes, through the bench command."""
 
 import json
 
@@ -13,7 +13,7 @@ from studio.mos.store.tables import AnswerCreate
 
 @pytest.fixture(scope="module")
 def rated(tmp_path_factory):
-    """A site with one answer in it, and what the rater was told."""
+    """A site with one answer, and the acknowledgement."""
     site = make_site(tmp_path_factory.mktemp("site"), items=2, systems=2, clip_s=0.1, trials=2, quota=5)
     listening = open_listening_tests("", site.folder)
     visitor = listening.access.visitor_of(listening.join("bench", site.key, "somebody", {}, {})["token"])
@@ -34,7 +34,7 @@ def rated(tmp_path_factory):
     return site, AcknowledgedAnswer(trial, "1-1", scores)
 
 
-def test_a_dozen_raters_lose_nothing(capsys):
+def test_dozen_raters_lose_nothing(capsys):
     out = bench_mos_load(
         MosLoadSetting(raters=12, trials=3, think_s=(0.05, 0.2), items=4, systems=2, clip_s=1.5, bare=True)
     )
@@ -53,7 +53,7 @@ def test_a_dozen_raters_lose_nothing(capsys):
     assert "12 raters x 3 trials" in capsys.readouterr().out
 
 
-def test_the_audit_sees_what_is_wrong(rated, tmp_path):
+def test_audit_detects_errors(rated, tmp_path):
     site, told = rated
     good = {"answers": 1, "lost": [], "doubled": [], "unacknowledged": [], "integrity": "ok"}
     assert audit(copy_files(site.file, tmp_path / "a"), [told]) == good
@@ -66,7 +66,7 @@ def test_the_audit_sees_what_is_wrong(rated, tmp_path):
         assert audit(site.file, [told, other])["lost"] == [other.trial]
 
 
-def test_the_audit_sees_a_damaged_file(rated, tmp_path):
+def test_audit_detects_a_damaged_file(rated, tmp_path):
     site, told = rated
     copy = copy_files(site.file, tmp_path / "b")
     data = bytearray(copy.read_bytes())

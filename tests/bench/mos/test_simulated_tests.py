@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from studio.bench.mos import looks, plan
+from studio.bench.mos import design
 from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage, coverage_cells, show
-from studio.bench.mos.looks import LooksCell, LooksSetting, bench_mos_looks
-from studio.bench.mos.plan import PlanSetting, bench_mos_plan
+from studio.bench.mos.design import (
+    LooksCell,
+    LooksSetting,
+    PlanSetting,
+    bench_mos_looks,
+    bench_mos_plan,
+    show_looks,
+    show_plan,
+)
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.measure.report import as_markdown, plain
 from studio.mos.stats.means import by_system
@@ -26,7 +33,7 @@ def part(found, name, over, method="by rater and script"):
 
 @pytest.mark.parametrize("scripts", [10, 100])
 def test_preference_and_elo_hold_on_few_scripts_and_on_many(found, scripts):
-    """By rater alone ten scripts' intervals hold the truth in three of four tests at most."""
+    """By rater alone, intervals on ten scripts cover the truth in at most three of four tests."""
     for name, over in (("preference 20 x 50", "share"), ("Elo 40 x 40", "scores"), ("Elo 40 x 40", "differences")):
         assert 0.92 <= part(found, f"{name}, {scripts} scripts", over)["mean"] <= 0.98
         by_rater = part(found, f"{name}, {scripts} scripts", over, "by rater")["mean"]
@@ -41,8 +48,8 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
     assert part(found, "MOS 20 x 30", "means")["mean"] >= 0.92
 
 
-def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
-    """Two tests of each kind; the whole is `studio bench mos-ordinal`."""
+def test_ordinal_model_holds_under_misspecification():
+    """Two tests of each kind; the full run is `studio bench mos-ordinal`."""
     found = bench_mos_coverage(CoverageSetting(runs=2, everybody=4000, tests=("ordinal",), quiet=True))
     for name in ("MOS 3 x 6 near the ceiling", "MOS 5 x 6 near the ceiling", "MOS 20 x 30"):
         row = part(found, name, "means", "ordinal model")
@@ -51,15 +58,15 @@ def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
     assert "The ordinal model has none" in as_markdown(show, found)
 
 
-def test_the_figures_can_be_shown_and_kept(found):
+def test_figures_are_printed_and_saved(found):
     assert plain(found)["parts"] == found["parts"]
     text = as_markdown(show, found)
     assert "preference 20 x 50, 10 scripts: share" in text and "worst cell" in text
-    assert "ordinal" not in text  # which is another command's
+    assert "ordinal" not in text  # of another command
     assert {cell.test for cell in coverage_cells(("mos",))} == {"mos"}
 
 
-def test_what_the_crowd_is():
+def test_raters_are_as_specified():
     rng = np.random.default_rng(0)
     crowd = SimulatedRaters(systems=(4.0, 3.0))
     ratings = crowd.ratings(rng, 500, 10)
@@ -76,8 +83,8 @@ def test_what_the_crowd_is():
     assert (wins == 0).mean() > 0.75
 
 
-def test_a_file_has_no_empty_lines_of_a_progress_bar(capfd):
-    """Eleven stood before the table."""
+def test_redirected_output_has_no_lines_of_a_progress_bar(capfd):
+    """Eleven preceded the table."""
     bench_mos_coverage(CoverageSetting(runs=1, everybody=200, tests=("mos",)))
     assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests per cell")
 
@@ -88,17 +95,17 @@ def found_by_looks():
     return bench_mos_looks(LooksSetting(runs=160, cells=few, quiet=True))
 
 
-def test_on_ten_scripts_it_stops_as_seldom_as_said(found_by_looks):
-    """By rater alone it stopped in four tests of ten; uncorrected, in one of ten."""
+def test_early_stopping_keeps_its_error_rate_on_ten_scripts(found_by_looks):
+    """By rater alone four of ten tests stopped; uncorrected, one of ten."""
     assert found_by_looks["mean"] <= 0.075
     for row in found_by_looks["cells"]:
         assert row["stopped"] <= 0.1 and row["by_rater"] > 0.25
         assert row["uncorrected"] >= row["stopped"]
 
 
-def test_the_figures_of_looks_can_be_shown_and_kept(found_by_looks):
+def test_figures_of_looks_are_printed_and_saved(found_by_looks):
     assert plain(found_by_looks)["cells"] == found_by_looks["cells"]
-    text = as_markdown(looks.show, found_by_looks)
+    text = as_markdown(show_looks, found_by_looks)
     assert "MOS, 10 scripts" in text and "preference, 10 votes each" in text
 
 
@@ -108,31 +115,31 @@ def planned():
     return bench_mos_plan(PlanSetting(runs=80, tests=tests, pilot=(150, 60), small_pilots=0, plan_runs=80, quiet=True))
 
 
-def test_the_planned_number_meets_the_width_in_three_tests_of_four(planned):
-    """The median of widths, by which was planned before, is met by every other test, and by all systems more seldom."""
+def test_planned_number_meets_the_width_in_three_of_four_tests(planned):
+    """The median width, used for planning before, is met by half of the tests, and by all systems in fewer."""
     assert [row["test"] for row in planned["tests"]] == ["mos", "preference", "elo"]
     for row in planned["tests"]:
-        assert 0.7 <= row["met"] <= 0.99, row  # nor is the number twice what it takes
+        assert 0.7 <= row["met"] <= 0.99, row  # nor is the number twice what is needed
 
 
-def test_the_figures_of_plans_can_be_shown_and_kept(planned):
+def test_figures_of_plans_are_printed_and_saved(planned):
     assert plain(planned)["tests"] == planned["tests"]
-    assert "elo, 30 scripts" in as_markdown(plan.show, planned)
+    assert "elo, 30 scripts" in as_markdown(show_plan, planned)
     few = PlanSetting(runs=4, tests=("mos",), pilot=(20, 10), small=(6, 6), small_pilots=2, plan_runs=10, quiet=True)
-    assert " to " in as_markdown(plan.show, bench_mos_plan(few))
+    assert " to " in as_markdown(show_plan, bench_mos_plan(few))
 
 
-def test_a_pilot_that_names_no_number_does_not_end_the_run(monkeypatch):
-    """Scripts may scatter so much that no number of raters will do: the planner says so, and the bench counts it."""
-    planned = iter([12, None, 10, 14, None, 9, 9, 9, 9])  # the large pilot, small ones, the same as they show it
+def test_pilot_without_a_sufficient_number_does_not_end_the_run(monkeypatch):
+    """If scripts vary too much for any number of raters, the planner says so and the bench counts it."""
+    planned = iter([12, None, 10, 14, None, 9, 9, 9, 9])  # the large pilot, small ones, the same without bounds
 
     def raters_for_means(half_width, *_, **__):
         if (raters := next(planned)) is None:
             raise WidthNotReached(f"1024 raters reach 5.1, not {half_width}", "use more than 30 items")
         return RaterPlan(raters, half_width, 0.8, [])
 
-    monkeypatch.setattr(plan, "raters_for_means", raters_for_means)
+    monkeypatch.setattr(design, "raters_for_means", raters_for_means)
     out = bench_mos_plan(PlanSetting(runs=4, tests=("mos",), pilot=(20, 10), small=(6, 6), small_pilots=4, quiet=True))
     [row] = out["tests"]
     assert (row["raters"], row["small_pilot_none"], row["small_pilot_raters"][2]) == (12, 0.5, 1025)
-    assert "> 1024" in as_markdown(plan.show, out)
+    assert "> 1024" in as_markdown(show_plan, out)

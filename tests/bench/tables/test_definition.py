@@ -1,4 +1,4 @@
-"""Tables as data: those that are shipped can be made, and say what their papers print; what cannot be is refused."""
+"""Table definitions: shipped ones are valid and match their papers; invalid ones are refused."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ PRINTED = [  # paper, part, row, figure: as printed
 
 
 @pytest.mark.parametrize(("paper", "part", "row", "figure", "value"), PRINTED)
-def test_figures_are_the_papers(paper, part, row, figure, value):
+def test_figures_equal_the_papers(paper, part, row, figure, value):
     assert read_table(paper).parts[part].row(row).paper[figure] == pytest.approx(value)
 
 
@@ -56,7 +56,7 @@ def shop(tmp_path: Path, **changes) -> TableWorkspace:
 
 
 @pytest.mark.parametrize("name", ["000", "001", "002", "003", "004"])
-def test_every_table_that_is_shipped_can_be_made(name, tmp_path):
+def test_every_shipped_table_is_valid(name, tmp_path):
     assert name in table_names()
     table = read_table(name)
     recipes = prepare(shop(tmp_path), table, seeds=2)
@@ -76,7 +76,7 @@ def test_every_table_that_is_shipped_can_be_made(name, tmp_path):
                 merge_options(family_info(family).options, row.options, {})
 
 
-def test_a_net_is_changed_as_its_table_says(tmp_path):
+def test_net_has_the_changes_of_its_table(tmp_path):
     recipes = prepare(shop(tmp_path, steps=7), read_table("001"), seeds=1)
     assert {one.fit.steps for one in recipes.values()} == {7}
     assert recipes["s5-k2-imsd"].fit.look_ahead == [2] and recipes["s5-k2-imsd"].fit.distill.hidden_weight == 10.0
@@ -108,7 +108,7 @@ def read(tmp_path: Path, text: str) -> TableDefinition:
     return read_table("9", tmp_path)
 
 
-def test_a_claim_is_of_the_first_figure_unless_told(tmp_path):
+def test_claim_is_about_the_first_figure_by_default(tmp_path):
     (part,) = read(tmp_path, GOOD).parts
     assert part.claims[0].figure == "wer" == next(iter(FIGURES["wer"]))
 
@@ -130,7 +130,7 @@ def test_a_claim_is_of_the_first_figure_unless_told(tmp_path):
         ('measure = "wer"\nrows', 'measure = "queries"\nrows', "no figure 'wer'"),
     ],
 )
-def test_tables_that_cannot_be(tmp_path, old, new, told):
+def test_invalid_tables(tmp_path, old, new, told):
     assert old in GOOD
     with pytest.raises(BadOption, match=told):
         read(tmp_path, GOOD.replace(old, new))
@@ -151,7 +151,7 @@ CASCADE = "load = { first_word_ms = 100.0, word_ms = 20.0 }"
         ("cascade", CASCADE, [("= 20.0", '= "20"'), (", word_ms = 20.0", ""), ("= 20.0", "= 20.0, per_s = 1.0")]),
     ],
 )
-def test_a_load_is_whole(tmp_path, measure, good, changes):
+def test_load_tables_are_complete(tmp_path, measure, good, changes):
     text = f"""
 paper = "9"
 title = "one"
@@ -168,7 +168,7 @@ rows = [{{ name = "x", net = "a", {good} }}]
             read(tmp_path, text.replace(old, new))
 
 
-def test_what_is_missing_is_named_before_anything_is_trained(tmp_path):
+def test_missing_inputs_are_named_before_training(tmp_path):
     with pytest.raises(BadOption, match="there is no table '42'; there are 000, 001"):
         read_table("42")
     (tmp_path / "8.toml").write_text("= 1", encoding="utf-8")
@@ -184,15 +184,15 @@ def test_what_is_missing_is_named_before_anything_is_trained(tmp_path):
         prepare(shop(tmp_path, bpe=None), read(tmp_path, GOOD.replace("richtts-tiny", "ist-tiny")), 1)
 
 
-def test_nets_of_a_table_are_trained_alike(tmp_path):
+def test_nets_of_a_table_share_their_training(tmp_path):
     two = GOOD.replace("nets = [", 'nets = [{ name = "b", recipe = "tacotron-tiny.toml" }, ')
     with pytest.raises(BadOption, match="not of the same speakers, unseen shards and steps"):
         prepare(shop(tmp_path), read(tmp_path, two), 1)
     assert len(prepare(shop(tmp_path, steps=5), read(tmp_path, two), 1)) == 2
 
 
-def test_nets_that_go_on_from_a_voice_have_steps_of_their_own(tmp_path):
-    """The voice's are behind them; a net that begins like it has none."""
+def test_nets_continued_from_a_voice_have_their_own_steps(tmp_path):
+    """The voice's steps are not repeated; a net that is only initialised from it has none."""
     on = '{ name = "b", voice = "wren", change = { fit = { steps = 7 } } }, '
     table = GOOD.replace("nets = [", f"nets = [{on}")
     found = prepare(shop(tmp_path), read(tmp_path, table), 1)
@@ -203,7 +203,7 @@ def test_nets_that_go_on_from_a_voice_have_steps_of_their_own(tmp_path):
             prepare(shop(tmp_path), read(tmp_path, GOOD.replace("nets = [", f"nets = [{on}{wrong}")), 1)
 
 
-def test_a_change_is_of_what_is_there(tmp_path):
+def test_change_must_name_an_existing_key(tmp_path):
     odd = GOOD.replace(
         'recipe = "richtts-tiny.toml" }', 'recipe = "richtts-tiny.toml", change = { fit = { windows = { n = [1] } } } }'
     )
@@ -221,7 +221,7 @@ def test_a_change_is_of_what_is_there(tmp_path):
         ("fit = { config = { width = 33 }, steps = 0 }", r"net 'a': \[fit\] steps cannot be 0"),
     ],
 )
-def test_a_change_to_what_cannot_be_is_refused(tmp_path, change, told):
+def test_invalid_change_is_refused(tmp_path, change, told):
     odd = GOOD.replace('recipe = "richtts-tiny.toml" }', f'recipe = "richtts-tiny.toml", change = {{ {change} }} }}')
     with pytest.raises(BadOption, match=told):
         prepare(shop(tmp_path), read(tmp_path, odd), 1)

@@ -1,4 +1,4 @@
-"""A table with a distilled net: what it is made from is made first, and once; the teacher's speech is faked."""
+"""A table with a distilled net: its inputs are made first and once; the teacher's speech is fake."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -100,7 +100,7 @@ def shop(tmp_path) -> TableWorkspace:
     )
 
 
-def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatch):
+def test_distilled_net_is_made_from_the_nets_before_it(shop, tmp_path, monkeypatch):
     asked: list[tuple[list[str], list[str]]] = []
 
     def speak(engine, names, texts, out: Path, seed, how) -> DistillationCounts:
@@ -131,15 +131,15 @@ def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatc
     assert one.keys() == other.keys() and not torch.equal(one["levels_out.weight"], other["levels_out.weight"])
     assert {path.name for path in shop.voices.iterdir()} == {"teacher", "before", "after"}
     (tmp_path / "taught.txt").write_text("tea.\n", encoding="utf-8")
-    assert nets._state(shop, table, table.net("after"), 0, recipes) != after, "other texts make another net"
+    assert nets._state(shop, table, table.net("after"), 0, recipes) != after, "other texts give another net"
     assert nets._state(shop, table, table.net("before"), 0, recipes) == before
 
 
-def test_rows_of_a_distillation_need_texts_for_the_teacher(shop, tmp_path):
+def test_distillation_rows_need_texts_for_the_teacher(shop, tmp_path):
     setting = TableSetting(name="888", shop=shop, texts=tmp_path / "taught.txt", count=1, tables=tmp_path)
     whole = plan(setting)
     assert [*whole["nets"]] == ["teacher", "before", "after"] and len(whole["rows"]) == 2
-    assert [*plan(replace(setting, only="after"))["nets"]] == ["teacher", "before", "after"], "and what it is made from"
+    assert [*plan(replace(setting, only="after"))["nets"]] == ["teacher", "before", "after"], "and its inputs"
     without = plan(replace(setting, shop=replace(shop, teacher_texts=None)))
     assert [*without["nets"]] == ["before"] and [row[1] for row in without["rows"]] == ["before"]
     with pytest.raises(BadFile, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""A table from its definition to the page, on a made-up corpus: real trainings, voices and speech; ears are faked."""
+"""A table from definition to page on a synthetic corpus: real trainings, voices and speech, a fake recogniser."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from studio.bench import material
 from studio.bench.summary import summarise
-from studio.bench.tables import measures, nets, run
+from studio.bench.tables import figures, nets, run
 from studio.bench.tables.figures import show
 from studio.bench.tables.nets import TableWorkspace
 from studio.bench.tables.run import TableSetting, make_table, plan
@@ -109,8 +109,8 @@ rows = [
 """.replace("LOAD", '{ per_s = 4.0, seconds = 0.5, places = 4, kind = "short", arrivals = "fixed" }')
 
 
-class Ear:
-    """A recogniser that hears one text or another in a sound, always the same in the same; it can be made to stop."""
+class FakeRecogniser:
+    """Recognises one of two texts, deterministically per sound; can be made to fail."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -129,13 +129,13 @@ class Ear:
 
 
 @pytest.fixture
-def ear(monkeypatch) -> Ear:
-    made = Ear()
+def ear(monkeypatch) -> FakeRecogniser:
+    made = FakeRecogniser()
     monkeypatch.setattr(material, "transcribe_all", made.transcribe_all)
     monkeypatch.setattr(material, "open_recogniser", lambda name: made)
 
     def teacher(self, speaker: str, texts: Sequence[str]) -> list[material.TeacherSpeech | None]:
-        """It says the second text in other words, as ``two``."""
+        """Speaks the second text with a word changed, as ``two``."""
         pcm = np.random.default_rng(1).normal(0, 3000, 24_000).astype(np.int16)
         said = material.TeacherSpeech(Path(), {}, pcm)
         return [None if speaker == "two" and text == TEXTS[1] else said for text in texts]
@@ -170,7 +170,7 @@ def setting(tmp_path) -> TableSetting:
 
 @pytest.fixture
 def fits(monkeypatch) -> list[str]:
-    """The families that were fitted, in order."""
+    """The fitted families in order."""
     found: list[str] = []
     fit = nets.run
 
@@ -183,7 +183,7 @@ def fits(monkeypatch) -> list[str]:
 
 
 def flat(printed: str) -> str:
-    """Without the lines that a table breaks its cells into, and its frame."""
+    """Without the frame and line breaks of a table."""
     return re.sub(r"[\s│┃]+", " ", printed)
 
 
@@ -195,7 +195,7 @@ def rows_of(setting: TableSetting) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in setting.shop.work.glob("rows/777/*.json")}
 
 
-def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
+def test_table_is_made_interrupted_and_resumed(setting, ear, fits, tmp_path):
     ear.most = 7
     with pytest.raises(KeyboardInterrupt):
         make_table(setting)
@@ -203,7 +203,7 @@ def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
     assert 0 < len(first) < 9 and fits == ["richtts"], "rows are written as they finish"
     ear.most = 10_000
     out = make_table(setting)
-    assert fits == ["richtts", "ngram-richtts", "ngram-richtts"], "a net is fitted once, whatever it is called"
+    assert fits == ["richtts", "ngram-richtts", "ngram-richtts"], "a net is fitted once under any name"
     assert {path: rows_of(setting)[path] for path in first} == first and len(rows_of(setting)) == 9
     table, load, cascade = out["parts"]
     ours = {row["name"]: row["ours"] for row in table["rows"]}
@@ -224,7 +224,7 @@ def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
     assert plain(make_table(setting)) == plain(out) and ear.heard == heard and rows_of(setting) == again
     printed = flat(as_markdown(show, plain(out)))
     assert "Table I of paper 777: whole texts and pieces" in printed and "theirs alone" in printed
-    assert "What Table I says" in printed and "pieces helps." in printed and "not measured" in printed
+    assert "Claims of Table I" in printed and "pieces helps." in printed and "not measured" in printed
     write_result("table-777", out, tmp_path / "results")
     summarise(tmp_path / "results", tmp_path / "docs" / "README.md")
     page = (tmp_path / "docs" / "paper-777.md").read_text(encoding="utf-8")
@@ -232,7 +232,7 @@ def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
     assert "paper-777.md" in (tmp_path / "docs" / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_decides_a_row_makes_it_anew(setting, ear, fits):
+def test_changed_inputs_of_a_row_remake_it(setting, ear, fits):
     only = changed(setting, only="full, n=1", is_taught=False)
     make_table(only)
     (path,) = rows_of(setting)
@@ -248,7 +248,7 @@ def test_what_decides_a_row_makes_it_anew(setting, ear, fits):
     assert fits == ["richtts", "richtts"] and out["nets"]["full"]["steps"] == 4
 
 
-def test_seeds_are_trainings_of_their_own(setting, ear, fits):
+def test_seeds_are_separate_trainings(setting, ear, fits):
     out = make_table(changed(setting, seeds=2, only="n=1", is_taught=False))
     assert fits == ["richtts"] * 2 + ["ngram-richtts"] * 4
     assert {name: one["seed"] for name, one in out["nets"].items()}["ones-1"] == 6
@@ -276,8 +276,8 @@ rows = [{ name = "on", net = "on", paper = { wer = 0.1 } }, { name = "alike", ne
 """
 
 
-def test_a_net_goes_on_from_a_voice(setting, ear, fits, tmp_path):
-    """Its weights and its recipe; of another family's voice it takes the layers alone. Another voice is another net."""
+def test_net_continues_from_a_voice(setting, ear, fits, tmp_path):
+    """With its weights and recipe; from another family it takes the layers only. Another voice gives another net."""
     make_table(changed(setting, only="full", without="n=1", is_taught=False))
     shipped = tmp_path / "shipped"
     shutil.copytree(setting.shop.voices / "full", shipped / "full")
@@ -307,19 +307,19 @@ def test_a_net_goes_on_from_a_voice(setting, ear, fits, tmp_path):
             make_table(going_on)
 
 
-def test_queries_come_at_a_share_of_the_rate_where_asked(setting, ear, monkeypatch):
+def test_queries_arrive_at_a_share_of_the_rate(setting, ear, monkeypatch):
     asked = list[tuple[float, ...]]()
-    really = measures.bench_queries
-    monkeypatch.setattr(measures, "bench_queries", lambda load: (asked.append(load.rates), really(load))[1])
+    really = figures.bench_queries
+    monkeypatch.setattr(figures, "bench_queries", lambda load: (asked.append(load.rates), really(load))[1])
     only = changed(setting, only="full", without="n=1", is_taught=False)
     whole, slow = make_table(only), make_table(changed(only, rate_share=0.5))
-    assert asked == [(4.0,), (2.0,)], "another rate is measured anew"
+    assert asked == [(4.0,), (2.0,)], "another rate is measured separately"
     assert (whole["rate_share"], slow["rate_share"]) == (1.0, 0.5)
     said = "at 0.5 times the rate that the table names"
     assert said in flat(as_markdown(show, plain(slow))) and said not in flat(as_markdown(show, plain(whole)))
 
 
-def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
+def test_voice_of_a_table_stores_its_recipe(setting, ear):
     make_table(changed(setting, only="ones", is_taught=False))
     folder = setting.shop.voices / "ones"
     recipe = (folder / "recipe.toml").read_text(encoding="utf-8")
@@ -327,7 +327,7 @@ def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
     assert json.loads((folder / "card.json").read_text(encoding="utf-8"))["config"]["width"] == 48
 
 
-def test_a_plan_trains_nothing(setting, ear, fits):
+def test_plan_trains_nothing(setting, ear, fits):
     found = plan(setting)
     assert fits == [] and ear.heard == 0 and not setting.shop.work.exists()
     assert [row[1] for row in found["rows"]][:3] == ["teacher", "dMel", "full"] and "theirs alone" not in str(found)
@@ -339,7 +339,7 @@ def test_a_plan_trains_nothing(setting, ear, fits):
             ask(changed(setting, only="nobody"))
 
 
-def test_a_plan_says_what_nets_begin_from_and_what_the_run_lacks(setting, tmp_path, monkeypatch):
+def test_plan_lists_initial_weights_and_missing_inputs(setting, tmp_path, monkeypatch):
     begun = plan(replace(setting, name="000", tables=TABLES, shop=replace(setting.shop, recipes=RECIPES)))["nets"]
     assert begun["speakstream"]["begins_from"] == "wren" and begun["richtts"]["begins_from"] == "layers of wren"
     assert begun["speakstream"]["steps"] > 0
@@ -353,7 +353,7 @@ def test_a_plan_says_what_nets_begin_from_and_what_the_run_lacks(setting, tmp_pa
     assert any("none.txt" in line for line in told)
 
 
-def test_the_command_lists_and_plans(tmp_path, monkeypatch):
+def test_command_lists_and_plans(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     listed = CliRunner().invoke(cli, ["train", "table"], catch_exceptions=False)
     assert "001  S5-TTS by look-ahead and without its masks, beside T5-TTS" in listed.output
@@ -361,18 +361,18 @@ def test_the_command_lists_and_plans(tmp_path, monkeypatch):
     assert json.loads(planned.output)["nets"]["s5-no-masks"]["steps"] == 3000
     shown = CliRunner().invoke(cli, ["train", "table", "004", "--plan"], catch_exceptions=False)
     assert "tacotron-overlap-8" in shown.output and "non-incremental, long" in shown.output
-    assert "Lacking: work/vocoders has no vocoder hifigan for tacotron-overlap-4" in " ".join(shown.output.split())
+    assert "Missing: work/vocoders has no vocoder hifigan for tacotron-overlap-4" in " ".join(shown.output.split())
     (tmp_path / "vocoders").mkdir()
     (tmp_path / "vocoders" / "hifigan.safetensors").touch()
     for speaker in ("af_heart", "am_michael"):
         (tmp_path / f"{speaker}-000.safetensors").touch()
     there = CliRunner().invoke(cli, ["train", "table", "004", "--plan", "--vocoders", "vocoders", "--features", "."])
-    assert there.exit_code == 0 and "Lacking" not in there.output
+    assert there.exit_code == 0 and "Missing" not in there.output
     nameless = CliRunner().invoke(cli, ["train", "table", "--plan"])
     assert isinstance(nameless.exception, BadOption) and "name it: 000, 001" in str(nameless.exception)
     assert not (tmp_path / "work").exists()
 
 
-def test_the_key_of_a_row_holds_what_it_depends_on():
-    """Names that read alike have files of their own."""
+def test_row_key_depends_on_all_inputs():
+    """Names that look alike have files of their own."""
     assert run._slug("m=1, n=1") != run._slug("m=1 n=1") and run._slug("S1, m=5").startswith("s1-m-5-")

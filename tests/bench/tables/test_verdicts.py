@@ -1,4 +1,4 @@
-"""Ours beside the paper's: what is the same way round, what is not, and what nobody can tell."""
+"""Our figures beside the paper's: confirmed, contradicted, undecided."""
 
 import pytest
 
@@ -22,7 +22,7 @@ LOAD = Part(
 
 
 def heard(*errors: int) -> dict:
-    """A row as it is written: sentences of ten words with so many errors."""
+    """A stored row: sentences of ten words with a number of errors."""
     return {"each": {"one": [[10, count, 0, 0] for count in errors]}}
 
 
@@ -38,7 +38,7 @@ def loaded(speed: float) -> dict:
         (heard(1, 4, 2, 3), heard(3, 2, 4, 1), UNSURE),
     ],
 )
-def test_a_claim_about_words_is_paired_over_the_same_sentences(good, bad, holds):
+def test_claim_about_words_is_paired_over_sentences(good, bad, holds):
     found = verdict(WER, WER.claims[0], {"good": [good], "bad": [bad]})
     assert found["holds"] == holds and found["paper"] == pytest.approx(0.2)
     assert found["gain"]["low"] <= found["gain"]["value"] <= found["gain"]["high"]
@@ -49,12 +49,12 @@ def test_a_claim_about_words_is_paired_over_the_same_sentences(good, bad, holds)
         assert "Good is better." in said and "by 0.200, here it is worse by 0.200" in said
 
 
-def test_what_was_not_measured_is_said():
+def test_missing_measurement_is_reported():
     found = verdict(WER, WER.claims[0], {"good": [heard(1)]})
     assert found["holds"] == OPEN and found["gain"] is None and figures_of(WER, []) == {}
 
 
-def test_more_is_better_where_the_figure_says_so_and_seeds_must_agree():
+def test_direction_depends_on_the_figure_and_seeds_must_agree():
     rows = {"good": [loaded(8.0), loaded(9.0)], "bad": [loaded(4.0), loaded(5.0)]}
     found = verdict(LOAD, LOAD.claims[0], rows)
     assert found["holds"] == HOLDS and found["gain"]["value"] == pytest.approx(4.0) and found["paper"] == 6.0
@@ -64,7 +64,7 @@ def test_more_is_better_where_the_figure_says_so_and_seeds_must_agree():
     assert verdict(LOAD, LOAD.claims[0], {"good": rows["bad"][:1], "bad": rows["good"]})["holds"] == TURNED
 
 
-def test_a_verdict_of_one_run_says_so():
+def test_verdict_of_one_run_says_so():
     once = verdict(LOAD, LOAD.claims[0], {"good": [loaded(8.0)], "bad": [loaded(4.0)]})
     assert once["holds"] == HOLDS and judged(once) == "as in the paper, in one run"
     twice = verdict(LOAD, LOAD.claims[0], {"good": [loaded(8.0), loaded(9.0)], "bad": [loaded(4.0)]})
@@ -72,12 +72,12 @@ def test_a_verdict_of_one_run_says_so():
     assert judged(verdict(LOAD, LOAD.claims[0], {})) == OPEN
 
 
-def test_seeds_are_pooled_and_each_is_told():
+def test_seeds_are_pooled_and_listed():
     figures = figures_of(WER, [heard(1, 1), heard(3, 3)])["wer"]
     assert figures["value"] == pytest.approx(0.2) and figures["seeds"] == pytest.approx([0.1, 0.3])
     assert figures_of(LOAD, [loaded(8.0), loaded(9.0)])["x_real_time"] == {"value": 8.5, "seeds": [8.0, 9.0]}
 
 
-def test_verdicts_stored_in_results_keep_their_words():
-    """Results of earlier runs are read back: another word for ``TURNED`` would hide what they contradict."""
+def test_stored_verdicts_keep_their_words():
+    """Results of earlier runs are read back: renaming ``TURNED`` would hide what they contradict."""
     assert [HOLDS, TURNED, UNSURE, OPEN] == ["as in the paper", "the other way round", "not told apart", "not measured"]

@@ -1,9 +1,8 @@
-"""``kill -9`` while annotators mark: what was acknowledged is there afterwards, and what was sent again is there once.
+"""``kill -9`` while annotators mark: acknowledged edits survive, and retried edits are applied once.
 
-Annotators edit through the owner's routes, one after the other as their pages do, and send an edit again, under the
-same name, until it is acknowledged. After each kill the files that the server left are read before the next one opens
-them: each annotator's document has to be exactly what their acknowledged edits make, with or without the one that was
-under way.
+Annotators edit through the owner's routes, one after the other as their pages do, and retry an edit under the same id
+until it is acknowledged. After each kill the server's files are read before the next server opens them: each
+annotator's document must equal their acknowledged edits, with or without the pending one.
 """
 
 import json
@@ -49,7 +48,7 @@ _PATIENCE_S = 60.0
 
 @dataclass
 class _Annotator:
-    """One annotator's page: what was acknowledged, and the edit that is under way."""
+    """One annotator's page: acknowledged edits and the pending one."""
 
     name: str
     rng: Random
@@ -64,7 +63,7 @@ class _Annotator:
         self.document = AnnotationDocument(self.name, RATE_HZ, SAMPLES)
 
     def next(self) -> AnnotationEdit:
-        """Something to do: a mark that is made, changed or removed."""
+        """A random edit: create, change or remove a mark."""
         number = self.document.revision
         name = f"{self.name}x{number}"
         if not number:
@@ -84,7 +83,7 @@ class _Annotator:
         return AnnotationEdit(name, (change,))
 
     def may_be(self) -> list[Any]:
-        """What the document on the disk may say, by layers and marks."""
+        """Documents allowed on disk, by layers and marks."""
         with self.lock:
             found = [_said(self.document)]
             if self.waiting is not None:
@@ -93,10 +92,10 @@ class _Annotator:
 
 
 def bench_annotation_kill(setting: AnnotationKillSetting) -> dict[str, Any]:
-    """What was lost; ``failures`` is empty when nothing was.
+    """Lost edits; ``failures`` is empty if there are none.
 
     Raises:
-        BadOption: the plant is not known.
+        BadOption: an unknown fault to plant.
         PageFailed: the server does not start, or an annotator was refused.
     """
     if setting.plant not in ("", PLANT):
@@ -146,7 +145,7 @@ def bench_annotation_kill(setting: AnnotationKillSetting) -> dict[str, Any]:
 
 
 def _site(folder: Path) -> tuple[str, str]:
-    """A studio with one kept utterance: its SHA-256, and the owner's token."""
+    """A studio with one library utterance: its SHA-256, and the owner's token."""
     listening = open_listening_tests("", folder)
     token = listening.access.first_token
     listening.close()
@@ -158,7 +157,7 @@ def _site(folder: Path) -> tuple[str, str]:
 
 
 def _live(server: BareServer, people: list[_Annotator], life_s: float) -> None:
-    """One server's life: from an acknowledgement on, so long, then ``kill -9``. Raises PageFailed."""
+    """One server process: ``kill -9`` some time after an acknowledgement. Raises PageFailed."""
     before = sum(one.acknowledged for one in people)
     until_s = time.monotonic() + _PATIENCE_S
     while sum(one.acknowledged for one in people) == before:
@@ -169,7 +168,7 @@ def _live(server: BareServer, people: list[_Annotator], life_s: float) -> None:
         time.sleep(0.002)
     time.sleep(life_s)
     server.kill()
-    time.sleep(0.03)  # for acknowledgements on their way
+    time.sleep(0.03)  # for acknowledgements in transit
 
 
 def _mark(
@@ -190,7 +189,7 @@ def _mark(
 
 
 def _sent(one: _Annotator, url: str, token: str, body: bytes, ended: threading.Event) -> bool:
-    """Send an edit until it is acknowledged; False where it was refused or the bench has ended."""
+    """Send an edit until it is acknowledged; False if it was refused or the bench has ended."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     while not ended.is_set():
         try:
@@ -200,14 +199,14 @@ def _sent(one: _Annotator, url: str, token: str, body: bytes, ended: threading.E
         except urllib.error.HTTPError as error:
             one.problem = f"{error.code} {error.read(300).decode(errors='replace')}"
             return False
-        except (OSError, HTTPException, ValueError):  # killed, with half an answer perhaps, or not there yet
+        except (OSError, HTTPException, ValueError):  # killed, perhaps within a response, or not started yet
             one.again += 1
             time.sleep(_AGAIN_S)
     return False
 
 
 def _audit(folder: Path, utterance: str, people: list[_Annotator]) -> list[str]:
-    """What is wrong with the files that a killed server left; a copy is read, so that nothing is mended."""
+    """Errors in the files of a killed server; reads a copy, so that nothing is repaired."""
     found: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "library"
@@ -225,5 +224,5 @@ def _audit(folder: Path, utterance: str, people: list[_Annotator]) -> list[str]:
 
 
 def _said(document: AnnotationDocument | None) -> Any:
-    """All of a document but when it was made."""
+    """The document without its creation time."""
     return [] if document is None else document.to_dict()["layers"]

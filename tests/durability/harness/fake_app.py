@@ -1,4 +1,4 @@
-"""``studio app`` on the engine that speaks tones, up in no time; ``--plant`` puts a mistake into it."""
+"""``studio app`` on the tone engine, which starts immediately; ``--plant`` adds a fault."""
 
 import argparse
 import os

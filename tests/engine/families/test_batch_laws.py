@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from engine.families.family_engines import (
-    FAMILIES,
-    ROWS,
-    TEXT,
-    choices,
-    opened,
-    window_of,
-)
+from engine.families.family_engines import FAMILIES, ROWS, TEXT, choices, facts_of, opened
 from listening import samples
 
 from studio.core.ports import SpeakRequest
@@ -35,8 +28,8 @@ def test_law_3_samples_do_not_depend_on_the_batch(
     """Eight utterances that start one after another, two of them cancelled: each gives what it gives alone."""
     with opened(name, tmp_path_factory, number_format) as engine:
         card, sizes = engine.cards()[0], list[int]()
-        modules = engine.voice(card.name).family.modules
-        module = modules.get("decode") or modules["step"]
+        facts = facts_of(card.family)
+        module = engine.voice(card.name).family.modules[facts.decode]
         run = module.run
 
         def counted(slots: Any, rows: Any, inputs: Any) -> Any:
@@ -50,12 +43,12 @@ def test_law_3_samples_do_not_depend_on_the_batch(
                 voice=f"{card.name}:{one}",
                 seed=k,
                 temperature=0.5 + 0.05 * k,
-                options=window_of(card.family, 1 + (2 * k) % 5),
+                options=facts.window(1 + (2 * k) % 5),
             )
             for k, one in enumerate(speakers)
         ]
         texts = [TEXT[4 * k :] for k in range(ROWS)]
-        if card.family == "tacotron":  # its rows leave a batch early: longer texts let them meet
+        if facts.leaves_early:  # longer texts let the rows meet
             texts = [f"{text} {TEXT} {TEXT}" for text in texts]
 
         def begin(k: int) -> Any:

@@ -1,6 +1,6 @@
 """The laws (docs/laws.md) over every registered family, including one from another package, and a shipped voice.
 
-A new family needs a tiny net in ``tinyvoice.NETS``.
+A new family needs an entry in ``tinyvoice.FAMILIES``.
 """
 
 import math
@@ -11,20 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from engine.families.family_engines import (
-    BY_CLAUSES,
-    BY_RATIO,
-    CANNOT_REVISE,
-    DELAYED,
     FAMILIES,
     ROWS,
-    SETTINGS,
     TEXT,
     VARIANTS,
     choices,
+    facts_of,
     speak,
-    window_of,
 )
 from listening import FRAME, Listener, is_consistent, of, samples
+from tinyvoice import FAMILIES as FAMILIES_OF_THE_STUDIO
 
 from studio.core import events as ev
 from studio.core.errors import BadVoice, TooLate
@@ -65,7 +61,7 @@ def test_laws_1_4_and_5_pieces_counts_and_order(engine: LocalEngine, monkeypatch
         assert all(math.isfinite(p) for one in of(ev.Frames, events) for p in one.p_eos)
         assert all(math.isfinite(one.p) for one in of(ev.Eos, events))
         assert [ev.is_last(one) for one in events] == [False] * (len(events) - 1) + [True]
-        _are_in_order(events, frames, is_chunked=voice.card.family in BY_RATIO)
+        _are_in_order(events, frames, is_chunked=facts_of(voice.card.family).by_ratio)
     assert spoken and finite and all(finite), "law 4: nothing but numbers leaves"
     assert not np.array_equal(samples(speak(engine, [TEXT])), samples(speak(engine, [TEXT], seed=4)))
 
@@ -112,13 +108,14 @@ def _in_what_segments_say(engine: LocalEngine, options: Mapping[str, Any], look_
 def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
     """Word i is spoken before word i + L + 1 is pushed, and later text changes no sample of it."""
     card, words = engine.cards()[0], TEXT.replace(",", "").split()
-    if card.family in DELAYED:
+    facts = facts_of(card.family)
+    if facts.delayed:
         _in_what_segments_say(engine, {}, card.look_ahead_words)
         return
-    if card.family in BY_CLAUSES:
-        _in_what_segments_say(engine, *BY_CLAUSES[card.family])
+    if facts.clauses is not None:
+        _in_what_segments_say(engine, *facts.clauses)
         return
-    by_ratio = card.family in BY_RATIO
+    by_ratio = facts.by_ratio
     utterance = engine.open(SpeakRequest(seed=3))
     stream, got = utterance.events(), list[ev.Event]()
 
@@ -140,19 +137,8 @@ def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
     assert said > 0 and np.array_equal(samples(changed)[:said], samples(whole)[:said])
 
 
-def first_window(options: Mapping[str, Any]) -> tuple[int, int]:
-    """How many words are seen before the first sound, and how many are spoken then."""
-    if "k" in options:
-        return options["k"] + 1, 1
-    if "clause_words" in options:  # all words of a clause, where no mark ends it before
-        return (min(options["clause_words"], 5),) * 2
-    if "sentence_words" in options:
-        return (options["sentence_words"],) * 2
-    return options["m"], options["n"]
-
-
 WINDOWS = [("speakstream", {"m": m, "n": 1}) for m in (1, 3)] + [
-    (family, options) for family in ("speakstream", "s5", "tacotron", "t5") for options in SETTINGS[family]
+    (family, options) for family, one in FAMILIES_OF_THE_STUDIO.items() if one.first_window for options in one.settings
 ]
 
 
@@ -163,7 +149,9 @@ WINDOWS = [("speakstream", {"m": m, "n": 1}) for m in (1, 3)] + [
 )
 def test_law_7_the_first_window_is_enough(engine: LocalEngine, options: dict[str, Any]) -> None:
     """With the first m words committed and no end, the first n words come; later text changes no sample of them."""
-    m, n = first_window({"m": 3, "n": 1, **options} if {"m", "n", "scheme"} & options.keys() else options)
+    first_window = facts_of(engine.cards()[0].family).first_window
+    assert first_window is not None
+    m, n = first_window(options)
     whole = speak(engine, [TEXT], options=options)
     end = {one.i: one.sample for one in of(ev.WordEnd, whole)}[n - 1]
     utterance = engine.open(SpeakRequest(seed=3, options=options))
@@ -203,7 +191,7 @@ def test_law_7_in_tokens(engine: LocalEngine, ratio: str) -> None:
 
 @pytest.mark.parametrize("engine", [*FAMILIES, *VARIANTS], indirect=True)
 def test_flush_speaks_what_is_committed_and_goes_on(engine: LocalEngine) -> None:
-    utterance = engine.open(SpeakRequest(options=window_of(engine.cards()[0].family, 4)))
+    utterance = engine.open(SpeakRequest(options=facts_of(engine.cards()[0].family).window(4)))
     stream = utterance.events()
     utterance.push_text("good morning every")
     utterance.flush()
@@ -224,7 +212,7 @@ def text(words: list[str]) -> str:
 
 def revisable(engine: LocalEngine, words: list[str] = WORDS, **more: Any) -> Listener:
     """A listener to a text of several words, with options for short clauses."""
-    options, _ = BY_CLAUSES.get(engine.cards()[0].family, ({}, 0))
+    options, _ = facts_of(engine.cards()[0].family).clauses or ({}, 0)
     listener = Listener(engine, options, **more)
     listener.utterance.push_text(text(words))
     listener.utterance.end()
@@ -241,7 +229,7 @@ def partly_synthesized(engine: LocalEngine, words: list[str] = WORDS) -> tuple[L
 
 def test_law_6_families_without_revision_refuse_it(engine: LocalEngine) -> None:
     listener = revisable(engine, credit_samples=4 * FRAME)
-    if engine.cards()[0].family in CANNOT_REVISE:
+    if not facts_of(engine.cards()[0].family).revises:
         with pytest.raises(TooLate, match="cannot revise text"):
             listener.utterance.revise(len(text(WORDS[:11])), "other ")
     else:
@@ -250,7 +238,7 @@ def test_law_6_families_without_revision_refuse_it(engine: LocalEngine) -> None:
 
 
 def test_law_6_the_same_text_changes_no_sample(engine: LocalEngine) -> None:
-    if engine.cards()[0].family in CANNOT_REVISE:
+    if not facts_of(engine.cards()[0].family).revises:
         return
     straight = revisable(engine).rest()
     listener, _ = partly_synthesized(engine)
@@ -261,7 +249,7 @@ def test_law_6_the_same_text_changes_no_sample(engine: LocalEngine) -> None:
 
 
 def test_law_6_replaced_words_that_the_net_has_not_seen_leave_no_trace(engine: LocalEngine) -> None:
-    if engine.cards()[0].family in CANNOT_REVISE:
+    if not facts_of(engine.cards()[0].family).revises:
         return
     new = [*WORDS[:6], "other", "words"]
     listener, _ = partly_synthesized(engine, WORDS[:8])  # few words: DSM-TTS cannot restore what its slot has dropped
@@ -276,7 +264,7 @@ def test_law_6_replaced_words_that_the_net_has_not_seen_leave_no_trace(engine: L
 @pytest.mark.parametrize("heard", [0.1, 0.3, 0.5])
 def test_law_6_played_samples_stay_and_the_new_text_follows(engine: LocalEngine, heard: float, then: list[str]) -> None:
     """Repeated revisions from the first revisable character on."""
-    if engine.cards()[0].family in CANNOT_REVISE:
+    if not facts_of(engine.cards()[0].family).revises:
         return
     listener, whole = partly_synthesized(engine)
     played = round(whole * heard)
@@ -305,7 +293,7 @@ def test_g2p_runs_outside_this_process(engine: LocalEngine, monkeypatch: pytest.
     own = "".join(filter(str.isalpha, family))  # unknown to the caches
     events = speak(engine, [f"the {own}blor came in, over {own}wiv walls."])
     assert isinstance(events[-1], ev.Ended) and len(samples(events))
-    if family in ("s5", "t5", "tacotron"):  # they read phonemes
+    if facts_of(family).pronounces:
         assert {f"{own}blor", f"{own}wiv"} <= guesses._cache.keys()
 
 

@@ -139,7 +139,7 @@ def test_it_encodes_as_the_library_does(tmp_path):
     """Every word of a made-up language, by a real training of the library's."""
     from tokenizers import Tokenizer
 
-    from studio.train.bpe import train_bpe
+    from studio.train.corpus.texts import train_bpe
 
     rng = random.Random(5)
     stems = ["ing", "th", "e", "str", "o'", "an", "q", "ll", "ai", "x", "ed"]
@@ -172,7 +172,7 @@ def test_an_encoding_of_phonemes(tmp_path):
     from tokenizers import Tokenizer
 
     from studio.text.phonemes import pronounce
-    from studio.train.bpe import train_bpe
+    from studio.train.corpus.texts import train_bpe
 
     words = "the night knight's light, sight and site are right; write it, quite tight. their there".split()
     path = tmp_path / "bpe.json"

@@ -14,10 +14,7 @@ from studio.engine.families.common.rows import FrameOutput
 from studio.engine.families.common.runner import PrefillModule
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.speakstream.policy import SegmentInput, SegmentPrefill
-from studio.engine.families.speakstream.runner import (
-    SpeakStreamRunner,
-    SpeakStreamSlots,
-)
+from studio.engine.families.speakstream.runner import SpeakStreamRunner, SpeakStreamSlots
 from studio.engine.nets.cached_decoder import CachedDecoder
 from studio.engine.nets.cuda import GraphRunner, attention_span
 from studio.engine.nets.kv_cache import ContextFull, KVCache

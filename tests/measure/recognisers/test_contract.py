@@ -1,6 +1,6 @@
-"""What holds for every recogniser: pocketsphinx, whisper over a fake model, and whisper's own where STUDIO_WHISPER is.
+"""The contract of every recogniser: pocketsphinx, whisper with a fake model, and real whisper if STUDIO_WHISPER is set.
 
-STUDIO_WHISPER=FOLDER adds the real weights, which no clean checkout has.
+STUDIO_WHISPER=FOLDER adds the real weights, which are not in a checkout.
 """
 
 import json
@@ -24,7 +24,7 @@ FILES = ("model.bin", "config.json", "tokenizer.json", "vocabulary.txt")
 
 
 @pytest.fixture
-def weights(tmp_path):
+def weight_folder(tmp_path):
     """A folder that looks like whisper's weights."""
     for name in FILES:
         (tmp_path / name).write_bytes(name.encode())
@@ -33,7 +33,7 @@ def weights(tmp_path):
 
 @pytest.fixture
 def fake(monkeypatch):
-    """faster-whisper's model and its library's draws, by a script."""
+    """faster-whisper's model and its library's random numbers, scripted."""
     standing_in = FakeWhisper()
     monkeypatch.setattr("faster_whisper.WhisperModel", standing_in.model)
     monkeypatch.setattr("ctranslate2.set_random_seed", standing_in.set_random_seed)
@@ -44,21 +44,21 @@ def fake(monkeypatch):
 def recogniser(request):
     if request.param == "whisper over a fake":
         request.getfixturevalue("fake")
-        return open_recogniser(f"whisper:{request.getfixturevalue('weights')}")
+        return open_recogniser(f"whisper:{request.getfixturevalue('weight_folder')}")
     return open_recogniser(f"whisper:{REAL}" if request.param == "whisper" else request.param)
 
 
-def unsure(pcm: np.ndarray) -> np.ndarray:
-    """Speech backwards, with a click: words that nobody said."""
+def doubtful(pcm: np.ndarray) -> np.ndarray:
+    """Reversed speech with a click, which has no words."""
     backwards = pcm[::-1].copy()
     backwards[:40] = 32767
     return backwards
 
 
-def test_the_same_sound_gives_the_same_answer_whatever_came_before(recogniser, clips):
+def test_same_sound_gives_the_same_answer_in_any_order(recogniser, clips):
     _, pcm, rate_hz = clips[0]
-    before = recogniser.transcribe(pcm, rate_hz), recogniser.transcribe(unsure(pcm), rate_hz)
-    assert recogniser.transcribe(unsure(pcm), rate_hz) == before[1]
+    before = recogniser.transcribe(pcm, rate_hz), recogniser.transcribe(doubtful(pcm), rate_hz)
+    assert recogniser.transcribe(doubtful(pcm), rate_hz) == before[1]
     assert recogniser.transcribe(pcm, rate_hz) == before[0] != ""
 
 
@@ -75,17 +75,17 @@ def test_silence_has_no_words(recogniser):
     assert isinstance(recogniser.transcribe(np.zeros(160, np.int16), 8000), str)
 
 
-def test_words_have_times_where_the_model_gives_them(fake, weights):
+def test_words_have_times_if_the_model_gives_them(fake, weight_folder):
     pcm, rate_hz = np.random.default_rng(0).normal(0, 3000, RATE_HZ).astype(np.int16), RATE_HZ
-    words = open_recogniser(f"whisper:{weights}").words(pcm, rate_hz)
+    words = open_recogniser(f"whisper:{weight_folder}").words(pcm, rate_hz)
     assert [one.text for one in words] == ["In", "being", "comparatively", "modern."]
     assert words[0].start_s == 0.0 and all(one.end_s > one.start_s for one in words)
-    assert open_recogniser(f"whisper:{weights}").words(np.zeros(0, np.int16), RATE_HZ) == []
-    (take,) = open_aligner(f"whisper:{weights}")(pcm, rate_hz, "what is said does not matter to it")
+    assert open_recogniser(f"whisper:{weight_folder}").words(np.zeros(0, np.int16), RATE_HZ) == []
+    (take,) = open_aligner(f"whisper:{weight_folder}")(pcm, rate_hz, "what is said does not matter to it")
     assert take == words
 
 
-def test_it_says_what_it_is(recogniser):
+def test_recogniser_describes_itself(recogniser):
     about = recogniser.about
     assert set(about) == {"name", "version", "weights", "sha256"}
     assert re.fullmatch("[0-9a-f]{64}", about["sha256"])
@@ -103,32 +103,32 @@ def test_several_processes_answer_in_order(clips):
     assert corpus_errors(errors).rate < 0.4
 
 
-def test_the_weights_are_loaded_once_and_anew_only_for_what_is_doubtful(fake, weights, clips):
+def test_weights_are_loaded_once_and_again_only_for_doubtful_sounds(fake, weight_folder, clips):
     _, pcm, rate_hz = clips[0]
-    recogniser = open_recogniser(f"whisper:{weights}")
+    recogniser = open_recogniser(f"whisper:{weight_folder}")
     assert fake.loads == 0
     assert recogniser.transcribe(pcm, rate_hz) == recogniser.transcribe(pcm, rate_hz)
     assert fake.loads == 1
-    assert "no no" not in recogniser.transcribe(unsure(pcm), rate_hz)
+    assert "no no" not in recogniser.transcribe(doubtful(pcm), rate_hz)
     assert fake.loads == 2
 
 
-def test_the_weights_are_named_by_their_own_sha256(weights):
-    first = open_recogniser(f"whisper:{weights}").about
-    (weights / "model.bin").write_bytes(b"others")
-    other = open_recogniser(f"whisper:{weights}").about
+def test_weights_are_identified_by_sha256(weight_folder):
+    first = open_recogniser(f"whisper:{weight_folder}").about
+    (weight_folder / "model.bin").write_bytes(b"others")
+    other = open_recogniser(f"whisper:{weight_folder}").about
     assert first["sha256"] != other["sha256"]
-    assert first["weights"] == weights.name
+    assert first["weights"] == weight_folder.name
 
 
-def test_weights_come_from_the_hubs_cache_before_they_are_fetched(monkeypatch, weights):
+def test_weights_come_from_the_hub_cache_before_a_download(monkeypatch, weight_folder):
     asked = []
 
     def download(name, *, local_files_only=False):
         asked.append((name, local_files_only))
         if name == "small.en" and local_files_only:
             raise FileNotFoundError("not in the cache")
-        return str(weights)
+        return str(weight_folder)
 
     monkeypatch.setattr("faster_whisper.download_model", download)
     assert open_recogniser("whisper").about["weights"] == "base"
@@ -136,7 +136,7 @@ def test_weights_come_from_the_hubs_cache_before_they_are_fetched(monkeypatch, w
     assert asked == [("base", True), ("small.en", True), ("small.en", False)]
 
 
-def test_mistakes_say_what_to_do(monkeypatch, tmp_path, weights):
+def test_errors_say_what_to_do(monkeypatch, tmp_path, weight_folder):
     def nothing(name, *, local_files_only=False):
         raise FileNotFoundError("no hub\nsecond line")
 
@@ -151,9 +151,9 @@ def test_mistakes_say_what_to_do(monkeypatch, tmp_path, weights):
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadFile, match=r"holds no model\.bin and no config\.json"):
         open_recogniser(f"whisper:{tmp_path / 'empty'}")
-    (weights / "tokenizer.json").unlink()
+    (weight_folder / "tokenizer.json").unlink()
     with pytest.raises(BadFile, match=r"holds no tokenizer\.json"):
-        open_recogniser(f"whisper:{weights}")
+        open_recogniser(f"whisper:{weight_folder}")
     monkeypatch.setattr("faster_whisper.download_model", nothing)
     with pytest.raises(BadFile, match=r"cannot be fetched \(no hub\).*--recogniser pocketsphinx"):
         open_recogniser("whisper")
@@ -162,6 +162,6 @@ def test_mistakes_say_what_to_do(monkeypatch, tmp_path, weights):
         open_recogniser("whisper")
 
 
-def test_damaged_weights_are_named(weights):
+def test_damaged_weights_are_named(weight_folder):
     with pytest.raises(BadFile, match="cannot be read"):
-        open_recogniser(f"whisper:{weights}").transcribe(np.ones(RATE_HZ, np.int16), RATE_HZ)
+        open_recogniser(f"whisper:{weight_folder}").transcribe(np.ones(RATE_HZ, np.int16), RATE_HZ)

@@ -8,8 +8,8 @@ import pytest
 from needs import needs
 
 from studio.core.clips import read_wav
-from studio.measure.boundaries import boundary_score
 from studio.measure.recognisers.pocketsphinx import PocketSphinx, align_all, dictionary_words
+from studio.measure.word_timing import boundary_score
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def recogniser():
     return PocketSphinx()
 
 
-def test_words_of_a_real_recording_lie_in_order_and_inside_it(clips, recogniser):
+def test_words_of_a_recording_are_in_order_and_inside_it(clips, recogniser):
     for text, pcm, rate_hz in clips:
         words = recogniser.align(pcm, rate_hz, text)
         assert words is not None
@@ -29,7 +29,7 @@ def test_words_of_a_real_recording_lie_in_order_and_inside_it(clips, recogniser)
         assert np.mean(voiced) > 0.95
 
 
-def test_a_pause_put_into_a_recording_moves_the_words_after_it(clips, recogniser):
+def test_inserted_pause_moves_the_words_after_it(clips, recogniser):
     text, pcm, rate_hz = clips[1]
     before = recogniser.align(pcm, rate_hz, text)
     cut = int(before[3].end_s * rate_hz)
@@ -49,11 +49,11 @@ def test_a_pause_put_into_a_recording_moves_the_words_after_it(clips, recogniser
         ("  ...  ", []),
     ],
 )
-def test_words_as_the_dictionary_writes_them(text, words):
+def test_words_in_dictionary_spelling(text, words):
     assert dictionary_words(text) == words
 
 
-def test_what_cannot_be_aligned_is_none(clips, recogniser):
+def test_unalignable_text_gives_none(clips, recogniser):
     text, pcm, rate_hz = clips[0]
     assert recogniser.unknown("the schoeffer book") == ["schoeffer"]
     assert recogniser.align(pcm, rate_hz, "the schoeffer book") is None
@@ -63,7 +63,7 @@ def test_what_cannot_be_aligned_is_none(clips, recogniser):
     assert align_all([(pcm[:0], rate_hz)], [text]) == [None]
 
 
-def test_the_aligner_agrees_with_flite_which_prints_its_phones(tmp_path, recogniser):
+def test_aligner_agrees_with_the_phones_of_flite(tmp_path, recogniser):
     needs(shutil.which("flite"), "flite (apt-get install flite)")
     text = "the farmer sold seven brown horses at the market"
     wav = tmp_path / "a.wav"
@@ -73,6 +73,6 @@ def test_the_aligner_agrees_with_flite_which_prints_its_phones(tmp_path, recogni
     words = recogniser.align(*read_wav(wav), text)
     ends = [end for name, end in phones]
     score = boundary_score([word.end_s for word in words], ends, 0.03)
-    assert score.precision >= 0.75, "word ends are not where phones end"
+    assert score.precision >= 0.75, "ends of words are not ends of phones"
     last = next(end for name, end in reversed(phones) if name != "pau")
     assert words[-1].end_s == pytest.approx(last, abs=0.2)

@@ -1,4 +1,4 @@
-"""Predicted MOS stored by content, beside the ratings and never part of them; the ratings of one stimulus."""
+"""Predicted MOS is stored per clip address, shown beside the ratings, never part of them; details of one stimulus."""
 
 import os
 import subprocess
@@ -19,9 +19,9 @@ from studio.mos.analysis.clips import predict_clips, rated_sound, systems_by_scr
 from studio.mos.analysis.results import ResultsCache, results
 from studio.mos.campaign.config import Question
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.report.formats import html, latex, markdown
 from studio.mos.report.models import predicted_tables
-from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.report.page import html
+from studio.mos.report.tables import latex, markdown
 from studio.mos.store.tables import Prediction, Stimulus
 from studio.predict.distillmos import PredictorFailed
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 def ask(world: World, predictor: FakePredictor, name: str = "first") -> int:
-    """What ``studio campaign predict`` does; answers how many clips it asked about."""
+    """Run `studio campaign predict`; return how many clips were predicted."""
     with world.store.read() as session:
         wanted = unpredicted(session, name, predictor.about["sha256"])
     done: list[int] = []
@@ -38,18 +38,17 @@ def ask(world: World, predictor: FakePredictor, name: str = "first") -> int:
 
 
 def found(world: World, name: str = "first", everyone: bool = True) -> dict:
-    with world.store.read() as session:
-        return results(session, find_campaign(session, name), everyone=everyone)
+    return world.read(results, name, everyone=everyone)
 
 
-def test_clips_are_asked_about_once_and_a_stopped_run_goes_on(world: World) -> None:
+def test_each_clip_is_predicted_once_and_an_interrupted_run_resumes(world: World) -> None:
     world.campaign(items=[*items_of(3), *items_of(1, "training")])
     assert found(world)["predicted"] is None
     broken = FakePredictor(by_pitch, lasts=3)
     with pytest.raises(PredictorFailed):
         ask(world, broken)
     assert len(world.all(Prediction)) == 3
-    assert found(world)["predicted"] is None, "means of some of the scripts would flatter or wrong a system"
+    assert found(world)["predicted"] is None, "means over some of the scripts would bias a system"
     assert ask(world, FakePredictor(by_pitch)) == 5
     assert ask(world, FakePredictor(by_pitch)) == 0
     whole = found(world)["predicted"]
@@ -57,14 +56,14 @@ def test_clips_are_asked_about_once_and_a_stopped_run_goes_on(world: World) -> N
     assert {name: one["n"] for name, one in whole["systems"].items()} == {"zebrafinch": 3, "nightjar": 3}
 
 
-def test_means_are_of_the_scripts_that_raters_judge(world: World) -> None:
+def test_predicted_means_cover_the_rated_scripts(world: World) -> None:
     world.campaign(items=[*items_of(3), *items_of(2, "training")])
     predictor = FakePredictor(by_pitch)
     ask(world, predictor)
     for system in ("zebrafinch", "nightjar"):
         each = [
             by_pitch(*world.listening.clips.read(world.clip(f"test{k}", system).sha)) for k in range(3)
-        ]  # the same tones give the same addresses
+        ]  # equal tones have equal addresses
         one = found(world)["predicted"]["systems"][system]
         assert one["mean"] == pytest.approx(sum(each) / 3)
         assert min(each) <= one["low"] <= one["mean"] <= one["high"] <= max(each)
@@ -78,7 +77,7 @@ def test_one_script_has_no_interval(world: World) -> None:
     assert predicted_tables(found(world))[0].rows[0][2] == "\N{EN DASH}"
 
 
-def test_a_clip_that_two_campaigns_share_is_asked_about_once(world: World) -> None:
+def test_clip_shared_by_two_campaigns_is_predicted_once(world: World) -> None:
     world.campaign()
     world.campaign(name="second")
     assert ask(world, FakePredictor(by_pitch)) == 8
@@ -86,7 +85,7 @@ def test_a_clip_that_two_campaigns_share_is_asked_about_once(world: World) -> No
     assert found(world, "second")["predicted"] == found(world)["predicted"]
 
 
-def test_other_weights_ask_anew_and_the_last_are_shown(world: World) -> None:
+def test_other_weights_predict_again_and_the_latest_are_shown(world: World) -> None:
     world.campaign()
     ask(world, FakePredictor(by_pitch))
     before = found(world)["predicted"]
@@ -94,10 +93,10 @@ def test_other_weights_ask_anew_and_the_last_are_shown(world: World) -> None:
     after = found(world)["predicted"]
     assert (before["weights"], after["weights"]) == ("0" * 64, "1" * 64)
     assert after["systems"]["nightjar"]["mean"] == pytest.approx(1.5)
-    assert ask(world, FakePredictor(by_pitch)) == 0, "what was said before is kept"
+    assert ask(world, FakePredictor(by_pitch)) == 0, "earlier predictions are kept"
 
 
-def test_weights_that_have_not_judged_every_sound_are_not_shown(world: World) -> None:
+def test_weights_without_a_prediction_for_every_sound_are_not_shown(world: World) -> None:
     world.campaign()
     ask(world, FakePredictor(by_pitch))
     with pytest.raises(PredictorFailed):
@@ -105,7 +104,7 @@ def test_weights_that_have_not_judged_every_sound_are_not_shown(world: World) ->
     assert found(world)["predicted"]["weights"] == "0" * 64
 
 
-def test_a_score_off_the_scale_is_refused(world: World) -> None:
+def test_score_off_the_scale_is_refused(world: World) -> None:
     world.campaign()
     with pytest.raises(DBAPIError):
         ask(world, FakePredictor(lambda *_: 5.5))
@@ -114,7 +113,7 @@ def test_a_score_off_the_scale_is_refused(world: World) -> None:
     assert world.all(Prediction) == []
 
 
-def test_mistakes_are_named(world: World) -> None:
+def test_bad_arguments_are_named(world: World) -> None:
     world.campaign()
     world.campaign(replace(AB, kind="live"), "typed", [SystemSpec(s, voice={"speaker": s}) for s in ("slt", "rms")])
     with world.store.read() as session, pytest.raises(BadOption, match="is a live test"):
@@ -129,7 +128,7 @@ def test_mistakes_are_named(world: World) -> None:
     assert len(world.all(Prediction)) == 1
 
 
-def test_the_page_notices_new_predictions(world: World) -> None:
+def test_page_shows_new_predictions(world: World) -> None:
     world.campaign()
     snapshots = ResultsCache(world.store)
     stamp, shown = snapshots.get("first")
@@ -149,7 +148,7 @@ def rated(tmp_path: Path) -> World:
     world.listening.close()
 
 
-def test_it_stands_beside_peoples_scores_and_changes_none(rated: World) -> None:
+def test_predictions_are_shown_beside_ratings_and_change_none(rated: World) -> None:
     before = found(rated, "mos")
     ask(rated, FakePredictor(by_pitch), "mos")
     after = found(rated, "mos")
@@ -158,13 +157,13 @@ def test_it_stands_beside_peoples_scores_and_changes_none(rated: World) -> None:
     assert table.caption == "Predicted by Fake, not by people"
     assert [row[0] for row in table.rows] == [s["name"] for s in after["systems"]], "in the order of the systems"
     scores = [float(row[1]) for row in table.rows]
-    assert scores == sorted(scores) and scores[0] < scores[-1], "the last is predicted to be the best"
+    assert scores == sorted(scores) and scores[0] < scores[-1], "the last has the highest prediction"
     assert table.columns[4:] == ["people: naturalness", "people: coherence"]
     mean = after["tables"]["questions"]["naturalness"]["systems"]["two_way"]["heron"]["mean"]
     assert table.rows[0][4].startswith(f"{mean:.2f}")
 
 
-def test_every_report_parts_it_from_what_people_said(rated: World) -> None:
+def test_every_report_format_separates_predictions_from_ratings(rated: World) -> None:
     plain = found(rated, "mos")
     forms = (html, latex, markdown)
     assert all("redicted" not in form(plain) for form in forms)
@@ -176,8 +175,8 @@ def test_every_report_parts_it_from_what_people_said(rated: World) -> None:
     assert "<h2>Predicted, not rated</h2>" in html(found(rated, "mos"))
 
 
-def test_the_command_predicts_for_real_and_goes_on(tmp_path: Path) -> None:
-    """By DistillMOS in its own process, into the database of a data folder."""
+def test_command_predicts_with_distillmos_and_resumes(tmp_path: Path) -> None:
+    """DistillMOS runs in its own process and writes to the database of a data folder."""
     world = a_world(tmp_path)
     campaign(world, tmp_path / "a", replace(MOS, questions=list(ACR.questions)), "mos")
     clips = {row.clip_sha for row in world.all(Stimulus)}
@@ -201,58 +200,57 @@ def test_the_command_predicts_for_real_and_goes_on(tmp_path: Path) -> None:
 CCR = replace(MOS, kind="ccr", questions=[Question("overall", "How does the second compare?", -3, 3)])
 
 
-def look(world: World, item: str = "item1", system: str = "osprey", name: str = "first") -> dict[str, Any]:
+def stimulus_details(world: World, item: str = "item1", system: str = "osprey", name: str = "first") -> dict[str, Any]:
     with world.store.read() as session:
         return rated_sound(session, name, item, system)
 
 
 def tables_of(world: World) -> dict[str, Any]:
-    with world.store.read() as session:
-        return results(session, find_campaign(session, "first"))["tables"]
+    return world.read(results)["tables"]
 
 
-def test_means_are_those_of_the_results(world: World, tmp_path: Path) -> None:
+def test_stimulus_means_equal_those_of_the_results(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, CHECKED, checks=("trap", "gold"))
-    assert look(world)["questions"] == [
+    assert stimulus_details(world)["questions"] == [
         {"id": q.id, "prompt": q.prompt, "low": 1, "high": 5, "n": 0, "mean": None, "counts": {}} for q in MOS.questions
     ]
     for k in range(5):
         rate(world, f"r{k}", check=5 if k == 4 else 3)  # the last one fails the trap
     stimuli = tables_of(world)["questions"]["naturalness"]["stimuli"]
-    found = look(world)
+    found = stimulus_details(world)
     assert found["left_out"] == 1
     [wanted] = [one for one in stimuli if (one["item"], one["system"]) == ("item1", "osprey")]
-    told = found["questions"][0]
-    assert told["mean"] == {name: wanted[name] for name in ("mean", "low", "high", "n", "raters", "method")}
-    assert sum(told["counts"].values()) == told["n"] > 0
-    assert sum(int(value) * count for value, count in told["counts"].items()) / told["n"] == pytest.approx(
+    details = found["questions"][0]
+    assert details["mean"] == {name: wanted[name] for name in ("mean", "low", "high", "n", "raters", "method")}
+    assert sum(details["counts"].values()) == details["n"] > 0
+    assert sum(int(value) * count for value, count in details["counts"].items()) / details["n"] == pytest.approx(
         wanted["mean"]
     )
-    trap = look(world, "trap1")
+    trap = stimulus_details(world, "trap1")
     assert trap["script"]["role"] == "trap"
-    assert set(trap["questions"][0]["counts"]) <= {"3"}, "of who passed it"
+    assert set(trap["questions"][0]["counts"]) <= {"3"}, "of raters who passed it"
 
 
-def test_a_prediction_stands_apart(world: World, tmp_path: Path) -> None:
+def test_prediction_is_separate_from_ratings(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "r")
-    before = look(world)
+    before = stimulus_details(world)
     assert before["predicted"] == []
     predictor = FakePredictor(by_pitch)
     with world.store.read() as session:
         wanted = unpredicted(session, "first", predictor.about["sha256"])
     predict_clips(world.store, world.listening.clips, wanted, predictor, lambda: None)
-    after = look(world)
+    after = stimulus_details(world)
     assert [one["predictor"] for one in after["predicted"]] == ["Fake"]
     assert after == before | {"predicted": after["predicted"]}
 
 
-def test_who_won_does_not_depend_on_the_side(world: World, tmp_path: Path) -> None:
+def test_wins_are_independent_of_the_side(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, PAIRS)
     for k in range(6):
         rate(world, f"r{k}")
-    osprey = {one["against"]: one for one in look(world)["preferences"]}
-    heron = {one["against"]: one for one in look(world, system="heron")["preferences"]}
+    osprey = {one["against"]: one for one in stimulus_details(world)["preferences"]}
+    heron = {one["against"]: one for one in stimulus_details(world, system="heron")["preferences"]}
     mine, theirs = osprey["heron"], heron["osprey"]
     assert (mine["won"], mine["lost"], mine["n"]) == (theirs["lost"], theirs["won"], theirs["n"])
     assert mine["share"] == pytest.approx(1.0 - theirs["share"]) and mine["n"] > 0
@@ -260,18 +258,17 @@ def test_who_won_does_not_depend_on_the_side(world: World, tmp_path: Path) -> No
         assert mine["low"] == pytest.approx(1.0 - theirs["high"])
 
 
-def test_comparisons_are_turned_to_the_sound_that_is_looked_at(world: World, tmp_path: Path) -> None:
+def test_comparisons_are_signed_for_the_shown_sound(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, CCR)
     for k in range(6):
-        rater_session = world.join(f"r{k}", "first")
-        rater_session.to_trials()
+        rater_session = world.begin(f"r{k}", "first")
         while (shown := rater_session.next())["stage"] == "trials":
             answer = given(shown, Random(f"{k} {shown['trial']['trial']}"))
             world.listening.answer(
                 rater_session.rater_id, answer.model_copy(update={"scores": answer.scores[1:]})
             ).result(30)
-    mine = {one["against"]: one for one in look(world)["comparisons"]}["heron"]
-    theirs = {one["against"]: one for one in look(world, system="heron")["comparisons"]}["osprey"]
+    mine = {one["against"]: one for one in stimulus_details(world)["comparisons"]}["heron"]
+    theirs = {one["against"]: one for one in stimulus_details(world, system="heron")["comparisons"]}["osprey"]
     assert mine["n"] == theirs["n"] > 0
     assert mine["mean"] == pytest.approx(-theirs["mean"])
     assert (mine["better"], mine["same"], mine["worse"]) == (theirs["worse"], theirs["same"], theirs["better"])
@@ -279,8 +276,7 @@ def test_comparisons_are_turned_to_the_sound_that_is_looked_at(world: World, tmp
 
 def test_missing_stimuli_are_refused(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
-    with world.store.read() as session:
-        assert systems_by_script(session, find_campaign(session, "first"))["item0"] == ["heron", "osprey", "teal"]
+    assert world.read(systems_by_script)["item0"] == ["heron", "osprey", "teal"]
     for asked in ({"item": "item9"}, {"system": "wren"}, {"name": "second"}):
         with pytest.raises(BadOption):
-            look(world, **asked)
+            stimulus_details(world, **asked)

@@ -1,4 +1,4 @@
-"""Counts, funnel and tables of a campaign say what happened in it; tables by tag."""
+"""Results of a campaign: counts, funnel, tables, tables by tag."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mos.rated import CHECKED, MOS, PAGE, PAIRS, campaign, given, rate, write_sounds
-from mos.world import World
+from mos.world import SQLITE_ONLY, World
 from typer.testing import CliRunner
 
 from studio.cli import cli
@@ -16,8 +16,9 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.results import ResultsCache, campaigns_by_last_answer, funnel, overview, results
 from studio.mos.campaign.config import Gates, ScreeningQuestion, StopRule
 from studio.mos.campaign.names import read_tags
-from studio.mos.import_export.export_answers import export_rows, write_export
-from studio.mos.report.formats import html, markdown
+from studio.mos.import_export.export import export_rows, write_export
+from studio.mos.report.page import html
+from studio.mos.report.tables import markdown
 from studio.mos.sessions.campaigns import find_campaign, set_state, tag_items
 from studio.mos.sessions.erasure import delete_rater
 from studio.mos.stats.columns import votes_from_csv
@@ -27,20 +28,16 @@ from studio.mos.stimuli.derived import of_whole_scripts, with_excerpts
 from studio.mos.stimuli.manifest_files import read_manifest, read_tag_file
 from studio.mos.store.tables import Answer
 
-LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-
 
 def results_of(world: World, name: str = "first", **how: Any) -> dict[str, Any]:
-    with world.store.read() as session:
-        return results(session, find_campaign(session, name), **how)
+    return world.read(results, name, **how)
 
 
 def funnel_of(world: World) -> dict[str, int]:
-    with world.store.read() as session:
-        return {row["stage"]: row["raters"] for row in funnel(session, find_campaign(session, "first"))}
+    return {row["stage"]: row["raters"] for row in world.read(funnel)}
 
 
-def test_an_empty_campaign_has_results_too(world: World, tmp_path: Path) -> None:
+def test_empty_campaign_has_results(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     campaign(world, tmp_path / "b", PAIRS, "second")
     found, choices = results_of(world), results_of(world, "second")
@@ -50,7 +47,7 @@ def test_an_empty_campaign_has_results_too(world: World, tmp_path: Path) -> None
     assert choices["tables"] == {"choices": {"n": 0}}
 
 
-def test_the_tables_are_made_of_the_counted_test_answers(world: World, tmp_path: Path) -> None:
+def test_tables_count_only_test_answers(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, CHECKED, checks=("trap", "gold"))
     for who in ("one", "two"):
         rate(world, who)
@@ -76,8 +73,8 @@ def test_the_tables_are_made_of_the_counted_test_answers(world: World, tmp_path:
     assert found["raters"] == found["finished"] == 2
 
 
-@LITE
-def test_raters_whom_a_gate_excludes_are_left_out_unless_everyone_is_asked_for(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_excluded_raters_are_left_out_unless_all_are_requested(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(CHECKED, gates=replace(CHECKED.gates, golds=0)), checks=("trap",))
     rate(world, "good")
     rate(world, "bad", check=5)
@@ -87,11 +84,11 @@ def test_raters_whom_a_gate_excludes_are_left_out_unless_everyone_is_asked_for(w
     assert found["gates"]["all"]["traps"] == {"ok": 1, "fail": 1}
     counts = [f["tables"]["questions"]["coherence"]["n"] for f in (found, everyone)]
     assert counts == [6, 12]
-    assert (found["raters"], found["answers"], found["aside"]) == (2, 12, 2)  # whoever is analysed
+    assert (found["raters"], found["answers"], found["aside"]) == (2, 12, 2)  # independent of exclusion
 
 
-@LITE
-def test_the_funnel_counts_completed_stages(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_funnel_counts_completed_stages(world: World, tmp_path: Path) -> None:
     screen = ScreeningQuestion("native", "Your language?", ["English", "Another"], ["English"])
     gates = Gates(level=False, screening=[screen], headphones="woods")
     campaign(world, tmp_path, replace(MOS, gates=gates, trials_per_sitting=1))
@@ -109,7 +106,7 @@ def test_the_funnel_counts_completed_stages(world: World, tmp_path: Path) -> Non
     come("foreign", "Another")
     world.listening.withdraw(come("goes").rater_id).result(30)
     come("listens")
-    deaf = come("bad headphones", wrong=6)  # which is asked for information only, so that this one goes on
+    deaf = come("bad headphones", wrong=6)  # not required, so this rater continues
     world.listening.answer(deaf.rater_id, given(deaf.next(), Random(0))).result(30)
     deaf.send("comments", comment="")
     assert funnel_of(world) == {
@@ -125,8 +122,8 @@ def test_the_funnel_counts_completed_stages(world: World, tmp_path: Path) -> Non
     }
 
 
-@LITE
-def test_full_campaigns_show_it(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_full_campaigns_are_marked(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(PAGE, raters_per_stimulus=1))
     late = world.join("late").agree()
     rate(world, "first")
@@ -135,8 +132,8 @@ def test_full_campaigns_show_it(world: World, tmp_path: Path) -> None:
     assert funnel_of(world)["instructions"] == 2
 
 
-@LITE
-def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_snapshot_is_rebuilt_after_a_change(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     snapshots = ResultsCache(world.store)
     first = snapshots.get("first")
@@ -163,8 +160,8 @@ def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: 
     assert changed()["raters"] == 0
 
 
-@LITE
-def test_the_design_is_reported(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_design_is_reported(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(MOS, stop=StopRule(0.2)))
     found = results_of(world)
     assert found["seed"] == 11
@@ -178,12 +175,11 @@ def test_the_design_is_reported(world: World, tmp_path: Path) -> None:
     assert (found["design"]["raters_per_stimulus"], found["design"]["trials_per_sitting"]) == (9, 6)
     assert [s["name"] for s in found["systems"]] == ["heron", "osprey", "teal"]
     assert found["loudness"]["lufs"] == pytest.approx(-23.0, abs=0.2)
-    with world.store.read() as session:
-        assert overview(session, find_campaign(session, "first"))["name"] == "first"
+    assert world.read(overview)["name"] == "first"
 
 
-def test_the_campaign_with_the_newest_answer_comes_first(world: World) -> None:
-    """Previews are no answers; campaigns without any stand behind, the newest before the older."""
+def test_campaign_with_the_newest_answer_comes_first(world: World) -> None:
+    """Previews do not count as answers; campaigns without any come last, newest first."""
     names = ("older", "answered early", "answered late", "looked at", "newest")
     for name in names:
         world.campaign(name=name)
@@ -221,7 +217,7 @@ def made(world: World, folder: Path, name: str, config: object) -> None:
         rate(world, f"rater {k}", name)
 
 
-@LITE
+@SQLITE_ONLY
 def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None:
     made(world, tmp_path / "a", "mos", replace(MOS, trials_per_sitting=9))
     made(world, tmp_path / "b", "pairs", PAIRS)
@@ -235,8 +231,7 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
         assert (table[tag]["n"], table[tag]["items"]) == (len(mine), items)
         seen = [r["score"] for r in rows if r["system"] == "teal" and r["question"] == "naturalness"]
         assert table["short"]["systems"]["teal"]["n"] < len(seen)
-    with world.store.read() as session:
-        write_export(session, find_campaign(session, "pairs"), tmp_path / "votes.csv")
+    world.read(write_export, "pairs", tmp_path / "votes.csv")
     votes, left_out = votes_from_csv(tmp_path / "votes.csv", tag="short")
     assert len(votes) == pairs["tables"]["choices"]["tags"]["short"]["n"] == 30
     assert left_out == {"of scripts without the tag short": 15}
@@ -249,8 +244,8 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
     assert said.exit_code == 0 and "30 votes" in said.output
 
 
-@LITE
-def test_tags_can_be_set_anew_while_raters_answer(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_tags_can_be_replaced_while_raters_answer(world: World, tmp_path: Path) -> None:
     made(world, tmp_path / "a", "pairs", PAIRS)
     snapshots = ResultsCache(world.store)
     first = snapshots.get("pairs")
@@ -264,7 +259,7 @@ def test_tags_can_be_set_anew_while_raters_answer(world: World, tmp_path: Path) 
         world.store.write_now(lambda session: tag_items(session, find_campaign(session, "pairs"), {"other": ("x",)}))
 
 
-def test_files_of_tags(tmp_path: Path) -> None:
+def test_tag_files(tmp_path: Path) -> None:
     whole = read_manifest(sounds(tmp_path / "a"))
     assert [i.tags for i in whole.items] == [("question", "short"), ("short",), ()]
     assert read_tags(" b; a;;b ") == ("a", "b")
@@ -284,8 +279,8 @@ def test_files_of_tags(tmp_path: Path) -> None:
             read_tag_file(tmp_path / "t.csv")
 
 
-def test_excerpts_are_tagged_by_the_side_they_are_of(tmp_path: Path) -> None:
-    """So that the first and the last seconds, which paper 002 rates apart, have tables of their own."""
+def test_excerpts_are_tagged_by_side(tmp_path: Path) -> None:
+    """The first and the last seconds, which paper 002 rates separately, get tables of their own."""
     whole = read_manifest(sounds(tmp_path / "a"))
     cut, _ = with_excerpts(whole, 5.0)
     assert [i.tags for i in cut.items[:2]] == [("first", "question", "short"), ("last", "question", "short")]

@@ -1,4 +1,4 @@
-"""Stopping rule: published levels, planned looks only, closes the campaign when met, keeps the false positive rate."""
+"""Stopping rule: published levels, planned looks only, closes the campaign when met, controls false positives."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def bounds(looks, alpha=0.05, spending="obrien_fleming"):
     return norm.isf(np.array(nominal_levels(looks, alpha, spending)) / 2)
 
 
-def test_the_published_bounds():
+def test_published_bounds():
     """Five looks, two-sided 5% (Lan & DeMets 1983; gsDesign's sfLDOF and sfLDPocock)."""
     assert bounds([1, 2, 3, 4, 5]) == pytest.approx([4.8769, 3.3570, 2.6803, 2.2898, 2.0310], abs=6e-5)
     assert bounds([20, 40, 60, 80, 100], spending="pocock") == pytest.approx(
@@ -35,14 +35,14 @@ def test_the_published_bounds():
     assert bounds([1, 2]) == pytest.approx([2.9626, 1.9686], abs=6e-5)
 
 
-def test_one_look_is_the_test_itself():
+def test_one_look_is_the_plain_test():
     assert nominal_levels([30]) == [pytest.approx(0.05)]
     assert nominal_levels([30], 0.01, "pocock") == [pytest.approx(0.01)]
 
 
 @pytest.mark.parametrize("spending", ["obrien_fleming", "pocock"])
 @pytest.mark.parametrize("looks", [[10, 50], [5, 12, 30, 31, 60], list(range(4, 41))])
-def test_a_walk_crosses_as_seldom_as_said(looks, spending):
+def test_random_walk_crosses_at_the_nominal_rate(looks, spending):
     rng = np.random.default_rng(0)
     at = np.array(looks) / looks[-1]
     steps = np.sqrt(np.diff(at, prepend=0.0)) * rng.standard_normal((60_000, len(at)))
@@ -54,7 +54,7 @@ def test_a_walk_crosses_as_seldom_as_said(looks, spending):
 
 @given(st.lists(st.integers(2, 200), min_size=1, max_size=8, unique=True), st.floats(0.001, 0.2))
 @settings(deadline=None, max_examples=40)
-def test_levels_are_within_what_is_spent(looks, alpha):
+def test_levels_stay_within_the_spent_alpha(looks, alpha):
     looks = sorted(looks)
     found = nominal_levels(looks, alpha)
     assert all(
@@ -64,7 +64,7 @@ def test_levels_are_within_what_is_spent(looks, alpha):
     assert found[0] == pytest.approx(alpha_spent(looks[0] / looks[-1], alpha), rel=1e-4, abs=1e-12)
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     with pytest.raises(BadOption, match="'evenly' is not a spending"):
         alpha_spent(0.5, spending="evenly")
     with pytest.raises(BadOption, match="the share is 0"):
@@ -75,27 +75,26 @@ RULE = StopRule(half_width=0.5, looks=[2, 4])
 
 
 def until(ready: Callable[[], bool]) -> None:
-    """Looks are taken by a thread of their own."""
+    """Wait for the thread that takes the looks."""
     limit = time.monotonic() + 30
     while not ready():
-        assert time.monotonic() < limit, "it did not come about"
+        assert time.monotonic() < limit, "condition not reached"
         time.sleep(0.02)
 
 
-def come(world: World, who: str, value: int) -> None:
+def complete_rater(world: World, who: str, value: int) -> None:
     """A rater from the link to the end."""
-    rater_session = world.join(who)
-    rater_session.to_trials()
+    rater_session = world.begin(who)
     rater_session.finish(value)
 
 
-def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
-    """Who is at the screens finishes; nobody new begins; the owner is told when and why."""
+def test_met_rule_closes_the_campaign(world: World) -> None:
+    """Raters on a screen finish, no new ones start, and the owner sees when and why it closed."""
     world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, half_width=9.0)))
     anna, idle = world.join("anna"), world.join("idle")
     shown = anna.to_trials()
-    come(world, "bert", 4)
-    come(world, "carl", 3)
+    complete_rater(world, "bert", 4)
+    complete_rater(world, "carl", 3)
     until(lambda: bool(world.all(Look)))
     with pytest.raises(NotOpen):
         world.join("late")
@@ -105,34 +104,33 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
     with world.store.read() as session:
         campaign = find_campaign(session, "first")
         assert campaign.state == "closed"
-        stopped, told = overview(session, campaign)["stopped"], stopping_rule_text(results(session, campaign))
+        stopped, state = overview(session, campaign)["stopped"], stopping_rule_text(results(session, campaign))
     assert stopped["raters"] == 2 and stopped["met"]
     assert stopped["why"].startswith("every 95% interval at most ±9: widest ±1.")
-    assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
+    assert state is not None and "met, so the campaign was closed at the look at 2 raters" in state
     world.set_state("open")
-    with world.store.read() as session:
-        assert overview(session, find_campaign(session, "first"))["stopped"] is None
+    assert world.read(overview)["stopped"] is None
 
 
-def test_raters_of_one_mind_close_nothing(world: World) -> None:
-    """Two who give the same score everywhere say little: their interval has the width of two votes."""
+def test_unanimous_raters_do_not_close_a_campaign(world: World) -> None:
+    """Two raters with constant scores give the interval of two votes, which is wide."""
     world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, decided=True)))
     for who in ("anna", "bert"):
-        come(world, who, 4)
+        complete_rater(world, who, 4)
     until(lambda: bool(world.all(Look)))
     [look] = world.all(Look)
     assert not look.met and "widest ±0.842" in look.why  # 1 - 0.025^(1/2)
 
 
-def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
-    """A look sees the first so many, is kept whatever it saw, and is taken once."""
+def test_looks_are_taken_only_as_planned(world: World) -> None:
+    """A look uses the first N raters, is stored whatever its result, and is taken once."""
     world.campaign(replace(ACR, raters_per_stimulus=9, stop=RULE))
     for n, value in enumerate((1, 5, 3)):
-        come(world, f"rater {n}", value)
+        complete_rater(world, f"rater {n}", value)
         until(lambda n=n: len(world.all(Look)) == (n > 0))
     [look] = world.all(Look)
     assert (look.raters, look.met) == (2, 0) and "widest" in look.why
-    come(world, "rater 3", 3)
+    complete_rater(world, "rater 3", 3)
     until(lambda: len(world.all(Look)) == 2)
     with world.store.read() as session:
         campaign = find_campaign(session, "first")
@@ -143,7 +141,7 @@ def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
 
 
 def stops(rng: np.random.Generator, rule: StopRule, who: RatingPopulation) -> tuple[bool, bool]:
-    """Whether a campaign stops for a difference at any look; and whether it would with p values as they are."""
+    """Whether a campaign stops for a difference at any look; and whether it would with uncorrected p values."""
     drawn = draw_ratings(who, rng, rule.looks[-1], 20)
     seen = []
     for raters in rule.looks:
@@ -154,8 +152,8 @@ def stops(rng: np.random.Generator, rule: StopRule, who: RatingPopulation) -> tu
     return any(s for s, _ in seen), any(s for _, s in seen)
 
 
-def test_looking_often_finds_no_differences_that_are_not_there() -> None:
-    """Two systems that are alike, five looks: at most one campaign in twenty stops; without the correction more do."""
+def test_repeated_looks_keep_the_false_positive_rate() -> None:
+    """Two equal systems, five looks: at most 5% of campaigns stop; without correction more do."""
     rng, rule = np.random.default_rng(5), StopRule(decided=True, looks=[10, 20, 30, 40, 50])
     alike = RatingPopulation(systems=(3.3, 3.3), item_system_sd=0.0)
     found = np.array([stops(rng, rule, alike) for _ in range(200)]).mean(axis=0)
@@ -163,8 +161,8 @@ def test_looking_often_finds_no_differences_that_are_not_there() -> None:
     assert stops(rng, rule, RatingPopulation(systems=(2.8, 3.8)))[0]
 
 
-def test_an_early_look_asks_for_more_than_a_late_one() -> None:
-    """O'Brien and Fleming's levels; before, all looks shared alike and the last gave four fifths of its error away."""
+def test_early_look_needs_a_lower_p_than_a_late_one() -> None:
+    """O'Brien-Fleming levels; equal levels for all looks wasted four fifths of the last look's error."""
     rule = StopRule(decided=True, looks=[10, 20, 30, 40, 50])
     found = [level_at(rule, raters) for raters in rule.looks]
     assert found == sorted(found) and found[0] < 1e-5 and 0.04 < found[-1] < ALPHA
@@ -179,8 +177,8 @@ def test_an_early_look_asks_for_more_than_a_late_one() -> None:
     )[0]
 
 
-def test_every_pair_of_every_kind_has_to_be_decided() -> None:
-    """Differences, comparisons, identities and shares; what cannot be said is not decided."""
+def test_every_pair_of_every_kind_must_be_decided() -> None:
+    """Differences, comparisons, identities and shares; an unknown result is undecided."""
     rule = StopRule(decided=True, looks=[20])
     sure, unsure = {"a": "x", "b": "y", "p_holm": 0.001}, {"a": "x", "b": "z", "p_holm": None}
     close = {"a": "x", "b": "y", "p_holm": 0.4, "share": {"low": 0.48, "high": 0.56}}
@@ -204,6 +202,6 @@ def test_every_pair_of_every_kind_has_to_be_decided() -> None:
 @pytest.mark.parametrize(
     "bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}, {"spending": "bonferroni"}]
 )
-def test_rules_that_are_none(bad: dict[str, object]) -> None:
+def test_invalid_rules_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(BadOption):
         from_json({"kind": "acr", "stop": bad})

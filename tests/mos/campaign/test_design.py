@@ -1,4 +1,4 @@
-"""The dealing: quotas, balance, uniformity; every claim of studio.mos.campaign.design over many seeds and shapes."""
+"""Assignment: quotas, balance, uniformity; every claim of studio.mos.campaign.design over many seeds and shapes."""
 
 from collections import Counter
 from itertools import pairwise
@@ -20,16 +20,16 @@ from studio.mos.campaign.design import (
     order_stimuli,
 )
 
-_UNLIKELY = 1e-4  # a sound design fails a test once in ten thousand seeds; the seeds are fixed
+_UNLIKELY = 1e-4  # a correct design fails a test for one seed in ten thousand; the seeds are fixed
 
 
 def singles(items: int, systems: int) -> list[Unit]:
-    """One unit for each (script, system)."""
+    """One unit per (script, system)."""
     return [Unit(f"{i}:{s}", i, (i * 100 + s,), (s,)) for i in range(items) for s in range(systems)]
 
 
 def pairs(items: int) -> list[Unit]:
-    """One unit for each script: two systems."""
+    """One unit of two systems per script."""
     return [Unit(f"{i}:0+1", i, (i * 100, i * 100 + 1), (0, 1)) for i in range(items)]
 
 
@@ -38,23 +38,23 @@ shapes = st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(1, 5), st.i
 
 @settings(max_examples=60, deadline=None)
 @given(shapes)
-def test_the_quota_is_never_passed_and_is_filled_in_the_end(shape: tuple[int, int, int, int, int]) -> None:
-    """Raters come until nobody gets anything: then every unit has its quota exactly."""
+def test_quota_is_never_exceeded_and_finally_filled(shape: tuple[int, int, int, int, int]) -> None:
+    """Raters join until no screens are left; then every unit has exactly its quota."""
     items, systems, quota, count, seed = shape
     units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
-    dealt: Counter[str] = Counter()
+    assigned: Counter[str] = Counter()
     while chosen := assign_units(UnitTable(units), load, quota, count, rng):
         keys = [p.unit.key for p in chosen]
         assert len(set(keys)) == len(keys) <= count
-        dealt.update(keys)
-        assert max(dealt.values()) <= quota
-    assert dict(dealt) == {u.key: quota for u in units} == dict(load.assigned)
+        assigned.update(keys)
+        assert max(assigned.values()) <= quota
+    assert dict(assigned) == {u.key: quota for u in units} == dict(load.assigned)
 
 
 @settings(max_examples=60, deadline=None)
 @given(shapes)
 def test_no_unit_is_more_than_one_rater_ahead(shape: tuple[int, int, int, int, int]) -> None:
-    """After every rater of a session that has no script twice, so also when a campaign is closed early."""
+    """Holds after every rater whose session repeats no script, so also when a campaign closes early."""
     items, systems, _, count, seed = shape
     units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
     for _ in range(12):
@@ -65,8 +65,8 @@ def test_no_unit_is_more_than_one_rater_ahead(shape: tuple[int, int, int, int, i
 
 @settings(max_examples=60, deadline=None)
 @given(shapes)
-def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int, int, int]) -> None:
-    """Whatever was dealt before, as long as the quota leaves a choice."""
+def test_no_script_repeats_while_others_are_left(shape: tuple[int, int, int, int, int]) -> None:
+    """Holds for any earlier assignment, as long as the quota leaves a choice."""
     items, systems, _, count, seed = shape
     units, load, rng = singles(items, systems), AssignmentCounts(), Random(seed)
     for _ in range(6):
@@ -76,8 +76,8 @@ def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int,
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(0, 10**6))
-def test_a_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int) -> None:
-    """The first rater hears each system as often as every other."""
+def test_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int) -> None:
+    """The first rater hears all systems equally often."""
     chosen = assign_units(
         UnitTable(singles(systems * rounds, systems)), AssignmentCounts(), 5, systems * rounds, Random(seed)
     )
@@ -86,8 +86,8 @@ def test_a_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int)
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 5), st.integers(1, 40), st.integers(0, 10**6))
-def test_every_stimulus_leads_as_often_as_the_others(width: int, raters: int, seed: int) -> None:
-    """Within one, for every unit and after every rater: sides are counter-balanced, not only random."""
+def test_every_stimulus_leads_equally_often(width: int, raters: int, seed: int) -> None:
+    """Sides are counterbalanced within one, for every unit and after every rater, not only random."""
     unit = Unit("page", 1, tuple(range(width)), tuple(range(width)))
     load, rng = AssignmentCounts(), Random(seed)
     for _ in range(raters):
@@ -98,8 +98,7 @@ def test_every_stimulus_leads_as_often_as_the_others(width: int, raters: int, se
     assert load.assigned["page"] == raters
 
 
-def test_checks_and_practice_are_not_counted() -> None:
-    """Only test screens have a quota."""
+def test_checks_and_practice_have_no_quota() -> None:
     load = AssignmentCounts()
     for role in ("training", "trap", "gold"):
         assert order_stimuli(pairs(1)[0], load, Random(1), role).role == role
@@ -108,8 +107,8 @@ def test_checks_and_practice_are_not_counted() -> None:
 
 @given(shapes)
 @settings(max_examples=20, deadline=None)
-def test_the_same_seed_deals_the_same(shape: tuple[int, int, int, int, int]) -> None:
-    """A rater's list can be made again from the campaign's seed."""
+def test_same_seed_gives_the_same_assignment(shape: tuple[int, int, int, int, int]) -> None:
+    """A rater's list can be reproduced from the campaign's seed."""
     items, systems, quota, count, seed = shape
     units = singles(items, systems)
 
@@ -121,8 +120,8 @@ def test_the_same_seed_deals_the_same(shape: tuple[int, int, int, int, int]) -> 
     assert once() == once()
 
 
-def test_other_seeds_deal_otherwise() -> None:
-    """Two raters do not share an order."""
+def test_other_seeds_give_other_assignments() -> None:
+    """Two raters get different orders."""
     orders = {
         tuple(p.unit.key for p in assign_units(UnitTable(singles(6, 2)), AssignmentCounts(), 9, 6, Random(f"7|{n}")))
         for n in range(50)
@@ -131,8 +130,8 @@ def test_other_seeds_deal_otherwise() -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
-def test_where_a_unit_comes_is_uniform(ahead: int) -> None:
-    """Each of eight units is as likely at each of eight places (chi-square over 2,000 seeds), whatever was dealt."""
+def test_position_of_a_unit_is_uniform(ahead: int) -> None:
+    """Chi-square over 2,000 seeds: each of eight units is equally likely at each of eight positions."""
     units = singles(8, 1)
     places: Counter[tuple[str, int]] = Counter()
     for seed in range(2000):
@@ -143,8 +142,8 @@ def test_where_a_unit_comes_is_uniform(ahead: int) -> None:
     assert chisquare(list(places.values())).pvalue > _UNLIKELY
 
 
-def test_who_gets_what_is_uniform() -> None:
-    """A first rater of three screens gets each of twelve units equally often."""
+def test_choice_of_units_is_uniform() -> None:
+    """A first rater with three screens gets each of twelve units equally often."""
     chosen: Counter[str] = Counter()
     for seed in range(2000):
         chosen.update(
@@ -154,10 +153,10 @@ def test_who_gets_what_is_uniform() -> None:
     assert chisquare(list(chosen.values())).pvalue > _UNLIKELY
 
 
-def test_the_whole_order_of_a_page_is_uniform() -> None:
-    """All 24 orders of four stimuli are equally likely for a first rater, and over raters who follow each other.
+def test_order_within_a_page_is_uniform() -> None:
+    """All 24 orders of four stimuli are equally likely for a first rater and over consecutive raters.
 
-    Where one of them must not lead, the 18 orders that are left are.
+    If one of them must not lead, the remaining 18 orders are.
     """
     unit = Unit("page", 1, (1, 2, 3, 4), (1, 2, 3, 4))
     first = Counter(order_stimuli(unit, AssignmentCounts(), Random(f"9|{seed}")).order for seed in range(4800))
@@ -172,8 +171,8 @@ def test_the_whole_order_of_a_page_is_uniform() -> None:
         assert chisquare(list(counts.values())).pvalue > _UNLIKELY
 
 
-def test_where_a_check_comes_is_uniform() -> None:
-    """A trap is as likely after each of the tests."""
+def test_position_of_a_check_is_uniform() -> None:
+    """A trap is equally likely after each of the test screens."""
     tests = [AssignedUnit(u, u.stimuli) for u in singles(6, 1)]
     trap = AssignedUnit(Unit("trap", 99, (99,), (0,)), (99,), "trap")
     at = Counter(assemble_session(tests, [], [trap], 0, Random(f"1|{seed}")).index(trap) for seed in range(3000))
@@ -189,18 +188,18 @@ def test_where_a_check_comes_is_uniform() -> None:
     repeats=st.integers(0, 8),
     seed=st.integers(0, 10**6),
 )
-def test_a_session_is_in_order(tests: int, training: int, checks: int, repeats: int, seed: int) -> None:
-    """Practice, then a test; no check first; repeats as shown before and half a list later."""
-    dealt = [AssignedUnit(u, u.stimuli) for u in pairs(tests)]
+def test_session_order(tests: int, training: int, checks: int, repeats: int, seed: int) -> None:
+    """Practice, then a test screen; no check first; repeats in their original form half a list later."""
+    assigned = [AssignedUnit(u, u.stimuli) for u in pairs(tests)]
     practice = [AssignedUnit(Unit(f"p{i}", 50 + i, (50,), (0,)), (50,), "training") for i in range(training)]
     traps = [AssignedUnit(Unit(f"t{i}", 90 + i, (90,), (0,)), (90,), "trap") for i in range(checks)]
-    screens = assemble_session(dealt, practice, traps, repeats, Random(seed))
+    screens = assemble_session(assigned, practice, traps, repeats, Random(seed))
     roles = [s.role for s in screens]
     again = min(repeats, (tests + 1) // 2)
     assert Counter(roles) == +Counter({"test": tests, "training": training, "trap": checks, "repeat": again})
     assert roles[:training] == ["training"] * training and "training" not in roles[training:]
     assert roles[training] == "test"
-    assert [s for s in screens if s.role == "test"] == dealt
+    assert [s for s in screens if s.role == "test"] == assigned
     for at, screen in enumerate(screens):
         if screen.role == "repeat":
             before = screens.index(AssignedUnit(screen.unit, screen.order))
@@ -208,24 +207,24 @@ def test_a_session_is_in_order(tests: int, training: int, checks: int, repeats: 
 
 
 @pytest.mark.parametrize("quota", [1, 2, 5])
-def test_the_last_rater_gets_what_is_left(quota: int) -> None:
-    """Fewer screens than asked for, never one too many."""
+def test_last_rater_gets_the_remaining_screens(quota: int) -> None:
+    """Fewer than requested, never one too many."""
     units, load, rng = singles(5, 1), AssignmentCounts(), Random(2)
-    dealt = []
+    assigned = []
     while chosen := assign_units(UnitTable(units), load, quota, 3, rng):
-        dealt.append(len(chosen))
-    assert sum(dealt) == 5 * quota and max(dealt) == 3
+        assigned.append(len(chosen))
+    assert sum(assigned) == 5 * quota and max(assigned) == 3
 
 
-def followers(screens: list[AssignedUnit]) -> Counter[tuple[int, int]]:
-    """How often each system came right after each."""
+def successions(screens: list[AssignedUnit]) -> Counter[tuple[int, int]]:
+    """How often each system directly follows each other one."""
     steps = pairwise(screens)
     return Counter((a, b) for one, other in steps for a in one.unit.systems for b in other.unit.systems)
 
 
 @pytest.mark.parametrize(("systems", "count"), [(3, 9), (4, 12), (4, 24), (5, 30), (8, 24)])
-def test_every_system_follows_every_other_as_often(systems: int, count: int) -> None:
-    """Within a rater; a shuffle lets one follow another three times while a third never does, and follow itself."""
+def test_every_system_follows_every_other_equally_often(systems: int, count: int) -> None:
+    """Within a rater; a plain shuffle repeats some successions, misses others and lets a system follow itself."""
     evens, shuffles = [], []
     for seed in range(20):
         units = [Unit(f"{k}", k, (k,), (k % systems,)) for k in range(count)]
@@ -235,20 +234,20 @@ def test_every_system_follows_every_other_as_often(systems: int, count: int) -> 
             (Random(seed).sample(screens, count), shuffles),
         ):
             assert sorted(s.unit.key for s in order) == sorted(u.key for u in units)
-            seen = followers(order)
+            seen = successions(order)
             out.append((max(seen.values()), sum(seen[k, k] for k in range(systems))))
     even = -(-(count - 1) // (systems * (systems - 1)))
     assert max(most for most, _ in evens) <= even + (systems == 3) and sum(same for _, same in evens) == 0
     assert sum(same for _, same in shuffles) > 10 and (count < 24 or max(most for most, _ in shuffles) > even)
 
 
-def test_dealt_screens_are_in_turn_and_begin_with_any_system() -> None:
+def test_assigned_screens_rotate_and_start_with_any_system() -> None:
     units = [Unit(f"{i}:{s}", i, (10 * i + s,), (s,)) for i in range(12) for s in range(4)]
     firsts: Counter[int] = Counter()
     for seed in range(200):
-        dealt = assign_units(UnitTable(units), AssignmentCounts(), 9, 12, Random(seed))
-        assert max(followers(dealt).values()) == 1
-        firsts[dealt[0].unit.systems[0]] += 1
+        assigned = assign_units(UnitTable(units), AssignmentCounts(), 9, 12, Random(seed))
+        assert max(successions(assigned).values()) == 1
+        firsts[assigned[0].unit.systems[0]] += 1
     assert chisquare(list(firsts.values())).pvalue > 0.001 and len(firsts) == 4
 
 

@@ -1,4 +1,4 @@
-"""The papers' tests: each is a campaign that its kind accepts, with the papers' own figures and words."""
+"""Templates of the papers' tests: each is a campaign that its kind accepts, with the paper's figures and words."""
 
 import json
 import tomllib
@@ -8,21 +8,19 @@ from pathlib import Path
 import pytest
 
 from studio.core.errors import BadOption
-from studio.mos.campaign import templates
+from studio.mos.campaign import config
 from studio.mos.campaign.config import (
     Completion,
     CompletionLink,
     Question,
     ScreeningQuestion,
     StopRule,
-    from_json,
-    to_json,
-)
-from studio.mos.campaign.templates import (
     check_language,
+    from_json,
     load_template,
     quality_labels,
     template_names,
+    to_json,
     to_toml,
     with_settings,
 )
@@ -44,12 +42,12 @@ NAMES = [
 ]
 
 
-def test_there_are_eleven():
+def test_number_of_templates():
     assert template_names() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_whole(name):
+def test_every_template_is_complete(name):
     config = load_template(name)
     kind_of(config.kind).check(config)
     assert from_json(to_json(config)) == config
@@ -62,8 +60,8 @@ def test_each_is_whole(name):
     assert config.break_after < config.trials_per_sitting
 
 
-def test_who_types_is_told_that_it_is_kept():
-    """And those who only listen are not."""
+def test_typing_tests_ask_consent_to_storing_the_text():
+    """Listening-only tests do not."""
     for name in NAMES:
         consent = load_template(name).texts.consent
         for said in ("everything that you type", "every key with its time", "what you delete again"):
@@ -71,7 +69,7 @@ def test_who_types_is_told_that_it_is_kept():
 
 
 @pytest.mark.parametrize("language", ["de", "fr-CA", "pt_BR", "eo"])
-def test_nobody_agrees_in_another_language_to_an_english_consent(language):
+def test_consent_text_is_translated_or_not_offered(language):
     texts = load_template("mushra").texts
     config = replace(load_template("mushra"), texts=replace(texts, language=language))
     with pytest.raises(BadOption, match="consent in English") as refused:
@@ -91,11 +89,11 @@ def test_speakstream_asks_two_questions_of_seven_raters():
     naturalness, coherence = (list(q.labels.values()) for q in config.questions)
     assert (naturalness[0], naturalness[-1]) == ("Completely unnatural", "Completely natural")
     assert (coherence[0], coherence[-1]) == ("Not at all", "Perfectly")
-    quality = load_template("incremental-mos").questions[0]  # P.800's own question has P.800's words
+    quality = load_template("incremental-mos").questions[0]  # P.800's question in P.800's words
     assert quality.labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
 
 
-def test_s5_has_pairs_for_twenty_speakers_of_english():
+def test_s5_has_pairs_for_twenty_english_speakers():
     config = load_template("s5-preference")
     assert (config.kind, config.raters_per_stimulus, config.trials_per_sitting) == ("ab", 20, 50)
     (native,) = config.gates.screening
@@ -110,20 +108,20 @@ def test_dsm_has_pages_and_forced_choices():
     assert choices.prompt.endswith("Which voices sound more like the speakers in the reference?")
 
 
-def test_incremental_is_a_mos():
+def test_incremental_is_a_mos_test():
     config = load_template("incremental-mos")
     assert config.kind == "acr" and [(q.low, q.high) for q in config.questions] == [(1, 5)]
 
 
-def test_the_recommendations_scales_are_theirs():
+def test_recommendations_use_their_own_scales():
     scales = {
         name: [(q.low, q.high) for q in load_template(name).questions] for name in ("ccr", "dcr", "abx", "mushra")
     }
     assert scales == {"ccr": [(-3, 3)], "dcr": [(1, 5)], "abx": [], "mushra": [(0, 100)]}
     assert load_template("abx").choices == ["a", "b"]
-    # Their words are the page's own, in every language; none of ACR's may stand in the way.
+    # The labels replace the page's own in every language; none of ACR's may remain.
     assert not any(q.labels for name in scales for q in load_template(name).questions)
-    words = json.loads((Path(templates.__file__).parents[2] / "ui/widgets/rate/words.json").read_text("utf-8"))
+    words = json.loads((Path(config.__file__).parents[2] / "ui/widgets/rate/words.json").read_text("utf-8"))
     for language, said in words.items():
         for name, values in (("ccr", range(-3, 4)), ("dcr", range(1, 6)), ("mushra", range(1, 6))):
             found = [said[f"{name}_{value}"] for value in values]
@@ -148,14 +146,14 @@ def test_the_recommendations_scales_are_theirs():
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ja"])
-def test_labels_name_every_score_once(language):
+def test_every_score_is_labelled_once(language):
     found = quality_labels(language)
     assert list(found) == ["1", "2", "3", "4", "5"] and len(set(found.values())) == 5
     found["1"] = "changed"
     assert quality_labels(language)["1"] != "changed"
 
 
-def test_what_is_not_there_is_said_with_what_is():
+def test_unknown_template_is_refused_with_the_known_ones():
     with pytest.raises(BadOption, match=r"no template 'mos'; there are abx, .*speakstream-mos"):
         load_template("mos")
     for name in ("shared", "../config", "presets/speakstream-mos"):
@@ -169,13 +167,13 @@ NASTY = 'say "no"\\\n\n\'\'\' """ = [gates]\ttab 日本語 \\u0041'
 
 
 @pytest.mark.parametrize("name", template_names())
-def test_a_template_comes_back_whole(name: str, tmp_path: Path) -> None:
+def test_template_round_trips(name: str, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(to_toml(load_template(name)), encoding="utf-8")
     assert with_settings(name, tmp_path / "own.toml") == load_template(name)
 
 
-def test_what_was_typed_comes_back_whole(tmp_path: Path) -> None:
-    """On any template: the file says all, and nothing of the template's is left."""
+def test_edited_settings_round_trip(tmp_path: Path) -> None:
+    """On any template: the file holds all settings and nothing of the template remains."""
     config = load_template("incremental-mos")
     gates = replace(
         config.gates, screening=[ScreeningQuestion("native", NASTY, ["Ja", 'a "b"'], ["Ja"])], min_variance=0.25

@@ -1,4 +1,4 @@
-"""Systems before visitors: the speaker and the settings in words, one title for each."""
+"""Systems as visitors see them: speaker and settings in words, a distinct title each."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def titles(*specs: str, cards: Sequence[Card] = (WREN,)) -> list[str]:
     return list(system_titles(rows, cards).values())
 
 
-def test_settings_are_told_where_they_differ_from_the_voices_own() -> None:
+def test_settings_are_shown_where_they_differ_from_the_voice() -> None:
     assert titles("miles?m=3,n=1", "miles?m=5,n=1") == [
         "Miles, 3 words seen per segment",
         "Miles, 5 words seen per segment",
@@ -39,12 +39,12 @@ def test_settings_are_told_where_they_differ_from_the_voices_own() -> None:
     assert titles("clara?seed=4", "clara") == ["Clara, seed 4", "Clara, seed 0"]
 
 
-def test_the_voice_is_told_where_there_are_several() -> None:
+def test_voice_is_named_if_there_are_several() -> None:
     found = titles("wren:clara?m=5", "finch:clara", cards=(WREN, FINCH))
     assert found == ["Clara (Wren: SpeakStream), 5 words seen per segment", "Clara (Finch: S5-TTS)"]
 
 
-def test_what_is_no_voice_of_the_server_keeps_its_name() -> None:
+def test_system_without_a_server_voice_keeps_its_name() -> None:
     rows = [System(campaign_id=1, name="heron", voice="{}")]
     assert system_titles(rows, (WREN,)) == {"heron": "heron"}
     assert titles("gone:clara?m=2") == ["gone:clara?m=2"]
@@ -52,5 +52,5 @@ def test_what_is_no_voice_of_the_server_keeps_its_name() -> None:
     assert titles("clara?m=2", cards=()) == ["clara?m=2"]
 
 
-def test_no_two_systems_have_one_title() -> None:
+def test_titles_are_distinct() -> None:
     assert titles("clara", "wren:clara") == ["Clara (clara)", "Clara (wren:clara)"]

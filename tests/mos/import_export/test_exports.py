@@ -1,28 +1,33 @@
-"""Exports hold every mark as it was given, and nothing that tells who a rater is; deletion leaves nothing."""
+"""Exports hold every rating as given and nothing that identifies a rater; deletion leaves nothing."""
 
 import csv
 import io
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, cycle
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from mos.rated import CHECKED, MOS, NASTY, PAIRS, campaign, given, rate
-from mos.world import ACR, World
+from mos.world import AB, ACR, SQLITE_ONLY, World, items_of
 from needs import needs
 from sqlmodel import SQLModel
+from typer.testing import CliRunner
 
+from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.measure.tables import plain_text
 from studio.mos.analysis.results import overview, results
 from studio.mos.campaign.config import Gates, ScreeningQuestion
-from studio.mos.import_export.export_answers import DICTIONARY, export_rows, write_export
-from studio.mos.import_export.export_raters import write_raters
+from studio.mos.import_export.export import DICTIONARY, export_rows, write_export, write_raters
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import delete_rater
+from studio.mos.stats.columns import votes_from_csv
+from studio.mos.stats.elo import elo_report
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables import Answer, Choice, Play, Rater, Removal, Score, Slot, Stimulus, System, Trial
 
@@ -32,17 +37,13 @@ except ImportError:
     pyarrow = None
 
 
-LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # what does not depend on the database
-
-
 def rows_of(world: World, name: str = "first") -> list[dict[str, Any]]:
     with world.store.read() as session:
         return list(export_rows(session, find_campaign(session, name)))
 
 
 def write(world: World, path: Path, name: str = "first") -> int:
-    with world.store.read() as session:
-        return write_export(session, find_campaign(session, name), path)
+    return world.read(write_export, name, path)
 
 
 def read_csv(text: str) -> list[dict[str, str]]:
@@ -64,10 +65,9 @@ def test_every_score_is_a_row(world: World, tmp_path: Path) -> None:
     assert len({r["rater"] for r in rows}) == 2
 
 
-def test_a_choice_names_its_systems_as_shown(world: World, tmp_path: Path) -> None:
+def test_choice_names_its_systems_in_screen_order(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, PAIRS)
-    rater_session = world.join("one")
-    rater_session.to_trials()
+    rater_session = world.begin("one")
     rng, sent = Random(1), {}
     while (shown := rater_session.next())["stage"] == "trials":
         answer = given(shown, rng)
@@ -80,11 +80,11 @@ def test_a_choice_names_its_systems_as_shown(world: World, tmp_path: Path) -> No
             slots = {s.slot: s.stimulus_id for s in session.exec(Slot.__table__.select()) if s.trial_id == row["trial"]}
             named = [session.get(System, session.get(Stimulus, slots[k]).system_id).name for k in (0, 1)]
             assert [row["system_a"], row["system_b"]] == named
-    assert {(r["plays"], r["heard_ms"]) for r in rows} == {(3, 1001.0)}  # both sounds together
+    assert {(r["plays"], r["heard_ms"]) for r in rows} == {(3, 1001.0)}  # of both sounds
 
 
-@LITE
-def test_a_second_attempt_is_there_and_does_not_count(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_second_attempt_is_exported_as_not_counted(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rater_session = world.join("one")
     shown = rater_session.to_trials()
@@ -95,8 +95,8 @@ def test_a_second_attempt_is_there_and_does_not_count(world: World, tmp_path: Pa
     ] * 2
 
 
-@LITE
-def test_previews_are_no_data(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_previews_are_not_exported(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rater_session = world.join("looker", role="preview")
     shown = rater_session.to_trials()
@@ -104,8 +104,8 @@ def test_previews_are_no_data(world: World, tmp_path: Path) -> None:
     assert rows_of(world) == []
 
 
-@LITE
-def test_csv_reads_back_and_runs_nothing(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_csv_round_trips_and_runs_no_formula(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "PID-one", comment=NASTY)
     rows = rows_of(world)
@@ -118,8 +118,8 @@ def test_csv_reads_back_and_runs_nothing(world: World, tmp_path: Path) -> None:
         assert not any(cell.startswith(("=", "+", "-", "@", "\t")) for cell in row)
 
 
-@LITE
-def test_json_brings_its_dictionary(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_json_includes_its_dictionary(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "PID-one", comment=NASTY)
     write(world, tmp_path / "answers.json")
@@ -130,11 +130,11 @@ def test_json_brings_its_dictionary(world: World, tmp_path: Path) -> None:
     assert [s["name"] for s in whole["systems"]] == ["heron", "osprey", "teal"]
     assert whole["comments"] == [{"rater": whole["rows"][0]["rater"], "comment": f"{NASTY} at the end"}]
     assert "completion" not in whole["campaign"]["config"]
-    assert "1280x720" not in json.dumps(whole)  # the device
+    assert "1280x720" not in json.dumps(whole)  # device columns
 
 
-@LITE
-def test_nobody_can_be_recognised(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_export_identifies_no_rater(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rater_session = rate(world, "PID-secret", screens=3)
     for kind in ("csv", "json"):
@@ -144,8 +144,8 @@ def test_nobody_can_be_recognised(world: World, tmp_path: Path) -> None:
             assert secret not in text
 
 
-@LITE
-def test_parquet_reads_back(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_parquet_round_trips(world: World, tmp_path: Path) -> None:
     needs(pyarrow, "the package pyarrow")
     import pyarrow.parquet as pq
 
@@ -157,16 +157,16 @@ def test_parquet_reads_back(world: World, tmp_path: Path) -> None:
     assert table.schema.field("heard_ms").metadata[b"meaning"]
 
 
-@LITE
-def test_parquet_without_its_package_says_so(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@SQLITE_ONLY
+def test_parquet_without_its_package_is_refused(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign(world, tmp_path, MOS)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(NeedsPackage, match="pyarrow"):
         write(world, tmp_path / "answers.parquet")
 
 
-@LITE
-def test_other_files_are_refused(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_other_formats_are_refused(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     with pytest.raises(BadOption, match=r"\.csv, \.json or \.parquet"):
         write(world, tmp_path / "answers.xls")
@@ -174,7 +174,7 @@ def test_other_files_are_refused(world: World, tmp_path: Path) -> None:
         write(world, tmp_path / "nowhere" / "answers.csv")
 
 
-def test_a_forgotten_rater_leaves_no_trace(world: World, tmp_path: Path) -> None:
+def test_erased_rater_leaves_no_trace(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, PAIRS)
     rate(world, "PID-stays")
     stays = rows_of(world)
@@ -199,11 +199,10 @@ def test_a_forgotten_rater_leaves_no_trace(world: World, tmp_path: Path) -> None
     assert now["forgotten"] == {"raters": 1, "answers": 9}
     with pytest.raises(Forbidden, match="not known"):
         rater_session.next()
-    with world.store.read() as session:
-        assert results(session, find_campaign(session, "first"))["tables"]["choices"]["n"] == 9
+    assert world.read(results)["tables"]["choices"]["n"] == 9
 
 
-def test_a_forgotten_raters_screens_are_open_again(world: World, tmp_path: Path) -> None:
+def test_screens_of_an_erased_rater_reopen(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(PAIRS, raters_per_stimulus=1))
     gone = rate(world, "goes").row()
     assert world.join("waits").to_trials()["stage"] == "full"
@@ -211,16 +210,16 @@ def test_a_forgotten_raters_screens_are_open_again(world: World, tmp_path: Path)
     assert world.join("comes").to_trials()["stage"] == "trials"
 
 
-@LITE
-def test_a_preview_goes_without_being_counted(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_erasing_a_preview_counts_nothing(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     looker = world.join("looker", role="preview").agree().row()
     world.store.write_now(lambda session: delete_rater(session, find_campaign(session, "first"), looker.pseudonym))
     assert world.all(Removal) == world.all(Rater) == []
 
 
-@LITE
-def test_an_unknown_pseudonym_is_refused(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_unknown_pseudonym_is_refused(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     campaign(world, tmp_path / "b", MOS, "second")
     other = rate(world, "one", "second", screens=1).row().pseudonym
@@ -233,8 +232,7 @@ def test_an_unknown_pseudonym_is_refused(world: World, tmp_path: Path) -> None:
 
 
 def overview_of(world: World) -> dict[str, Any]:
-    with world.store.read() as session:
-        return overview(session, find_campaign(session, "first"))
+    return world.read(overview)
 
 
 def every_table() -> list[Any]:
@@ -245,7 +243,7 @@ SCREENING = [ScreeningQuestion("native", "Is English your first language?", ["ye
 CONFIG = replace(ACR, gates=Gates(level=False, headphones="woods", screening=SCREENING, min_variance=0.1))
 
 
-def test_a_lab_sees_screening_device_comments_and_gates(world: World, tmp_path: Path) -> None:
+def test_lab_export_has_screening_device_comments_and_gates(world: World, tmp_path: Path) -> None:
     world.campaign(CONFIG)
     good, foreign = world.join("PID-good").agree(), world.join("PID-foreign").agree()
     world.join("PID-visitor")
@@ -260,17 +258,16 @@ def test_a_lab_sees_screening_device_comments_and_gates(world: World, tmp_path: 
     names = [good.row().pseudonym, foreign.row().pseudonym]
 
     def write(ending: str) -> Path:
-        with world.store.read() as session:
-            assert write_raters(session, find_campaign(session, "first"), tmp_path / f"raters.{ending}") == 2
+        assert world.read(write_raters, "first", tmp_path / f"raters.{ending}") == 2
         return tmp_path / f"raters.{ending}"
 
     whole = json.loads(write("json").read_text(encoding="utf-8"))
     one, other = whole["rows"]
     assert [c["name"] for c in whole["dictionary"]] == list(one) == list(other)
     assert [one["rater"], other["rater"]] == names
-    told = {"screening_native": "yes", "device_screen": "1280x720", "comment": NASTY, "stage": "done", "answers": 4}
+    expected = {"screening_native": "yes", "device_screen": "1280x720", "comment": NASTY, "stage": "done", "answers": 4}
     gates = {"gate_headphones": "fail", "gate_variance": "fail", "gate_traps": "unknown", "headphone_tries": 1}
-    for name, value in (told | gates | {"accept": "ok", "use": "fail", "consent_version": 3}).items():
+    for name, value in (expected | gates | {"accept": "ok", "use": "fail", "consent_version": 3}).items():
         assert one[name] == value, name
     assert one["finished_at"] >= one["joined_at"]
     assert (other["screening_native"], other["stage"], other["finished_at"]) == ("no", "screened_out", None)
@@ -280,3 +277,46 @@ def test_a_lab_sees_screening_device_comments_and_gates(world: World, tmp_path: 
     assert "PID-" not in text + json.dumps(whole)
     with world.store.read() as session, pytest.raises(BadOption, match="no kind that is known"):
         write_raters(session, find_campaign(session, "first"), tmp_path / "raters.txt")
+
+
+def complete_rater(world: World, who: str, outcomes: Iterator[str]) -> None:
+    rater_session = world.begin(who)
+    while (shown := rater_session.next())["stage"] == "trials":
+        rater_session.answer(shown, next(outcomes))
+    rater_session.send("comments", comment="none")
+
+
+@SQLITE_ONLY
+def test_elo_of_an_export_counts_what_the_analysis_counts(world: World, tmp_path: Path) -> None:
+    """Repeats, practice and a gated-out rater once counted as votes: 96 instead of the report's 42."""
+    gates = replace(AB.gates, training=1, max_repeat_distance=0.25)
+    config = replace(AB, repeats=2, gates=gates, raters_per_stimulus=9)
+    world.campaign(config, items=[*items_of(4), *items_of(1, "training")])
+    for who, outcomes in (("steady", "a"), ("another", "a"), ("third", "b")):
+        complete_rater(world, who, cycle(outcomes))
+    complete_rater(
+        world, "fickle", chain("aaaaa", cycle("b"))
+    )  # practice and four screens, then repeats of two of them
+    with world.store.read() as session:
+        campaign = find_campaign(session, "first")
+        found = results(session, campaign)
+        write_export(session, campaign, tmp_path / "votes.csv")
+    table = found["tables"]["choices"]
+    votes, left_out = votes_from_csv(tmp_path / "votes.csv")
+    assert found["left_out"] == 1 and table["n"] == len(votes) == 12
+    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "votes of raters whom a gate excludes": 4}
+    assert elo_report(votes)["systems"] == table["elo"]["gamma"]["systems"]
+    assert elo_report(votes)["items"] == 4
+    said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "votes.csv")])
+    assert said.exit_code == 0, said.output
+    assert "12 votes, 3 raters, 4 scripts, interval: by rater and script" in said.output
+    assert "8 rows left out: answers to repeats" in said.output and "differences" in said.output
+
+
+def test_undefeated_system_has_a_bound_and_no_difference_from_the_prior(tmp_path: Path) -> None:
+    """It was printed as ``x - y 597 above -291`` where the report has a dash."""
+    rows = [f"x,y,a,r{r},i{i}" for r in range(6) for i in range(2)]
+    (tmp_path / "v.csv").write_text("\n".join(["a,b,outcome,rater,item", *rows]), encoding="utf-8")
+    said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "v.csv")])
+    [line] = [line for line in said.output.splitlines() if line.startswith("x - y")]
+    assert line.split()[3:] == ["\N{EN DASH}", "above", "\N{MINUS SIGN}291", "0.500"]

@@ -1,4 +1,4 @@
-"""Another studio's database is input: what no studio would have written is refused, and nothing of it comes."""
+"""Another studio's database is untrusted input: an invalid row is refused and nothing is imported."""
 
 import shutil
 import sqlite3
@@ -12,7 +12,7 @@ from sqlmodel import Session, SQLModel
 
 from studio.core.errors import BadFile
 from studio.mos.campaign.names import read_texts
-from studio.mos.import_export.export_answers import write_traces
+from studio.mos.import_export.export import write_traces
 from studio.mos.import_export.foreign_database import check_campaigns
 from studio.mos.import_export.merge import campaigns_of, merge_from
 from studio.mos.service import open_listening_tests
@@ -77,8 +77,8 @@ HOSTILE = {
 
 
 @pytest.fixture(scope="module")
-def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another studio's data folder, with a campaign that was rated."""
+def rated_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another studio's data folder with a rated campaign."""
     folder = tmp_path_factory.mktemp("rated")
     found = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
     found.campaign(ACR)
@@ -93,13 +93,13 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def other(rated: Path, tmp_path: Path) -> Path:
+def other(rated_folder: Path, tmp_path: Path) -> Path:
     """A copy of it."""
-    return Path(shutil.copytree(rated, tmp_path / "other"))
+    return Path(shutil.copytree(rated_folder, tmp_path / "other"))
 
 
 def changed(other: Path, *statements: str) -> str:
-    """The other studio's file after somebody changed it by hand."""
+    """Manipulate the other studio's file."""
     file = other / "studio.sqlite"
     connection = sqlite3.connect(file)
     for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
@@ -122,7 +122,7 @@ def ours(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_row_is_refused_and_nothing_comes(ours: World, other: Path, what: str) -> None:
+def test_hostile_row_is_refused_and_nothing_imported(ours: World, other: Path, what: str) -> None:
     file = changed(other, HOSTILE[what])
     with pytest.raises(BadFile) as refused:
         merge_from(ours.listening, file)
@@ -131,16 +131,16 @@ def test_a_hostile_row_is_refused_and_nothing_comes(ours: World, other: Path, wh
     assert not list(ours.listening.clips.root.glob("**/*.wav"))
 
 
-STAYS = {"secret", "deal"}  # tables of which nothing comes
-# A row that names another parent is no row of the campaign that comes, and these ids are drawn anew here.
+STAYS = {"secret", "deal"}  # tables that are not imported
+# A row with another parent is not part of the imported campaign, and ids are renumbered.
 PARENTS = {"campaign_id", "trial_id", "answer_id", "passage.rater_id", "prediction.clip_sha", "clip.sha"}
 DRAWN_ANEW = {f"{table}.id" for table in ("campaign", "system", "item", "stimulus", "rater", "answer")}
 DRAWN_ANEW |= {f"{table}.id" for table in ("passage", "removal", "look")}
 
 
-def test_every_column_of_every_table_that_comes_is_checked(rated: Path, tmp_path: Path) -> None:
-    """Bytes are what no column holds; a table that is new is checked, too, or is named above."""
-    file = Path(shutil.copytree(rated, tmp_path / "other")) / "studio.sqlite"
+def test_every_column_of_every_imported_table_is_checked(rated_folder: Path, tmp_path: Path) -> None:
+    """No column holds bytes; a new table has to be checked too, or be listed above."""
+    file = Path(shutil.copytree(rated_folder, tmp_path / "other")) / "studio.sqlite"
     fill(file)
     engine = create_engine(f"sqlite:///{file}")
     slipped: list[str] = []
@@ -167,7 +167,7 @@ def test_every_column_of_every_table_that_comes_is_checked(rated: Path, tmp_path
 
 
 def fill(file: Path) -> None:
-    """A row in each table that the rated campaign leaves empty."""
+    """Insert a row into each table that the rated campaign leaves empty."""
     sha, first = "0" * 64, "SELECT min(id) FROM"
     changed(
         file.parent,
@@ -179,20 +179,20 @@ def fill(file: Path) -> None:
     )
 
 
-def test_what_was_not_touched_comes(ours: World, other: Path) -> None:
+def test_unchanged_database_is_imported(ours: World, other: Path) -> None:
     file = changed(other)
-    (told,) = merge_from(ours.listening, file)
-    assert (told.raters, told.answers) == (1, 4)
+    (report,) = merge_from(ours.listening, file)
+    assert (report.raters, report.answers) == (1, 4)
 
 
-def test_a_trigger_of_the_other_database_does_not_run(ours: World, other: Path) -> None:
+def test_trigger_in_the_other_database_does_not_run(ours: World, other: Path) -> None:
     evil = 'CREATE TRIGGER "a""b" AFTER INSERT ON schema_version BEGIN UPDATE campaign SET name = \'evil\'; END'
     file = changed(other, evil)
     merge_from(ours.listening, file)
     assert [c.name for c in ours.all(Campaign)] == ["first"]
 
 
-def test_a_view_in_place_of_a_table_is_refused(ours: World, other: Path) -> None:
+def test_view_in_place_of_a_table_is_refused(ours: World, other: Path) -> None:
     bomb = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 1 AS id FROM n"
     file = changed(other, "DROP TABLE deal", f"CREATE VIEW deal AS {bomb}")
     with pytest.raises(BadFile, match="the view 'deal'"):
@@ -201,7 +201,7 @@ def test_a_view_in_place_of_a_table_is_refused(ours: World, other: Path) -> None
 
 @pytest.fixture
 def traced(other: Path) -> str:
-    """The address of a trace that the other studio keeps."""
+    """The address of a trace that the other studio stores."""
     return ClipFolder(other / "clips").add_trace(b"a trace")
 
 
@@ -214,15 +214,15 @@ def write_all(folder: Path, out: Path) -> None:
         listening.close()
 
 
-def test_traces_stay_in_their_folder(other: Path, traced: str, tmp_path: Path) -> None:
-    """Also of a database that was changed by hand and never merged."""
+def test_trace_paths_stay_in_their_folder(other: Path, traced: str, tmp_path: Path) -> None:
+    """Also in a database that was manipulated and never merged."""
     changed(other, f"UPDATE stimulus SET trace = '{traced}'", "UPDATE system SET name = '../../evil' WHERE id = 1")
     with pytest.raises(BadFile, match="leads out of the folder"):
         write_all(other, tmp_path / "deep" / "out")
     assert not list(tmp_path.glob("**/evil*"))
 
 
-def test_traces_follow_no_link_out_of_their_folder(other: Path, traced: str, tmp_path: Path) -> None:
+def test_trace_symlinks_do_not_leave_their_folder(other: Path, traced: str, tmp_path: Path) -> None:
     changed(other, f"UPDATE stimulus SET trace = '{traced}'", "UPDATE system SET name = 'linked' WHERE id = 1")
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -233,7 +233,7 @@ def test_traces_follow_no_link_out_of_their_folder(other: Path, traced: str, tmp
     assert list(elsewhere.iterdir()) == []
 
 
-def test_traces_come_into_a_folder_that_is_itself_a_link(other: Path, traced: str, tmp_path: Path) -> None:
+def test_trace_folder_may_be_a_symlink(other: Path, traced: str, tmp_path: Path) -> None:
     changed(other, f"UPDATE stimulus SET trace = '{traced}'")
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")

@@ -1,4 +1,4 @@
-"""Two databases made one, either of them SQLite or PostgreSQL, once and again."""
+"""Merging two databases, each SQLite or PostgreSQL, once and repeatedly."""
 
 import contextlib
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
+from mos.world import AB, ACR, SQLITE_ONLY, ItemSpec, SystemSpec, World, items_of
 from sqlalchemy import create_engine, inspect, update
 from sqlmodel import Session, col, select
 
 from studio.cli import main
 from studio.core.errors import BadFile, BadOption
-from studio.mos.import_export.export_answers import export_rows
+from studio.mos.import_export.export import export_rows
 from studio.mos.import_export.merge import MergeReport, merge_from
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
 from studio.mos.sessions.erasure import delete_rater, person_of
@@ -49,12 +49,12 @@ ONLY_SERVERS = pytest.mark.parametrize("other", ["postgresql"], indirect=True)
 
 
 def address_of(world: World) -> str:
-    """What is given to `merge`: a file, or a server's address."""
+    """The argument of `merge`: a file or a server's URL."""
     return world.store.url.removeprefix("sqlite:///")
 
 
 def bring(world: World, other: World, **how: Any) -> list[MergeReport]:
-    """The other database into this one; a file's clips lie beside it, those of a server have to be named."""
+    """Merge the other database into this one; a file's clips lie beside it, a server's have to be named."""
     clips = other.listening.clips.root if other.store.url.startswith("postgresql") else None
     return merge_from(world.listening, address_of(other), clips, **how)
 
@@ -64,10 +64,9 @@ def counts(world: World) -> dict[str, int]:
 
 
 def rated(world: World, name: str = "first", raters: int = 2, value: Any = 4) -> list[str]:
-    """Raters who go through to the end, one who stops after a screen, and a preview; answers the pseudonyms."""
+    """Raters who finish, one who stops after a screen, and a preview; returns the pseudonyms."""
     for who in range(raters):
-        rater_session = world.join(f"P{who}", name)
-        rater_session.to_trials()
+        rater_session = world.begin(f"P{who}", name)
         rater_session.finish(value)
     early = world.join("early", name)
     early.answer(early.to_trials(), value)
@@ -77,15 +76,15 @@ def rated(world: World, name: str = "first", raters: int = 2, value: Any = 4) ->
 
 
 def rows_of(world: World, name: str) -> list[dict[str, Any]]:
-    """The export, in an order of its own."""
+    """The export, in an order independent of ids."""
     with world.store.read() as session:
         rows = list(export_rows(session, find_campaign(session, name)))
     return sorted(({k: v for k, v in r.items() if k != "campaign"} for r in rows), key=str)
 
 
 @pytest.mark.parametrize(("config", "value"), [(ACR, 4), (AB, "b")])
-def test_everything_comes_and_means_the_same(world: World, other: World, config: Any, value: Any) -> None:
-    """Beside a campaign of ours, so that no id stays; the export is the other's own."""
+def test_merge_imports_everything_with_its_relations(world: World, other: World, config: Any, value: Any) -> None:
+    """A local campaign exists already, so ids change; the export equals the other studio's."""
     world.campaign(name="ours")
     rated(world, "ours")
     items = [*items_of(3), *items_of(1, "training"), ItemSpec("listen", "Choose.", "trap", "1")]
@@ -93,8 +92,8 @@ def test_everything_comes_and_means_the_same(world: World, other: World, config:
     other.campaign(replace(config, gates=gates), "theirs", items=items, seed=2**40)
     rated(other, "theirs", value=value)
     before = counts(world)
-    (told,) = bring(world, other)
-    assert not told.joined and (told.here, told.raters, told.systems, told.items) == ("theirs", 3, 2, 5)
+    (report,) = bring(world, other)
+    assert not report.joined and (report.here, report.raters, report.systems, report.items) == ("theirs", 3, 2, 5)
     assert rows_of(world, "theirs") == rows_of(other, "theirs") != []
     after, there = counts(world), counts(other)
     previews = {t.__name__ for t in (Rater, Trial, Slot, Answer, Score, Choice, Play, Passage)}
@@ -109,8 +108,8 @@ def test_everything_comes_and_means_the_same(world: World, other: World, config:
     assert all(world.listening.clips.read(c.sha) for c in world.all(Clip))
 
 
-def test_what_was_predicted_of_clips_comes_along_once(world: World, other: World) -> None:
-    """Also into a campaign that is here already; what is known here stays as it is."""
+def test_predictions_are_imported_once(world: World, other: World) -> None:
+    """Also for a campaign that exists here; local predictions stay unchanged."""
     other.campaign()
     bring(world, other)
     for clip, mos in zip(other.all(Clip)[:2], (3.0, 4.0), strict=True):
@@ -121,7 +120,7 @@ def test_what_was_predicted_of_clips_comes_along_once(world: World, other: World
     assert sorted(one.mos for one in world.all(Prediction)) == [3.0, 4.0]
 
 
-def test_a_second_time_adds_nothing_and_a_later_time_what_is_new(world: World, other: World) -> None:
+def test_repeated_merge_adds_only_new_data(world: World, other: World) -> None:
     other.campaign()
     rated(other)
     bring(world, other)
@@ -139,8 +138,8 @@ def test_a_second_time_adds_nothing_and_a_later_time_what_is_new(world: World, o
     assert rows_of(world, "first") == rows_of(other, "first")
 
 
-def test_the_same_campaign_of_two_studios_is_joined_and_raters_stay_apart(world: World, other: World) -> None:
-    """The same people, even under the same pseudonyms, are raters of two studios."""
+def test_same_campaign_of_two_studios_is_joined_with_separate_raters(world: World, other: World) -> None:
+    """Equal panel ids and even equal pseudonyms are different raters in two studios."""
     for one, name in ((world, "first"), (other, "the same by another name")):
         one.campaign(name=name)
         rated(one, name)
@@ -152,8 +151,8 @@ def test_the_same_campaign_of_two_studios_is_joined_and_raters_stay_apart(world:
             session.add(row)
 
     other.store.write_now(rename)
-    (told,) = bring(world, other)
-    assert told.joined and told.here == "first" and told.raters == 3 == len(theirs) - 1
+    (report,) = bring(world, other)
+    assert report.joined and report.here == "first" and report.raters == 3 == len(theirs) - 1
     assert len(world.all(Campaign)) == 1 and len(world.all(Stimulus)) == 8
     pseudonyms = Counter(r.pseudonym for r in world.all(Rater))
     assert len(pseudonyms) == 7 and max(pseudonyms.values()) == 1
@@ -163,8 +162,8 @@ def test_the_same_campaign_of_two_studios_is_joined_and_raters_stay_apart(world:
 
 
 @ONLY_FILES
-def test_two_copies_of_one_database_that_went_on(world: World, other: World, tmp_path: Path) -> None:
-    """Whoever was there before the copy is one person still; what either copy has since is kept once."""
+def test_two_diverged_copies_of_one_database_merge(world: World, other: World, tmp_path: Path) -> None:
+    """A rater from before the copy stays one rater; what either copy added is stored once."""
     other.campaign()
     rater_session = other.join("P0")
     rater_session.answer(rater_session.to_trials(), 3)
@@ -180,27 +179,27 @@ def test_two_copies_of_one_database_that_went_on(world: World, other: World, tmp
         twin.join("P1").to_trials()
         other.join("P2").to_trials()
         bring(world, other)
-        (told,) = bring(world, twin)
-        assert told.joined and (told.raters, told.answers) == (1, 1)
+        (report,) = bring(world, twin)
+        assert report.joined and (report.raters, report.answers) == (1, 1)
         assert len(world.all(Rater)) == 3 and len(world.all(Answer)) == 2
         assert bring(world, twin)[0].to_dict() == {
-            **told.to_dict(), "raters": 0, "trials": 0, "answers": 0,
+            **report.to_dict(), "raters": 0, "trials": 0, "answers": 0,
         }  # fmt: skip
     finally:
         twin.listening.close()
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(world: World, other: World) -> None:
+def test_dry_run_reports_the_same_and_changes_nothing(world: World, other: World) -> None:
     other.campaign()
     rated(other)
     before = counts(world)
-    told = bring(world, other, dry=True)
+    report = bring(world, other, dry=True)
     assert counts(world) == before and not any(world.listening.clips.root.glob("*/*"))
-    assert told == bring(world, other)
+    assert report == bring(world, other)
 
 
-def test_another_campaign_of_the_same_name_gets_one_of_its_own(world: World, other: World) -> None:
-    """And an open one comes closed: its links there are no links here."""
+def test_other_campaign_of_the_same_name_is_renamed(world: World, other: World) -> None:
+    """An open campaign arrives closed: its links are not valid here."""
     world.campaign(name="first")
     other.campaign(name="first", seed=8)
     other.campaign(name="draft", state="draft", seed=9)
@@ -214,14 +213,14 @@ def test_another_campaign_of_the_same_name_gets_one_of_its_own(world: World, oth
         bring(world, other, only="none")
 
 
-def test_who_was_forgotten_stays_forgotten(world: World, other: World) -> None:
-    """Forgotten here, they do not come back; forgotten there, they go here too where that is accepted, and once."""
+def test_erased_rater_stays_erased(world: World, other: World) -> None:
+    """Erased here: not imported again. Erased there: also erased here if accepted, and once."""
     other.campaign()
     one, two, _ = rated(other)
     bring(world, other)
     world.store.write_now(lambda s: delete_rater(s, find_campaign(s, "first"), one))
-    (told,) = bring(world, other)
-    assert told.raters == 0 and one in told.notes[0]
+    (report,) = bring(world, other)
+    assert report.raters == 0 and one in report.notes[0]
     other.store.write_now(lambda s: delete_rater(s, find_campaign(s, "first"), two))
     assert bring(world, other, accept_removals=True)[0].forgotten == 1
     again = bring(world, other, accept_removals=True)[0]
@@ -231,16 +230,16 @@ def test_who_was_forgotten_stays_forgotten(world: World, other: World) -> None:
 
 
 @BOTH_FILES
-def test_a_merge_takes_nothing_away_unasked(world: World, other: World) -> None:
-    """It says whom the other studio forgot, goes on without, and forgets them when it is told to."""
+def test_merge_erases_nothing_without_consent(world: World, other: World) -> None:
+    """It lists whom the other studio erased, merges without erasing, and erases if accepted."""
     other.campaign()
     one, *_ = rated(other)
     bring(world, other)
     before = rows_of(world, "first")
     other.store.write_now(lambda s: delete_rater(s, find_campaign(s, "first"), one))
     for dry in (True, False):
-        (told,) = bring(world, other, dry=dry)
-        assert (told.removals, told.is_accepted, told.forgotten) == ({one: 4}, False, 0)
+        (report,) = bring(world, other, dry=dry)
+        assert (report.removals, report.is_accepted, report.forgotten) == ({one: 4}, False, 0)
         assert rows_of(world, "first") == before and world.all(Removal) == []
     assert bring(world, other, dry=True, accept_removals=True)[0].removals == {one: 4}
     assert rows_of(world, "first") == before
@@ -252,8 +251,8 @@ def test_a_merge_takes_nothing_away_unasked(world: World, other: World) -> None:
 
 
 @BOTH_FILES
-def test_a_pseudonym_forgets_nobody(world: World, other: World) -> None:
-    """They stand in every export: whoever has read one could have all of our raters removed."""
+def test_pseudonym_alone_erases_nobody(world: World, other: World) -> None:
+    """Pseudonyms are in every export, so anybody with an export could have our raters removed."""
     for one in (world, other):
         one.campaign()
     ours = rated(world)
@@ -266,14 +265,14 @@ def test_a_pseudonym_forgets_nobody(world: World, other: World) -> None:
                 session.add(Removal(campaign_id=here, pseudonym=who, answers=0, at=2e9, person=person))
 
     other.store.write_now(name_them)
-    (told,) = bring(world, other, accept_removals=True)
-    assert told.joined and told.removals == {} and "3 removals of an older version" in told.notes[0]
+    (report,) = bring(world, other, accept_removals=True)
+    assert report.joined and report.removals == {} and "3 removals of an older version" in report.notes[0]
     assert rows_of(world, "first") == before
 
 
 @BOTH_FILES
-def test_who_agrees_anew_after_a_removal_is_somebody_new(world: World, other: World) -> None:
-    """Neither an old removal takes them away, nor does it keep them from coming."""
+def test_consent_after_an_erasure_is_a_new_rater(world: World, other: World) -> None:
+    """An old erasure neither removes the new rater nor blocks the import."""
     other.campaign()
     one, *_ = rated(other)
     bring(world, other)
@@ -281,14 +280,14 @@ def test_who_agrees_anew_after_a_removal_is_somebody_new(world: World, other: Wo
     bring(world, other, accept_removals=True)
     again = other.join("P0")
     again.answer(again.to_trials(), 2)
-    (told,) = bring(world, other, accept_removals=True)
-    assert (told.raters, told.answers, told.removals) == (1, 1, {})
+    (report,) = bring(world, other, accept_removals=True)
+    assert (report.raters, report.answers, report.removals) == (1, 1, {})
     assert bring(world, other, accept_removals=True)[0].removals == {}
     assert rows_of(world, "first") == rows_of(other, "first")
 
 
-def test_nothing_is_half_merged(world: World, other: World, tmp_path: Path) -> None:
-    """A clip that is nowhere, or a row that contradicts another, and nothing came at all."""
+def test_failed_merge_imports_nothing(world: World, other: World, tmp_path: Path) -> None:
+    """A missing clip or a contradicting row rolls back the whole merge."""
     other.campaign(name="good")
     other.campaign(name="bad", items=items_of(5), seed=3)
     rated(other, "bad")
@@ -305,9 +304,9 @@ def test_nothing_is_half_merged(world: World, other: World, tmp_path: Path) -> N
 
 
 @ONLY_SERVERS
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_servers_database_of_something_else_is_refused_and_stays_empty(world: World, other: World) -> None:
-    """A slip in its name, and its schema has no listening tests: nothing is made there."""
+@SQLITE_ONLY
+def test_server_database_of_another_application_is_refused_and_stays_empty(world: World, other: World) -> None:
+    """A mistyped database name: no listening tests in the schema, and none are created."""
     with other.store.read() as session:
         session.connection().exec_driver_sql("CREATE SCHEMA stranger")
         session.commit()
@@ -321,9 +320,9 @@ def test_a_servers_database_of_something_else_is_refused_and_stays_empty(world: 
 
 
 @ONLY_SERVERS
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_an_older_servers_database_is_left_at_its_schema(world: World, other: World) -> None:
-    """Also of a dry run: another's database is not ours to bring up to date."""
+@SQLITE_ONLY
+def test_older_server_database_keeps_its_schema(world: World, other: World) -> None:
+    """Also in a dry run: another studio's database is not migrated."""
     version = "SELECT max(version) FROM schema_version"
     with other.store.read() as session:
         session.connection().exec_driver_sql("DELETE FROM schema_version WHERE version > 3")
@@ -334,17 +333,17 @@ def test_an_older_servers_database_is_left_at_its_schema(world: World, other: Wo
         assert session.connection().exec_driver_sql(version).scalar_one() == 3
 
 
-def test_a_database_merged_into_itself_adds_nothing(world: World) -> None:
+def test_merging_a_database_into_itself_adds_nothing(world: World) -> None:
     world.campaign()
     rated(world)
     before = counts(world)
-    (told,) = bring(world, world)
-    assert told.joined and (told.raters, told.trials, told.answers, told.forgotten) == (0, 0, 0, 0)
+    (report,) = bring(world, world)
+    assert report.joined and (report.raters, report.trials, report.answers, report.forgotten) == (0, 0, 0, 0)
     assert counts(world) == before
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database" * 100])
-def test_what_is_no_studios_database_is_refused(world: World, tmp_path: Path, content: bytes | None) -> None:
+def test_file_of_another_application_is_refused(world: World, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "some.sqlite"
     if content is not None:
         file.write_bytes(content)
@@ -353,7 +352,7 @@ def test_what_is_no_studios_database_is_refused(world: World, tmp_path: Path, co
     assert content is None or file.read_bytes() == content
 
 
-def test_systems_and_roles_come_as_they_are(world: World, other: World) -> None:
+def test_systems_and_roles_are_imported_unchanged(world: World, other: World) -> None:
     systems = [SystemSpec("lark:slt?m=3", "test", {"m": 3}), SystemSpec("teacher:slt", "reference", {"x": "y"})]
     other.campaign(systems=systems)
     bring(world, other)
@@ -363,7 +362,7 @@ def test_systems_and_roles_come_as_they_are(world: World, other: World) -> None:
 
 
 @BOTH_FILES
-def test_the_command_lists_removals_before_it_takes_them(
+def test_command_lists_erasures_before_applying_them(
     world: World, other: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other.campaign()

@@ -1,4 +1,4 @@
-"""The kinds of test: which screens they make of a stock, which settings and which answers they take."""
+"""Kinds of test: the screens they make, the settings and the answers they accept."""
 
 from collections import Counter
 from dataclasses import replace
@@ -31,7 +31,7 @@ TRIAL = "ab" * 12
 
 
 def stock(items: int = 3, systems: int = 3, references: int = 0, baseline: int | None = None) -> StimulusStock:
-    """Systems 0.., references 90.., a stimulus for everything."""
+    """Systems 0.., references 90.., a stimulus for each script and system."""
     names = [*range(systems), *range(90, 90 + references)]
     there = {(i, s): i * 100 + s for i in range(items) for s in names}
     return StimulusStock(range(items), range(systems), range(90, 90 + references), baseline, there)
@@ -51,7 +51,7 @@ def choice(*outcomes: str, question: str = "preference") -> AnswerCreate:
 
 
 def test_every_kind_is_known_by_its_name() -> None:
-    """And takes the settings that are made for it; no other name is known."""
+    """Each takes its own settings; no other name is known."""
     assert set(KINDS) == set(CONFIGS)
     for name, config in CONFIGS.items():
         assert kind_of(name).name == name and kind_of(name).title
@@ -86,8 +86,7 @@ def test_every_kind_is_known_by_its_name() -> None:
         ("mushra", {"choices": ["a", "b"]}),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(kind: str, wrong: dict[str, object]) -> None:
-    """Before a campaign is made of them."""
+def test_mismatched_settings_are_refused(kind: str, wrong: dict[str, object]) -> None:
     with pytest.raises(BadOption):
         kind_of(kind).check(replace(CONFIGS[kind], **wrong))
 
@@ -95,7 +94,7 @@ def test_settings_that_do_not_fit_are_refused(kind: str, wrong: dict[str, object
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(2, 5), st.integers(0, 1))
 def test_units_cover_the_stock_once(items: int, systems: int, references: int) -> None:
-    """Singles, pairs and pages: everything is rated, nothing twice, under a key of its own."""
+    """Singles, pairs and pages: everything is rated once, under a unique key."""
     full = stock(items, systems, references)
     everyone = [*full.systems, *full.references]
     expected = {
@@ -112,8 +111,7 @@ def test_units_cover_the_stock_once(items: int, systems: int, references: int) -
             assert unit.reference is None
 
 
-def test_a_baseline_meets_every_other_and_nobody_else_meets() -> None:
-    """The pairs of a campaign against a baseline."""
+def test_baseline_campaign_pairs_only_the_baseline_with_each_system() -> None:
     config = replace(AB, pairs="baseline", baseline="x")
     units = kind_of("ab").assign(stock(2, 4, baseline=2), config)
     assert {u.systems for u in units} == {(0, 2), (1, 2), (2, 3)}
@@ -121,8 +119,7 @@ def test_a_baseline_meets_every_other_and_nobody_else_meets() -> None:
         kind_of("ab").assign(stock(2, 4), config)
 
 
-def test_the_reference_is_heard_and_not_judged() -> None:
-    """Similarity: a pair, with one reference beside it."""
+def test_similarity_plays_an_unrated_reference_beside_a_pair() -> None:
     for unit in kind_of("similarity").assign(stock(2, 3, references=1), SIMILARITY):
         assert unit.reference == unit.item_id * 100 + 90
         assert unit.reference not in unit.stimuli and len(unit.stimuli) == 2
@@ -133,8 +130,8 @@ def test_the_reference_is_heard_and_not_judged() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(2, 5))
-def test_what_is_compared_with_a_reference_covers_the_stock_once(items: int, systems: int) -> None:
-    """CCR and ABX take the reference as one of the systems; DCR and MUSHRA play it, and judge it unseen."""
+def test_comparisons_with_a_reference_cover_the_stock_once(items: int, systems: int) -> None:
+    """CCR and ABX treat the reference as a system; DCR and MUSHRA play it and rate it hidden."""
     full = replace(stock(items, systems, references=1), anchors=[70])
     full = replace(full, stimuli={**full.stimuli, **{(i, 70): i * 100 + 70 for i in range(items)}})
     everyone = [*full.systems, 90]
@@ -158,21 +155,21 @@ def test_what_is_compared_with_a_reference_covers_the_stock_once(items: int, sys
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_x_is_either_as_often_and_on_either_side_as_often(seed: int) -> None:
-    """Over all raters of a campaign, exactly: for each pair of a script, X is a or b, and stands first or second."""
+def test_abx_balances_identity_and_side_of_x(seed: int) -> None:
+    """Exactly, over all raters: for each pair of a script X is a or b, and first or second, equally often."""
     units = kind_of("abx").assign(stock(3, 3), ABX)
     load, rng = AssignmentCounts(), Random(seed)
     seen: Counter[tuple[int, tuple[int, ...], bool, bool]] = Counter()
-    while dealt := assign_units(UnitTable(units), load, 4, 5, rng):
-        for p in dealt:
+    while assigned := assign_units(UnitTable(units), load, 4, 5, rng):
+        for p in assigned:
             seen[
                 p.unit.item_id, p.unit.systems, p.unit.reference == p.unit.stimuli[0], p.order[0] == p.unit.reference
             ] += 1
     assert set(seen.values()) == {2} and len(seen) == 3 * 3 * 4
 
 
-def test_a_comparison_is_a_score_of_the_second_sound() -> None:
-    """From -3 to 3, of slot 1 alone."""
+def test_comparison_is_a_score_of_the_second_sound() -> None:
+    """From -3 to 3, for slot 1 only."""
     for value in (-3, 0, 3):
         assert kind_of("ccr").validate(CCR, 2, scores(("quality", 1, value))) == [
             AnswerMark("quality", 1, value, -3, 3)
@@ -182,8 +179,8 @@ def test_a_comparison_is_a_score_of_the_second_sound() -> None:
             kind_of("ccr").validate(CCR, 2, sent)
 
 
-def test_what_is_missing_is_named() -> None:
-    """A pair or a page needs every system to say every script; a single needs nothing else."""
+def test_missing_sounds_are_named() -> None:
+    """A pair or a page needs every system for every script; a single needs nothing else."""
     lacking = without(stock(2, 3, references=1), 1, 2)
     for kind in ("ab", "similarity", "scale"):
         with pytest.raises(BadFile, match="the script 1 by the system 2"):
@@ -195,8 +192,8 @@ def test_what_is_missing_is_named() -> None:
         kind_of("ab").assign(stock(2, 1), AB)
 
 
-def test_scores_become_marks_with_their_scale() -> None:
-    """One for each question and sound."""
+def test_scores_become_ratings_with_their_scale() -> None:
+    """One per question and sound."""
     two = replace(ACR, questions=[Question("n", "", 1, 5), Question("c", "", 1, 7)])
     marks = kind_of("acr").validate(two, 1, scores(("c", 0, 7), ("n", 0, 1)))
     assert marks == [AnswerMark("c", 0, 7, 1, 7), AnswerMark("n", 0, 1, 1, 5)]
@@ -220,21 +217,21 @@ def test_scores_become_marks_with_their_scale() -> None:
         ),
     ],
 )
-def test_scores_that_do_not_fit_are_refused(sent: AnswerCreate) -> None:
-    """Missing, doubled, outside the scale, for another sound or question, or a choice."""
+def test_mismatched_scores_are_refused(sent: AnswerCreate) -> None:
+    """Missing, doubled, out of scale, for another sound or question, or a choice."""
     with pytest.raises(BadAnswer):
         kind_of("acr").validate(ACR, 1, sent)
 
 
-def test_a_page_wants_every_sound() -> None:
-    """One that is not scored is told of."""
+def test_page_needs_a_score_for_every_sound() -> None:
+    """A missing one is named."""
     with pytest.raises(BadAnswer, match="1 of the questions"):
         kind_of("scale").validate(SCALE, 2, scores(("quality", 0, 50)))
 
 
 @pytest.mark.parametrize(("kind", "asked"), [("ab", "preference"), ("similarity", "preference"), ("abx", "match")])
-def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
-    """One choice, of the campaign's own list."""
+def test_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
+    """Exactly one, out of the campaign's list."""
     config: CampaignConfig = CONFIGS[kind]
     for outcome in config.choices:
         marks = kind_of(kind).validate(config, 2, choice(outcome, question=asked))
@@ -252,8 +249,8 @@ def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(CONFIGS))
-def test_a_screen_is_the_same_whatever_is_played(kind: str) -> None:
-    """It is made of settings alone, so it cannot tell one system from another."""
+def test_screen_is_the_same_for_all_systems(kind: str) -> None:
+    """It is built from settings only, so it cannot reveal a system."""
     screen = kind_of(kind).screen(CONFIGS[kind])
     more = {"max_chars"} if kind == "arena" else set[str]()
     assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen", "text_after", *more}

@@ -1,4 +1,4 @@
-"""Live tests: what an answer holds, and its tables against the latency that raters had."""
+"""Live tests: contents of an answer, and tables of answers against the measured latency."""
 
 import json
 from dataclasses import replace
@@ -12,8 +12,8 @@ from studio.mos.kinds.base import AnswerMark, BadAnswer, CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.report.models import latency_figures, latency_tables
 from studio.mos.store.tables import AnswerCreate, ChoiceCreate, ScoreCreate
-from studio.ui.figures.latency import answers as answers_figure
-from studio.ui.figures.latency import voices as voices_figure
+from studio.ui.vote_figures import answers as answers_figure
+from studio.ui.vote_figures import voices as voices_figure
 
 LIVE = replace(AB, kind="live")
 SCORED = replace(LIVE, questions=[NATURAL])
@@ -28,7 +28,7 @@ def sent(*scores: tuple[int, int], outcome: str | None = "a") -> AnswerCreate:
     )
 
 
-def test_a_choice_and_where_asked_the_scores_of_both() -> None:
+def test_answer_is_a_choice_and_optional_scores_of_both() -> None:
     live = kind_of("live")
     live.check(LIVE)
     live.check(SCORED)
@@ -51,7 +51,7 @@ def test_a_choice_and_where_asked_the_scores_of_both() -> None:
 
 
 def judged(raters: int = 12, items: int = 6) -> list[CountedAnswer]:
-    """People to whom 100 ms are worth a little; one answer without a latency."""
+    """Raters who slightly prefer 100 ms less; one answer without a latency."""
     rng, found = Random(1), []
     for rater in range(raters):
         for item in range(items):
@@ -72,7 +72,7 @@ def results_of(answers: list[CountedAnswer]) -> dict:
     return {"tables": tables, "questions": asked, "kind": "live"}
 
 
-def test_answers_stand_against_latency() -> None:
+def test_answers_are_regressed_on_latency() -> None:
     results = results_of(judged())
     found = results["tables"]["latency"]
     assert found["n"] == 72 and results["tables"]["choices"]["n"] == 73
@@ -97,7 +97,7 @@ def test_answers_stand_against_latency() -> None:
     assert len(answers_figure(results).data) == 2
 
 
-def test_a_unanimous_slope_is_said_to_have_one_end() -> None:
+def test_unanimous_slope_is_one_sided() -> None:
     """It was printed as 6104 Elo [5572, 6636], p 0.004, beside a share of 100% [15.8%, 100%]."""
     rng, found = Random(2), []
     for rater in range(7):
@@ -108,10 +108,10 @@ def test_a_unanimous_slope_is_said_to_have_one_end() -> None:
             found.append(CountedAnswer(f"r{rater}", item, pair, {}, won, latencies_ms=ms))
     said = latency_tables(results_of(found))[1].notes[0]
     assert "over all answers no finite slope, because the faster voice won every vote: above \N{MINUS SIGN}" in said
-    assert "p 0.500; within voices unknown" in said  # quick won whatever its latency
+    assert "p 0.500; within voices unknown" in said  # the quick voice won at any latency
 
 
-def test_other_tests_and_no_answers_have_none() -> None:
+def test_other_kinds_and_empty_tests_have_no_latency_table() -> None:
     assert results_of([])["tables"]["latency"] == {"n": 0}
     for results in (results_of([]), {"tables": {}, "questions": [], "kind": "ab"}):
         assert latency_tables(results) == latency_figures(results) == []

@@ -1,4 +1,4 @@
-"""Kinds of the ITU recommendations from a folder of sounds to their tables: CCR, DCR, ABX, MUSHRA and P.835."""
+"""Kinds of the ITU recommendations, from a folder of sounds to their tables: CCR, DCR, ABX, MUSHRA and P.835."""
 
 import json
 from collections import Counter
@@ -11,9 +11,7 @@ import pytest
 from mos.kinds.test_kinds import P835, stock
 from mos.recommended import (
     ITEMS,
-    LITE,
     NAMES,
-    begin,
     campaign,
     folder_of_sounds,
     results_of,
@@ -22,21 +20,20 @@ from mos.recommended import (
     send,
     systems_of,
 )
-from mos.world import RATE_HZ, World
+from mos.world import RATE_HZ, SQLITE_ONLY, World
 from sqlmodel import col, select
 
 from studio.core.errors import BadFile
 from studio.mos.analysis.answers import load_answers
 from studio.mos.analysis.quality import rater_verdicts
-from studio.mos.campaign.config import Gates
+from studio.mos.campaign.config import Gates, load_template
 from studio.mos.campaign.design import AssignmentCounts, UnitTable, assign_units, choose_question_order
 from studio.mos.campaign.manifest import ItemSpec
-from studio.mos.campaign.templates import load_template
-from studio.mos.import_export.export_answers import export_rows
+from studio.mos.import_export.export import export_rows
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.kinds.registry import kind_of
-from studio.mos.report.formats import html, latex, markdown
-from studio.mos.report.tables import detail_tables
+from studio.mos.report.page import html
+from studio.mos.report.tables import detail_tables, latex, markdown
 from studio.mos.sessions.assignment import count_assignments
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.stimuli.building import build_campaign
@@ -44,13 +41,13 @@ from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.tables import AnswerCreate, PlayCreate, ScoreCreate, Stimulus, System, Trial
 
 
-def test_a_comparison_is_turned_to_the_pair_it_was_of(world: World, tmp_path: Path) -> None:
-    """Raters hear one order of two, say what they hear, and the table says it of the pair."""
+def test_comparison_is_signed_by_pair(world: World, tmp_path: Path) -> None:
+    """Raters hear either order; the table reports the sign for the named pair."""
     campaign(world, tmp_path, "ccr", pairs="baseline", baseline="reference", raters_per_stimulus=2)
     worth = {"osprey": -2, "reference": 0, "teal": 1}
     firsts: Counter[str] = Counter()
     for who in range(4):
-        rater_session = begin(world, f"rater {who}", "ccr")
+        rater_session = world.begin(f"rater {who}", "ccr")
         for shown in screens(rater_session):
             by_slot, beside = systems_of(world, shown["trial"]["trial"])
             assert beside is None
@@ -77,11 +74,11 @@ def test_a_comparison_is_turned_to_the_pair_it_was_of(world: World, tmp_path: Pa
         assert "0.0%" in text.replace("\\", "")
 
 
-def test_a_degradation_is_that_of_a_sound_beside_its_reference(world: World, tmp_path: Path) -> None:
+def test_degradation_is_scored_beside_the_reference(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "dcr", raters_per_stimulus=2, trials_per_sitting=6)
     worth = {"reference": 5, "osprey": 3, "teal": 2}
     for who in range(4):
-        rater_session = begin(world, f"rater {who}", "dcr")
+        rater_session = world.begin(f"rater {who}", "dcr")
         for shown in screens(rater_session):
             by_slot, beside = systems_of(world, shown["trial"]["trial"])
             assert (list(by_slot), beside) == ([0], "reference")
@@ -94,22 +91,22 @@ def test_a_degradation_is_that_of_a_sound_beside_its_reference(world: World, tmp
         assert "Degradation mean opinion score" in text
 
 
-def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_path: Path) -> None:
+def test_abx_reports_how_often_x_was_identified(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "abx", pairs="baseline", baseline="reference", raters_per_stimulus=1)
     seen: Counter[tuple[str, bool]] = Counter()
-    told = {"a": 0, "b": 0}
+    tally = {"a": 0, "b": 0}
     rng = Random(2)
     right = 0
     for who in range(4):
-        rater_session = begin(world, f"rater {who}", "abx")
+        rater_session = world.begin(f"rater {who}", "abx")
         for shown in screens(rater_session):
             by_slot, x = systems_of(world, shown["trial"]["trial"])
             [other] = set(by_slot.values()) - {"reference"}
             seen[other, x == "reference"] += 1
-            # osprey is told from the reference every time, teal by tossing a coin
+            # osprey is always identified, teal by chance
             truth = "a" if by_slot[0] == x else "b"
             said = truth if other == "osprey" else rng.choice("ab")
-            told[said] += 1
+            tally[said] += 1
             right += said == truth and other == "teal"
             send(world, rater_session, shown, {}, said)
     assert seen == {("osprey", True): 4, ("osprey", False): 4, ("teal", True): 4, ("teal", False): 4}
@@ -119,7 +116,7 @@ def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_p
         ("osprey", "reference", 8, 8),
         ("reference", "teal", right, 8),
     ]
-    assert table["said"] == told and told["a"] != told["b"]
+    assert table["said"] == tally and tally["a"] != tally["b"]
     assert table["pairs"][0]["p"] == pytest.approx(1 / 256)
     assert (table["all"]["right"], table["all"]["n"]) == (8 + right, 16)
     for row in rows_of(world, "abx"):
@@ -129,11 +126,11 @@ def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_p
         assert "ABX: share of correct answers" in text
 
 
-def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World, tmp_path: Path) -> None:
+def test_mushra_has_anchors_a_hidden_reference_and_post_screening(world: World, tmp_path: Path) -> None:
     config = campaign(world, tmp_path, "mushra", raters_per_stimulus=5)
     worth = {"reference": 100, "osprey": 70, "teal": 60, "anchor 7 kHz": 40, "anchor 3.5 kHz": 20}
     for who in range(5):
-        rater_session = begin(world, f"rater {who}", "mushra")
+        rater_session = world.begin(f"rater {who}", "mushra")
         for n, shown in enumerate(screens(rater_session)):
             by_slot, beside = systems_of(world, shown["trial"]["trial"])
             assert beside == "reference"
@@ -143,8 +140,8 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
                 wrong = {"reference": 10}
             if who == 1 and n == 1:
                 wrong = {"anchor 7 kHz": 95}
-            told = {s: wrong.get(name, worth[name]) for s, name in by_slot.items()}
-            send(world, rater_session, shown, told, None)
+            tally = {s: wrong.get(name, worth[name]) for s, name in by_slot.items()}
+            send(world, rater_session, shown, tally, None)
     found = results_of(world, "mushra")
     screen, after = found["tables"]["post_screen"], found["tables"]["questions"]["quality"]["systems"]["two_way"]
     assert (screen["reference"], screen["mid_anchor"]) == ("reference", "anchor 7 kHz")
@@ -170,8 +167,8 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
     assert config.questions[0].high == 100
 
 
-@LITE
-def test_anchors_have_nothing_above_their_cut_off(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_anchors_are_low_passed_at_their_cutoff(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "mushra")
     with world.store.read() as session:
         rows = session.exec(
@@ -192,10 +189,10 @@ def test_anchors_have_nothing_above_their_cut_off(world: World, tmp_path: Path) 
     assert json.loads(next(v for n, v, _ in rows if n == "anchor 7 kHz")) == {"low_pass_hz": 7000, "of": "reference"}
 
 
-@LITE
-def test_where_the_post_screening_leaves_nobody_it_is_said(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_post_screening_that_excludes_all_raters_is_reported(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "mushra")
-    rater_session = begin(world, "deaf", "mushra")
+    rater_session = world.begin("deaf", "mushra")
     for shown in screens(rater_session):
         send(world, rater_session, shown, dict.fromkeys(systems_of(world, shown["trial"]["trial"])[0], 50), None)
     found = results_of(world, "mushra")
@@ -204,8 +201,8 @@ def test_where_the_post_screening_leaves_nobody_it_is_said(world: World, tmp_pat
     assert "50.0" in markdown(found)
 
 
-@LITE
-def test_anchors_that_came_along_are_the_only_ones(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_provided_anchors_replace_generated_ones(world: World, tmp_path: Path) -> None:
     folder = folder_of_sounds(tmp_path / "sounds")
     (folder / "teal").rename(folder / "anchor own")
     config = replace(load_template("mushra"), gates=Gates(level=False))
@@ -213,7 +210,6 @@ def test_anchors_that_came_along_are_the_only_ones(world: World, tmp_path: Path)
     assert {s.name for s in world.all(System)} == {"osprey", "reference", "anchor own"}
 
 
-LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 SIG, BAK = "SIG BAK OVRL", "BAK SIG OVRL"
 
 
@@ -226,11 +222,11 @@ def three(shown: dict, sig: int, bak: int, ovrl: int, heard_ms: float = 2000.0) 
     )
 
 
-def test_three_scales_with_intervals_and_the_order_beside(world: World, tmp_path: Path) -> None:
-    """Whoever judges the background first puts the signal one lower; both orders are as often on every sound."""
+def test_p835_has_three_scales_with_intervals_and_the_order_of_questions(world: World, tmp_path: Path) -> None:
+    """Raters who judge the background first score the signal one lower; both orders are balanced per sound."""
     campaign(world, tmp_path, "p835", raters_per_stimulus=4, trials_per_sitting=12)
     for who in range(4):
-        rater_session = begin(world, f"rater {who}", "p835")
+        rater_session = world.begin(f"rater {who}", "p835")
         for shown in screens(rater_session):
             asked = shown["trial"]["asked"]
             assert asked in (SIG.split(), BAK.split())
@@ -262,44 +258,42 @@ def test_three_scales_with_intervals_and_the_order_beside(world: World, tmp_path
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_each_order_has_as_many_raters_of_every_sound(seed: int) -> None:
-    """Raters who do not hear everything, and keep to one order each: nearly as often on every sound."""
+def test_question_orders_are_balanced_per_sound(seed: int) -> None:
+    """Raters hear only some of the sounds and keep one order each; the balance holds approximately."""
     deck, load, rng = UnitTable(kind_of("p835").assign(stock(6, 3), P835)), AssignmentCounts(), Random(seed)
     orders = kind_of("p835").orders
-    while dealt := assign_units(deck, load, 8, 6, rng):
-        choose_question_order(orders, dealt, load, rng)
+    while assigned := assign_units(deck, load, 8, 6, rng):
+        choose_question_order(orders, assigned, load, rng)
     apart = [load.question_orders[key, SIG] - load.question_orders[key, BAK] for key in deck.keys]
     assert all(load.question_orders[key, SIG] + load.question_orders[key, BAK] == 8 for key in deck.keys)
-    assert float(np.abs(apart).mean()) < 1.5  # by lot it would be 2.2
+    assert float(np.abs(apart).mean()) < 1.5  # random assignment would give 2.2
     assert abs(sum(apart)) <= 12  # two raters of 24
 
 
-@LITE
-def test_the_sound_is_heard_for_every_scale(world: World, tmp_path: Path) -> None:
+@SQLITE_ONLY
+def test_sound_is_played_for_every_scale(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "p835", trials_per_sitting=2)
-    rater_session = begin(world, "hasty", "p835")
+    rater_session = world.begin("hasty", "p835")
     shown = rater_session.next()
     with pytest.raises(BadAnswer, match="3 times"):
         world.listening.answer(rater_session.rater_id, three(shown, 3, 3, 3, heard_ms=1400.0)).result(30)
     assert world.listening.answer(rater_session.rater_id, three(shown, 3, 3, 3)).result(30).counted
 
 
-@LITE
-def test_a_gold_has_a_score_of_its_own_on_each_scale(world: World) -> None:
-    """Within one of each; of a scale that is not named anything is right."""
+@SQLITE_ONLY
+def test_gold_has_a_score_per_scale(world: World) -> None:
+    """Within one step on each; a scale without a score accepts anything."""
     config = replace(P835, gates=Gates(level=False, golds=1), trials_per_sitting=1, raters_per_stimulus=9)
     gold = ItemSpec("gold", "The gold sentence.", "gold", "SIG=5;BAK=1")
     world.campaign(config, items=[ItemSpec("item", "The sentence.", "test"), gold])
     for who, marks in (("right", (4, 2, 5)), ("wrong", (5, 3, 3))):
-        rater_session = world.join(who)
-        rater_session.to_trials()
+        rater_session = world.begin(who)
         while (shown := rater_session.next())["stage"] == "trials":
             world.listening.answer(rater_session.rater_id, three(shown, *marks)).result(30)
-    with world.store.read() as session:
-        assert [j.verdicts["golds"] for j in rater_verdicts(session, find_campaign(session, "first"))] == ["ok", "fail"]
+    assert [j.verdicts["golds"] for j in world.read(rater_verdicts)] == ["ok", "fail"]
 
 
-def test_a_manifest_takes_scores_by_scale(tmp_path: Path) -> None:
+def test_manifest_takes_scores_by_scale(tmp_path: Path) -> None:
     import soundfile as sf
 
     for name in ("a", "g"):

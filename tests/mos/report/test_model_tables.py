@@ -1,4 +1,4 @@
-"""The ordinal model beside the means: the numbers of the statistics in every format, or a reason for their absence."""
+"""The ordinal model beside the means: its numbers in every format, or the reason why there are none."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,9 +10,9 @@ from mos.world import World
 
 from studio.mos.analysis.results import analysed_answers, results
 from studio.mos.kinds.tables import ratings_of
-from studio.mos.report.formats import html, latex, markdown
 from studio.mos.report.models import second_opinion_tables
-from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.report.page import html
+from studio.mos.report.tables import latex, markdown
 from studio.mos.stats.columns import ScoreScale
 from studio.mos.stats.ordinal import OrdinalResult, ordinal_model
 
@@ -31,14 +31,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def results_of(world: World, name: str) -> dict[str, Any]:
-    with world.store.read() as session:
-        return results(session, find_campaign(session, name), everyone=True)
+    return world.read(results, name, everyone=True)
 
 
-def test_the_tables_print_what_the_model_says(world: World) -> None:
+def test_tables_print_the_model(world: World) -> None:
     found = results_of(world, "mos")
-    with world.store.read() as session:
-        answers = analysed_answers(session, find_campaign(session, "mos"))
+    answers = world.read(analysed_answers, "mos")
     for at, question in enumerate(("naturalness", "coherence")):
         said: OrdinalResult = ordinal_model(ratings_of(answers, question, ScoreScale(1, 5)))
         expected, apart = second_opinion_tables(found)[2 * at : 2 * at + 2]
@@ -55,13 +53,13 @@ def test_the_tables_print_what_the_model_says(world: World) -> None:
 
 
 @pytest.mark.parametrize("form", [html, latex, markdown])
-def test_every_format_has_it_beside_the_means(world: World, form: Any) -> None:
+def test_every_format_has_the_model_beside_the_means(world: World, form: Any) -> None:
     text = form(results_of(world, "mos"))
     assert text.count("by an ordinal mixed model") == 2 and text.count("differences by the ordinal model") == 2
     assert "Cumulative logit mixed model" in text
 
 
-def test_the_reason_without_a_model_is_printed(world: World) -> None:
+def test_reason_for_a_missing_model_is_printed(world: World) -> None:
     [naturalness, coherence] = second_opinion_tables(results_of(world, "alone"))
     for table in (naturalness, coherence):
         assert [row[2:] for row in table.rows] == [["–", "–"]] * 3
@@ -69,7 +67,7 @@ def test_the_reason_without_a_model_is_printed(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["pairs", "page"])
-def test_choices_and_long_scales_have_none(world: World, name: str) -> None:
+def test_choices_and_long_scales_have_no_model(world: World, name: str) -> None:
     found = results_of(world, name)
     assert found["second_opinion"] == {} and second_opinion_tables(found) == []
     assert "second opinion" not in html(found)

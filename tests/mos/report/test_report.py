@@ -1,4 +1,4 @@
-"""Reports print the numbers of the statistics, escape every text, and load nothing."""
+"""Reports print the numbers of the statistics, escape all text and load nothing."""
 
 import re
 import time
@@ -19,16 +19,16 @@ from studio.mos.analysis.answers import load_answers
 from studio.mos.analysis.results import results
 from studio.mos.campaign.config import Question, StopRule
 from studio.mos.kinds.tables import ratings_of, votes_of
-from studio.mos.report.cells import confidence
+from studio.mos.report.cells import confidence, latex_text, markdown_text
 from studio.mos.report.charts import histogram
 from studio.mos.report.design import design_rows
-from studio.mos.report.formats import html, latex, latex_text, markdown, markdown_text
-from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
+from studio.mos.report.page import html
+from studio.mos.report.tables import detail_tables, latex, markdown, paper_tables, stopping_rule_text
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.stats import elo, means, preference
 from studio.mos.stats.columns import ScoreScale, Votes
 from studio.mos.stats.interval import Interval
-from studio.ui.figures.choices import ladder as figure_of
+from studio.ui.vote_figures import ladder as figure_of
 
 TITLE = "<script>alert(1)</script> & 100% of $x_1$ | `a` {b} \\c"
 RATERS = 6
@@ -36,7 +36,7 @@ RATERS = 6
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Rated campaigns of three kinds, and one that nobody rated."""
+    """Rated campaigns of three kinds, and an unrated one."""
     folder = tmp_path_factory.mktemp("reports")
     world = a_world(folder)
     texts = replace(MOS.texts, title=TITLE)
@@ -55,7 +55,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def found(world: World) -> dict[str, dict[str, Any]]:
-    """Everybody's results, by campaign."""
+    """Results of all raters, by campaign."""
     with world.store.read() as session:
         return {
             n: results(session, find_campaign(session, n), everyone=True) for n in ("mos", "pairs", "page", "empty")
@@ -88,14 +88,14 @@ class Page(HTMLParser):
 
 
 def printed(interval: Interval, digits: int) -> str:
-    """Both ends where they are not as far from the mean."""
+    """Both ends if they are not symmetric about the mean."""
     assert interval.low is not None and interval.high is not None and interval.half_width is not None
     if interval.high + interval.low == pytest.approx(2 * interval.mean):
         return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
     return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
-def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
+def test_means_equal_the_statistics(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["mos"])
     assert table.columns == ["System", "naturalness (1-5)", "coherence (1-5)", "ratings"]
     asked = ("naturalness", "coherence")
@@ -106,7 +106,7 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
         assert ratings == str(by["coherence"][system].n)
 
 
-def test_every_stimulus_stands_under_its_script_and_its_system(world: World, found: dict[str, Any]) -> None:
+def test_every_stimulus_is_listed_by_script_and_system(world: World, found: dict[str, Any]) -> None:
     table = next(t for t in detail_tables(found["mos"]) if t.caption == "naturalness: every stimulus")
     by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", ScoreScale(1, 5)))
     assert table.columns[:2] == ["Script", "System"]
@@ -115,7 +115,7 @@ def test_every_stimulus_stands_under_its_script_and_its_system(world: World, fou
         assert mean == f"{by[system, item].mean:.2f}"
 
 
-def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
+def test_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["page"])
     ratings = ratings_of(answers(world, "page"), "quality", ScoreScale(1, 100))
     plain, both = means.by_system(ratings, "plain"), means.by_system(ratings)
@@ -125,7 +125,7 @@ def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: Wor
     assert "one standard error" in table.columns[1] and "95% interval" in table.columns[2]
 
 
-def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
+def test_preferences_and_elo_equal_the_statistics(world: World, found: dict[str, Any]) -> None:
     shares, ladder, differences = paper_tables(found["pairs"])
     votes = votes_of(answers(world, "pairs"))
     assert votes.item is not None
@@ -146,10 +146,10 @@ def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: di
     assert "a0 = 0.1, rate b0 = 0.1" in ladder.notes[0] and "c = 2000" in ladder.notes[0]
     assert "by rater and script" in ladder.notes[0] and any("Of the votes: ties" in note for note in ladder.notes)
     assert len(differences.rows) == len(report["differences"]) == 3
-    assert "3 scripts" in " ".join(shares.notes)  # and what so few are worth
+    assert "3 scripts" in " ".join(shares.notes)  # and the caveat for so few raters
 
 
-def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[str, Any]) -> None:
+def test_undefeated_system_is_marked_in_tables_charts_and_notes(found: dict[str, Any]) -> None:
     votes = played("heron>osprey", "heron>teal", "osprey>teal", "teal>osprey")
     pairs = {
         m: [asdict(p) for p in preference.pairwise_preferences(votes, m)] for m in get_args(preference.ShareMethod)
@@ -161,15 +161,15 @@ def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[
     ladder = next(t for t in paper_tables(results) if t.caption == "Elo")
     assert ladder.rows[0][:2] == ["heron", "–"] and ladder.rows[0][2].startswith("undefeated, above ")
     text = Page(html(results)).text
-    assert text.count("undefeated, above ") >= 3  # the drawing on a desk and on a telephone, the table
-    assert text.count("heron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
+    assert text.count("undefeated, above ") >= 3  # the charts for desktop and phone, the table
+    assert text.count("heron: undefeated by the systems outside its group") == 2  # beside the chart, below the table
     assert "undefeated, above" in markdown(results) and "undefeated, above" in latex(results)
     drawn = figure_of(results).data[0]
     assert drawn.marker.symbol[0] == "triangle-right"
     assert "%{text}" in drawn.texttemplate[0] and drawn.text[0].startswith("undefeated, above ")
 
 
-def test_unequal_scripts_are_noted(found: dict[str, Any]) -> None:
+def test_unbalanced_scripts_are_noted(found: dict[str, Any]) -> None:
     whole = found["mos"]["tables"]["questions"]
     assert not any("on the same scripts" in note for t in paper_tables(found["mos"]) for note in t.notes)
     table = whole["naturalness"]
@@ -184,7 +184,7 @@ def test_unequal_scripts_are_noted(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
-def test_the_html_loads_nothing_runs_nothing_and_shows_text_as_text(name: str, found: dict[str, Any]) -> None:
+def test_html_loads_nothing_runs_nothing_and_escapes_text(name: str, found: dict[str, Any]) -> None:
     text = html(found[name])
     page = Page(text)
     allowed = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "dl", "div", "dt", "dd"}
@@ -198,7 +198,7 @@ def test_the_html_loads_nothing_runs_nothing_and_shows_text_as_text(name: str, f
     assert text.count("<h1>") == 1
 
 
-def test_the_html_has_every_part(found: dict[str, Any]) -> None:
+def test_html_has_every_section(found: dict[str, Any]) -> None:
     page = Page(html(found["mos"]))
     for part in ("naturalness", "coherence", "Distribution of scores", "Raters", "Design and methods", "Codebook"):
         assert part in page.text
@@ -212,7 +212,7 @@ def test_the_html_has_every_part(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
-def test_no_rater_can_be_recognised(name: str, found: dict[str, Any]) -> None:
+def test_report_identifies_no_rater(name: str, found: dict[str, Any]) -> None:
     for text in (html(found[name]), latex(found[name]), markdown(found[name])):
         assert "PID-" not in text
         assert "HYPERLINK" not in text
@@ -220,7 +220,7 @@ def test_no_rater_can_be_recognised(name: str, found: dict[str, Any]) -> None:
 
 def test_latex_is_balanced_and_escaped(found: dict[str, Any]) -> None:
     text = latex(found["mos"])
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5  # means, a second opinion on each
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5  # means, each with the model
     assert r"\begin{tabular}{lccc}" in text
     assert r"$\pm$" in text
     assert "±" not in text
@@ -232,7 +232,7 @@ def test_latex_is_balanced_and_escaped(found: dict[str, Any]) -> None:
     assert latex(found["empty"]).startswith("% empty")
 
 
-def test_markdown_shows_text_as_text(found: dict[str, Any]) -> None:
+def test_markdown_escapes_text(found: dict[str, Any]) -> None:
     text = markdown(found["pairs"])
     assert "<script" not in text
     assert markdown_text("a|b*c*<i>\n_d_") == r"a\|b\*c\*&lt;i&gt; \_d\_"
@@ -241,7 +241,7 @@ def test_markdown_shows_text_as_text(found: dict[str, Any]) -> None:
     assert f"## {detail_tables(found['pairs'])[0].caption}" in text
 
 
-def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
+def test_stopping_rule_state_is_reported(found: dict[str, Any]) -> None:
     assert stopping_rule_text(found["mos"]) is None
     assert (
         stopping_rule_text(found["page"])
@@ -252,8 +252,8 @@ def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
     assert "not reached by 3 of 3" in str(stopping_rule_text(tight))
 
 
-def test_missing_numbers_are_dashes_and_reasons(found: dict[str, Any]) -> None:
-    """One rater gives no interval, and one-sided votes no maximum likelihood; neither may print a number."""
+def test_missing_numbers_are_dashes_with_reasons(found: dict[str, Any]) -> None:
+    """One rater gives no interval and one-sided votes no maximum likelihood; neither prints a number."""
     row = {"elo": None, "lo": None, "hi": None, "state": None}
     lost = found["pairs"]["tables"]["choices"]["elo"]["mle"]
     lost = lost | {"systems": dict.fromkeys(lost["systems"], row), "reason": "heron never lost", "differences": []}
@@ -265,7 +265,7 @@ def test_missing_numbers_are_dashes_and_reasons(found: dict[str, Any]) -> None:
     assert "nan" not in markdown(less)
 
 
-def test_a_report_of_a_million_votes_and_thirty_systems_is_quick(found: dict[str, Any]) -> None:
+def test_report_of_a_million_votes_and_thirty_systems_is_fast(found: dict[str, Any]) -> None:
     rng, size, n = np.random.default_rng(0), 30, 1_000_000
     a = rng.integers(size, size=n)
     b = (a + 1 + rng.integers(size - 1, size=n)) % size
@@ -303,13 +303,13 @@ def raters(count: int) -> list[str]:
     return [f"r{k}" for k in range(count)]
 
 
-def test_no_confidence_is_rounded_to_certainty() -> None:
+def test_no_probability_is_rounded_to_certainty() -> None:
     assert [confidence(p) for p in (None, 0.0001, 0.01, 0.5, 0.99, 0.995)] == [
         "\N{EN DASH}", "< 1%", "1%", "50%", "99%", "> 99%"
     ]  # fmt: skip
 
 
-def test_a_design_says_what_is_on_and_no_empty_braces(found: dict[str, Any]) -> None:
+def test_design_lists_what_is_on_without_empty_braces(found: dict[str, Any]) -> None:
     design = found["mos"]["design"] | {"gates": {"level": True, "pace": True, "traps": 1, "golds": 0}}
     assert dict(design_rows(found["mos"] | {"design": design}))["Gates"] == "level, pace, traps 1"
     assert "{}" not in Page(html(found["mos"])).text

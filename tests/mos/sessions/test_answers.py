@@ -1,4 +1,4 @@
-"""Answers: kept for good, acknowledged once, refused whole or taken whole."""
+"""Answers: durable, acknowledged once, accepted or refused as a whole."""
 
 import threading
 import time
@@ -40,17 +40,15 @@ TWO = replace(ACR, questions=[Question("naturalness", "", 1, 5), Question("coher
 def anna(world: World) -> RaterSession:
     """A rater at the first screen of the small ACR campaign."""
     world.campaign()
-    rater = world.join("anna")
-    rater.to_trials()
-    return rater
+    return world.begin("anna")
 
 
 def stored(world: World) -> tuple[int, ...]:
-    """How many rows every table of answers has."""
+    """Row counts of the answer tables."""
     return tuple(len(world.all(table)) for table in (Answer, Score, Choice, Play))
 
 
-def test_an_answer_is_kept_as_it_was_given(world: World) -> None:
+def test_answer_is_stored_as_given(world: World) -> None:
     """Scores with their scales, plays, time and comment."""
     world.campaign(TWO)
     anna = world.join("anna")
@@ -68,11 +66,10 @@ def test_an_answer_is_kept_as_it_was_given(world: World) -> None:
     assert world.all(Choice) == []
 
 
-def test_a_choice_is_of_what_was_shown(world: World) -> None:
-    """``a`` is slot 0: with the slots, the choice names a system."""
+def test_choice_names_the_shown_system(world: World) -> None:
+    """``a`` is slot 0; slots map the choice to a system."""
     world.campaign(AB)
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     anna.finish("b")
     assert Counter(c.outcome for c in world.all(Choice)) == {"b": 4} and world.all(Score) == []
     trials = {t.id: t for t in world.all(Trial)}
@@ -82,8 +79,8 @@ def test_a_choice_is_of_what_was_shown(world: World) -> None:
         assert lead.item_id == trials[answer.trial_id].item_id
 
 
-def test_sent_again_it_is_acknowledged_again(anna: RaterSession) -> None:
-    """However often, and though times differ: nothing more is stored."""
+def test_resent_answer_is_acknowledged_again(anna: RaterSession) -> None:
+    """Any number of times and with other timings; nothing more is stored."""
     sent = reply(anna.next())
     first = anna.world.listening.answer(anna.rater_id, sent).result(10)
     before = stored(anna.world)
@@ -94,8 +91,8 @@ def test_sent_again_it_is_acknowledged_again(anna: RaterSession) -> None:
     assert anna.next()["trial"]["position"] == 1
 
 
-def test_another_answer_is_kept_beside_it(anna: RaterSession) -> None:
-    """It does not count, does not move the rater on, and each is acknowledged as what it was."""
+def test_different_answer_is_stored_as_another_attempt(anna: RaterSession) -> None:
+    """It does not count or advance the rater, and each is acknowledged under its own attempt."""
     shown = anna.next()
     anna.answer(shown, 4)
     other = anna.answer(shown, 2)
@@ -106,14 +103,14 @@ def test_another_answer_is_kept_beside_it(anna: RaterSession) -> None:
     assert sorted((a.attempt, a.counted) for a in anna.world.all(Answer)) == [(1, 1), (2, 0), (3, 0)]
     assert anna.next()["trial"]["position"] == 1
     assert len(anna.finish()) == 3
-    assert anna.answer(shown, 5).attempt == 4, "after the end too"
+    assert anna.answer(shown, 5).attempt == 4, "also after the end"
     assert anna.row().stage == "done"
     with anna.world.store.read() as session:
         assert count_answers(session, anna.world.campaign_id()) == {"test": 4}
 
 
 def test_two_tabs_at_once(anna: RaterSession) -> None:
-    """Of answers that arrive together exactly one counts, and the attempts are numbered."""
+    """Exactly one of concurrent answers counts; attempts are numbered."""
     shown = anna.next()
     acks: list[Any] = []
     threads = [threading.Thread(target=lambda v=v: acks.append(anna.answer(shown, v))) for v in (1, 2, 3, 4, 5) * 3]
@@ -126,8 +123,8 @@ def test_two_tabs_at_once(anna: RaterSession) -> None:
     assert len([a for a in anna.world.all(Answer) if a.counted]) == 1
 
 
-def test_anothers_screen_is_refused(anna: RaterSession) -> None:
-    """And one that is not there; nothing is stored."""
+def test_screen_of_another_rater_is_refused(anna: RaterSession) -> None:
+    """As is an unknown one; nothing is stored."""
     bert = anna.world.join("bert")
     bert.to_trials()
     with pytest.raises(Forbidden):
@@ -140,8 +137,8 @@ def test_anothers_screen_is_refused(anna: RaterSession) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_what_was_not_heard_cannot_be_judged(world: World, share: float) -> None:
-    """Every sound as far as the campaign asks, within a quarter of a second; nothing is stored otherwise."""
+def test_unheard_sounds_cannot_be_rated(world: World, share: float) -> None:
+    """Every sound has to be played as long as required, within 250 ms; otherwise nothing is stored."""
     world.campaign(replace(AB, must_listen=share))
     anna = world.join("anna")
     shown = anna.to_trials()
@@ -155,8 +152,8 @@ def test_what_was_not_heard_cannot_be_judged(world: World, share: float) -> None
     assert anna.answer(shown, "tie", needed_ms).counted
 
 
-def test_an_answer_that_does_not_fit_leaves_no_trace(anna: RaterSession) -> None:
-    """The screen is still open, and the right answer is then the first attempt."""
+def test_mismatched_answer_stores_nothing(anna: RaterSession) -> None:
+    """The screen stays open and the correct answer is the first attempt."""
     shown = anna.next()
     for value in (0, 6, 100):
         with pytest.raises(BadAnswer):
@@ -166,16 +163,16 @@ def test_an_answer_that_does_not_fit_leaves_no_trace(anna: RaterSession) -> None
     assert anna.answer(shown, 5).attempt == 1
 
 
-def test_plays_are_of_the_sounds_there_are(anna: RaterSession) -> None:
-    """One row for each sound of the screen, whatever a page sends."""
+def test_plays_cover_the_sounds_of_the_screen(anna: RaterSession) -> None:
+    """One row per sound of the screen, whatever a page sends."""
     sent = reply(anna.next())
     odd = [*sent.plays, PlayCreate(slot=9, plays=3, heard_ms=1.0), PlayCreate(slot=0, plays=2, heard_ms=900.0)]
     anna.world.listening.answer(anna.rater_id, sent.model_copy(update={"plays": odd})).result(10)
     assert [(p.slot, p.plays, p.heard_ms) for p in anna.world.all(Play)] == [(0, 2, 900.0)]
 
 
-def test_who_has_left_gives_nothing_more(anna: RaterSession) -> None:
-    """An answer of a second tab after withdrawing is refused; one that was acknowledged stays acknowledged."""
+def test_withdrawn_rater_cannot_answer(anna: RaterSession) -> None:
+    """A second tab's answer is refused after withdrawal; an acknowledged one stays acknowledged."""
     first = anna.next()
     anna.answer(first)
     second = anna.next()
@@ -187,20 +184,19 @@ def test_who_has_left_gives_nothing_more(anna: RaterSession) -> None:
     assert anna.row().stage == "withdrawn" and len(anna.world.all(Answer)) == 1
 
 
-def test_the_last_answer_ends_the_trials(anna: RaterSession) -> None:
-    """Whatever is answered last."""
+def test_last_answer_ends_the_trials(anna: RaterSession) -> None:
+    """In any order of answering."""
     screens = list(anna.trials())
     assert len(screens) == 4
     assert anna.next()["stage"] == anna.row().stage == "comments"
     assert {s["trial"]["of"] for s in screens} == {4}
 
 
-def test_answers_stand_beside_their_system(world: World) -> None:
-    """Through a whole campaign: every score is of the sound in its slot (one system gets fives, the other ones)."""
+def test_answers_belong_to_their_system(world: World) -> None:
+    """Over a whole campaign each score is of the sound in its slot (one system gets fives, the other ones)."""
     world.campaign(replace(ACR, raters_per_stimulus=2))
     for n in range(4):
-        rater = world.join(f"rater {n}")
-        rater.to_trials()
+        rater = world.begin(f"rater {n}")
         systems = {s.id: s.name for s in world.all(System)}
         stimuli = {s.id: systems[s.system_id] for s in world.all(Stimulus)}
         lead = {t.id: stimuli[t.lead] for t in world.all(Trial)}
@@ -219,8 +215,8 @@ _numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**70)
 
 @settings(max_examples=60, deadline=None)
 @given(heard=_numbers, response=_numbers, trial=st.text(max_size=80))
-def test_what_is_out_of_bounds_is_not_even_looked_at(heard: float, response: float, trial: str) -> None:
-    """No NaN, no endless number, no odd identifier gets as far as the database."""
+def test_out_of_range_values_are_refused_before_the_database(heard: float, response: float, trial: str) -> None:
+    """No NaN, infinity or invalid identifier."""
     day_ms = 86_400_000
     if not 0 <= heard <= day_ms:
         with pytest.raises(ValidationError):
@@ -233,20 +229,20 @@ def test_what_is_out_of_bounds_is_not_even_looked_at(heard: float, response: flo
             AnswerCreate(trial=trial)
 
 
-def test_attempts_at_one_screen_are_bounded(world: World) -> None:
+def test_attempts_per_screen_are_limited(world: World) -> None:
     world.campaign()
     anna = world.join("anna")
     shown = anna.to_trials()
     for n in range(MAX_ATTEMPTS + 5):
         sent = reply(shown, 1 + n % 5).model_copy(update={"comment": str(n)})
-        told = world.listening.answer(anna.rater_id, sent).result(10)
-        assert (told.counted, told.attempt) == (n == 0, min(n + 1, MAX_ATTEMPTS))
+        acknowledged = world.listening.answer(anna.rater_id, sent).result(10)
+        assert (acknowledged.counted, acknowledged.attempt) == (n == 0, min(n + 1, MAX_ATTEMPTS))
     assert len(world.all(Answer)) == MAX_ATTEMPTS == answers.MAX_ATTEMPTS
     first = reply(shown, 1).model_copy(update={"comment": "0"})
-    assert world.listening.answer(anna.rater_id, first).result(10).repeated, "what was kept is still acknowledged"
+    assert world.listening.answer(anna.rater_id, first).result(10).repeated, "stored answers are still acknowledged"
 
 
-def test_joins_by_one_link_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joins_by_one_link_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_UNFINISHED", 3)
     world.campaign()
     for n in range(3):
@@ -254,18 +250,15 @@ def test_joins_by_one_link_are_bounded(world: World, monkeypatch: pytest.MonkeyP
     with pytest.raises(TooMany) as refused:
         world.join("P3").agree()
     assert refused.value.retry_s == 3600
-    assert world.join("P1").joined_at == "instructions", "who was there before comes back"
+    assert world.join("P1").joined_at == "instructions", "an existing rater may return"
     assert world.join("looker", role="preview").agree()
     assert len([r for r in world.all(Rater) if r.role == "panel"]) == 3
 
 
-def test_there_is_room_again_for_those_who_finish_and_the_next_day(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_raters_free_joins_and_the_limit_is_daily(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_UNFINISHED", 1)
     world.campaign()
-    rater_session = world.join("P0")
-    rater_session.to_trials()
+    rater_session = world.begin("P0")
     with pytest.raises(TooMany):
         world.join("P1").agree()
     rater_session.finish(4)
@@ -277,10 +270,9 @@ def test_there_is_room_again_for_those_who_finish_and_the_next_day(
     world.join("P2").agree()
 
 
-def test_leaving_again_and_again_is_noted_once(world: World) -> None:
+def test_repeated_withdrawal_is_stored_once(world: World) -> None:
     world.campaign()
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     before = len(world.all(Passage))
     for _ in range(5):
         world.listening.withdraw(anna.rater_id).result(10)

@@ -1,4 +1,4 @@
-"""A standing arena on both databases: battles, caps, sides, what a vote tells, what the ladder shows."""
+"""A standing arena on both databases: battles, caps, sides, what a vote reveals, the ladder."""
 
 import json
 from collections import Counter
@@ -14,12 +14,12 @@ from studio.mos.analysis.results import analysed_answers, results
 from studio.mos.campaign.config import Arena, Gates, StopRule, from_json
 from studio.mos.campaign.design import Unit
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.import_export.export_answers import export_rows
+from studio.mos.import_export.export import export_rows
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import votes_of
 from studio.mos.report.arena import arena_ladder, arena_votes, ladder_page
-from studio.mos.report.formats import html
-from studio.mos.sessions import arena
+from studio.mos.report.page import html
+from studio.mos.sessions import assignment
 from studio.mos.sessions.campaigns import NotOpen, find_campaign
 from studio.mos.sessions.erasure import erase_rater
 from studio.mos.sessions.pairing import BattleTally, choose_battle, pair_of
@@ -48,9 +48,7 @@ def opened(world: World, arena: Arena = FREE, systems: tuple[SystemSpec, ...] = 
 
 
 def visitor(world: World, who: str = "v1") -> RaterSession:
-    rater_session = world.join(who, "ring")
-    rater_session.to_trials()
-    return rater_session
+    return world.begin(who, "ring")
 
 
 def speak(rater: RaterSession, trial: str, text: str = "Hello  there ") -> None:
@@ -60,7 +58,7 @@ def speak(rater: RaterSession, trial: str, text: str = "Hello  there ") -> None:
 
 
 def fight(rater: RaterSession, outcome: str = "a", text: str = "Hello there", best: str = "") -> AnswerPublic:
-    """One battle from its screen to its vote; with ``best`` that system wins where it is one of the two."""
+    """One battle from its screen to its vote; ``best`` wins if it takes part."""
     trial = rater.next()["trial"]["trial"]
     speak(rater, trial, text)
     if best:
@@ -74,33 +72,33 @@ def fight(rater: RaterSession, outcome: str = "a", text: str = "Hello there", be
 
 def names_of(world: World, trial: str) -> list[str]:
     with world.store.read() as session:
-        return arena.system_names(session, trial)
+        return assignment.system_names(session, trial)
 
 
 def of(world: World, work: Any) -> Any:
-    """What ``work`` finds in the arena, of (session, campaign, run)."""
+    """The result of ``work`` on (session, campaign, run) of the arena."""
     with world.store.read() as session:
         row = find_campaign(session, "ring")
         return work(session, row, world.listening.run_of(session, row))
 
 
-def test_a_battle_a_vote_the_names_and_the_next_battle(world: World) -> None:
+def test_battle_vote_names_and_next_battle(world: World) -> None:
     opened(world)
     rater = world.join("v1", "ring")
-    assert world.all(Rater) == [], "nothing is kept of who has not agreed"
+    assert world.all(Rater) == [], "nothing is stored without consent"
     shown = rater.to_trials()
     assert (shown["stage"], shown["screen"]["kind"], shown["screen"]["max_chars"]) == ("trials", "arena", 80)
     assert (shown["trial"]["position"], shown["trial"]["of"]) == (0, 0)
     assert not [name for name in NAMES if name in json.dumps(shown)]
-    told = fight(rater)
-    assert told.voices == names_of(world, told.trial) and told.counted
+    result = fight(rater)
+    assert result.voices == names_of(world, result.trial) and result.counted
     again = rater.next()
-    assert again["trial"]["trial"] != told.trial and again["trial"]["position"] == 1
+    assert again["trial"]["trial"] != result.trial and again["trial"]["position"] == 1
     assert rater.next()["trial"]["trial"] == again["trial"]["trial"], "one battle at a time"
     assert len(world.all(Trial)) == 2 and rater.row().finished_at is not None and rater.row().stage == "trials"
 
 
-def test_one_vote_a_battle_and_only_when_both_were_heard(world: World) -> None:
+def test_one_vote_per_battle_after_hearing_both(world: World) -> None:
     opened(world)
     rater = visitor(world)
     trial = rater.next()["trial"]["trial"]
@@ -121,28 +119,27 @@ def test_one_vote_a_battle_and_only_when_both_were_heard(world: World) -> None:
     assert Counter(a.counted for a in world.all(Answer)) == {1: 1, 0: 1}
 
 
-def test_caps_of_a_day_and_of_a_pair(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caps_per_day_and_per_pair(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(world, replace(FREE, per_day=3, per_pair=2), SYSTEMS[:2])
     rater = visitor(world)
     fight(rater)
     fight(rater)
     rest = rater.next()
     assert (rest["stage"], rest["why"], rest["wait_s"]) == ("rest", "pairs", None), "the only pair was theirs twice"
-    assert fight(visitor(world, "v2")).counted, "others go on"
+    assert fight(visitor(world, "v2")).counted, "other raters continue"
     world.campaign(replace(ARENA, arena=replace(FREE, per_day=3)), "daily", SYSTEMS, items_of(1))
-    daily = world.join("v1", "daily")
-    daily.to_trials()
+    daily = world.begin("v1", "daily")
     for _ in range(3):
         fight(daily)
     rest = daily.next()
     assert (rest["stage"], rest["why"]) == ("rest", "day") and 86_000 < rest["wait_s"] <= 86_400
-    assert len([t for t in world.all(Trial) if t.rater_id == daily.rater_id]) == 3, "asking makes none"
-    now = arena.time.time()
-    monkeypatch.setattr(arena.time, "time", lambda: now + 86_401)
+    assert len([t for t in world.all(Trial) if t.rater_id == daily.rater_id]) == 3, "requests create none"
+    now = assignment.time.time()
+    monkeypatch.setattr(assignment.time, "time", lambda: now + 86_401)
     assert daily.next()["stage"] == "trials"
 
 
-def test_a_closed_arena_gives_no_battle_and_lets_the_open_one_end(world: World) -> None:
+def test_closed_arena_starts_no_battle_and_finishes_the_open_one(world: World) -> None:
     opened(world)
     rater = visitor(world)
     world.set_state("closed", "ring")
@@ -152,15 +149,14 @@ def test_a_closed_arena_gives_no_battle_and_lets_the_open_one_end(world: World) 
         rater.next()
 
 
-def test_a_preview_is_neither_capped_nor_counted(world: World) -> None:
+def test_preview_is_neither_capped_nor_counted(world: World) -> None:
     opened(world, replace(FREE, per_day=1, per_pair=1), SYSTEMS[:2])
-    looker = world.join("owner", "ring", role="preview")
-    looker.to_trials()
+    looker = world.begin("owner", "ring", role="preview")
     for _ in range(3):
         fight(looker)
     found = of(world, arena_ladder)
     assert (found.votes, found.raters) == (0, 0)
-    assert sum(of(world, lambda session, _, run: arena.count_battles(session, run)).votes.values()) == 0
+    assert sum(of(world, lambda session, _, run: assignment.count_battles(session, run)).votes.values()) == 0
 
 
 def test_sides_are_balanced_within_every_pair(world: World) -> None:
@@ -197,8 +193,8 @@ def tally(**votes: tuple[float, float]) -> BattleTally:
     return found
 
 
-def test_the_next_pair_is_the_one_that_sharpens_most() -> None:
-    """1 and 2 have met often; 3 is new: it meets one of them, and which is chance."""
+def test_next_pair_is_the_most_informative_one() -> None:
+    """1 and 2 have met often; 3 is new and meets either, by chance."""
     known = tally(p12=(20, 20), p13=(1, 1), p23=(1, 1))
     drawn = Counter(
         pair_of(placed.unit)
@@ -206,12 +202,12 @@ def test_the_next_pair_is_the_one_that_sharpens_most() -> None:
         if (placed := choose_battle(UNITS, known, BattleTally(), replace(FREE, explore=0.0), Random(seed)))
     )
     assert set(drawn) == {(1, 3), (2, 3)} and min(drawn.values()) > 10
-    known.open_battles[1, 3] = 3  # open battles count as votes to come
+    known.open_battles[1, 3] = 3  # open battles count as future votes
     placed = choose_battle(UNITS, known, BattleTally(), replace(FREE, explore=0.0), Random(1))
     assert placed is not None and pair_of(placed.unit) == (2, 3)
 
 
-def test_a_share_of_battles_explores_and_caps_hold_in_both() -> None:
+def test_share_of_battles_explores_and_caps_always_hold() -> None:
     known = tally(p12=(20, 20), p13=(1, 1), p23=(1, 1))
     pairs = [
         pair_of(placed.unit)
@@ -228,7 +224,7 @@ def test_a_share_of_battles_explores_and_caps_hold_in_both() -> None:
     assert choose_battle(UNITS, known, mine, Arena(per_pair=2), Random(5)) is None
 
 
-def test_the_script_of_a_vote_is_what_was_typed(world: World) -> None:
+def test_script_of_a_vote_is_the_typed_text(world: World) -> None:
     opened(world)
     one, two = visitor(world, "v1"), visitor(world, "v2")
     fight(one, text="Good  Morning ")
@@ -252,14 +248,13 @@ def test_the_script_of_a_vote_is_what_was_typed(world: World) -> None:
     assert [ours.items[k] for k in ours.item] == [theirs.items[k] for k in theirs.item]
 
 
-def test_the_ladder_ranks_who_has_votes_enough_as_the_results_do(world: World) -> None:
+def test_ladder_ranks_as_the_results_and_needs_enough_votes(world: World) -> None:
     opened(world, replace(FREE, explore=1.0))
     raters = [visitor(world, f"v{k}") for k in range(4)]
     for k in range(12):
         fight(raters[k % 4], text=f"text {k % 5}", best="nightjar")
     found = of(world, arena_ladder)
-    with world.store.read() as session:
-        elo = results(session, find_campaign(session, "ring"))["tables"]["choices"]["elo"]["gamma"]["systems"]
+    elo = world.read(results, "ring")["tables"]["choices"]["elo"]["gamma"]["systems"]
     assert found.votes == 12 and found.raters == 4
     for step in found.steps:
         assert (step.elo, step.low, step.high) == (elo[step.name]["elo"], elo[step.name]["lo"], elo[step.name]["hi"])
@@ -276,7 +271,7 @@ def test_the_ladder_ranks_who_has_votes_enough_as_the_results_do(world: World) -
     assert "No system has 30 votes yet." in ladder_page([(few, "/rate", {})])
 
 
-def test_a_forgotten_rater_takes_votes_and_texts_along(world: World) -> None:
+def test_erased_rater_takes_votes_and_texts_along(world: World) -> None:
     opened(world)
     one, two = visitor(world, "v1"), visitor(world, "v2")
     fight(one, text="my secret")
@@ -297,13 +292,13 @@ def test_a_forgotten_rater_takes_votes_and_texts_along(world: World) -> None:
         {"questions": [NATURAL]},
     ],
 )
-def test_what_has_an_end_is_no_arena(wrong: dict[str, Any]) -> None:
+def test_kinds_with_an_end_are_no_arena(wrong: dict[str, Any]) -> None:
     kind_of("arena").check(ARENA)
     with pytest.raises(BadOption):
         kind_of("arena").check(replace(ARENA, **wrong))
 
 
 @pytest.mark.parametrize("wrong", [{"min_votes": 0}, {"per_day": 0}, {"explore": 1.5}, {"max_chars": 5000}])
-def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+def test_out_of_range_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadOption, match="arena"):
         from_json({"kind": "arena", "arena": wrong})

@@ -1,4 +1,4 @@
-"""Assignment from the cache and from the database; quotas are filled exactly, whoever comes, leaves or comes back."""
+"""Assignment from the cache and from the database; quotas are filled exactly, whatever raters do."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mos.world import AB, ACR, RaterSession, World, items_of
+from mos.world import AB, ACR, SQLITE_ONLY, RaterSession, World, items_of
 from sqlalchemy import update
 from sqlmodel import col
 
@@ -22,12 +22,12 @@ from studio.mos.store.tables import Passage, Rater, Stimulus, Trial
 
 
 def given(world: World) -> list[int]:
-    """How many raters each unit was given to."""
+    """How many raters each unit was assigned to."""
     return sorted(Counter(t.unit for t in world.all(Trial) if t.role == "test" and not t.released).values())
 
 
-def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> None:
-    """Two servers deal in turn from what each remembers; the quota holds; who is forgotten is replaced."""
+def test_two_processes_share_one_quota(world: World, url: str, tmp_path: Path) -> None:
+    """Two servers assign in turn from their caches; the quota holds; an erased rater is replaced."""
     world.campaign(replace(ACR, raters_per_stimulus=2))
     other = World(Store(url), tmp_path / "clips")
     try:
@@ -42,7 +42,7 @@ def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> 
         other.listening.close()
 
 
-def test_what_was_dealt_and_then_undone_is_not_remembered(world: World) -> None:
+def test_rolled_back_assignment_is_not_cached(world: World) -> None:
     world.campaign(replace(ACR, raters_per_stimulus=1))
     world.join("anna").to_trials()
     bert = world.join("bert").agree()
@@ -58,8 +58,8 @@ def test_what_was_dealt_and_then_undone_is_not_remembered(world: World) -> None:
     assert given(world) == [1] * 8
 
 
-def test_memory_says_what_the_database_says(world: World) -> None:
-    """After deals, a withdrawal and an answer that came late."""
+def test_cache_equals_the_database(world: World) -> None:
+    """After assignments, a withdrawal and a late answer."""
     world.campaign(replace(ACR, raters_per_stimulus=5))
     for n in range(4):
         rater_session = world.join(f"rater {n}")
@@ -71,8 +71,8 @@ def test_memory_says_what_the_database_says(world: World) -> None:
             assert cached_counts(session, run) == count_assignments(session, run.id)
 
 
-def test_a_closed_campaign_deals_to_nobody(world: World) -> None:
-    """Who joined and had not begun waits; it opens again and they go on; a preview always may."""
+def test_closed_campaign_assigns_nothing(world: World) -> None:
+    """A rater who has joined but not begun waits until it reopens; a preview always may."""
     world.campaign()
     early, late = world.join("early"), world.join("late")
     early.to_trials()
@@ -91,41 +91,40 @@ def test_a_closed_campaign_deals_to_nobody(world: World) -> None:
 
 
 @pytest.mark.parametrize(("gate", "role"), [("traps", "trap"), ("golds", "gold"), ("training", "training")])
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@SQLITE_ONLY
 def test_gates_without_their_sounds_are_refused(world: World, gate: str, role: str) -> None:
-    """One script by two systems makes two screens: three are more than there are."""
+    """One script by two systems makes two screens, fewer than three."""
     three = replace(ACR, gates=replace(ACR.gates, **{gate: 3}))
     with pytest.raises(BadFile, match=f"3 {role} trials, the campaign has 2"):
         world.campaign(three, items=[*items_of(4), *items_of(1, role)])
     world.campaign(three, items=[*items_of(4), *items_of(2, role)])
-    with world.store.read() as session:
-        assert len(load_campaign(session, find_campaign(session, "first")).units) == 8
+    assert len(world.read(load_campaign).units) == 8
 
 
-def test_more_repeats_than_a_session_holds_are_refused() -> None:
+def test_more_repeats_than_screens_are_refused() -> None:
     with pytest.raises(BadOption, match="3 at most"):
         CampaignConfig("acr", trials_per_sitting=5, repeats=4)
 
 
 def given_once(world: World) -> Counter[str]:
-    """How many raters who count have each unit."""
+    """How many counting raters have each unit."""
     panel = {r.id for r in world.all(Rater) if r.role == "panel"}
     return Counter(t.unit for t in world.all(Trial) if t.role == "test" and not t.released and t.rater_id in panel)
 
 
 def away(world: World, rater: RaterSession, seconds: float) -> None:
-    """The rater was last seen so long ago."""
+    """Set when the rater was last seen."""
     then = update(Rater).where(col(Rater.id) == rater.rater_id).values(seen_at=time.time() - seconds)
     world.store.write_now(lambda session: session.execute(then))
 
 
-def test_a_full_campaign_says_so(world: World) -> None:
-    """When every unit has its raters; it is filled exactly."""
+def test_full_campaign_is_reported(world: World) -> None:
+    """When every unit has exactly its raters."""
     world.campaign(replace(ACR, raters_per_stimulus=2))
     for n in range(4):
         world.join(f"rater {n}").to_trials()
     late = world.join("late")
-    told = {
+    full = {
         "stage": "full",
         "title": "Voices",
         "language": "en",
@@ -133,20 +132,20 @@ def test_a_full_campaign_says_so(world: World) -> None:
         "code": None,
         "redirect": None,
     }
-    assert late.joined_at == "full" and late.to_trials() == late.next() == told, "at the door, before they do anything"
+    assert late.joined_at == "full" and late.to_trials() == late.next() == full, "on joining, before any work"
     assert len(world.all(Rater)) == 4
     assert given_once(world) == dict.fromkeys(given_once(world), 2) and len(given_once(world)) == 8
 
 
-def test_the_last_one_gets_what_is_left(world: World) -> None:
-    """Three screens of the four that a session has."""
+def test_last_rater_gets_the_remaining_screens(world: World) -> None:
+    """Three instead of the four of a session."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=5))
     world.join("first").to_trials()
     assert world.join("second").to_trials()["trial"]["of"] == 3
 
 
 def test_previews_are_not_counted(world: World) -> None:
-    """They see what raters see, before a campaign opens too, and use nobody's place."""
+    """They see what raters see, also before a campaign opens, and use no place."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=8), state="draft")
     for n in range(3):
         preview = world.join(f"me {n}", role="preview")
@@ -157,16 +156,16 @@ def test_previews_are_not_counted(world: World) -> None:
     assert world.join("me 0", role="preview").joined_at == "done" and world.join("me 0").joined_at == "full"
 
 
-def test_thirty_raters_at_once_keep_the_quota(world: World) -> None:
-    """Sixteen units for three raters each are twelve lists of four: twelve get one, eighteen are told it is full."""
+def test_thirty_concurrent_raters_keep_the_quota(world: World) -> None:
+    """Sixteen units for three raters each are twelve lists of four: twelve raters get one, eighteen are turned away."""
     world.campaign(items=items_of(8))
     world.link()
     stages_met: list[str] = []
 
-    def come(n: int) -> None:
+    def complete_rater(n: int) -> None:
         stages_met.append(world.join(f"rater {n}").to_trials()["stage"])
 
-    threads = [threading.Thread(target=come, args=(n,)) for n in range(30)]
+    threads = [threading.Thread(target=complete_rater, args=(n,)) for n in range(30)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -178,8 +177,8 @@ def test_thirty_raters_at_once_keep_the_quota(world: World) -> None:
         assert len(set(mine)) == len(mine), "no script twice"
 
 
-def test_the_sides_of_a_pair_are_balanced(world: World) -> None:
-    """Over raters who follow each other, each system leads a pair as often as the other, within one."""
+def test_sides_of_a_pair_are_balanced(world: World) -> None:
+    """Over consecutive raters each system leads a pair equally often, within one."""
     world.campaign(replace(AB, raters_per_stimulus=5, trials_per_sitting=4))
     for n in range(5):
         world.join(f"rater {n}").to_trials()
@@ -190,8 +189,8 @@ def test_the_sides_of_a_pair_are_balanced(world: World) -> None:
         assert sorted(counts) == [2, 3]
 
 
-def test_whoever_goes_away_is_replaced(world: World) -> None:
-    """Open screens go to somebody else after a while; what was answered stays; a late answer is kept as well."""
+def test_absent_rater_is_replaced(world: World) -> None:
+    """Open screens are reassigned after a timeout; given answers stay; late answers are stored too."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=8))
     anna = world.join("anna")
     anna.answer(anna.to_trials())
@@ -201,15 +200,15 @@ def test_whoever_goes_away_is_replaced(world: World) -> None:
     assert world.join("carl").to_trials()["trial"]["of"] == 7
     assert Counter(given_once(world).values()) == {1: 8}
     late = anna.next()
-    assert late["trial"]["position"] == 1, "anna goes on where she was"
+    assert late["trial"]["position"] == 1, "anna continues"
     ack = anna.answer(late)
     assert ack.counted and ack.attempt == 1
     assert Counter(given_once(world).values()) == {1: 7, 2: 1}
     assert len(anna.finish()) == 6
 
 
-def test_whoever_comes_back_is_not_replaced_needlessly(world: World) -> None:
-    """Screens that were given up but not yet given to another count again once they are answered."""
+def test_returning_rater_is_not_replaced_needlessly(world: World) -> None:
+    """Released screens that were not reassigned count again once they are answered."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=2))
     anna, bert = world.join("anna"), world.join("bert")
     anna.to_trials()
@@ -225,18 +224,17 @@ def test_whoever_comes_back_is_not_replaced_needlessly(world: World) -> None:
     assert all(count == 1 + (unit in hers & his) for unit, count in taken.items())
 
 
-def test_looking_is_being_there(world: World) -> None:
-    """A rater who reloads the page has not gone away."""
+def test_viewing_counts_as_presence(world: World) -> None:
+    """Reloading the page keeps a rater present."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=8))
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     away(world, anna, IDLE_S + 60)
     anna.next()
     assert world.join("bert").to_trials()["stage"] == "full"
 
 
-def test_who_withdraws_leaves_their_screens(world: World) -> None:
-    """What was answered stays; the rest is given to others; there is no way back in."""
+def test_withdrawn_rater_releases_open_screens(world: World) -> None:
+    """Answers stay, open screens are reassigned, and the rater cannot return."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=8))
     anna = world.join("anna")
     anna.answer(anna.to_trials())
@@ -247,8 +245,8 @@ def test_who_withdraws_leaves_their_screens(world: World) -> None:
     assert [p.data for p in world.all(Passage) if p.rater_id == anna.rater_id][-1] == '{"withdrew": true}'
 
 
-def test_every_rater_has_an_order_of_their_own(world: World) -> None:
-    """No two of five raters go through six scripts alike."""
+def test_every_rater_has_a_different_order(world: World) -> None:
+    """No two of five raters get six scripts in the same order."""
     world.campaign(replace(ACR, raters_per_stimulus=9, trials_per_sitting=6), items=items_of(6))
     for n in range(5):
         world.join(f"rater {n}").to_trials()

@@ -1,22 +1,22 @@
-"""Screens that have a sound twice: nothing but hearing may tell which two are the same."""
+"""Screens that play a sound twice: only listening may reveal which two are the same."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from mos.recommended import LITE, NAMES, RATE_HZ, begin, campaign, samples, screens, send, systems_of
-from mos.world import World
+from mos.recommended import NAMES, RATE_HZ, campaign, samples, screens, send, systems_of
+from mos.world import SQLITE_ONLY, World
 
 from studio.mos.kinds.base import BadAnswer
 
 
 @pytest.mark.parametrize("name", ["mushra", "abx"])
-@LITE
-def test_nothing_but_the_sound_tells_which_two_are_the_same(world: World, tmp_path: Path, name: str) -> None:
-    """Neither the names on the screen nor a clip's length nor its bytes."""
+@SQLITE_ONLY
+def test_only_the_sound_reveals_which_two_are_the_same(world: World, tmp_path: Path, name: str) -> None:
+    """Neither names, clip lengths nor clip bytes do."""
     campaign(world, tmp_path, name)
-    rater_session = begin(world, "curious", name)
+    rater_session = world.begin("curious", name)
     first: list[list[int]] = []
     for shown in screens(rater_session):
         text = json.dumps(shown)
@@ -37,23 +37,23 @@ def test_nothing_but_the_sound_tells_which_two_are_the_same(world: World, tmp_pa
         sound = {s: samples(tmp_path, f) for s, f in fetched.items()}
         twin = next(s for s, system in by_slot.items() if system == beside)
         apart = [int(np.abs(sound[s] - sound[len(slots) - 1]).max()) for s in by_slot]
-        assert apart[twin] == 1  # it is the same sound, and the others are not
+        assert apart[twin] == 1  # the same sound, and the others differ
         assert sorted(apart)[1] > 100
         first.append([twin])
         marks = (dict.fromkeys(by_slot, 50), None) if name == "mushra" else ({}, "a")
         longest_ms = len(sound[twin]) / RATE_HZ * 1000.0
-        for slot in fetched:  # nor what is refused: each has to be heard as long as the longest
+        for slot in fetched:  # nor the refusal: each must be played as long as the longest
             with pytest.raises(BadAnswer, match=f"sound {slot + 1} was"):
                 send(world, rater_session, shown, *marks, {slot: longest_ms - 251.0})
         send(world, rater_session, shown, *marks)
     assert len({str(f) for f in first}) > 1
 
 
-@LITE
-def test_a_null_pair_looks_like_any_other(world: World, tmp_path: Path) -> None:
-    """DCR: the reference against itself; neither its length nor its bytes tell it from a sound that was degraded."""
+@SQLITE_ONLY
+def test_null_pair_looks_like_any_other(world: World, tmp_path: Path) -> None:
+    """DCR, reference against itself: neither length nor bytes distinguish it from a degraded sound."""
     campaign(world, tmp_path, "dcr", trials_per_sitting=12)
-    rater_session = begin(world, "curious", "dcr")
+    rater_session = world.begin("curious", "dcr")
     apart: dict[bool, list[int]] = {True: [], False: []}
     for shown in screens(rater_session):
         trial, slots = shown["trial"]["trial"], shown["trial"]["slots"]

@@ -1,4 +1,4 @@
-"""Campaigns: made whole or not at all, found by name, opened and closed."""
+"""Campaigns: created as a whole or not at all, found by name, opened and closed."""
 
 import json
 from dataclasses import replace
@@ -10,15 +10,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.config import from_json, to_json
+from studio.mos.campaign.config import from_json, load_template, to_json
 from studio.mos.campaign.names import check_name
-from studio.mos.campaign.templates import load_template
 from studio.mos.sessions.campaigns import add_stimuli, create_campaign, find_campaign, load_campaign, set_state
 from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
 
-def test_what_was_made_is_what_runs(world: World) -> None:
-    """Systems, scripts, sounds, settings and seed come back from the database as they went in."""
+def test_created_campaign_reads_back_unchanged(world: World) -> None:
+    """Systems, scripts, sounds, settings and seed."""
     items = [*items_of(3), *items_of(1, "training"), *items_of(2, "trap"), *items_of(1, "gold")]
     world.campaign(items=items, state="draft", seed=2**40)
     with world.store.read() as session:
@@ -32,8 +31,8 @@ def test_what_was_made_is_what_runs(world: World) -> None:
     assert sorted(ids) == sorted(s.id for s in world.all(Stimulus))
 
 
-def test_a_test_that_was_not_translated_is_not_made_and_not_opened(world: World) -> None:
-    """Not a new one, nor a draft of before."""
+def test_untranslated_test_is_neither_created_nor_opened(world: World) -> None:
+    """Neither a new one nor an older draft."""
     ours = replace(ACR, texts=load_template("ccr").texts)
     german = replace(ours, texts=replace(ours.texts, language="de"))
     with pytest.raises(BadOption, match="consent in English"):
@@ -45,8 +44,8 @@ def test_a_test_that_was_not_translated_is_not_made_and_not_opened(world: World)
         world.set_state("open")
 
 
-def test_a_check_need_not_be_said_by_every_system(world: World) -> None:
-    """A trap in one voice, in a test of pairs of others."""
+def test_check_may_be_spoken_by_one_system_only(world: World) -> None:
+    """A trap by one voice, in a test of pairs of other voices."""
     systems = [SystemSpec("one"), SystemSpec("two"), SystemSpec("announcer", "anchor")]
     items = [*items_of(2), ItemSpec("listen", "Choose one.", "trap", "1")]
     sounds = {(i.name, s.name): world.clip(i.name, s.name) for i in items_of(2) for s in systems[:2]}
@@ -57,8 +56,7 @@ def test_a_check_need_not_be_said_by_every_system(world: World) -> None:
         return create_campaign(session, "traps", config, systems, items, sounds)
 
     world.store.write_now(make)
-    with world.store.read() as session:
-        run = load_campaign(session, find_campaign(session, "traps"))
+    run = world.read(load_campaign, "traps")
     assert len(run.units) == 4 and len(run.traps) == 1
 
 
@@ -73,7 +71,7 @@ def test_a_check_need_not_be_said_by_every_system(world: World) -> None:
         (ACR, ("=cmd()",), 2, BadOption),
     ],
 )
-def test_what_cannot_run_is_not_made(
+def test_invalid_campaign_is_not_created(
     world: World, config: object, systems: tuple[str, ...], items: int, error: type[Exception]
 ) -> None:
     """Nothing of it is left in the database."""
@@ -82,8 +80,8 @@ def test_what_cannot_run_is_not_made(
     assert all(world.all(table) == [] for table in (Campaign, System, Item, Stimulus, Clip))
 
 
-def test_a_sound_twice_is_refused(world: World) -> None:
-    """One clip for each script and system."""
+def test_duplicate_sound_is_refused(world: World) -> None:
+    """One clip per script and system."""
     sounds = {("a", "one"): world.clip("a", "one")}
 
     def twice(session: Session) -> None:
@@ -95,8 +93,8 @@ def test_a_sound_twice_is_refused(world: World) -> None:
     assert world.all(Campaign) == []
 
 
-def test_two_campaigns_share_clips_and_nothing_else(world: World) -> None:
-    """The same sound lies once in the folder and once in the table of clips."""
+def test_campaigns_share_clips_and_nothing_else(world: World) -> None:
+    """The clip exists once in the folder and once in the table."""
     world.campaign()
     world.campaign(name="second")
     assert len(world.all(Clip)) == 8 and len(world.all(Stimulus)) == 16
@@ -105,8 +103,7 @@ def test_two_campaigns_share_clips_and_nothing_else(world: World) -> None:
     assert {s for u in one.units for s in u.stimuli}.isdisjoint({s for u in other.units for s in u.stimuli})
 
 
-def test_a_name_is_taken_once_and_found_again(world: World) -> None:
-    """Whoever looks for another is told which there are."""
+def test_name_is_unique_and_unknown_names_list_the_existing(world: World) -> None:
     world.campaign()
     with pytest.raises(BadOption, match="exists already"):
         world.campaign()
@@ -115,15 +112,15 @@ def test_a_name_is_taken_once_and_found_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_that_no_database_holds_is_refused(world: World, seed: int) -> None:
-    """Told before anything is made."""
+def test_seed_beyond_the_database_range_is_refused(world: World, seed: int) -> None:
+    """Before anything is created."""
     with pytest.raises(BadOption, match="seed"):
         world.campaign(seed=seed)
 
 
 @pytest.mark.parametrize("name", ["", " a", "=1+1", "@x", "-x", "a\n", "a\0", "<b>", "a" * 81, "é", "a/b", "\ud800"])
-def test_a_name_that_could_be_something_else_is_refused(world: World, name: str) -> None:
-    """A formula, markup, a path, or what a database cannot keep."""
+def test_unsafe_names_are_refused(world: World, name: str) -> None:
+    """A formula, markup, a path, or characters that a database cannot store."""
     with pytest.raises(BadOption):
         check_name(name)
     with world.store.read() as session, pytest.raises(BadOption):
@@ -131,13 +128,13 @@ def test_a_name_that_could_be_something_else_is_refused(world: World, name: str)
 
 
 @pytest.mark.parametrize("name", ["a", "SpeakStream m=4, n=2 (S1)", "a" * 80, "9.5+x?", "teacher:slt"])
-def test_a_name_may_say_what_it_is(name: str) -> None:
-    """Letters, digits and the signs that options are written with."""
+def test_names_may_hold_system_options(name: str) -> None:
+    """Letters, digits and the characters used to write options."""
     check_name(name)
 
 
-def test_open_closed_and_open_again(world: World) -> None:
-    """No other state can be asked for."""
+def test_open_close_and_reopen(world: World) -> None:
+    """No other state is accepted."""
     world.campaign(state="draft")
     for state in ("open", "closed", "open"):
         world.store.write_now(lambda session, state=state: set_state(session, "first", state).id)

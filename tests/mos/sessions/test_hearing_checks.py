@@ -1,4 +1,4 @@
-"""The checks of equipment and room: their cues are in the sounds and nowhere else, and what came of them is stored."""
+"""Checks of headphones and environment: their cues are only in the sounds, and results are stored."""
 
 import io
 import wave
@@ -14,8 +14,7 @@ from mos.world import ACR, World
 from studio.core.errors import BadMessage, BadOption
 from studio.mos.analysis.quality import rater_verdicts
 from studio.mos.campaign.config import Gates, from_json
-from studio.mos.import_export.export_answers import export_rows
-from studio.mos.import_export.export_raters import rater_rows
+from studio.mos.import_export.export import export_rows, rater_rows
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.hearing_checks import (
     CHECK_SOUNDS,
@@ -56,25 +55,25 @@ def rms_db(samples):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("index", range(CHECK_SOUNDS))
-def test_one_tone_is_quieter_by_6_db_and_another_cancels(seed, index):
+def test_one_tone_is_6_db_quieter_and_another_in_antiphase(seed, index):
     tones, answer = intervals("woods", seed, index)
     levels = [rms_db(t[:, 0]) for t in tones]
     loudest = max(levels)
     assert levels[answer] == pytest.approx(loudest - 6, abs=0.05)
     others = [i for i in range(3) if i != answer]
     assert all(levels[i] == pytest.approx(loudest, abs=0.05) for i in others)
-    assert all(rms_db(t[:, 1]) == pytest.approx(rms_db(t[:, 0]), abs=0.01) for t in tones)  # each ear hears the same
+    assert all(rms_db(t[:, 1]) == pytest.approx(rms_db(t[:, 0]), abs=0.01) for t in tones)  # the same in each ear
     mono = [rms_db(t.mean(axis=1)) for t in tones]
     gone = int(np.argmin(mono))
-    assert gone != answer and mono[gone] < -110  # who listens over one loudspeaker takes this one for the quietest
+    assert gone != answer and mono[gone] < -110  # over one loudspeaker this one is the quietest
     for tone in tones:
         spectrum = np.abs(np.fft.rfft(tone[:, 0]))
-        assert int(np.argmax(spectrum)) == 200  # 1 s: one bin is 1 Hz
+        assert int(np.argmax(spectrum)) == 200  # 1 s, so a bin is 1 Hz
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("index", range(CHECK_SOUNDS))
-def test_the_pitch_is_between_the_ears_only(seed, index):
+def test_huggins_pitch_exists_only_between_the_ears(seed, index):
     noises, answer = intervals("huggins", seed, index)
     hz = np.fft.rfftfreq(HEADPHONE_RATE_HZ, 1 / HEADPHONE_RATE_HZ)
     band = np.abs(hz - 600) < 34
@@ -86,13 +85,13 @@ def test_the_pitch_is_between_the_ears_only(seed, index):
         outside = between[around].sum() / np.sum(np.abs(left[around]) * np.abs(right[around]))
         assert outside > 0.98
         if i == answer:
-            assert alike < -0.95  # turned by 180 degrees
+            assert alike < -0.95  # 180 degrees
         else:
             assert np.array_equal(noise[:, 0], noise[:, 1])
 
 
-def test_neither_ear_alone_hears_the_pitch():
-    """In each ear the band is as strong as its surroundings, in the interval with the pitch as in those without."""
+def test_one_ear_alone_does_not_hear_the_pitch():
+    """Within each ear the band is as strong as its surroundings, in intervals with and without the pitch."""
     hz = np.fft.rfftfreq(HEADPHONE_RATE_HZ, 1 / HEADPHONE_RATE_HZ)
     band, around = np.abs(hz - 600) <= 36, (np.abs(hz - 600) > 36) & (np.abs(hz - 600) < 300)
     edges = (np.abs(np.abs(hz - 600) - 36) <= 4) & (hz > 0)
@@ -107,12 +106,12 @@ def test_neither_ear_alone_hears_the_pitch():
                     found[ear, i == answer, "edges"].append(power[edges].mean() / power[around].mean())
     for key, ratios in found.items():
         # 72 intervals of about 70 bins each: the mean's standard error is below 0.02, at the edges below 0.04.
-        # 1 dB is 26%, the least that could be heard; a tone would be far above it.
+        # 1 dB is 26%, the smallest audible difference; a tone would be far above it.
         assert np.mean(ratios) == pytest.approx(1.0, abs=0.06 if key[2] == "band" else 0.15), key
 
 
 @pytest.mark.parametrize("kind", ["woods", "huggins"])
-def test_sounds_are_lossless_stereo_and_alike_from_outside(kind):
+def test_check_sounds_are_lossless_stereo_of_equal_size(kind):
     files = wavs(kind, 5)
     assert len(files) == CHECK_SOUNDS == 6 and len({len(f) for f in files}) == 1
     for index, data in enumerate(files):
@@ -125,14 +124,14 @@ def test_sounds_are_lossless_stereo_and_alike_from_outside(kind):
 
 
 @pytest.mark.parametrize("kind", ["woods", "huggins"])
-def test_a_seed_makes_the_same_trials_and_another_makes_others(kind):
+def test_seed_determines_the_trials(kind):
     assert wavs(kind, 3) == wavs(kind, 3) != wavs(kind, 4)
     assert len({tuple(headphone_answers(kind, seed)) for seed in range(30)}) > 15
     assert headphone_answers(kind, -1) == headphone_answers(kind, -1)
 
 
 @given(seed=st.integers(-(2**63), 2**63 - 1), kind=st.sampled_from(["woods", "huggins"]))
-def test_every_interval_is_right_twice(seed, kind):
+def test_every_interval_is_correct_twice(seed, kind):
     assert Counter(headphone_answers(kind, seed)) == {0: 2, 1: 2, 2: 2}
 
 
@@ -144,8 +143,8 @@ def test_five_tones_or_six_pitches_pass(seed, wrong, kind):
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("woods", 6), ("huggins", 24)])
-def test_a_crowd_asks_for_few_sounds(kind, kept):
-    """Every rater has an order of their own, of sounds that are made once."""
+def test_many_raters_share_few_sounds(kind, kept):
+    """Orders differ per rater, the sounds are cached."""
     assert len({id(headphone_trial(kind, seed, index)) for seed in range(300) for index in range(CHECK_SOUNDS)}) == kept
 
 
@@ -171,20 +170,20 @@ def level_db(samples: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("pair", range(PAIRS))
-def test_two_sounds_differ_by_their_noise_alone(seed: int, pair: int) -> None:
-    """In the pause before the first word there is noise alone: 50 and 40 dB below the voice."""
+def test_environment_sounds_differ_only_in_noise(seed: int, pair: int) -> None:
+    """The pause before the first word is noise only: 50 and 40 dB below the voice."""
     both = [pcm(environment_wav(seed, 2 * pair + side)) for side in (0, 1)]
     assert len(both[0]) == len(both[1]) and 2.0 < len(both[0]) / ENVIRONMENT_RATE_HZ < 4.0
     pauses = [level_db(one[: round(0.29 * ENVIRONMENT_RATE_HZ)]) for one in both]
     better = environment_answers(seed)[pair]
     assert pauses[better] == pytest.approx(LEVEL_DBFS - 50, abs=0.3)
     assert pauses[1 - better] == pytest.approx(LEVEL_DBFS - 40, abs=0.3)
-    apart = both[1 - better] - both[better]  # the same noise, more of it: 10 dB is 3.16 times, so 2.16 times the softer
+    apart = both[1 - better] - both[better]  # 10 dB is a factor of 3.16: the difference is 2.16 times the softer
     assert level_db(apart) == pytest.approx(LEVEL_DBFS - 50 + 20 * np.log10(10**0.5 - 1), abs=0.3)
     assert max(np.abs(one).max() for one in both) < 0.7
 
 
-def test_the_same_seed_makes_the_same_and_half_of_the_first_are_better() -> None:
+def test_seed_determines_the_pairs_and_half_have_the_better_first() -> None:
     assert [environment_wav(3, k) for k in range(8)] == [environment_wav(3, k) for k in range(8)]
     assert len({environment_wav(3, k) for k in range(8)}) == 8
     orders = {tuple(environment_answers(seed)) for seed in range(50)}
@@ -196,7 +195,7 @@ def test_the_same_seed_makes_the_same_and_half_of_the_first_are_better() -> None
             environment_wav(0, index)
 
 
-def test_two_of_four_pass_and_no_difference_is_never_right() -> None:
+def test_two_of_four_pass_and_no_difference_is_always_wrong() -> None:
     answers = environment_answers(5)
     assert (
         count_correct(5, answers) == 4
@@ -212,15 +211,14 @@ def test_two_of_four_pass_and_no_difference_is_never_right() -> None:
     ("required", "wrong", "verdict", "use"),
     [(False, 2, "ok", "unknown"), (False, 3, "fail", "unknown"), (True, 0, "ok", "ok")],
 )
-def test_it_is_told_and_exported_and_excludes_only_where_it_is_required(
+def test_environment_check_is_reported_and_excludes_only_if_required(
     world: World, required: bool, wrong: int, verdict: str, use: str
 ) -> None:
     gate = Gates(environment=True, environment_required=required)
     config = replace(ACR, gates=gate)
     assert ordered_stages(config) == ["consent", "instructions", "level", "environment", "trials", "comments", "done"]
     world.campaign(config)
-    one = world.join("one")
-    one.to_trials()
+    one = world.begin("one")
     shown = one.send("level")
     assert (shown["stage"], shown["check"], shown["sounds"]) == ("environment", "environment", 4)
     assert world.listening.sounds.environment(one.rater_id, 7)[:4] == b"RIFF"
@@ -231,22 +229,21 @@ def test_it_is_told_and_exported_and_excludes_only_where_it_is_required(
     with world.store.read() as session:
         row = find_campaign(session, "first")
         [found] = rater_verdicts(session, row)
-        [told] = rater_rows(session, row)
+        [data] = rater_rows(session, row)
         assert {r["environment"] for r in export_rows(session, row)} == {verdict}
     assert (found.verdicts["environment"], found.use) == (verdict, use)
-    assert (told["gate_environment"], told["environment_right"], told["environment_tries"]) == (verdict, 4 - wrong, 1)
+    shown = data["gate_environment"], data["environment_right"], data["environment_tries"]
+    assert shown == (verdict, 4 - wrong, 1)
 
 
-def test_who_fails_twice_is_turned_away_where_it_is_required(world: World) -> None:
+def test_failing_a_required_check_twice_turns_a_rater_away(world: World) -> None:
     world.campaign(replace(ACR, gates=Gates(level=False, environment=True, environment_required=True)))
-    deaf = world.join("deaf")
-    deaf.to_trials()
+    deaf = world.begin("deaf")
     first = deaf.environment()
     assert deaf.send("environment", answers=deaf.environment(4))["stage"] == "environment"
     assert len(deaf.environment()) == len(first) == 4
     assert deaf.send("environment", answers=deaf.environment(4))["stage"] == "screened_out"
-    broken = world.join("broken")
-    broken.to_trials()
+    broken = world.begin("broken")
     assert broken.send("environment", error="no sound")["stage"] == "trials"
     with world.store.read() as session:
         assert [j.verdicts["environment"] for j in rater_verdicts(session, find_campaign(session, "first"))] == [
@@ -255,6 +252,6 @@ def test_who_fails_twice_is_turned_away_where_it_is_required(world: World) -> No
         ]
 
 
-def test_nothing_is_required_of_who_was_not_asked() -> None:
+def test_unasked_check_requires_nothing() -> None:
     with pytest.raises(BadOption, match="environment_required"):
         from_json({"kind": "acr", "gates": {"environment_required": True}})

@@ -1,4 +1,4 @@
-"""A rater's way: stage by stage, resumable, screened, never over the quota."""
+"""A rater's stages: sequential, resumable, screened, never over the quota."""
 
 import json
 import re
@@ -29,8 +29,8 @@ def gated(**gates: Any) -> CampaignConfig:
     return replace(ACR, gates=replace(ACR.gates, **gates))
 
 
-def test_the_stages_are_those_that_the_gates_ask_for() -> None:
-    """In one order; the level is set before the tones that are to be heard at it."""
+def test_stages_follow_the_gates() -> None:
+    """In a fixed order; the level is set before the headphone tones are played at it."""
     assert ordered_stages(ACR) == ["consent", "instructions", "trials", "comments", "done"]
     every = gated(screening=[NATIVE], headphones="woods", level=True)
     assert ordered_stages(every) == [
@@ -45,8 +45,8 @@ def test_the_stages_are_those_that_the_gates_ask_for() -> None:
     ]
 
 
-def test_the_same_person_is_in_the_same_session(world: World) -> None:
-    """On any browser and after a crash; another person, or the same in another campaign, is in another."""
+def test_same_person_resumes_the_same_session(world: World) -> None:
+    """In any browser and after a crash; another person or another campaign is another session."""
     world.campaign()
     world.campaign(name="second")
     anna = world.join("anna")
@@ -61,8 +61,8 @@ def test_the_same_person_is_in_the_same_session(world: World) -> None:
     assert all("anna" not in r.identity + r.pseudonym for r in rows)
 
 
-def test_consent_is_to_a_version(world: World) -> None:
-    """To the one that is asked for now, and the row says to which; who declines has agreed to none."""
+def test_consent_records_its_version(world: World) -> None:
+    """The current version, stored in the row; who declines has agreed to none."""
     world.campaign()
     anna, bert = world.join("anna"), world.join("bert")
     for version in (2, None, "3"):
@@ -78,19 +78,19 @@ def test_consent_is_to_a_version(world: World) -> None:
     }
     for answer in ("yes", 1, None, False):
         assert bert.send("consent", agreed=answer, version=3)["stage"] == "refused"
-    assert not world.all(Rater) and not world.all(Passage), "who only came, or refused, is kept nowhere"
+    assert not world.all(Rater) and not world.all(Passage), "visitors without consent are not stored"
     first = anna.token
     assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
     assert anna.row().consent_version == 3 and anna.row().device == '{"screen": "1280x720"}'
-    anna.token = first  # the answer was lost, and the call comes again
+    anna.token = first  # the reply was lost and the call is repeated
     assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
     assert [(p.stage, p.verdict) for p in world.all(Passage)] == [("consent", "ok")]
     assert len(world.all(Rater)) == 1 and not world.all(Trial)
-    assert bert.send("consent", agreed=True, version=3)["stage"] == "instructions", "who refused may think again"
+    assert bert.send("consent", agreed=True, version=3)["stage"] == "instructions", "a refusal can be revised"
 
 
-def test_nothing_of_a_visitor_can_be_forged(world: World) -> None:
-    """What they are is in their token, and signed; it opens the consent and nothing else."""
+def test_visitor_token_cannot_be_forged(world: World) -> None:
+    """A visitor's state is in a signed token, which opens the consent form only."""
     world.campaign()
     anna, access = world.join("anna"), world.listening.access
     kind, said, mac = anna.token.split(".")
@@ -105,14 +105,14 @@ def test_nothing_of_a_visitor_can_be_forged(world: World) -> None:
         anna.send("instructions")
 
 
-def test_screening_lets_in_whom_it_says(world: World) -> None:
-    """A question without ``accept`` lets everybody in; every answer is kept."""
+def test_screening_admits_the_accepted_answers(world: World) -> None:
+    """A question without ``accept`` admits all; every answer is stored."""
     world.campaign(gated(screening=[NATIVE, AGE]))
     inside, outside = world.join("inside"), world.join("outside")
     for rater in (inside, outside):
         asked = rater.send("consent", agreed=True, version=3)
         assert [q["id"] for q in asked["questions"]] == ["native", "age"]
-        assert set(asked["questions"][0]) == {"id", "prompt", "options"}, "what is accepted is not told"
+        assert set(asked["questions"][0]) == {"id", "prompt", "options"}, "accepted options are not sent"
         for wrong in (None, [], {}, {"native": "yes"}, {"native": "perhaps", "age": "under 30"}, {"native": ["yes"]}):
             with pytest.raises(BadMessage):
                 rater.send("screening", answers=wrong)
@@ -125,8 +125,8 @@ def test_screening_lets_in_whom_it_says(world: World) -> None:
     assert world.join("outside").joined_at == "screened_out"
 
 
-def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
-    """By a code and an address of their own: who finished, refused, was screened out, or came when all was full."""
+def test_panel_redirect_depends_on_the_outcome(world: World) -> None:
+    """A code and address each for finished, refused, screened out, and full on arrival."""
     ways = {n: CompletionLink(n.upper(), f"https://panel/{n}") for n in ("refused", "screened_out", "full")}
     config = replace(gated(screening=[NATIVE]), raters_per_stimulus=1, trials_per_sitting=8)
     world.campaign(replace(config, completion=Completion("DONE", "https://panel/done", **ways)))
@@ -134,29 +134,28 @@ def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
         world.join(who).agree() if who != "refuses" else world.join(who)
         for who in ("refuses", "foreign", "late", "anna")
     )
-    told = {"refused": refuses.send("consent", agreed=False, version=3)}
-    assert "code" not in world.join("refuses").next(), "who refused is asked again"
-    told["screened_out"] = foreign.send("screening", answers={"native": "no"})
+    outcomes = {"refused": refuses.send("consent", agreed=False, version=3)}
+    assert "code" not in world.join("refuses").next(), "asked again after a refusal"
+    outcomes["screened_out"] = foreign.send("screening", answers={"native": "no"})
     for rater_session in (anna, late):
         rater_session.send("screening", answers={"native": "yes"})
     anna.send("instructions")
-    told["full"] = late.send("instructions")
+    outcomes["full"] = late.send("instructions")
     anna.finish()
-    told["done"] = anna.next()
-    told["full at the door"] = world.join("latest").next()
-    for stage, shown in told.items():
-        end = stage.removesuffix(" at the door")
+    outcomes["done"] = anna.next()
+    outcomes["full on joining"] = world.join("latest").next()
+    for stage, shown in outcomes.items():
+        end = stage.removesuffix(" on joining")
         assert (shown["stage"], shown["code"], shown["redirect"]) == (end, end.upper(), f"https://panel/{end}")
-    assert foreign.next() == told["screened_out"] and late.next() == told["full"], "and again after a reload"
+    assert foreign.next() == outcomes["screened_out"] and late.next() == outcomes["full"], "and again after a reload"
     world.listening.withdraw(world.join("other", role="preview").agree().rater_id).result(30)
-    assert "code" not in world.join("other", role="preview").next(), "who leaves on the way gets none"
+    assert "code" not in world.join("other", role="preview").next(), "no code for leaving early"
 
 
-def test_who_answered_everything_has_finished(world: World) -> None:
-    """A tab that is closed before the last words takes nobody's pay, and nobody's place in the looks."""
+def test_all_answers_given_is_finished(world: World) -> None:
+    """Closing the tab before the final comment costs neither payment nor a place in the looks."""
     world.campaign()
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     for _ in anna.trials():
         assert anna.row().finished_at is None
     row = anna.row()
@@ -170,8 +169,8 @@ def test_who_answered_everything_has_finished(world: World) -> None:
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("woods", 1), ("huggins", 0)])
-def test_headphones_pass_or_are_tried_twice(world: World, kind: str, allowed: int) -> None:
-    """So many may be wrong; the second try has other sounds; the third is not given."""
+def test_headphone_check_allows_two_tries(world: World, kind: str, allowed: int) -> None:
+    """A number of errors is allowed; the second try has other sounds; there is no third."""
     world.campaign(gated(headphones=kind, headphones_required=True))
     good, bad = world.join("good"), world.join("bad")
     for rater in (good, bad):
@@ -191,8 +190,8 @@ def test_headphones_pass_or_are_tried_twice(world: World, kind: str, allowed: in
     assert verdicts == {(good.rater_id, "ok"): 1, (bad.rater_id, "fail"): 2}
 
 
-def test_a_check_that_could_not_be_played_excludes_nobody(world: World) -> None:
-    """Its verdict is unknown; and where headphones are not required, a failed check is only noted."""
+def test_unplayable_check_excludes_nobody(world: World) -> None:
+    """Its verdict is unknown; where headphones are not required a failed check is only recorded."""
     world.campaign(gated(headphones="woods", headphones_required=True))
     world.campaign(gated(headphones="woods"), name="second")
     broken, poor = world.join("broken"), world.join("poor", "second")
@@ -205,8 +204,8 @@ def test_a_check_that_could_not_be_played_excludes_nobody(world: World) -> None:
     assert len(verdicts[broken.rater_id].data) < 600
 
 
-def test_a_stage_is_taken_once_and_in_its_turn(world: World) -> None:
-    """A second tab, an old page, a stage that is no form, or a name of the page's own making."""
+def test_stage_is_accepted_once_and_in_order(world: World) -> None:
+    """Not from a second tab, an old page, for a stage without a form, or an invented one."""
     world.campaign()
     anna = world.join("anna")
     anna.send("consent", agreed=True, version=3)
@@ -220,11 +219,10 @@ def test_a_stage_is_taken_once_and_in_its_turn(world: World) -> None:
     assert len(world.all(Passage)) == 2
 
 
-def test_a_step_out_of_turn_is_told_where_it_stands(world: World) -> None:
-    """Nobody is told that they are at one place and not at the same one."""
+def test_stage_out_of_order_names_the_current_one(world: World) -> None:
+    """The message never names one stage as both current and not current."""
     world.campaign()
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     for stage, message in {
         "consent": "the step 'consent' is behind you already: you are at 'trials'; reload the page to go on",
         "trials": "the step 'trials' is passed by answering its trials",
@@ -240,8 +238,8 @@ def test_a_step_out_of_turn_is_told_where_it_stands(world: World) -> None:
             anna.send(stage)
 
 
-def test_a_list_is_dealt_once_and_resumed(world: World) -> None:
-    """Every screen has its place and slots; a reload shows the same; an answer moves on by one."""
+def test_list_is_assigned_once_and_resumed(world: World) -> None:
+    """Every screen has a position and slots; a reload shows the same; an answer advances by one."""
     world.campaign(gated(training=1, traps=1), items=[*items_of(4), *items_of(1, "training"), *items_of(1, "trap")])
     anna = world.join("anna")
     shown = anna.to_trials()
@@ -253,7 +251,7 @@ def test_a_list_is_dealt_once_and_resumed(world: World) -> None:
     trials = sorted(world.all(Trial), key=lambda t: t.position)
     assert [t.position for t in trials] == list(range(6)) and trials[0].role == "training"
     assert Counter(t.role for t in trials) == {"training": 1, "test": 4, "trap": 1}
-    assert trials[1].role == "test", "a check never comes first"
+    assert trials[1].role == "test", "never a check first"
     assert all(t.issued_at for t in trials)
     assert anna.next()["stage"] == "comments"
     assert anna.send("comments", comment="x\0" * 9000)["stage"] == "done"
@@ -263,10 +261,9 @@ def test_a_list_is_dealt_once_and_resumed(world: World) -> None:
 
 
 def test_repeats_are_shown_as_before(world: World) -> None:
-    """The same sounds in the same order, under another id, and counted by no quota."""
+    """The same sounds in the same order, under a new id, outside all quotas."""
     world.campaign(replace(AB, repeats=2))
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     screens = list(anna.trials("a"))
     trials = {t.id: t for t in world.all(Trial)}
     slots: dict[str, list[int]] = {}
@@ -282,8 +279,7 @@ def test_repeats_are_shown_as_before(world: World) -> None:
 def test_breaks_come_between_screens(world: World) -> None:
     """After every second answer, not before the first."""
     world.campaign(replace(ACR, break_after=2, show_text=False))
-    anna = world.join("anna")
-    anna.to_trials()
+    anna = world.begin("anna")
     screens = list(anna.trials())
     assert [s["trial"]["break_before"] for s in screens] == [False, False, True, False]
     assert all(s["trial"]["text"] is None for s in screens)

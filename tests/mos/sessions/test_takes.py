@@ -1,4 +1,4 @@
-"""Takes of a live screen in the store, on both databases: what counts, what is refused, what the results say."""
+"""Takes of a live screen in the store, on both databases: what counts, what is refused, what results report."""
 
 from dataclasses import replace
 from threading import Event
@@ -9,7 +9,7 @@ from mos.world import AB, RaterSession, World, items_of
 from studio.core.errors import BadFile, BadMessage, BadOption
 from studio.mos.analysis.results import results
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.import_export.export_answers import export_rows
+from studio.mos.import_export.export import export_rows
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.takes import MAX_LATE_MS, MAX_TAKES, MISSES_TO_SKIP, FinishedTake, Keystroke, Typing
@@ -41,21 +41,19 @@ def vote(rater: RaterSession, trial: str) -> None:
 def rater(world: World) -> RaterSession:
     """At the first screen of a live test."""
     world.campaign(LIVE, systems=VOICES, items=items_of(2))
-    rater_session = world.join("p1")
-    rater_session.to_trials()
-    return rater_session
+    return world.begin("p1")
 
 
 def screen(rater: RaterSession) -> str:
     return rater.next()["trial"]["trial"]
 
 
-def test_what_was_typed_comes_back_as_it_was() -> None:
+def test_typed_text_is_stored_unchanged() -> None:
     assert Typing.from_json(HELLO.to_json()) == replace(HELLO, strokes=list(HELLO.strokes))
     assert HELLO.text() == "hello "
 
 
-def test_a_part_says_what_the_system_is_and_what_to_type_again(rater: RaterSession) -> None:
+def test_part_names_the_system_and_the_text_to_repeat(rater: RaterSession) -> None:
     trial = screen(rater)
     said = {}
     with pytest.raises(BadMessage, match="nothing was typed"):
@@ -69,7 +67,7 @@ def test_a_part_says_what_the_system_is_and_what_to_type_again(rater: RaterSessi
     assert said["rms"].voice.voice == "" and said["rms"].voice.seed == 0
 
 
-def test_the_last_takes_of_one_typing_are_what_is_voted_on(rater: RaterSession) -> None:
+def test_vote_is_on_the_last_takes_of_one_text(rater: RaterSession) -> None:
     trial = screen(rater)
     keep(rater, trial, 0, OTHER)
     keep(rater, trial, 1, OTHER)
@@ -78,15 +76,14 @@ def test_the_last_takes_of_one_typing_are_what_is_voted_on(rater: RaterSession) 
         vote(rater, trial)
     keep(rater, trial, 1)
     vote(rater, trial)
-    with rater.world.store.read() as session:
-        found = results(session, find_campaign(session, "first"))["takes"]
+    found = rater.world.read(results)["takes"]
     assert [(one["takes"], one["latency_ms"]) for one in found if one["late_ms"] is None] == [(1, 30.0)]
     assert [(one["takes"], one["late_ms"]) for one in found if one["late_ms"] is not None] == [(1, 2.5)]
     assert len(rater.world.all(Take)) == 4
 
 
-def test_a_screen_that_could_not_be_heard_is_skipped_and_missing(rater: RaterSession) -> None:
-    """After some plays that came to nothing, not before; it enters no count and no table, and somebody else gets it."""
+def test_inaudible_screen_is_skipped_and_counted_missing(rater: RaterSession) -> None:
+    """Only after several failed plays; it enters no count or table and its unit is reassigned."""
     trial, listening, world = screen(rater), rater.world.listening, rater.world
     keep(rater, trial, 0)
     skip = AnswerCreate(trial=trial, skipped=True)
@@ -102,7 +99,7 @@ def test_a_screen_that_could_not_be_heard_is_skipped_and_missing(rater: RaterSes
     assert listening.answer(rater.rater_id, skip).result(30).repeated
     [answer] = world.all(Answer)
     assert (answer.counted, answer.missing) == (1, "late") and not world.all(Play)
-    assert [t.released for t in world.all(Trial) if t.id == trial] == [1], "its unit goes to somebody else"
+    assert [t.released for t in world.all(Trial) if t.id == trial] == [1], "its unit is reassigned"
     keep(rater, second := screen(rater), 0)
     assert second != trial
     keep(rater, second, 1)
@@ -127,7 +124,7 @@ def test_only_live_screens_are_skipped(world: World) -> None:
         world.listening.answer(anna.rater_id, sent).result(30)
 
 
-def test_takes_that_are_none_are_refused(rater: RaterSession) -> None:
+def test_invalid_takes_are_refused(rater: RaterSession) -> None:
     trial, stranger = screen(rater), rater.world.join("p2")
     stranger.to_trials()
     with pytest.raises(Forbidden):
@@ -143,33 +140,31 @@ def test_takes_that_are_none_are_refused(rater: RaterSession) -> None:
         rater.world.listening.slot_voice(rater.rater_id, trial, 0)
 
 
-def test_a_trace_of_no_take_is_gone_before_anybody_is_told(
-    rater: RaterSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clips, asked, told = rater.world.listening.clips, Event(), []
+def test_orphaned_trace_is_deleted_before_the_reply(rater: RaterSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips, asked, resolved = rater.world.listening.clips, Event(), []
     drop = clips.drop_trace
 
-    def drop_once_asked(address: str) -> None:
+    def delayed(address: str) -> None:
         assert asked.wait(30)
-        told.append(answer.done())
+        resolved.append(answer.done())
         drop(address)
 
-    monkeypatch.setattr(clips, "drop_trace", drop_once_asked)
+    monkeypatch.setattr(clips, "drop_trace", delayed)
     made = FinishedTake(screen(rater), 0, HELLO, 24_000, 0, 30.0, 0.0)
     answer = rater.world.listening.store_take(rater.rater_id, made, TRACE)
     asked.set()
     with pytest.raises(BadMessage):
         answer.result(30)
-    assert told == [False]
+    assert resolved == [False]
 
 
 @pytest.mark.parametrize("voice", [None, {"voice": "teacher", "speaker": "slt"}])
-def test_nobody_types_to_what_cannot_speak(world: World, voice: dict[str, str] | None) -> None:
+def test_system_that_cannot_speak_is_refused(world: World, voice: dict[str, str] | None) -> None:
     with pytest.raises(BadOption, match="'nightjar' cannot be used in a live test"):
         world.campaign(LIVE, systems=(VOICES[0], SystemSpec("nightjar", voice=voice)))
 
 
-def test_voices_of_two_rates_would_be_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_voices_of_two_sample_rates_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     clip = world.clip
     rates = {"zebrafinch": 16_000, "nightjar": 24_000}
     monkeypatch.setattr(world, "clip", lambda item, system: replace(clip(item, system), source_rate_hz=rates[system]))

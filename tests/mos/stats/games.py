@@ -1,4 +1,4 @@
-"""Votes with worked values, and votes written by hand."""
+"""Votes with worked values, and votes in a short notation."""
 
 import re
 
@@ -19,7 +19,7 @@ TWO = votes_from_rows([("x", "y", "a", None)] * 7 + [("x", "y", "b", None)] * 3)
 
 
 def played(*rows: str, raters: int = 8, items: int = 6) -> Votes:
-    """Each row, ``one>other`` or ``one=other``, said by every rater on so many scripts of its own."""
+    """Each row, ``one>other`` or ``one=other``, by every rater on a number of scripts per row."""
     said = [(*re.split("[>=]", row), "a" if ">" in row else "tie") for row in rows]
     every = [Vote(*said[i % len(said)], f"r{r}", f"i{i}") for r in range(raters) for i in range(items * len(said))]
     return votes_from_rows(every)

@@ -27,7 +27,7 @@ def test_icc_needs_every_score():
     assert icc(np.ones((3, 3))) is None
 
 
-def test_the_first_of_repeated_scores_counts():
+def test_first_of_repeated_scores_counts():
     ratings = ratings_from_rows([("a", "i", "s", 1), ("b", "i", "s", 2), ("a", "i", "s", 5), ("b", "j", "s", 3)])
     matrix = score_matrix(ratings)
     assert np.array_equal(matrix, [[1, np.nan], [2, 3]], equal_nan=True)
@@ -40,14 +40,14 @@ def of(rows: list[tuple[int, int, float]], group: list[int] | None = None, signe
     return ConsensusAnswers(value.astype(float), rater, key, groups, np.full(len(rows), signed))
 
 
-def test_worked_values() -> None:
-    """Rater 0 says 1 2 4, the others' means are 2 3 4: r = 3 / sqrt(14/3 * 2)."""
+def test_consensus_worked_values() -> None:
+    """Rater 0 scores 1 2 4, the others' means are 2 3 4: r = 3 / sqrt(14/3 * 2)."""
     rows = [(0, 0, 1), (0, 1, 2), (0, 2, 4), (1, 0, 1), (1, 1, 3), (1, 2, 5), (2, 0, 3), (2, 1, 3), (2, 2, 3)]
     zero, one, flat = rater_consensus(of(rows), np.ones(3, bool))
     assert (zero.n, zero.others) == (3, 2.0)
     assert zero.r == pytest.approx(3 / np.sqrt(28 / 3), abs=1e-12)
     assert one.r == pytest.approx(pearsonr([1, 3, 5], [2, 2.5, 3.5]).statistic, abs=1e-12)
-    assert flat.r is None  # always the same: that has no correlation
+    assert flat.r is None  # a constant rater has no correlation
 
 
 def test_raters_outside_the_pool_are_compared_with_it_only() -> None:
@@ -58,8 +58,8 @@ def test_raters_outside_the_pool_are_compared_with_it_only() -> None:
     assert wild.r == pytest.approx(pearsonr([5, 3, 1], [1, 2.5, 4.5]).statistic, abs=1e-12)
 
 
-def test_a_crowd_against_one_correlation_at_a_time() -> None:
-    """Gaps, keys that a rater judged twice, two questions: as a loop over raters and marks has it."""
+def test_vectorised_consensus_equals_a_loop() -> None:
+    """Gaps, stimuli rated twice, two questions: equal to a loop over raters and ratings."""
     rng = np.random.default_rng(4)
     rater, key = rng.integers(0, 9, 400), rng.integers(0, 30, 400)
     value, group = rng.random(400) + key / 30, key % 2
@@ -81,15 +81,15 @@ def test_a_crowd_against_one_correlation_at_a_time() -> None:
         assert found[r].r == pytest.approx(pearsonr(mine, theirs).statistic, abs=1e-12)
 
 
-def test_two_questions_are_not_a_correlation() -> None:
-    """One question gets fours and one twos, from everybody; within each, answers go against each other."""
+def test_consensus_is_computed_within_a_question() -> None:
+    """All raters give one question fours and the other twos; within each, raters disagree."""
     said = [[(4, 5), (2, 1)], [(5, 4), (1, 2)]]
     rows = [(r, 2 * q + k, v) for r in (0, 1) for q in (0, 1) for k, v in enumerate(said[r][q])]
     one, _ = rater_consensus(of(rows, [0, 0, 1, 1] * 2), np.ones(2, bool))
     assert one.r == pytest.approx(-1.0)
 
 
-def test_preferences_are_not_centred_and_do_not_depend_on_the_order() -> None:
+def test_preferences_are_not_centred_and_order_independent() -> None:
     said = [(1, 1, -1, 0), (1, 1, 1, -1), (1, -1, -1, 0)]
     rows = [(r, k, float(v)) for r, mine in enumerate(said) for k, v in enumerate(mine)]
     found = rater_consensus(of(rows, signed=True), np.ones(3, bool))[0].r
@@ -98,7 +98,7 @@ def test_preferences_are_not_centred_and_do_not_depend_on_the_order() -> None:
     assert rater_consensus(of(turned, signed=True), np.ones(3, bool))[0].r == pytest.approx(found)
 
 
-def test_without_other_raters_there_is_no_consensus() -> None:
+def test_single_rater_has_no_consensus() -> None:
     [alone] = rater_consensus(of([(0, 0, 1), (0, 1, 2), (0, 2, 3)]), np.ones(1, bool))
     assert (alone.r, alone.n, alone.others) == (None, 0, 0.0)
     none = ConsensusAnswers(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0, bool))
@@ -106,13 +106,13 @@ def test_without_other_raters_there_is_no_consensus() -> None:
 
 
 def screened_rows(rater, low=0, high=0, items=20, hears=True, from_item=0):
-    """``low`` hidden references below 90, ``high`` mid anchors above it, from some script on."""
+    """``low`` hidden references below 90, ``high`` mid anchors above it, starting at some script."""
     rows = [(rater, f"i{k:02}", "tts", 60.0 + k) for k in range(items)]
     rows += [(rater, f"i{k:02}", "mid", 90.1 if from_item <= k < from_item + high else 90.0) for k in range(items)]
     return rows + [(rater, f"i{k:02}", "ref", 89.9 if k < low else 90.0) for k in range(items) if hears]
 
 
-def test_more_than_fifteen_percent_drops_and_exactly_that_does_not():
+def test_more_than_fifteen_percent_excludes_and_exactly_fifteen_does_not():
     ratings = ratings_from_rows(
         screened_rows("three", 3) + screened_rows("four", 4) + screened_rows("deaf", 0, hears=False)
     )
@@ -123,8 +123,8 @@ def test_more_than_fifteen_percent_drops_and_exactly_that_does_not():
     assert {name: i.n for name, i in means.items()} == {"ref": 20, "tts": 40, "mid": 40}
 
 
-def test_who_puts_the_mid_anchor_above_90_is_dropped_too():
-    """BS.1534-3, 4.1.2: the second rule, which was not kept; each of them on scripts of their own."""
+def test_mid_anchor_above_90_also_excludes():
+    """BS.1534-3, 4.1.2: the second rule; each rater fails on different scripts."""
     people = [
         screened_rows("three", high=3),
         screened_rows("four", high=4, from_item=4),
@@ -138,8 +138,8 @@ def test_who_puts_the_mid_anchor_above_90_is_dropped_too():
     assert {i.raters for i in by_system(exclude_raters(ratings, screen.dropped)).values()} == {3}
 
 
-def test_a_script_that_the_anchor_does_not_impair_says_nothing_of_raters():
-    """More than a quarter put it above 90: then it is the script."""
+def test_unimpaired_mid_anchor_is_ignored():
+    """If more than a quarter of raters put it above 90, the script is at fault."""
     people = [
         screened_rows("a", high=2),
         screened_rows("b", high=2),
@@ -162,6 +162,6 @@ def test_quartiles():
 
 
 @pytest.mark.parametrize("wrong", [("anchor",), ("ref", "anchor")])
-def test_an_unknown_reference_or_anchor_is_refused(wrong):
+def test_unknown_reference_or_anchor_is_refused(wrong):
     with pytest.raises(BadOption, match="no system 'anchor'"):
         post_screen(ratings_from_rows(screened_rows("four", 4)), *wrong)

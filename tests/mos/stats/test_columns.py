@@ -1,4 +1,4 @@
-"""Columns of answers, their validation, and votes read from CSV files."""
+"""Columns of answers, their validation, and votes from CSV files."""
 
 import csv
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.import_export.export_answers import DICTIONARY
+from studio.mos.import_export.export import DICTIONARY
 from studio.mos.stats.columns import (
     BOTH_BAD,
     EXPORTED,
@@ -80,7 +80,7 @@ def test_votes_keep_their_scripts():
     assert votes_from_rows([("x", "y", "a", "r")]).item is None
 
 
-def test_a_long_scale_has_steps_of_a_twentieth():
+def test_long_scale_has_steps_of_a_twentieth():
     assert (ScoreScale(1, 5).step, ScoreScale(-3, 3).step, ScoreScale(0, 100).step) == (1.0, 1.0, 5.0)
     assert ScoreScale(1, 5).difference_scale == ScoreScale(-4, 4)
 
@@ -104,7 +104,7 @@ def test_votes_from_a_file(tmp_path):
     assert bare.rater is None
 
 
-def test_a_name_with_a_comma_survives(tmp_path):
+def test_quoted_comma_in_a_name(tmp_path):
     with (tmp_path / "v.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["a", "b", "outcome"], ["x, new", "y", "a"]])
     assert votes_from_csv(tmp_path / "v.csv")[0].systems == ["x, new", "y"]
@@ -126,7 +126,7 @@ def test_a_name_with_a_comma_survives(tmp_path):
         ('a,b,outcome\n"x,y,a\n', "cannot be read as CSV"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path, text, said):
+def test_bad_file_is_named(tmp_path, text, said):
     with pytest.raises(BadFile, match=said):
         votes_from_csv(written(tmp_path / "v.csv", text))
 
@@ -149,8 +149,8 @@ def exported(path: Path, *rows: dict[str, str]) -> Path:
     return path
 
 
-def test_of_an_export_only_what_the_analysis_counts(tmp_path):
-    """Practice, repeats, second attempts, excluded raters and other questions were all counted."""
+def test_export_is_read_as_the_analysis_counts(tmp_path):
+    """Practice, repeats, second attempts, excluded raters and other questions are left out."""
     path = exported(
         tmp_path / "e.csv",
         {"item": "i1"},
@@ -178,5 +178,5 @@ def test_campaigns_are_not_mixed(tmp_path):
     assert (len(votes), left_out) == (2, {"of another campaign": 1})
 
 
-def test_an_export_has_these_columns():
+def test_expected_columns_of_an_export():
     assert set(EXPORTED) <= {column.name for column in DICTIONARY}

@@ -1,4 +1,4 @@
-"""Elo report: its shape, differences, methods, missing estimates, and systems without a finite strength."""
+"""Elo report: format, differences, methods, missing estimates, systems without a finite strength."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize("method", list(LABELS))
-def test_the_report_is_json_of_this_shape(method):
+def test_report_json_format(method):
     votes = draw_votes(VotePopulation(), np.random.default_rng(0), 20, 40, 10)
     report = json.loads(json.dumps(elo_report(votes, method), allow_nan=False))
     assert list(report) == KEYS
@@ -45,8 +45,8 @@ def test_the_report_is_json_of_this_shape(method):
     assert ("posterior" in said) == (method == "posterior") and ("confidence" in said) == ("by rater" in LABELS[method])
 
 
-def test_differences_are_what_is_to_be_read():
-    """Every pair once, the better first; the interval is the difference's own, narrower than two scores' together."""
+def test_differences_are_reported_for_every_pair():
+    """Each pair once, the better first, with the difference's own interval, narrower than two scores' combined."""
     votes = draw_votes(VotePopulation(systems=(-100, 0, 40, 200)), np.random.default_rng(1), 20, 40, 30)
     report = elo_report(votes)
     rows, systems = report["differences"], report["systems"]
@@ -86,7 +86,7 @@ def test_few_raters_and_scripts_are_noted():
         ([("x", "y", "tie"), ("y", "z", "a"), ("z", "w", "tie")], "w, z never won against"),
     ],
 )
-def test_no_estimate_gives_nulls_and_a_reason(rows, said):
+def test_missing_estimate_is_null_with_a_reason(rows, said):
     votes = votes_from_rows([(*row, None) for row in rows])
     report = elo_report(votes, "mle")
     assert not report["connected"]
@@ -110,14 +110,14 @@ def test_no_votes_and_one_rater():
     assert "at least two" in report["reason"]
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     with pytest.raises(BadOption, match="'bootstrap' is not a scoring method"):
         elo_report(FOUR, "bootstrap")
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4), st.sampled_from(OUTCOMES)), min_size=1, max_size=30))
 @settings(deadline=None, max_examples=40)
-def test_the_side_a_system_was_on_does_not_matter(drawn):
+def test_side_of_a_system_does_not_matter(drawn):
     rows = [(f"s{a}", f"s{(a + d) % 5}", o, None) for a, d, o in drawn]
     votes = votes_from_rows(rows, [f"s{k}" for k in range(5)])
     mirror = replace(votes, a=votes.b, b=votes.a, outcome=np.array([1, 0, 2, 3], np.uint8)[votes.outcome])
@@ -127,7 +127,7 @@ def test_the_side_a_system_was_on_does_not_matter(drawn):
         assert there["systems"][name] == pytest.approx(row, abs=1e-6)
 
 
-def test_a_million_votes_take_seconds():
+def test_million_votes_take_seconds():
     votes = draw_votes(VotePopulation(systems=tuple(range(-300, 300, 20))), np.random.default_rng(0), 25_000, 40, 500)
     start = process_time()
     report = elo_report(votes, "gamma")
@@ -139,8 +139,8 @@ def elo_of(share):
     return 400 * np.log10(share / (1 - share))
 
 
-def test_an_undefeated_system_has_a_bound_and_the_word():
-    """One that won all of its votes was printed with an interval of some Elo to either side."""
+def test_undefeated_system_has_a_bound_and_a_note():
+    """A system that won all votes was once printed with a finite two-sided interval."""
     report = elo_report(played("c>x", "c>y", "x>y", "y>x", raters=10))
     champion = report["systems"]["c"]
     assert (champion["state"], champion["hi"]) == ("undefeated", None)
@@ -151,10 +151,10 @@ def test_an_undefeated_system_has_a_bound_and_the_word():
     assert not report["connected"] and report["reason"] is None
 
 
-def test_two_systems_have_clopper_and_pearsons_bound():
+def test_two_systems_have_the_clopper_pearson_bound():
     votes = played("x>y", raters=9, items=7)
     report = elo_report(votes)
-    least = elo_of(0.025 ** (1 / 7))  # of seven scripts, which are fewer than raters, all of one mind
+    least = elo_of(0.025 ** (1 / 7))  # seven scripts, fewer than raters, all unanimous
     [row] = report["differences"]
     assert row["lo"] == pytest.approx(least)
     assert row["hi"] is None and row["p"] == pytest.approx(2 * 0.5**7)
@@ -166,8 +166,8 @@ def test_two_systems_have_clopper_and_pearsons_bound():
     assert "probability of the streak" not in elo_report(played("x>y", "y>x", raters=9))["p_better_is"]
 
 
-def test_a_bound_counts_easy_wins_for_less():
-    """Who won only against the weakest is bounded by less than who won as often against the best."""
+def test_bound_weights_easy_wins_less():
+    """Wins against the weakest only give a lower bound than as many against the best."""
     others = ["x>y", "x>y", "x>y", "y>x"]
     best, weakest = (elo_report(played(f"c>{rival}", *others)) for rival in "xy")
     least = {name: {(d["a"], d["b"]): d["lo"] for d in r["differences"]} for name, r in (("b", best), ("w", weakest))}
@@ -178,17 +178,17 @@ def test_a_bound_counts_easy_wins_for_less():
     assert least["w"]["c", "x"] == pytest.approx(least["w"]["c", "y"] - apart)
 
 
-def test_a_group_that_never_lost_to_the_rest_is_bounded_together():
+def test_group_undefeated_by_the_rest_is_bounded_together():
     report = elo_report(played("a>x", "b>y", "a>b", "b>a", "x>y", "y>x", "z>x", "x>z", "y>z", "z>y"))
     assert [report["systems"][s]["state"] for s in "abxyz"] == ["undefeated", "undefeated", None, None, None]
     by_pair = {frozenset((d["a"], d["b"])): d for d in report["differences"]}
     among = by_pair[frozenset("ab")]
-    assert among["lo"] < 0 < among["hi"]  # among themselves they are compared as ever
+    assert among["lo"] < 0 < among["hi"]  # compared with each other as usual
     across = by_pair[frozenset("ax")]
     assert across["hi"] is None and across["lo"] is not None
 
 
-def test_between_and_apart_have_neither():
+def test_connected_and_separated_systems_have_no_bound():
     report = elo_report(played("a>b", "b>c"))
     assert [report["systems"][s]["state"] for s in "abc"] == ["undefeated", "between", "winless"]
     assert (report["systems"]["b"]["lo"], report["systems"]["b"]["hi"]) == (None, None)
@@ -199,7 +199,7 @@ def test_between_and_apart_have_neither():
     assert len(cross) == 4 and {(d["lo"], d["hi"], d["p"]) for d in cross} == {(None, None, None)}
 
 
-def test_what_the_prior_made_is_said_to_be_its_own():
+def test_prior_dependent_estimates_are_marked():
     votes = played("c>x", "c>y", "x>y", "y>x")
     for method in ("dsm", "posterior"):
         report = elo_report(votes, method)
@@ -209,7 +209,7 @@ def test_what_the_prior_made_is_said_to_be_its_own():
     assert "never lost to" in reason or "never won against" in reason
 
 
-def test_votes_without_raters_count_one_by_one():
+def test_votes_without_raters_count_individually():
     votes = votes_from_rows([Vote("x", "y", "a")] * 40)
     found = lead(votes, standings(votes, fit(votes)), fit(votes).elo(), 0, 1)
     assert found.least == pytest.approx(elo_of(0.025 ** (1 / 40)))

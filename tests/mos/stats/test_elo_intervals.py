@@ -1,4 +1,4 @@
-"""The error of Elo over raters and scripts: statsmodels, a share's own interval, and a jackknife as oracles."""
+"""Errors of Elo over raters and scripts: statsmodels, a share's own interval and a jackknife as oracles."""
 
 from dataclasses import replace
 
@@ -28,8 +28,8 @@ def standard_errors(votes, fitted, clusters="two_way"):
 
 
 @pytest.mark.parametrize("clusters", ["two_way", "by_rater"])
-def test_statsmodels_agrees_on_a_logistic_regression(clusters):
-    """Bradley-Terry is a logistic regression on who met; its clustered covariance is ours but for (n - 1) / (n - k)."""
+def test_clustered_errors_equal_a_logistic_regression(clusters):
+    """Bradley-Terry is a logistic regression; statsmodels' clustered covariance differs by (n - 1) / (n - k)."""
     votes = drawn()
     size, n = len(votes.systems), len(votes)
     design = np.zeros((n, size))
@@ -49,7 +49,7 @@ def test_statsmodels_agrees_on_a_logistic_regression(clusters):
 
 
 def test_two_systems_have_the_error_of_their_share():
-    """The difference is the logit of the share, so its error is the share's, divided by p (1 - p)."""
+    """The difference is the logit of the share, so its error is the share's divided by p (1 - p)."""
     for ties in (0.0, 0.3):
         votes = drawn(1, who=VotePopulation(systems=(0, 80), ties=ties))
         share = preference(votes, "s2", "s1").share
@@ -60,7 +60,7 @@ def test_two_systems_have_the_error_of_their_share():
 
 
 @pytest.mark.parametrize("method", ["gamma", "mle", "davidson"])
-def test_a_jackknife_over_raters_agrees(method):
+def test_jackknife_over_raters_agrees(method):
     votes = drawn(2, raters=60, who=VotePopulation(systems=(-150, 0, 100)))
     fitted = fit(votes, method)
     without = np.array([centred(fit(votes.where(votes.rater != r), method).elo()) for r in range(60)])
@@ -69,17 +69,17 @@ def test_a_jackknife_over_raters_agrees(method):
     assert (spread.high - spread.low) / 2 / 2.001 == pytest.approx(jackknife, rel=0.06)
 
 
-def test_scripts_that_favour_systems_widen_and_without_them_nothing_changes():
+def test_script_effects_widen_intervals():
     kind = {"ties": 0.0, "both_bad": 0.0, "taste_sd": 30.0}
     ratio = []
     for favour in (150.0, 0.0):
         votes = drawn(3, raters=40, who=VotePopulation(systems=(0, 50, 100), item_system_sd=favour, **kind))
         both, rater = (clustered_intervals(votes, fit(votes), clusters=c) for c in ("two_way", "by_rater"))
         ratio.append(float(np.mean((both.high - both.low) / (rater.high - rater.low))))
-    assert ratio[0] > 1.8 and ratio[1] < 1.4  # t(8) alone reaches 1.14 as far as t(39)
+    assert ratio[0] > 1.8 and ratio[1] < 1.4  # t(8) alone is 1.14 times t(39)
 
 
-def test_what_is_not_known_is_not_clustered_by_and_the_label_says_so():
+def test_missing_clusters_are_not_used_and_the_label_says_so():
     votes = drawn(4)
     said = {}
     for name, some in (
@@ -98,7 +98,7 @@ def test_what_is_not_known_is_not_clustered_by_and_the_label_says_so():
     assert clustered_intervals(votes, fit(votes), clusters="by_rater").label == said["no item"][0]
 
 
-def test_where_votes_say_nothing_of_their_error_there_is_none():
+def test_votes_without_residuals_have_no_error():
     tied = played("x=y")
     assert "every vote is a tie" in str(clustered_intervals(tied, fit(tied)).reason)
     votes = drawn()
@@ -109,18 +109,18 @@ def test_where_votes_say_nothing_of_their_error_there_is_none():
     assert clustered_intervals(one_script, fit(one_script), clusters="by_rater").reason is None
 
 
-def test_raters_who_are_alike_leave_the_error_of_their_votes():
-    """All say one thing on two scripts of three and the other on the third: no rater differs, yet nothing is sure."""
+def test_identical_raters_keep_the_error_of_their_votes():
+    """All raters agree on every script, two for one system and one against: clustering by rater alone gives zero."""
     votes = played("x>y", "x>y", "y>x")
     spread = clustered_intervals(votes, fit(votes), clusters="by_rater")
     assert (spread.high - spread.low > 20).all()
 
 
-TINY = 1e-3  # a prior that says next to nothing
+TINY = 1e-3  # a nearly flat prior
 
 
 def errors(games: np.ndarray, log_p: np.ndarray, b0: float) -> np.ndarray:
-    """Standard errors around the ladder's mean, by the definition: one game after the other."""
+    """Standard errors around the ladder's mean, by definition, one game at a time."""
     size = len(log_p)
     bend = np.diag(b0 * np.exp(log_p))
     for i in range(size):
@@ -132,15 +132,15 @@ def errors(games: np.ndarray, log_p: np.ndarray, b0: float) -> np.ndarray:
     return ELO_PER_E * np.sqrt(np.diag(centre @ np.linalg.inv(bend) @ centre))
 
 
-def test_two_level_systems() -> None:
-    """After n votes each score around the mean has the variance 1 / n: half of the difference, whose is 4 / n."""
+def test_two_equal_systems() -> None:
+    """After n votes each score around the mean has variance 1 / n: half of the difference's, 4 / n."""
     wins = np.array([[0.0, 8.0], [8.0, 0.0]])
     gain = expected_error_reduction(wins, np.zeros((2, 2)), TINY, TINY)
     assert gain[0, 1] == pytest.approx(2 * ELO_PER_E * (1 / 16**0.5 - 1 / 17**0.5), rel=1e-3)
     assert gain[0, 1] == gain[1, 0] and gain[0, 0] == gain[1, 1] == 0
 
 
-def test_a_battle_that_is_on_counts_as_a_vote() -> None:
+def test_open_battle_counts_as_a_vote() -> None:
     level, waiting = np.array([[0.0, 8.0], [8.0, 0.0]]), np.array([[0.0, 2.0], [2.0, 0.0]])
     more = np.array([[0.0, 9.0], [9.0, 0.0]])
     assert expected_error_reduction(level, waiting)[0, 1] == pytest.approx(
@@ -148,7 +148,7 @@ def test_a_battle_that_is_on_counts_as_a_vote() -> None:
     )
 
 
-def test_it_is_what_inverting_anew_gives() -> None:
+def test_update_equals_a_new_inverse() -> None:
     rng = np.random.default_rng(3)
     wins = np.triu(rng.integers(0, 9, (5, 5)), 1) + np.tril(rng.integers(0, 9, (5, 5)), -1).astype(float)
     waiting = np.zeros((5, 5))
@@ -163,21 +163,21 @@ def test_it_is_what_inverting_anew_gives() -> None:
             assert gain[i, j] == pytest.approx((before - errors(one, log_p, 0.1)).sum(), rel=1e-9)
 
 
-def test_a_newcomer_is_wanted_and_meets_its_like() -> None:
-    """Of four systems, one without a vote: every battle with it gains more than any without."""
+def test_new_system_is_preferred_and_meets_similar_ones() -> None:
+    """Of four systems one has no vote: every battle with it gains more than any without."""
     wins = np.full((4, 4), 10.0)
     wins[3, :] = wins[:, 3] = 0
     np.fill_diagonal(wins, 0)
     gain = expected_error_reduction(wins, np.zeros((4, 4)))
     assert min(gain[3, :3]) > 5 * max(gain[0, 1], gain[0, 2], gain[1, 2]) > 0
-    # a vote between the level ones says more than one whose outcome is all but known
+    # a vote between equal systems is more informative than a predictable one
     far = np.array([[0, 10, 30.0], [10, 0, 30], [1, 1, 0]]) + 0.0
     known = expected_error_reduction(far + 0, np.zeros((3, 3)))
     even = expected_error_reduction(np.array([[0, 10, 15.5], [10, 0, 15.5], [15.5, 15.5, 0]]), np.zeros((3, 3)))
-    assert even[0, 2] < known[0, 2]  # its score is less sure, for so one-sided votes say little
+    assert even[0, 2] < known[0, 2]  # its score is less certain, because one-sided votes carry little information
     assert (known >= 0).all() and np.isfinite(known).all()
 
 
-def test_before_the_first_vote_all_pairs_are_alike() -> None:
+def test_all_pairs_are_equal_before_the_first_vote() -> None:
     gain = expected_error_reduction(np.zeros((4, 4)), np.zeros((4, 4)))
     assert gain[np.triu_indices(4, 1)] == pytest.approx(gain[0, 1]) and gain[0, 1] > 0

@@ -1,4 +1,4 @@
-"""Means and differences: published values, statsmodels as the oracle, and invariances."""
+"""Means and differences: published values, statsmodels as the oracle, invariances."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def drawn(seed=0, share=1.0, scale=FIVE):
     return replace(draw_ratings(RatingPopulation(), np.random.default_rng(seed), 12, 9, share=share), scale=scale)
 
 
-def test_the_printed_values():
+def test_published_values():
     columns = p808(PRINTED)["s"]
     assert (columns.n, columns.mean) == (8, 3.875)
     assert columns.s == pytest.approx(0.991031, abs=5e-7)
@@ -42,7 +42,7 @@ def test_eight_raters_once_each_are_their_own_clusters():
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_clusters_agree_with_statsmodels(share):
-    """Where the scale's ends are far away, or not known, the interval is the regression's own."""
+    """With the scale's ends far away or unknown, the interval is the regression's."""
     for code, (name, found) in enumerate(by_system(drawn(share=share, scale=None)).items()):
         rows = drawn(share=share)
         rows = rows.where(rows.system == code)
@@ -59,13 +59,13 @@ def test_clusters_agree_with_statsmodels(share):
         assert found.df == 8
 
 
-def test_a_negative_variance_is_raised_to_that_of_independent_ratings():
+def test_negative_variance_is_raised_to_that_of_independent_ratings():
     # Each rater's and each item's errors cancel: both sums are zero, and V_rater + V_item - V_both is below it.
     ratings = ratings_from_rows([("a", "i", "s", 5), ("a", "j", "s", 1), ("b", "i", "s", 1), ("b", "j", "s", 5)])
     assert mean_of(ratings).se == pytest.approx(np.sqrt(4 * 2**2 / 4**2 * 4 / 3))
 
 
-def test_what_cannot_be_known_is_none():
+def test_unknown_values_are_none():
     one_item = by_system(PRINTED)["s"]
     assert (one_item.low, one_item.high, one_item.se, one_item.half_width, one_item.df) == (None, None, None, None, 0)
     alone = PRINTED.where(PRINTED.rater == 0)
@@ -74,7 +74,7 @@ def test_what_cannot_be_known_is_none():
     assert p808(alone)["s"].ci95 is None
 
 
-def test_stimuli_are_rated_by_raters():
+def test_stimuli_are_clustered_by_rater():
     ratings = drawn()
     table = by_stimulus(ratings)
     assert len(table) == 4 * 9
@@ -84,7 +84,7 @@ def test_stimuli_are_rated_by_raters():
     assert by_stimulus(ratings.where(ratings.score > 9)) == {}
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     with pytest.raises(BadOption, match="level is 95"):
         by_system(PRINTED, level=95)
     with pytest.raises(BadOption, match="'bootstrap' is not"):
@@ -113,7 +113,7 @@ def test_shifting_and_stretching_the_scale(seed, shift, scale, share):
 
 @given(seed=st.integers(0, 999))
 @settings(deadline=None, max_examples=25)
-def test_the_order_of_rows_does_not_matter(seed):
+def test_order_of_rows_does_not_matter(seed):
     ratings = drawn(seed, 0.5)
     shuffled = ratings.where(np.random.default_rng(seed).permutation(len(ratings)))
     for name, found in by_system(ratings).items():
@@ -129,7 +129,7 @@ def test_repeating_a_raters_ratings_does_not_narrow_the_interval():
     assert mean_of(twice, "plain").half_width < 0.75 * mean_of(ratings, "plain").half_width
 
 
-def test_influence_of_one_cluster_has_no_error():
+def test_single_cluster_has_no_error():
     assert np.isnan(clustered_error(np.ones(3), np.zeros(3, int), np.arange(3), "by_rater")[0])
 
 
@@ -140,23 +140,23 @@ def alike(value, raters, items, scale=FIVE):
 
 @pytest.mark.parametrize("method", ["two_way", "by_rater"])
 @pytest.mark.parametrize(("value", "raters"), [(5, 2), (5, 20), (1, 4), (3, 6), (4, 3)])
-def test_no_interval_has_no_width(value, raters, method):
+def test_no_interval_has_zero_width(value, raters, method):
     """Two raters who gave 5 throughout were printed as 5.00 +- 0.00."""
     found = mean_of(alike(value, raters, 6), method)
     independent = min(raters, 6) if method == "two_way" else raters
-    far = 1 - 0.025 ** (1 / independent)  # Clopper and Pearson's, of as many votes, of answers a step away
+    far = 1 - 0.025 ** (1 / independent)  # Clopper-Pearson for as many votes, for answers one step away
     assert [found.low, found.high] == pytest.approx([max(1, value - far), min(5, value + far)])
     assert found.se is None and found.high - found.low > 0.1
 
 
-def test_a_long_scale_and_an_unknown_one():
+def test_long_scale_and_unknown_scale():
     hidden = mean_of(alike(100, 10, 10, ScoreScale(0, 100)))
     assert (hidden.low, hidden.high) == (pytest.approx(100 - 5 * (1 - 0.025**0.1)), 100)
     assert mean_of(alike(100, 10, 10, None)).low is None
     assert mean_of(alike(4, 5, 5), "plain").low is None and p808(alike(4, 5, 5))["s"].ci95 is None
 
 
-def test_an_interval_never_leaves_the_scale():
+def test_interval_stays_within_the_scale():
     rng = np.random.default_rng(0)
     for raters, items, quality in [(2, 6, 4.6), (3, 6, 4.8), (5, 6, 5.2), (4, 8, 1.2), (2, 2, 3.0)]:
         for _ in range(40):
@@ -164,17 +164,17 @@ def test_an_interval_never_leaves_the_scale():
             assert 1 <= found.low < found.mean < found.high <= 5 or found.mean in (1, 5)
 
 
-def test_near_the_end_of_the_scale_it_is_wilsons():
-    """Independent answers of 1 and 5 are a share in disguise, so the interval is Wilson's with t for z."""
+def test_near_the_end_of_the_scale_the_interval_is_wilsons():
+    """Independent answers of 1 and 5 are a share, so the interval is Wilson's with t for z."""
     score = np.where(np.arange(40) < 37, 5.0, 1.0)
     found = mean_interval(score, np.arange(40), np.arange(40), "by_rater", 0.95, ScoreScale(1, 5))
-    z2, p, n = student(39).ppf(0.975) ** 2, 37 / 40, 39  # s^2 has n - 1 below the line
+    z2, p, n = student(39).ppf(0.975) ** 2, 37 / 40, 39  # s^2 is divided by n - 1
     middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), np.sqrt(p * (1 - p) * z2 / n + z2**2 / (4 * n**2)) / (1 + z2 / n)
     assert [found.low, found.high] == pytest.approx([1 + 4 * (middle - half), 1 + 4 * (middle + half)])
 
 
-def test_a_p_value_and_its_interval_agree():
-    """Whatever the distance from the scale's end: p is under 5% where the interval leaves the null out."""
+def test_p_value_and_interval_agree():
+    """At any distance from the scale's end: p is under 5% where the interval excludes the null."""
     rng = np.random.default_rng(1)
     for raters in (2, 3, 5, 12):
         for mean in (-2.9, -2, -0.5, 0.3, 1, 2.5):
@@ -186,7 +186,7 @@ def test_a_p_value_and_its_interval_agree():
 
 
 def cmos(score):
-    """The interval by rater and script of scores [raters, scripts], and its p value."""
+    """Interval by rater and script of scores [raters, scripts], and its p value."""
     rater, item = (axis.ravel() for axis in np.indices(score.shape))
     found = mean_interval(score.ravel().astype(float), rater, item, "two_way", 0.95, ScoreScale(-3, 3), null=0.0)
     return found, p_value_against(found, 0.0, ScoreScale(-3, 3))
@@ -194,16 +194,16 @@ def cmos(score):
 
 @pytest.mark.parametrize("scripts", [2, 3, 4, 8, 20])
 @pytest.mark.parametrize("score", [-3, -1, 2, 3])
-def test_a_p_value_and_its_interval_agree_where_all_are_alike(scripts, score):
+def test_p_value_and_interval_agree_for_unanimous_scores(scripts, score):
     found, p = cmos(np.full((20, scripts), score))
     assert (p < 0.05) == (not found.low <= 0 <= found.high)
 
 
-def test_unanimous_scores_are_no_less_sure_than_nearly_unanimous_ones():
-    """Four scripts all at -3 were [-3.00, 0.61], p 0.125, and at -2.95 [-3.00, -2.44], p < 0.01."""
+def test_unanimous_scores_are_no_less_certain_than_nearly_unanimous_ones():
+    """Four scripts at -3 gave [-3.00, 0.61], p 0.125, and at -2.95 [-3.00, -2.44], p < 0.01."""
     unanimous, p = cmos(np.full((5, 4), -3))
     nearly = np.full((5, 4), -3)
-    nearly[:, 3] = -2  # one script of the four differs by a step, to all
+    nearly[:, 3] = -2  # one of four scripts differs by a step for all raters
     split, also = cmos(nearly)
     assert unanimous.high == pytest.approx(-3 + student(3).ppf(0.975) / 4) and p < 0.002
     assert unanimous.high < split.high and p < also < 0.05
@@ -212,8 +212,8 @@ def test_unanimous_scores_are_no_less_sure_than_nearly_unanimous_ones():
 
 @pytest.mark.parametrize(("raters", "scripts"), [(2, 2), (2, 4), (3, 3), (4, 4)])
 @pytest.mark.parametrize("leaning", [1.0, 2.0])
-def test_few_raters_who_lean_alike_by_luck_decide_nothing(raters, scripts, leaning):
-    """There is no difference; raters lean, each alike on all scripts. A step alone decided in 8.8% of the first."""
+def test_few_raters_with_equal_bias_keep_the_error_rate(raters, scripts, leaning):
+    """No true difference, but raters have biases, equal over scripts: with a step alone 8.8% were significant."""
     rng, wrong, tests = np.random.default_rng(3), 0, 400
     for _ in range(tests):
         latent = rng.normal(0, leaning, (raters, 1)) + rng.normal(0, 0.15, (raters, scripts))
@@ -222,8 +222,8 @@ def test_few_raters_who_lean_alike_by_luck_decide_nothing(raters, scripts, leani
 
 
 @pytest.mark.parametrize("quality", [-3.0, -3.5, -4.0])
-def test_coverage_where_most_scores_are_the_worst(quality):
-    """Tests of which many are unanimous: their interval holds the mean of the population as all others do."""
+def test_coverage_with_mostly_worst_scores(quality):
+    """Many tests are unanimous; their intervals cover the population's mean as often as others."""
     rng = np.random.default_rng(4)
 
     def drawn(tests, raters, scripts):
@@ -235,7 +235,7 @@ def test_coverage_where_most_scores_are_the_worst(quality):
     assert np.mean(held) >= 0.93
 
 
-def test_one_score_a_rater_is_the_paired_t_test():
+def test_one_score_per_rater_is_the_paired_t_test():
     rng = np.random.default_rng(0)
     level = rng.normal(50, 20, 15)
     x, y = level + rng.normal(3, 2, 15), level + rng.normal(0, 2, 15)
@@ -260,14 +260,14 @@ def test_two_way_agrees_with_a_regression_on_the_system(share):
     assert found.interval.se == pytest.approx(oracle.bse[1] / np.sqrt((n - 1) / (n - 2)))
 
 
-def test_a_constant_for_a_rater_or_an_item_cancels():
+def test_constants_per_rater_or_item_cancel():
     ratings = drawn()
     rows = list(zip(ratings.rater, ratings.item, ratings.system, ratings.score, strict=True))
     names = [(ratings.raters[r], ratings.items[i], ratings.systems[s], x + 7 * r - 3 * i) for r, i, s, x in rows]
     for before, after in zip(
         pairwise_differences(ratings), pairwise_differences(ratings_from_rows(names)), strict=True
     ):
-        # Centring each rater and item leaves complete pairs as they were.
+        # Centring each rater and item leaves complete pairs unchanged.
         assert after.interval.mean == pytest.approx(before.interval.mean)
         assert after.interval.se == pytest.approx(before.interval.se)
 
@@ -281,13 +281,13 @@ def test_holm_agrees_with_statsmodels():
     assert [d.p_holm for d in found] == pytest.approx(multipletests([d.p for d in found], method="holm")[1])
 
 
-def test_turning_a_pair_round_turns_the_sign():
+def test_swapping_a_pair_changes_the_sign():
     there, back = difference(drawn(), "s1", "s2"), difference(drawn(), "s2", "s1")
     assert there.interval.low == pytest.approx(-back.interval.high)
     assert there.p == pytest.approx(back.p)
 
 
-def test_what_cannot_be_known_of_a_difference():
+def test_unknown_differences_are_none():
     one = ratings_from_rows([("r", "i", "x", 1), ("r", "i", "y", 2)])
     found = pairwise_differences(one)[0]
     assert (found.interval.mean, found.interval.low, found.p, found.p_holm) == (-1.0, None, None, None)
@@ -300,7 +300,7 @@ def test_what_cannot_be_known_of_a_difference():
 
 
 def on_scripts(scripts, seed=0, raters=12):
-    """Systems that are all alike, each on scripts of its own; script k is k tenths of a step easier than the first."""
+    """Equal systems, each on scripts of its own; script k is k tenths of a step easier than the first."""
     rng = np.random.default_rng(seed)
     return ratings_from_rows(
         [
@@ -312,8 +312,8 @@ def on_scripts(scripts, seed=0, raters=12):
     )
 
 
-def test_systems_are_compared_on_the_scripts_that_both_said():
-    """Two that are alike differed "beyond doubt", for one of them was given the easy scripts."""
+def test_systems_are_compared_on_common_scripts():
+    """Two equal systems once differed significantly because one was given easier scripts."""
     ratings = on_scripts({"easy": range(8, 20), "all": range(20)})
     plain = {name: i.mean for name, i in by_system(ratings).items()}
     assert plain["easy"] - plain["all"] > 0.3

@@ -1,4 +1,4 @@
-"""The ordinal model: R's own numbers, what it was drawn from, ends of the scale, intervals that a wrong model fails."""
+"""The ordinal model: R's values, recovery of known parameters, ends of the scale, misspecified intervals."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from studio.mos.stats.ordinal import MOST_LEVELS, TERMS, ordinal_model
 from studio.mos.stats.ordinal_likelihood import OrdinalLikelihood
 
 FIVE = ScoreScale(1, 5)
-# Bitterness of wine (Randall 1989), printed with R's ordinal: 9 judges, two bottles of each of four treatments.
+# Bitterness of wine (Randall 1989), as in R's ordinal: 9 judges, two bottles of each of four treatments.
 WINE = "233444551213235423325544323232532343333332322454112223232223333412323244"
 TREATMENTS = ["cold", "cold", "cold, contact", "cold, contact", "warm", "warm", "warm, contact", "warm, contact"]
 
@@ -22,7 +22,7 @@ def wine() -> Ratings:
 
 
 def worked() -> Ratings:
-    """8 raters, 6 scripts, 3 systems, every rating from whole numbers: R read the same table."""
+    """8 raters, 6 scripts, 3 systems, all ratings from integers: R read the same table."""
     rows: list[tuple[str, str, str, float]] = []
     for r, i, s in np.ndindex(8, 6, 3):
         mixed = 7919 * (r + 1) + 104729 * (i + 1) + 1299709 * (s + 1)
@@ -32,8 +32,8 @@ def worked() -> Ratings:
     return ratings_from_rows(rows, scale=FIVE)
 
 
-def by_first(ratings: Ratings, terms, first: str):
-    """As R prints it: thresholds and locations with the first system at nought, and the standard errors."""
+def relative_to_first(ratings: Ratings, terms, first: str):
+    """As R prints it: thresholds and locations with the first system at zero, and standard errors."""
     said = ordinal_model(ratings, terms, prior=False)
     gaps = {d.b: d.interval for d in said.differences if d.a == first}
     shift = said.locations[first].mean
@@ -68,12 +68,12 @@ def by_first(ratings: Ratings, terms, first: str):
             -151.60598,
         ),
     ],
-    ids=["wine, judges", "raters and scripts", "tastes and favours too"],
+    ids=["wine, judges", "raters and scripts", "with interactions"],
 )
-def test_maximum_likelihood_is_what_r_prints(ratings, terms, thresholds, gaps, sd, log_likelihood):
-    """ordinal 2022.11.16: clmm(score ~ system + (1 | rater) ...), Laplace; its own printed digits."""
+def test_maximum_likelihood_equals_r(ratings, terms, thresholds, gaps, sd, log_likelihood):
+    """ordinal 2022.11.16: clmm(score ~ system + (1 | rater) ...), Laplace; its printed digits."""
     first = ratings.systems[0]
-    said, found, apart = by_first(ratings, terms, first)
+    said, found, apart = relative_to_first(ratings, terms, first)
     assert found == pytest.approx(thresholds, abs=2e-3)
     for name, (gap, se) in gaps.items():
         assert -apart[name].mean == pytest.approx(gap, abs=1e-3)
@@ -82,7 +82,7 @@ def test_maximum_likelihood_is_what_r_prints(ratings, terms, thresholds, gaps, s
     assert said.log_likelihood == pytest.approx(log_likelihood, abs=1e-4)
 
 
-def test_the_gradient_is_that_of_the_likelihood():
+def test_gradient_is_that_of_the_likelihood():
     ratings, rng = worked(), np.random.default_rng(3)
     level = np.unique(ratings.score, return_inverse=True)[1]
     taste = np.unique(ratings.rater * 3 + ratings.system, return_inverse=True)[1]
@@ -104,7 +104,7 @@ SD = {"rater": 1.0, "script": 0.7, "taste": 0.5, "favour": 0.6}
 
 
 def drawn(rng: np.random.Generator, raters: int, scripts: int, favour: float = SD["favour"]) -> Ratings:
-    """Scores from the model itself, with thresholds, locations and deviations that are known."""
+    """Scores from the model itself, with known thresholds, locations and deviations."""
     shape = (raters, scripts, 3)
     heard = LOCATIONS + rng.normal(0, SD["rater"], (raters, 1, 1)) + rng.normal(0, SD["script"], (1, scripts, 1))
     heard = heard + rng.normal(0, SD["taste"], (raters, 1, 3)) + rng.normal(0, favour, (1, scripts, 3))
@@ -114,7 +114,7 @@ def drawn(rng: np.random.Generator, raters: int, scripts: int, favour: float = S
     return Ratings(score.ravel(), rater, script, system, *names, FIVE)
 
 
-def test_what_the_scores_were_drawn_from_is_found_again():
+def test_known_parameters_are_recovered():
     said = ordinal_model(drawn(np.random.default_rng(0), 60, 40))
     assert said.levels == [1, 2, 3, 4, 5]
     assert np.diff(said.thresholds) == pytest.approx(np.diff(THRESHOLDS), rel=0.12)
@@ -122,8 +122,8 @@ def test_what_the_scores_were_drawn_from_is_found_again():
     assert said.sd == pytest.approx(SD, abs=0.25)
 
 
-def test_intervals_hold_the_truth_and_those_of_a_model_without_favours_do_not():
-    """What scripts favour has to be among what is random, or the intervals are of these five scripts alone."""
+def test_intervals_cover_the_truth_only_with_the_script_by_system_effect():
+    """Without that random effect the intervals hold for these five scripts only."""
     rng, truth, runs = np.random.default_rng(1), [-1.0, -2.0, -1.0], 20
     held = np.zeros(2)
     for _ in range(runs):
@@ -136,7 +136,7 @@ def test_intervals_hold_the_truth_and_those_of_a_model_without_favours_do_not():
     assert wrong <= 0.8
 
 
-def test_a_system_of_nothing_but_the_best_score_has_a_bound_on_the_scale():
+def test_system_with_only_best_scores_is_bounded():
     rows = [(f"r{r}", f"i{i}", "top", 5.0) for r in range(4) for i in range(5)]
     rows += [(f"r{r}", f"i{i}", "other", float(2 + (r + i) % 3)) for r in range(4) for i in range(5)]
     said = ordinal_model(ratings_from_rows(rows, ["top", "other"], FIVE))
@@ -147,8 +147,8 @@ def test_a_system_of_nothing_but_the_best_score_has_a_bound_on_the_scale():
     assert gap.interval.low is not None and gap.interval.low > 0 and gap.p is not None and gap.p < 0.05
 
 
-def test_only_the_order_of_the_levels_matters():
-    """The step from 4 to 5 may be as long as one likes: locations stay, while means move."""
+def test_only_the_order_of_levels_matters():
+    """The step from 4 to 5 may have any length: locations stay, means move."""
     ratings = worked()
     longer = replace(ratings, score=np.where(ratings.score == 4, 9.0, ratings.score), scale=ScoreScale(1, 9))
     one, other = ordinal_model(ratings), ordinal_model(longer)
@@ -162,7 +162,7 @@ def test_only_the_order_of_the_levels_matters():
         assert back.systems[name].mean == pytest.approx(6 - one.systems[name].mean, abs=1e-3)
 
 
-def test_what_is_random_widens_the_mean_and_degrees_of_freedom_are_those_of_means():
+def test_random_effects_widen_the_mean_with_the_degrees_of_freedom_of_means():
     said = ordinal_model(worked())
     for interval in said.systems.values():
         assert (interval.df, interval.raters, interval.items, interval.n) == (5, 8, 6, 48)
@@ -180,6 +180,6 @@ def test_what_is_random_widens_the_mean_and_degrees_of_freedom_are_those_of_mean
         ([(f"r{k}", f"i{k % 2}", "s", float(k % 2)) for k in range(4100)], "4102 effects"),
     ],
 )
-def test_what_it_cannot_be_fitted_to_is_said(rows, why):
+def test_unsuitable_scores_are_refused_with_a_reason(rows, why):
     with pytest.raises(BadOption, match=why):
         ordinal_model(ratings_from_rows(rows))

@@ -1,4 +1,4 @@
-"""Pilots, numbers of raters, and coverage in simulated populations; seeds are fixed."""
+"""Pilots, numbers of raters, and coverage in simulated populations, with fixed seeds."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ NAMES = ("rater_sd", "taste_sd", "item_sd", "item_system_sd", "noise_sd")
 
 
 @pytest.mark.parametrize(("raters", "items", "share"), [(8, 8, 1.0), (16, 20, 0.4)])
-def test_variances_of_scores_are_right_on_average(raters, items, share):
+def test_score_variances_are_unbiased(raters, items, share):
     rng = np.random.default_rng(0)
     found = [rating_population(draw_ratings(WHO3, rng, raters, items, share=share)) for _ in range(150)]
     for name in NAMES:
@@ -37,8 +37,8 @@ def test_variances_of_scores_are_right_on_average(raters, items, share):
     assert np.mean([one.systems for one in found], axis=0) == pytest.approx(WHO3.systems, abs=0.1)
 
 
-def test_the_classic_analysis_of_variance_agrees():
-    """One system, every rater on every script: mean squares (MS_r - MS_e) / I and (MS_i - MS_e) / R, but for 1 / R."""
+def test_classic_analysis_of_variance_agrees():
+    """One system, every rater on every script: (MS_r - MS_e) / I and (MS_i - MS_e) / R, up to 1 / R."""
     ratings = draw_ratings(RatingPopulation(systems=(3.0,), low=None, clickers=0), np.random.default_rng(1), 60, 80)
     score = ratings.score.reshape(60, 80)
     rows, columns = score.mean(axis=1), score.mean(axis=0)
@@ -47,10 +47,10 @@ def test_the_classic_analysis_of_variance_agrees():
     assert found.taste_sd**2 == pytest.approx(rows.var(ddof=1) - error / 80, rel=0.05)
     assert found.item_system_sd**2 == pytest.approx(columns.var(ddof=1) - error / 60, rel=0.05)
     assert found.noise_sd**2 == pytest.approx(error, rel=0.05)
-    assert (found.rater_sd, found.item_sd) == (0.0, 0.0)  # what is common to systems, one cannot show
+    assert (found.rater_sd, found.item_sd) == (0.0, 0.0)  # one system cannot show what systems have in common
 
 
-def test_what_a_population_of_voters_shows_is_found_again():
+def test_voter_population_is_recovered():
     who = VotePopulation(systems=(-200, 0, 60, 140), taste_sd=70, item_system_sd=50, noise_spread=0.3, ties=0.15)
     rng = np.random.default_rng(0)
     found = vote_population(draw_votes(who, rng, 600, 40, 100))
@@ -60,7 +60,7 @@ def test_what_a_population_of_voters_shows_is_found_again():
     assert found.ties == pytest.approx(0.15, abs=0.03) and found.both_bad == pytest.approx(0.05, abs=0.01)
 
 
-def test_the_bound_of_a_small_pilots_variance_is_above_the_truth_in_four_of_five():
+def test_variance_bound_of_a_small_pilot_holds_in_four_of_five():
     rng = np.random.default_rng(2)
     pilots = [draw_ratings(WHO3, rng, 10, 12) for _ in range(200)]
     shown = [rating_population(pilot) for pilot in pilots]
@@ -74,7 +74,7 @@ def test_the_bound_of_a_small_pilots_variance_is_above_the_truth_in_four_of_five
         assert getattr(of_large, name) < 1.1 * truth
 
 
-def test_the_bound_of_a_small_pilots_leanings():
+def test_preference_bound_of_a_small_pilot():
     who = VotePopulation(
         systems=(-100, 0, 100), taste_sd=60, item_system_sd=60, noise_spread=0.0, ties=0.0, both_bad=0.0
     )
@@ -86,7 +86,7 @@ def test_the_bound_of_a_small_pilots_leanings():
             assert above <= ratio < (2.2 if raters == 10 else 1.2), (raters, name, ratio)
 
 
-def test_a_pilot_of_two_is_none():
+def test_pilot_of_two_is_refused():
     with pytest.raises(BadOption, match="the pilot has 2 raters"):
         rating_population(ratings_from_rows([(r, f"i{i}", "s", i) for r in "ab" for i in range(5)]))
     votes = draw_votes(VotePopulation(), np.random.default_rng(0), 10, 10, 2)
@@ -98,7 +98,7 @@ WHO = RatingPopulation(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
 FOUR = RatingPopulation(systems=(3.0,) * 4, low=None)
 
 
-def test_the_fewest_raters_that_do():
+def test_fewest_sufficient_raters():
     shown = []
     plan = raters_for_means(0.3, WHO, items=40, runs=60, show=lambda raters, width: shown.append((raters, width)))
     assert plan.half_width <= 0.3
@@ -108,8 +108,8 @@ def test_the_fewest_raters_that_do():
     assert raters_for_means(0.3, WHO, items=40, runs=60) == plan
 
 
-def test_it_is_no_median_and_of_all_systems():
-    """Half of the tests miss the median, and of four systems some one misses it in most tests."""
+def test_power_is_not_the_median_and_covers_all_systems():
+    """Half of the tests miss the median, and with four systems most tests miss it for one of them."""
     plan = raters_for_means(0.3, FOUR, items=30, runs=100)
     met = (half_widths(FOUR, plan.raters, 30, 1.0, 100, 0) <= 0.3).mean()
     assert ASSURANCE <= met < 0.95
@@ -120,8 +120,8 @@ def test_it_is_no_median_and_of_all_systems():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_more_raters_ever_give_a_wider_interval(seed):
-    """Two runs are noise for the most part; the list falls, and the answer is that of what was seen."""
+def test_more_raters_never_widen_the_planned_interval(seed):
+    """Two runs are mostly noise; the list decreases, and the answer is read from it."""
     shown = {}
     plan = raters_for_means(0.3, WHO, items=8, runs=2, seed=seed, show=shown.__setitem__)
     widths = [width for _, width in plan.curve]
@@ -131,14 +131,14 @@ def test_no_more_raters_ever_give_a_wider_interval(seed):
     assert plan.half_width == dict(plan.curve)[plan.raters] <= 0.3
 
 
-def test_evening_out_pools_what_rises_and_nothing_else():
+def test_isotonic_pooling_pools_only_increases():
     assert monotone_widths([5.0, 4.0, 4.0, 1.0]) == [5.0, 4.0, 4.0, 1.0]
     assert monotone_widths([5.0, 2.0, 4.0, 3.0, 1.0, 2.0]) == [5.0, 3.0, 3.0, 3.0, 1.5, 1.5]
     assert monotone_widths([1.0, 2.0, 3.0]) == [2.0, 2.0, 2.0]
     assert monotone_widths([np.inf, 2.0, 3.0]) == [np.inf, 2.5, 2.5] and monotone_widths([]) == []
 
 
-def test_theory_agrees():
+def test_simulation_agrees_with_theory():
     """Var(mean) = (rater + taste) / R + (item + item by system) / I + noise / (R I)."""
     raters, items = 60, 60
     found = np.mean(half_widths(WHO, raters, items, 1.0, 60, 0))
@@ -146,15 +146,15 @@ def test_theory_agrees():
     assert found == pytest.approx(2.001 * np.sqrt(variance), rel=0.05)
 
 
-def test_the_fewest_raters_for_elo():
+def test_fewest_raters_for_elo():
     who = VotePopulation(systems=(-100, 0, 100))
     plan = raters_for_elo(60, who, pairs=12, runs=20)
     curve = dict(plan.curve)
     assert plan.half_width <= 60 < curve[plan.raters - 1]
     more = raters_for_elo(60, who, pairs=48, runs=20)
-    assert more.raters < plan.raters  # who judges more pairs says more
+    assert more.raters < plan.raters  # more pairs per rater are more informative
     few_scripts = elo_half_widths(who, plan.raters, 12, 5, 20, 0)
-    assert np.median(few_scripts) > 60  # and who is heard on five scripts says less
+    assert np.median(few_scripts) > 60  # and five scripts less
     for bad in ({"half_width": 0}, {"half_width": 30, "pairs": 0}, {"half_width": 30, "scripts": 1}):
         with pytest.raises(BadOption):
             raters_for_elo(**bad)
@@ -163,13 +163,13 @@ def test_the_fewest_raters_for_elo():
 @pytest.mark.parametrize(
     ("test", "width", "named"), [("mos", 0.3, 4), ("mushra", 7, 4), ("cmos", 0.4, 6), ("preference", 0.1, 6)]
 )
-def test_every_test_has_usual_variances(test, width, named):
+def test_every_kind_has_default_variances(test, width, named):
     who = default_population(test, 4)
     assert len(who.systems) == named
     assert 8 < raters_for_means(width, who, items=20, runs=20).raters < 60
 
 
-def test_what_no_number_of_raters_reaches():
+def test_unreachable_targets():
     with pytest.raises(BadOption, match="use more than 5 items"):
         raters_for_means(0.05, WHO, items=5, runs=2)
     for bad in (
@@ -206,8 +206,8 @@ def test_without_rater_and_item_effects_the_plain_interval_holds():
     assert found["plain", "pairs"].mean > 0.9
 
 
-def test_on_few_scripts_intervals_by_rater_fail_and_those_by_rater_and_script_hold():
-    """Ten scripts, each of which favours a system: other scripts might favour another."""
+def test_few_scripts_need_intervals_by_rater_and_script():
+    """Ten scripts that each favour a system; other scripts might favour another."""
     favour = VotePopulation(item_system_sd=120, systems=(-100, 0, 100))
     seen = []
     found = table(elo_coverage(favour, runs=60, progress=lambda done, of: seen.append((done, of))))
@@ -222,12 +222,12 @@ def test_on_few_scripts_intervals_by_rater_fail_and_those_by_rater_and_script_ho
     assert share["exact", "pairs"].mean < 0.6
 
 
-def test_a_seed_repeats():
+def test_seed_is_reproducible():
     assert mos_coverage(runs=3, seed=5) == mos_coverage(runs=3, seed=5)
     assert mos_coverage(runs=3, seed=5) != mos_coverage(runs=3, seed=6)
 
 
-def test_what_a_population_is():
+def test_population_properties():
     rng = np.random.default_rng(0)
     ratings = draw_ratings(RatingPopulation(), rng, 400, 20)
     assert set(np.unique(ratings.score)) == {1, 2, 3, 4, 5}
@@ -246,7 +246,7 @@ def test_what_a_population_is():
     assert (even.outcome == 0).mean() == pytest.approx(0.5, abs=0.02)
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     with pytest.raises(BadOption, match="raters is 1"):
         mos_coverage(raters=1)
     with pytest.raises(BadOption, match="systems is 1"):

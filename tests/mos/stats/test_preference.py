@@ -28,7 +28,7 @@ from studio.mos.stats.preference import (
 )
 
 
-def test_ties_are_shown_apart_and_half_a_win():
+def test_ties_are_reported_and_count_as_half_a_win():
     rows = [("x", "y", "a"), ("y", "x", "b"), ("x", "y", "b"), ("y", "x", "tie"), ("x", "y", "both_bad")]
     found = preference(votes_from_rows([(*r, None) for r in rows]), "x", "y", "wilson")
     assert (found.wins_a, found.wins_b, found.ties, found.both_bad) == (2, 1, 1, 1)
@@ -38,29 +38,30 @@ def test_ties_are_shown_apart_and_half_a_win():
 
 @pytest.mark.parametrize(("ours", "theirs"), [("exact", "beta"), ("wilson", "wilson")])
 @pytest.mark.parametrize("wins", [0, 1, 13, 20])
-def test_statsmodels_agrees(ours, theirs, wins):
+def test_intervals_agree_with_statsmodels(ours, theirs, wins):
     votes = votes_from_rows([("x", "y", "a" if k < wins else "b", "r") for k in range(20)])
     found = preference(votes, "x", "y", ours, level=0.9).share
     assert [found.low, found.high] == pytest.approx(proportion_confint(wins, 20, alpha=0.1, method=theirs), abs=1e-9)
 
 
-def said(wins, raters, items):
+def votes_of(wins, raters, items):
     """``wins(rater, item)`` of every rater on every script."""
     everybody = [(r, i) for r in range(raters) for i in range(items)]
     return votes_from_rows(Vote("x", "y", "a" if wins(r, i) else "b", f"r{r:02}", f"i{i:02}") for r, i in everybody)
 
 
-def test_raters_of_one_mind_are_not_their_votes():
-    one_mind = preference(said(lambda r, i: r % 3, 20, 50), "x", "y", "by_rater").share
-    # 20 raters, each all one way: the error is that of 20 votes.
+def test_consistent_raters_count_once():
+    votes = votes_of(lambda r, i: r % 3, 20, 50)
+    one_mind = preference(votes, "x", "y", "by_rater").share
+    # 20 raters who are each constant: the error is that of 20 votes.
     assert one_mind.se == pytest.approx(np.sqrt(0.35 * 0.65 / 19))
     assert one_mind.df == 19
-    assert one_mind.half_width > 4 * preference(said(lambda r, i: r % 3, 20, 50), "x", "y", "wilson").share.half_width
+    assert one_mind.half_width > 4 * preference(votes, "x", "y", "wilson").share.half_width
 
 
-def test_ten_scripts_are_not_all_scripts():
-    """Six scripts of ten favour x whoever listens: 1,000 votes, and the interval of ten."""
-    votes = said(lambda r, i: i % 10 < 6, 20, 50)
+def test_scripts_are_a_random_effect():
+    """Six scripts of ten favour x for all raters: 1,000 votes with the interval of ten."""
+    votes = votes_of(lambda r, i: i % 10 < 6, 20, 50)
     votes = replace(votes, item=votes.item % 10)
     both, rater = (preference(votes, "x", "y", method).share for method in ("two_way", "by_rater"))
     assert both.se == pytest.approx(np.sqrt(0.6 * 0.4 / 9), rel=0.03)
@@ -71,8 +72,8 @@ def test_ten_scripts_are_not_all_scripts():
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0])
-def test_it_is_the_interval_of_a_mean(share):
-    """Which statsmodels agrees with; only the ends of the scale are 0 and 1."""
+def test_share_interval_equals_the_interval_of_a_mean(share):
+    """Checked against statsmodels; the scale ends at 0 and 1."""
     votes = draw_votes(VotePopulation(systems=(0, 40)), np.random.default_rng(0), 14, 30, 12)
     votes = votes.where(np.random.default_rng(1).random(len(votes)) < share)
     point = points(votes) * np.where(votes.a == 0, 1, -1) + (votes.a != 0)
@@ -84,16 +85,16 @@ def test_it_is_the_interval_of_a_mean(share):
     )
 
 
-def test_six_of_six_has_an_exact_interval():
-    """All of one mind, however often each was asked: exactly what six votes say."""
-    found = preference(said(lambda r, i: False, 6, 9), "x", "y")
+def test_unanimous_raters_have_an_exact_interval():
+    """Any number of votes of six unanimous raters says as much as six votes."""
+    found = preference(votes_of(lambda r, i: False, 6, 9), "x", "y")
     assert found.share.low == 0.0 and found.share.high == pytest.approx(1 - 0.025 ** (1 / 6))
     assert found.p == pytest.approx(2 * 0.5**6)
-    few_scripts = preference(said(lambda r, i: False, 30, 3), "x", "y")
+    few_scripts = preference(votes_of(lambda r, i: False, 30, 3), "x", "y")
     assert few_scripts.share.high == pytest.approx(1 - 0.025 ** (1 / 3))
 
 
-def test_ties_alone_are_no_certainty_either():
+def test_only_ties_have_a_wide_interval():
     votes = votes_from_rows([Vote("x", "y", "tie", f"r{r}", f"i{i}") for r in range(5) for i in range(5)])
     found = preference(votes, "x", "y")
     assert (found.share.mean, found.p) == (0.5, 1.0)
@@ -109,7 +110,7 @@ def test_p_values_of_shares_are_corrected_for_all_pairs():
         assert (f.p < 0.05) == (not f.share.low <= 0.5 <= f.share.high)
 
 
-def test_mirrored_votes_and_turned_pairs():
+def test_mirrored_votes_and_swapped_pairs():
     votes = draw_votes(VotePopulation(), np.random.default_rng(0), 10, 40)
     mirror = replace(votes, a=votes.b, b=votes.a, outcome=np.array([1, 0, 2, 3], np.uint8)[votes.outcome])
     assert pairwise_preferences(mirror) == pairwise_preferences(votes)
@@ -120,23 +121,23 @@ def test_mirrored_votes_and_turned_pairs():
     assert len(OUTCOMES) == 4
 
 
-def test_the_share_stays_a_share():
+def test_share_stays_between_0_and_1():
     votes = votes_from_rows([("x", "y", "a", f"r{k}") for k in range(3)] + [("x", "y", "b", "r0")])
     share = preference(votes, "x", "y", "by_rater").share
     assert 0 < share.low < share.high <= 1.0 and share.items is None
     assert preference(votes.where(votes.rater == 1), "x", "y", "by_rater").share.low is None
 
 
-def test_mistakes_are_named():
+def test_bad_arguments_are_named():
     votes = votes_from_rows([("x", "y", "a", None), ("z", "y", "a", None)])
-    for call, said in [
+    for call, message in [
         (lambda: preference(votes, "x", "q", "exact"), "no system 'q'"),
         (lambda: preference(votes, "x", "z", "exact"), "never compared"),
         (lambda: preference(votes, "x", "y"), "the votes have no raters"),
         (lambda: preference(replace(votes, rater=votes.a, raters=["x", "y", "z"]), "x", "y"), "have no scripts"),
         (lambda: preference(votes, "x", "y", "t"), "'t' is not"),
     ]:
-        with pytest.raises(BadOption, match=said):
+        with pytest.raises(BadOption, match=message):
             call()
 
 
@@ -144,7 +145,7 @@ def compared(scores, first="a", second="b"):
     return [CmosAnswer(f"r{k}", f"i{k}", first, second, s) for k, s in enumerate(scores)]
 
 
-def test_the_sign_is_that_of_the_named_pair():
+def test_cmos_sign_is_that_of_the_named_pair():
     [found] = cmos_results([*compared([3, 2]), *compared([-3, 0], "b", "a")])
     assert (found.a, found.b) == ("a", "b")
     assert found.cmos["two_way"].mean == (-3 - 2 - 3 + 0) / 4
@@ -156,8 +157,8 @@ def test_the_sign_is_that_of_the_named_pair():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=30))
-def test_which_sound_came_first_changes_no_comparison(answers):
-    """Playing a pair the other way round and turning its score is the same answer."""
+def test_presentation_order_does_not_change_cmos(answers):
+    """Playing a pair in reverse and negating its score is the same answer."""
     plain = compared([score for score, _ in answers])
     mixed = [
         replace(c, first=c.second, second=c.first, score=-c.score) if turn else c
@@ -166,8 +167,8 @@ def test_which_sound_came_first_changes_no_comparison(answers):
     assert cmos_results(mixed) == cmos_results(plain)
 
 
-def test_a_worked_interval():
-    """Differences 1, 2, 0, 1 of a rater each: mean 1, s .8165, t(3) 3.18245, so 1 +- 1.29923 by rater."""
+def test_cmos_worked_interval():
+    """Differences 1, 2, 0, 1 of one rater each: mean 1, s .8165, t(3) 3.18245, so 1 +- 1.29923 by rater."""
     [found] = cmos_results(compared([-1, -2, 0, -1]))
     by_rater = found.cmos["by_rater"]
     assert (by_rater.mean, by_rater.df) == (1.0, 3)
@@ -177,7 +178,7 @@ def test_a_worked_interval():
     assert order_effect(compared([-1, -2, 0, -1])).mean == -1.0
 
 
-def test_p_values_are_corrected_for_all_pairs():
+def test_cmos_p_values_are_corrected_for_all_pairs():
     rng = np.random.default_rng(1)
     answers = [
         CmosAnswer(f"r{r}", f"i{i}", "base", s, int(np.clip(rng.integers(-1, 3) + k, -3, 3)))
@@ -194,12 +195,12 @@ def test_p_values_are_corrected_for_all_pairs():
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 10), (9, 10), (12, 16), (14, 20), (16, 16)])
-def test_the_binomial_test_is_exact(right, n):
+def test_binomial_test_is_exact(right, n):
     assert guessing_p(right, n) == pytest.approx(sum(comb(n, k) for k in range(right, n + 1)) / 2**n)
 
 
 def test_twelve_of_sixteen():
-    """The table of every ABX manual: 12 of 16 is p = 0.0384, 11 of 16 is 0.1051."""
+    """The table of ABX manuals: 12 of 16 is p = 0.0384, 11 of 16 is 0.1051."""
     assert guessing_p(12, 16) == pytest.approx(0.0384, abs=5e-5)
     assert guessing_p(11, 16) == pytest.approx(0.1051, abs=5e-5)
     found = abx_result("a", "b", [AbxAnswer(f"r{k % 4}", f"i{k // 4}", "a", "b", k < 12) for k in range(16)])
@@ -208,8 +209,8 @@ def test_twelve_of_sixteen():
     assert (found.share["two_way"].raters, found.share["two_way"].items) == (4, 4)
 
 
-def test_answers_of_one_rater_are_correlated():
-    """Ten raters who each found all or none: 160 answers, and an interval of ten; and so with ten scripts."""
+def test_abx_answers_are_clustered():
+    """Ten raters with all or no answers right: 160 answers with the interval of ten; likewise ten scripts."""
     by_rater = [AbxAnswer(f"r{r}", f"i{i}", "a", "b", r < 7) for r in range(10) for i in range(16)]
     by_script = [AbxAnswer(f"r{i}", f"i{r}", "a", "b", r < 7) for r in range(10) for i in range(16)]
     for answers in (by_rater, by_script):
@@ -220,7 +221,7 @@ def test_answers_of_one_rater_are_correlated():
         assert wide.low < 0.5
 
 
-def test_pairs_do_not_depend_on_the_order():
+def test_abx_pairs_do_not_depend_on_the_order():
     answers = [
         AbxAnswer("r", "i", "b", "a", True),
         AbxAnswer("s", "i", "a", "b", False),

@@ -1,4 +1,4 @@
-"""The test that comes with the studio: shipped whole, built once, open to any visitor."""
+"""The demo test that ships with the studio: complete, built once, open to any visitor."""
 
 import json
 from pathlib import Path
@@ -19,8 +19,8 @@ ASSETS = Path(__file__).resolve().parents[3] / "assets"
 DEMO = ASSETS / "demo"
 
 
-def test_what_is_shipped_is_whole_and_small() -> None:
-    """Both speakers of every voice beside their teachers, every sentence by each, at one rate."""
+def test_shipped_demo_is_complete_and_small() -> None:
+    """Both speakers of every voice and their teachers, every sentence by each, at one rate."""
     manifest = read_manifest(DEMO / MANIFEST)
     systems = {s.name: s.role for s in manifest.systems}
     voices = ["wren:{}", "finch:{}", "linnet:{}", "siskin:{}", "pipit:{}"]
@@ -34,8 +34,8 @@ def test_what_is_shipped_is_whole_and_small() -> None:
     assert sum(path.stat().st_size for path in DEMO.rglob("*") if path.is_file()) <= 4_000_000
 
 
-def test_what_is_shipped_was_spoken_by_the_shipped_weights() -> None:
-    """After a training, `studio campaign demo --make assets/demo` has to be run again."""
+def test_shipped_demo_was_spoken_by_the_shipped_weights() -> None:
+    """After a training, run `studio campaign demo --make assets/demo` again."""
     for system in read_manifest(DEMO / MANIFEST).systems:
         if system.role == "test":
             assert system.voice is not None
@@ -59,8 +59,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_visitor_rates_it_at_once(world: World, small: Path) -> None:
-    """Open, without a check before it, each of the twelve systems once."""
+def test_visitor_rates_the_demo_without_checks(world: World, small: Path) -> None:
+    """It is open and plays each of the twelve systems once."""
     assert add_demo(world.listening, small)
     with world.store.read() as session:
         run = load_campaign(session, find_campaign(session, NAME))
@@ -84,8 +84,8 @@ def _plays(world: World, shown: dict[str, Any]) -> int:
         return session.exec(select(Slot.stimulus_id).where(Slot.trial_id == shown["trial"]["trial"])).one()
 
 
-def test_it_is_built_once_and_its_link_is_good(world: World, small: Path) -> None:
-    """Not again after it was closed; a closed one has no link."""
+def test_demo_is_built_once_and_has_a_valid_link(world: World, small: Path) -> None:
+    """It is not rebuilt after it was closed; a closed one has no link."""
     assert demo_link(world.listening) is None
     assert add_demo(world.listening, small) and not add_demo(world.listening, small)
     link = demo_link(world.listening)
@@ -95,8 +95,8 @@ def test_it_is_built_once_and_its_link_is_good(world: World, small: Path) -> Non
     assert [c.name for c in world.all(Campaign)] == [NAME]
 
 
-def test_an_arena_of_its_voices_is_there_when_it_is_asked_for(world: World, small: Path) -> None:
-    """Whoever types to a voice hears a voice: no teacher is in it, and the demo itself opens none."""
+def test_arena_of_the_demo_voices_is_built_on_request(world: World, small: Path) -> None:
+    """It has voices only, no teacher, and the demo itself does not open one."""
     assert add_demo(world.listening, small)
     assert demo_link(world.listening, ARENA_NAME) is None and [c.kind for c in world.all(Campaign)] == ["acr"]
     assert add_arena(world.listening, small) and not add_arena(world.listening, small)
@@ -108,8 +108,8 @@ def test_an_arena_of_its_voices_is_there_when_it_is_asked_for(world: World, smal
     assert len(names) == 10 and not any(name.startswith("teacher") for name in names)
 
 
-def test_somebody_elses_campaign_of_that_name_is_not_shown_to_visitors(world: World, small: Path) -> None:
-    """Whoever took the name keeps it, and their test to themselves."""
+def test_other_campaign_with_the_demo_name_is_not_offered_to_visitors(world: World, small: Path) -> None:
+    """The existing campaign keeps its name and stays private."""
     world.campaign(name=NAME)
     assert demo_link(world.listening) is None
     assert add_demo(world.listening, small)
@@ -117,8 +117,8 @@ def test_somebody_elses_campaign_of_that_name_is_not_shown_to_visitors(world: Wo
     assert demo_link(world.listening) == world.listening.links(f"{NAME} (2)")["rater"]
 
 
-def test_a_stop_in_between_leaves_nothing(world: World, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that was broken off is made good by the next."""
+def test_interrupted_build_leaves_nothing(world: World, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start completes it."""
 
     def full(_folder: ClipFolder, _pcm: object, _rate_hz: int) -> str:
         raise OSError("no space left")

@@ -1,4 +1,4 @@
-"""Derived stimuli: anchors that meet BS.1534-3's mask; excerpts of both ends of a script (002, H.1)."""
+"""Derived stimuli: anchors within BS.1534-3's mask; excerpts of both ends of a script (002, H.1)."""
 
 import re
 import shutil
@@ -51,7 +51,7 @@ def lite(tmp_path: Path) -> World:
 
 
 def test_each_end_is_a_stimulus(lite: World, tmp_path: Path) -> None:
-    """Two items a script, as long as asked for, from where they say; the trap stays whole, with its text."""
+    """Two items per script of the requested length and position; the trap stays whole, with its text."""
     config = replace(MOS, gates=Gates(level=False, traps=1))
     build_campaign(lite.listening, "talks", config, sounds(tmp_path / "in", 5.0), excerpt_s=2.0)
     items = {i.id: i for i in lite.all(Item)}
@@ -71,15 +71,15 @@ def test_each_end_is_a_stimulus(lite: World, tmp_path: Path) -> None:
     assert (tops["talk (first 2 s)"], tops["talk (last 2 s)"]) == (300, 900)
 
 
-def test_ends_that_overlap_are_refused(lite: World, tmp_path: Path) -> None:
-    """Nothing is made, and the sound is named."""
+def test_overlapping_ends_are_refused(lite: World, tmp_path: Path) -> None:
+    """Nothing is created and the sound is named."""
     with pytest.raises(BadFile, match=r"talk.wav lasts 5.0 s: its first and last 3 s overlap"):
         build_campaign(lite.listening, "talks", MOS, sounds(tmp_path / "in", 5.0), excerpt_s=3.0)
     assert not lite.all(Item)
 
 
-def test_what_is_imported_is_cut_alike(lite: World, tmp_path: Path) -> None:
-    """A script more and a system more, their files whole; a trap stays whole, and no text is shown of an end."""
+def test_imported_sounds_are_cut_alike(lite: World, tmp_path: Path) -> None:
+    """A new script and a new system with whole files; a trap stays whole, and excerpts show no text."""
     build_campaign(lite.listening, "talks", MOS, sounds(tmp_path / "in", 5.0), excerpt_s=2.0)
     more = tmp_path / "more"
     for file in ("heron/second", "teal/second", "wren/second", "wren/talk"):
@@ -98,7 +98,7 @@ def test_what_is_imported_is_cut_alike(lite: World, tmp_path: Path) -> None:
         ("two", "control"): RATE_HZ
     }
     same = {s.clip_sha for s in lite.all(Stimulus) if items[s.item_id].name.endswith("(first 2 s)")}
-    assert len(same) <= 2  # whether cut then or now, they are the same samples (teal's are half as loud before)
+    assert len(same) <= 2  # the same samples whenever they were cut (teal was half as loud before)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_imported_is_cut_alike(lite: World, tmp_path: Path) -> None:
         ("wren/talk.wav", 3.0, "wren: talk.wav lasts 3.0 s: its first and last 2 s overlap"),
     ],
 )
-def test_what_is_imported_and_cannot_be_cut_is_refused(
+def test_imported_sounds_that_cannot_be_cut_are_refused(
     lite: World, tmp_path: Path, file: str, seconds: float, message: str
 ) -> None:
     build_campaign(lite.listening, "talks", MOS, sounds(tmp_path / "in", 5.0), excerpt_s=2.0)
@@ -120,8 +120,8 @@ def test_what_is_imported_and_cannot_be_cut_is_refused(
     assert len(lite.all(System)) == 3 and len(lite.all(Stimulus)) == 5
 
 
-def test_ends_are_known_by_their_names(tmp_path: Path) -> None:
-    """Both of them, of every script, all as long; else it is somebody's own naming, and scripts are whole."""
+def test_ends_are_recognised_by_their_names(tmp_path: Path) -> None:
+    """Both of every script, of equal length; otherwise the names are the user's own and scripts are whole."""
     manifest = sounds(tmp_path / "in", 5.0)
     cut = with_excerpts(manifest, 1.23456789)[0]
     assert excerpt_length_s(cut) == 1.23457 and excerpt_length_s(manifest) is None
@@ -133,7 +133,7 @@ def test_ends_are_known_by_their_names(tmp_path: Path) -> None:
     assert excerpt_length_s(replace(cut, items=[*cut.items, replace(cut.items[0], name="whole")])) is None
 
 
-def test_ends_of_no_length_and_names_without_room(tmp_path: Path) -> None:
+def test_invalid_lengths_and_names(tmp_path: Path) -> None:
     manifest = sounds(tmp_path / "in", 5.0)
     for seconds in (0.0, -1.0, 0.2, 500.0):
         with pytest.raises(BadOption, match="ends of"):
@@ -152,7 +152,7 @@ def gain_db(taps, hz, rate_hz):
 
 
 @pytest.mark.parametrize("rate_hz", RATES_HZ)
-def test_the_low_anchor_meets_the_mask(rate_hz):
+def test_low_anchor_meets_the_mask(rate_hz):
     taps = anchor_taps(rate_hz, LOW_HZ)
     assert np.abs(gain_db(taps, np.arange(0, 3501, 10), rate_hz)).max() <= 0.1
     assert gain_db(taps, np.arange(4000, 4500, 10), rate_hz).max() <= -25
@@ -160,7 +160,7 @@ def test_the_low_anchor_meets_the_mask(rate_hz):
 
 
 @pytest.mark.parametrize("rate_hz", RATES_HZ)
-def test_the_mid_anchor_meets_it_in_proportion(rate_hz):
+def test_mid_anchor_meets_the_scaled_mask(rate_hz):
     taps = anchor_taps(rate_hz, MID_HZ)
     assert np.abs(gain_db(taps, np.arange(0, 7001, 10), rate_hz)).max() <= 0.1
     assert gain_db(taps, np.arange(8000, rate_hz / 2 + 1, 10), rate_hz).max() <= -25
@@ -170,7 +170,7 @@ def test_the_mid_anchor_meets_it_in_proportion(rate_hz):
 @pytest.mark.parametrize("cutoff_hz", [LOW_HZ, MID_HZ])
 @settings(max_examples=20, deadline=None)
 @given(at=st.integers(1000, 20_000), rate_hz=st.sampled_from(RATES_HZ))
-def test_an_impulse_stays_where_it_was(cutoff_hz, at, rate_hz):
+def test_impulse_keeps_its_position(cutoff_hz, at, rate_hz):
     pcm = np.zeros(24_000, np.float32)
     pcm[at] = 0.5
     out = anchor(SourceSound(pcm, rate_hz), cutoff_hz).pcm
@@ -179,7 +179,7 @@ def test_an_impulse_stays_where_it_was(cutoff_hz, at, rate_hz):
     assert np.allclose(out[at - 500 : at], out[at + 1 : at + 501][::-1], atol=1e-6)  # symmetric: no phase shift
 
 
-def test_what_lies_below_passes_and_what_lies_above_goes():
+def test_passband_passes_and_stopband_is_removed():
     rate_hz = 24_000
     time_s = np.arange(2 * rate_hz) / rate_hz
     low, high = 0.2 * np.sin(2 * np.pi * 1000 * time_s), 0.2 * np.sin(2 * np.pi * 5000 * time_s)

@@ -1,4 +1,4 @@
-"""A draft that is edited: what it holds afterwards, what goes with a change, and what is refused."""
+"""Editing a draft: its contents after a change, what a change deletes, what is refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +11,12 @@ from sqlmodel import SQLModel, select
 
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.config import campaign_config
+from studio.mos.campaign.config import campaign_config, load_template, template_names
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.campaign.templates import load_template, template_names
 from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions.campaigns import find_campaign, opening_problems
 from studio.mos.sessions.stage_views import preview
-from studio.mos.stimuli.building import extend_campaign
+from studio.mos.stimuli.building import extend_campaign, remove_sounds
 from studio.mos.stimuli.editing import (
     DraftConflict,
     LosesSounds,
@@ -30,7 +29,6 @@ from studio.mos.stimuli.editing import (
     settings_digest,
     written_texts,
 )
-from studio.mos.stimuli.removal import remove_sounds
 from studio.mos.stimuli.speech import SystemVoice, speak_all
 from studio.mos.store.tables import Campaign, Item, Rater, Stimulus, System
 
@@ -38,7 +36,7 @@ RATE_HZ = 16_000
 
 
 def tones(of: SystemVoice, texts: Any, spoken: Any) -> None:
-    """Speaks a tone for every text, as long as it is."""
+    """Speaks a tone per text, as long as the text."""
     for place, text in texts.items():
         hz = 150 + 40 * len(of.speaker) + len(text)
         pcm = 4000 * np.sin(2 * np.pi * hz * np.arange(RATE_HZ * (6 + len(text) % 5) // 10) / RATE_HZ)
@@ -47,23 +45,21 @@ def tones(of: SystemVoice, texts: Any, spoken: Any) -> None:
 
 
 def speak(world: World, folder: Path, name: str = "first") -> int:
-    """Have what is missing spoken; answers how many sounds that was."""
-    with world.store.read() as session:
-        sayings = missing_speech(session, find_campaign(session, name))
+    """Synthesise missing sounds; returns their number."""
+    sayings = world.read(missing_speech, name)
     extend_campaign(world.listening, name, speak_all(sayings, folder / "spoken" / name, tones))
     return sum(len(one.texts) for one in sayings)
 
 
 def lacking(world: World, name: str = "first") -> list[str]:
-    with world.store.read() as session:
-        return [str(error) for error in opening_problems(session, find_campaign(session, name))]
+    return [str(error) for error in world.read(opening_problems, name)]
 
 
 def texts(world: World) -> dict[str, str]:
     return {i.name: i.text for i in world.all(Item)}
 
 
-def test_a_draft_grows_step_by_step_until_it_can_be_opened(world: World, tmp_path: Path) -> None:
+def test_draft_grows_until_it_can_be_opened(world: World, tmp_path: Path) -> None:
     new_draft(world.listening, "first", "s5-preference")
     assert lacking(world) == ["a pair needs two systems; add one"]
     put_system(world.listening, "first", "wren:clara?m=3,n=1")
@@ -90,8 +86,8 @@ def test_a_draft_grows_step_by_step_until_it_can_be_opened(world: World, tmp_pat
             change()
 
 
-def test_an_acr_test_does_not_open_with_a_voice_that_said_nothing(world: World, tmp_path: Path) -> None:
-    """There a system need not say every script; one that says none was planned and forgotten."""
+def test_acr_test_with_a_silent_system_does_not_open(world: World, tmp_path: Path) -> None:
+    """ACR systems need not say every script, but one without any sound is a mistake."""
     new_draft(world.listening, "first", "incremental-mos")
     put_system(world.listening, "first", "wren:clara")
     set_texts(world.listening, "first", "One.\nTwo.")
@@ -103,7 +99,7 @@ def test_an_acr_test_does_not_open_with_a_voice_that_said_nothing(world: World, 
     world.set_state("open")
 
 
-def test_texts_keep_their_names_and_sounds_wherever_they_stand(world: World, tmp_path: Path) -> None:
+def test_texts_keep_names_and_sounds_when_reordered(world: World, tmp_path: Path) -> None:
     new_draft(world.listening, "first", "incremental-mos")
     put_system(world.listening, "first", "wren:clara")
     set_texts(world.listening, "first", "One.\nTwo.\nTwo.\nthree|Three.")
@@ -117,11 +113,11 @@ def test_texts_keep_their_names_and_sounds_wherever_they_stand(world: World, tmp
     set_texts(world.listening, "first", "Two.\nthree|Three.\nTwo.\nNew.\nOne.")
     assert texts(world) == {**before, "text004": "New."}
     assert len(world.all(Stimulus)) == 4
-    assert speak(world, tmp_path) == 1, "the new one alone"
+    assert speak(world, tmp_path) == 1, "only the new one"
 
 
-def test_sounds_that_go_with_texts_are_asked_for_first(world: World, tmp_path: Path) -> None:
-    """Those of a text that is another now, too, and they are spoken anew; clips that were brought stay."""
+def test_deleting_sounds_with_their_texts_needs_confirmation(world: World, tmp_path: Path) -> None:
+    """A changed text loses its sounds too, and they are spoken again; imported clips stay."""
     new_draft(world.listening, "first", "incremental-mos")
     put_system(world.listening, "first", "wren:clara")
     set_texts(world.listening, "first", "a|One.\nb|Two.")
@@ -142,7 +138,7 @@ def test_sounds_that_go_with_texts_are_asked_for_first(world: World, tmp_path: P
     assert len({s.clip_sha for s in world.all(Stimulus)} - old) == 1, "it says the new text"
 
 
-def test_a_line_that_cannot_be_a_text_is_named(world: World) -> None:
+def test_invalid_text_line_is_named(world: World) -> None:
     new_draft(world.listening, "first", "abx")
     for written, why in (
         ("One.\na|Two.\na|Three.", "line 3 of the texts names 'a' again"),
@@ -156,7 +152,7 @@ def test_a_line_that_cannot_be_a_text_is_named(world: World) -> None:
     assert texts(world) == {}
 
 
-def test_a_system_that_is_none_is_refused(world: World) -> None:
+def test_invalid_system_is_refused(world: World) -> None:
     new_draft(world.listening, "first", "abx")
     put_system(world.listening, "first", "wren:clara")
     for system, role, why in (
@@ -173,7 +169,7 @@ def test_a_system_that_is_none_is_refused(world: World) -> None:
     assert [s.name for s in world.all(System)] == ["wren:clara"]
 
 
-def test_mushra_anchors_come_and_go_with_the_reference(world: World, tmp_path: Path) -> None:
+def test_mushra_anchors_follow_the_reference(world: World, tmp_path: Path) -> None:
     new_draft(world.listening, "first", "mushra")
     put_system(world.listening, "first", "wren:clara", "reference")
     put_system(world.listening, "first", "wren:miles")
@@ -194,7 +190,7 @@ def test_mushra_anchors_come_and_go_with_the_reference(world: World, tmp_path: P
     assert len(world.all(Stimulus)) == 12, "two systems and two anchors of three texts"
 
 
-def test_settings_change_and_nobody_is_overwritten(world: World) -> None:
+def test_concurrent_changes_of_settings_are_refused(world: World) -> None:
     world.campaign(state="draft")
     looker = world.join("me", role="preview")
     looker.answer(looker.to_trials())
@@ -202,7 +198,7 @@ def test_settings_change_and_nobody_is_overwritten(world: World) -> None:
         seen = settings_digest(find_campaign(session, "first"))
     asked = replace(ACR, raters_per_stimulus=5)
     now = change_settings(world.listening, "first", asked, seen)
-    assert now != seen and not world.all(Rater), "who looked at it was shown what is no more"
+    assert now != seen and not world.all(Rater), "a preview showed the old settings"
     with pytest.raises(DraftConflict):
         change_settings(world.listening, "first", replace(ACR, raters_per_stimulus=6), seen)
     with pytest.raises(BadOption, match="is of the kind 'acr'"):
@@ -211,8 +207,8 @@ def test_settings_change_and_nobody_is_overwritten(world: World) -> None:
     assert campaign_config(row) == asked
 
 
-def test_what_does_not_fit_the_kind_is_said_and_not_opened(world: World) -> None:
-    """While it is edited a draft may have no question; it is not opened so."""
+def test_settings_that_do_not_fit_the_kind_prevent_opening(world: World) -> None:
+    """A draft may lack questions while it is edited, but is not opened."""
     world.campaign(state="draft")
     change_settings(world.listening, "first", replace(ACR, questions=[]))
     assert lacking(world) == ["an ACR test needs a question; add one with its scale"]
@@ -220,8 +216,8 @@ def test_what_does_not_fit_the_kind_is_said_and_not_opened(world: World) -> None
         world.set_state("open")
 
 
-def test_undo_leaves_what_is_still_to_be_spoken(world: World) -> None:
-    """Taking out a system's sounds takes nothing that never had one."""
+def test_undo_keeps_unspoken_entries(world: World) -> None:
+    """Removing a system's sounds keeps entries that never had a sound."""
     world.campaign(state="draft", systems=[SystemSpec(SYSTEMS[0])])
     put_system(world.listening, "first", "wren:clara")
     remove_sounds(world.listening, "first", system=SYSTEMS[0])
@@ -229,10 +225,9 @@ def test_undo_leaves_what_is_still_to_be_spoken(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", template_names())
-def test_a_preview_is_drawn_before_there_is_a_sound(world: World, name: str) -> None:
+def test_preview_is_drawn_before_there_is_a_sound(world: World, name: str) -> None:
     new_draft(world.listening, "first", name)
-    with world.store.read() as session:
-        shown = preview(session, find_campaign(session, "first"))
+    shown = world.read(preview)
     kind = kind_of(load_template(name).kind)
     assert len(shown["trials"]) == (0 if kind.is_live else 1)
     assert all(trial["asked"] == (["SIG", "BAK", "OVRL"] if name == "p835" else []) for trial in shown["trials"])
@@ -241,7 +236,7 @@ def test_a_preview_is_drawn_before_there_is_a_sound(world: World, name: str) -> 
     assert shown["stages"][0] == "consent" and shown["screen"]["kind"] == load_template(name).kind
 
 
-def test_a_preview_shows_the_sounds_and_stores_nothing(world: World) -> None:
+def test_preview_plays_the_sounds_and_stores_nothing(world: World) -> None:
     world.campaign(state="draft")
 
     def rows() -> list[Any]:
@@ -250,8 +245,7 @@ def test_a_preview_shows_the_sounds_and_stores_nothing(world: World) -> None:
         ]
 
     before = rows()
-    with world.store.read() as session:
-        shown = preview(session, find_campaign(session, "first"))
+    shown = world.read(preview)
     heard = [slot["sound"] for trial in shown["trials"] for slot in trial["slots"]]
     assert len(shown["trials"]) == 3 and {sound["system"] for sound in heard} <= set(SYSTEMS)
     assert shown["trials"][0]["text"].startswith("The test sentence")

@@ -1,4 +1,4 @@
-"""An utterance of the Live page in a draft: as synthesised, with its trace, by a system that names itself."""
+"""Adding an utterance of the Live page to a draft: audio as synthesised, trace, system name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +15,9 @@ from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.mos.analysis.results import overview
-from studio.mos.sessions.campaigns import find_campaign, load_campaign
-from studio.mos.stimuli.building import build_campaign
+from studio.mos.sessions.campaigns import load_campaign
+from studio.mos.stimuli.building import build_campaign, remove_sounds
 from studio.mos.stimuli.manifest_files import read_manifest
-from studio.mos.stimuli.removal import remove_sounds
 from studio.mos.stimuli.speech import LeavesHoles, add_utterance
 from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
@@ -29,7 +28,7 @@ Say = Callable[..., Path]
 
 @pytest.fixture
 def say(tmp_path: Path) -> Say:
-    """Writes the trace of an utterance of a second."""
+    """Writes the trace of an utterance of one second."""
 
     def write(text: str = "The kettle is on.", *more: ev.Event, m: int = 3, peak: float = 0.2, **meta: Any) -> Path:
         folder = tmp_path / f"trace-{len(list(tmp_path.iterdir()))}"
@@ -47,10 +46,10 @@ def say(tmp_path: Path) -> Say:
     return write
 
 
-def test_it_begins_a_draft_and_fills_it(world: World, say: Say) -> None:
+def test_utterance_starts_and_fills_a_draft(world: World, say: Say) -> None:
     """Two texts by two windows are a campaign that opens and runs."""
-    told = add_utterance(world.listening, "mine", say(), new="speakstream-mos")
-    assert told == {"campaign": "mine", "system": SYSTEM, "item": "text001"}
+    outcome = add_utterance(world.listening, "mine", say(), new="speakstream-mos")
+    assert outcome == {"campaign": "mine", "system": SYSTEM, "item": "text001"}
     add_utterance(world.listening, "mine", say("Another text."))
     for text in ("Another  text. ", "The kettle is on."):
         add_utterance(world.listening, "mine", say(text, m=5))
@@ -61,12 +60,11 @@ def test_it_begins_a_draft_and_fills_it(world: World, say: Say) -> None:
     assert [s.name for s in world.all(System)] == [SYSTEM, SYSTEM.replace("m=3", "m=5")]
     assert [s.lufs_before + s.gain_db for s in world.all(Stimulus)] == pytest.approx([-23.0] * 4)
     world.set_state("open", "mine")
-    with world.store.read() as session:
-        assert len(load_campaign(session, find_campaign(session, "mine")).units) == 4
+    assert len(world.read(load_campaign, "mine").units) == 4
 
 
-def test_a_draft_that_is_whole_is_not_spoiled_by_one_click(world: World, say: Say) -> None:
-    """Whoever is sure may; it is not asked of a draft that is being filled; and it can be taken back."""
+def test_complete_draft_needs_confirmation(world: World, say: Say) -> None:
+    """Not asked for an incomplete draft; the addition can be undone."""
     listening = world.listening
     add_utterance(listening, "mine", say(), new="speakstream-mos")
     for text, m in (("Another text.", 3), ("The kettle is on.", 5), ("Another text.", 5)):
@@ -76,15 +74,15 @@ def test_a_draft_that_is_whole_is_not_spoiled_by_one_click(world: World, say: Sa
     with pytest.raises(LeavesHoles, match="1 sound would"):
         add_utterance(listening, "mine", say(m=6))
     assert len(world.all(Stimulus)) == 4
-    told = add_utterance(listening, "mine", say("A third text."), is_sure=True)
+    outcome = add_utterance(listening, "mine", say("A third text."), is_sure=True)
     kept = listening.clips.trace_path(world.all(Stimulus)[-1].trace)
     assert kept.is_file()
-    assert remove_sounds(listening, "mine", told["item"], told["system"]).left == 4
+    assert remove_sounds(listening, "mine", outcome["item"], outcome["system"]).left == 4
     assert [i.name for i in world.all(Item)] == ["text001", "text002"] and not kept.exists()
 
 
-def test_clip_and_trace_are_kept(world: World, say: Say) -> None:
-    """The clip is the sound that was made, levelled; the trace is the file itself."""
+def test_clip_and_trace_are_stored(world: World, say: Say) -> None:
+    """The clip is the synthesised audio, levelled; the trace is a copy of the file."""
     trace = say()
     add_utterance(world.listening, "mine", trace, new="speakstream-mos")
     (row,) = world.all(Stimulus)
@@ -96,13 +94,12 @@ def test_clip_and_trace_are_kept(world: World, say: Say) -> None:
     assert np.abs(pcm - made.pcm * 10 ** (row.gain_db / 20)).max() <= 1
 
 
-def test_a_pair_test_says_what_it_lacks_until_it_is_whole(world: World, say: Say) -> None:
-    """It cannot be opened by then, and the owner's list still shows it."""
+def test_pair_test_lists_what_is_missing(world: World, say: Say) -> None:
+    """It cannot be opened until then; the owner's list shows it."""
     add_utterance(world.listening, "pairs", say(), new="s5-preference")
 
     def lacking() -> str:
-        with world.store.read() as session:
-            return overview(session, find_campaign(session, "pairs"))["lacking"]
+        return world.read(overview, "pairs")["lacking"]
 
     assert "two systems" in lacking()
     with pytest.raises(BadOption, match="two systems"):
@@ -112,7 +109,7 @@ def test_a_pair_test_says_what_it_lacks_until_it_is_whole(world: World, say: Say
     world.set_state("open", "pairs")
 
 
-def test_the_same_system_says_a_text_once(world: World, say: Say) -> None:
+def test_system_says_a_text_once(world: World, say: Say) -> None:
     add_utterance(world.listening, "mine", say(), new="speakstream-mos")
     with pytest.raises(BadOption, match="says this text in 'mine' already; say another text"):
         add_utterance(world.listening, "mine", say("  The kettle\nis on."))
@@ -120,7 +117,7 @@ def test_the_same_system_says_a_text_once(world: World, say: Say) -> None:
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
-def test_only_a_draft_takes_more(world: World, say: Say, state: str) -> None:
+def test_only_a_draft_accepts_utterances(world: World, say: Say, state: str) -> None:
     world.campaign(state=state)
     with pytest.raises(BadOption, match=f"'first' is {state}.*add to a draft, or make another campaign"):
         add_utterance(world.listening, "first", say())
@@ -136,7 +133,7 @@ def test_only_a_draft_takes_more(world: World, say: Say, state: str) -> None:
         ((ev.Failed(code="x", message="y"),), "did not finish"),
     ],
 )
-def test_what_no_one_system_said_whole_is_refused(world: World, say: Say, more: Any, message: str) -> None:
+def test_utterance_not_spoken_by_one_system_is_refused(world: World, say: Say, more: Any, message: str) -> None:
     with pytest.raises(BadFile, match=message):
         add_utterance(world.listening, "mine", say("A text.", *more), new="speakstream-mos")
     assert all(world.all(table) == [] for table in (Campaign, System, Item, Stimulus, Clip))
@@ -146,21 +143,21 @@ def test_what_no_one_system_said_whole_is_refused(world: World, say: Say, more: 
     ("text", "how", "error"),
     [(" ", {}, BadText), ("=1+1", {}, BadFile), ("A\0 text", {}, BadFile), ("Quiet.", {"peak": 0.0}, BadFile)],
 )
-def test_what_cannot_be_a_stimulus_is_refused(world: World, say: Say, text: str, how: Any, error: Any) -> None:
+def test_unusable_utterance_is_refused(world: World, say: Say, text: str, how: Any, error: Any) -> None:
     with pytest.raises(error):
         add_utterance(world.listening, "mine", say(text, **how), new="speakstream-mos")
     assert world.all(Campaign) == []
 
 
-def test_a_draft_of_other_sounds_keeps_its_level(world: World, say: Say) -> None:
-    """The campaign's rate and level are those of the sounds that were there first."""
+def test_draft_of_imported_sounds_keeps_its_level(world: World, say: Say) -> None:
+    """Rate and level of the campaign are those of its first sounds."""
     world.campaign(ACR, state="draft")  # 16 kHz, at -23 LUFS
     add_utterance(world.listening, "first", say(), is_sure=True)
     added = next(s for s in world.all(Stimulus) if s.trace)
     assert added.source_rate_hz == RATE_HZ and world.listening.clips.read(added.clip_sha)[1] == 16_000
 
 
-def test_a_draft_of_ends_takes_no_whole_utterance(world: World, say: Say, tmp_path: Path) -> None:
+def test_draft_of_excerpts_refuses_whole_utterances(world: World, say: Say, tmp_path: Path) -> None:
     root = tmp_path / "in"
     put(root, "slt/talk.wav", "rms/talk.wav")
     write_wav(root / "rms" / "talk.wav", to_int16(tone(0.1, 3.0)), RATE_HZ)

@@ -1,4 +1,4 @@
-"""More sounds for a draft: held to the same checks as those it began with, or refused whole."""
+"""Importing sounds into a draft: same checks as at its creation, refused as a whole."""
 
 import json
 import shutil
@@ -13,8 +13,8 @@ from soundmaking import RATE_HZ, put, spiky, tone
 
 from studio.core.clips import to_int16, write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.templates import load_template
-from studio.mos.sessions.campaigns import find_campaign, load_campaign
+from studio.mos.campaign.config import load_template
+from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.stimuli.building import build_campaign, extend_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
@@ -36,8 +36,8 @@ def pairs(world: World) -> set[tuple[str, str]]:
     return {(items[s.item_id], systems[s.system_id]) for s in world.all(Stimulus)}
 
 
-def test_items_and_systems_come_together(draft: World, tmp_path: Path) -> None:
-    """A new item by all, a new system with all: only both together are whole."""
+def test_items_and_systems_are_imported_together(draft: World, tmp_path: Path) -> None:
+    """A new item by all and a new system with all: only both together are complete."""
     root = tmp_path / "more"
     put(root, "slt/i3.wav", "rms/i3.wav", "new/i1.wav", "new/i2.wav", "new/i3.wav", "trap/listen=2.wav")
     (root / "texts.txt").write_text("i2|The second.\ni3|The third.\n", encoding="utf-8")
@@ -47,29 +47,28 @@ def test_items_and_systems_come_together(draft: World, tmp_path: Path) -> None:
     texts = {i.name: (i.text, i.role, i.expected) for i in draft.all(Item)}
     assert texts["i1"] == ("The first.", "test", None) and texts["i2"][0] == "The second."
     assert texts["listen"] == ("", "trap", "2")
-    with draft.store.read() as session:
-        run = load_campaign(session, find_campaign(session, "first"))
+    run = draft.read(load_campaign)
     assert len(run.units) == 9 and len(run.traps) == 1
 
 
-def test_new_sounds_get_the_level_and_rate_of_the_others(world: World, tmp_path: Path) -> None:
-    """A campaign that had to be quiet stays as quiet; another bandwidth is told."""
+def test_imported_sounds_get_the_level_and_rate_of_the_others(world: World, tmp_path: Path) -> None:
+    """A campaign with a lowered level keeps it; another bandwidth is reported."""
     loud, quiet = tmp_path / "a" / "slt", tmp_path / "b" / "rms"
     for folder in (loud, quiet):
         folder.mkdir(parents=True)
     spiked = spiky(0.9)
     write_wav(loud / "i1.wav", to_int16(spiked.pcm), RATE_HZ)
     write_wav(quiet / "i1.wav", to_int16(tone(0.05, 1.0, 16_000)), 16_000)
-    told = build_campaign(world.listening, "first", ACR, read_manifest(tmp_path / "a"))
-    assert "not -23" in " ".join(told)
-    _, told = extend_campaign(world.listening, "first", tmp_path / "b")
+    notes = build_campaign(world.listening, "first", ACR, read_manifest(tmp_path / "a"))
+    assert "not -23" in " ".join(notes)
+    _, notes = extend_campaign(world.listening, "first", tmp_path / "b")
     one, other = world.all(Stimulus)
     assert one.lufs_before + one.gain_db == pytest.approx(other.lufs_before + other.gain_db) and one.lufs_after < -24
     assert {c.rate_hz for c in world.all(Clip)} == {RATE_HZ}
-    assert "rms: 16000 Hz; slt: 24000 Hz" in " ".join(told)
+    assert "rms: 16000 Hz; slt: 24000 Hz" in " ".join(notes)
 
 
-def test_a_sound_that_would_clip_at_that_level_is_refused(draft: World, tmp_path: Path) -> None:
+def test_sound_that_would_clip_at_that_level_is_refused(draft: World, tmp_path: Path) -> None:
     root = tmp_path / "more"
     put(root, "new/i1.wav")
     write_wav(root / "new" / "i2.wav", to_int16(spiky(0.9).pcm), RATE_HZ)
@@ -90,7 +89,7 @@ def test_a_sound_that_would_clip_at_that_level_is_refused(draft: World, tmp_path
         ([], "holds no sound"),
     ],
 )
-def test_what_does_not_fit_is_refused_whole(draft: World, tmp_path: Path, files: list[str], message: str) -> None:
+def test_mismatches_are_refused_as_a_whole(draft: World, tmp_path: Path, files: list[str], message: str) -> None:
     root = tmp_path / "more"
     root.mkdir()
     put(root, *files)
@@ -99,15 +98,15 @@ def test_what_does_not_fit_is_refused_whole(draft: World, tmp_path: Path, files:
     assert pairs(draft) == {(i, s) for i in ("i1", "i2") for s in ("slt", "rms")}
 
 
-def test_a_text_that_differs_is_refused(draft: World, tmp_path: Path) -> None:
+def test_differing_text_is_refused(draft: World, tmp_path: Path) -> None:
     put(tmp_path / "more", "new/i1.wav", "new/i2.wav")
     (tmp_path / "more" / "texts.txt").write_text("i1|Another.\n", encoding="utf-8")
     with pytest.raises(BadFile, match="the text of item 'i1' differs from the campaign"):
         extend_campaign(draft.listening, "first", tmp_path / "more")
 
 
-def test_a_json_manifest_may_name_what_is_there(draft: World, tmp_path: Path) -> None:
-    """The same role again is no contradiction, another is; and what it names twice is refused."""
+def test_json_manifest_may_name_existing_items(draft: World, tmp_path: Path) -> None:
+    """An equal role is accepted, a different one or a duplicate refused."""
     root = tmp_path / "more"
     put(root, "n1.wav", "n2.wav")
     (root / "one.trace").write_bytes(b"a trace")
@@ -134,7 +133,7 @@ def test_a_json_manifest_may_name_what_is_there(draft: World, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
-def test_what_raters_were_given_never_changes(draft: World, tmp_path: Path, state: str) -> None:
+def test_rated_stimuli_never_change(draft: World, tmp_path: Path, state: str) -> None:
     put(tmp_path / "more", "new/i1.wav", "new/i2.wav")
     draft.set_state("open")
     draft.set_state(state)
@@ -142,8 +141,8 @@ def test_what_raters_were_given_never_changes(draft: World, tmp_path: Path, stat
         extend_campaign(draft.listening, "first", tmp_path / "more")
 
 
-def test_somebody_who_was_quicker_is_not_overwritten(draft: World, tmp_path: Path) -> None:
-    """Two imports at once: the second is told to look again."""
+def test_concurrent_import_is_refused(draft: World, tmp_path: Path) -> None:
+    """The second of two has to look again."""
     for name in ("one", "two"):
         put(tmp_path / name, f"{name}/i1.wav", f"{name}/i2.wav")
     done: list[int] = []
@@ -158,8 +157,8 @@ def test_somebody_who_was_quicker_is_not_overwritten(draft: World, tmp_path: Pat
     assert [s.name for s in draft.all(System)] == ["rms", "slt", "two"]
 
 
-def test_what_the_kind_cannot_run_on_is_refused(world: World, tmp_path: Path) -> None:
-    """A second reference is more than a forced choice takes."""
+def test_import_that_the_kind_cannot_use_is_refused(world: World, tmp_path: Path) -> None:
+    """For example a second reference in a forced choice."""
     root = tmp_path / "begun"
     put(root, "slt/i1.wav", "rms/i1.wav", "reference/i1.wav")
     config = replace(AB, kind="similarity", choices=["a", "b"])
@@ -180,8 +179,8 @@ def test_what_the_kind_cannot_run_on_is_refused(world: World, tmp_path: Path) ->
     assert len(world.all(System)) == 3 and len(world.all(Campaign)) == 1
 
 
-def test_anchors_that_were_made_are_made_for_new_scripts(world: World, tmp_path: Path) -> None:
-    """A MUSHRA test brings its anchors along; whoever adds a script gives none."""
+def test_generated_anchors_are_generated_for_new_scripts(world: World, tmp_path: Path) -> None:
+    """A MUSHRA test with imported anchors needs them in the import."""
     root = tmp_path / "begun"
     put(root, "slt/i1.wav", "rms/i1.wav", "reference/i1.wav")
     build_campaign(world.listening, "first", load_template("mushra"), read_manifest(root))
@@ -195,44 +194,44 @@ def test_anchors_that_were_made_are_made_for_new_scripts(world: World, tmp_path:
 TWINS = "sounds that are the same under two systems, sample for sample: "
 
 
-def told_of_twins(told: list[str]) -> list[str]:
-    return [line for line in told if "the same under two systems" in line]
+def twin_warnings(notes: list[str]) -> list[str]:
+    return [line for line in notes if "the same under two systems" in line]
 
 
-def test_a_sound_that_two_systems_share_is_told(world: World, tmp_path: Path) -> None:
-    """By script and both systems, whatever kind of file it is; what was there already is not told again."""
+def test_sound_shared_by_two_systems_is_reported(world: World, tmp_path: Path) -> None:
+    """By script and both systems, for any file format; existing duplicates are not reported again."""
     root = tmp_path / "begun"
     for k, system in enumerate(("slt", "rms", "bdl")):
         (root / system).mkdir(parents=True)
         for item in ("i1", "i2", "i3"):
             hz = 300.0 if item == "i2" and system != "bdl" else 400.0 + 100 * k + ord(item[1])
             write_wav(root / system / f"{item}.wav", to_int16(tone(0.1, hz=hz)), RATE_HZ)
-    # what is as loud and another sound is none; the same in another kind of file is
+    # an equally loud other sound is no duplicate; the same sound in another file format is
     write_wav(root / "rms" / "i2.wav", to_int16(tone(hz=301.0)), RATE_HZ)
-    told = build_campaign(world.listening, "first", ACR, read_manifest(root), seed=1)
-    assert told_of_twins(told) == []
+    notes = build_campaign(world.listening, "first", ACR, read_manifest(root), seed=1)
+    assert twin_warnings(notes) == []
     copied = tmp_path / "copied"
     shutil.copytree(root, copied)
-    with wave.open(str(copied / "rms" / "i2.wav"), "wb") as file:  # slt's, in two channels
+    with wave.open(str(copied / "rms" / "i2.wav"), "wb") as file:  # slt's, in stereo
         file.setparams((2, 2, RATE_HZ, 0, "NONE", ""))
         file.writeframes(np.repeat(to_int16(tone(hz=300.0)), 2).astype("<i2").tobytes())
-    told = build_campaign(world.listening, "second", ACR, read_manifest(copied), seed=1)
-    assert told_of_twins(told) == [f"{TWINS}i2 by rms and slt"]
+    notes = build_campaign(world.listening, "second", ACR, read_manifest(copied), seed=1)
+    assert twin_warnings(notes) == [f"{TWINS}i2 by rms and slt"]
     more = tmp_path / "more"
     for item in ("i1", "i2", "i3"):
         (more / "new").mkdir(parents=True, exist_ok=True)
         source = "bdl" if item == "i3" else "slt"
         shutil.copy(copied / source / ("i3.wav" if item == "i3" else "i1.wav"), more / "new" / f"{item}.wav")
-    _, told = extend_campaign(world.listening, "second", more)
-    assert told_of_twins(told) == [f"{TWINS}i1 by slt and new, i3 by bdl and new"]
+    _, notes = extend_campaign(world.listening, "second", more)
+    assert twin_warnings(notes) == [f"{TWINS}i1 by slt and new, i3 by bdl and new"]
 
 
-def test_a_hidden_reference_is_no_copy(world: World, tmp_path: Path) -> None:
-    """MUSHRA shows one file twice, and its anchors are made of it."""
+def test_hidden_reference_is_no_duplicate(world: World, tmp_path: Path) -> None:
+    """MUSHRA shows one file twice and derives its anchors from it."""
     root = tmp_path / "begun"
     rng = np.random.default_rng(1)
     for system in ("slt", "reference"):
         (root / system).mkdir(parents=True)
         noise = (1500 * rng.standard_normal(RATE_HZ)).clip(-9000, 9000).astype(np.int16)
         write_wav(root / system / "i1.wav", noise, RATE_HZ)
-    assert told_of_twins(build_campaign(world.listening, "first", load_template("mushra"), read_manifest(root))) == []
+    assert twin_warnings(build_campaign(world.listening, "first", load_template("mushra"), read_manifest(root))) == []

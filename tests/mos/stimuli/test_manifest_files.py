@@ -1,4 +1,4 @@
-"""Manifests: three ways to say the same, and what is refused, with the line that is to blame."""
+"""Manifests: three equivalent formats, and what is refused, with its line."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def write_json(root, **lists):
     return root / "m.json"
 
 
-def test_a_folder_of_systems(tmp_path):
+def test_folder_of_systems(tmp_path):
     found = read_manifest(folder(tmp_path))
     assert found.systems == [SystemSpec("bdl"), SystemSpec("slt")]
     assert found.items == [ItemSpec("i1"), ItemSpec("i2")]
@@ -40,7 +40,7 @@ def test_a_folder_of_systems(tmp_path):
     assert found.warnings == ["2 of 2 items have no text to show: i1, i2"]
 
 
-def test_three_ways_say_the_same(tmp_path):
+def test_three_formats_are_equivalent(tmp_path):
     folder(tmp_path / "f")
     write_csv(tmp_path / "f", 'item,text\ni1,One.\ni2,"Two, that is."\n', "texts.csv")
     rows = "\n".join(
@@ -87,7 +87,7 @@ def test_training_traps_and_golds(tmp_path):
     assert found.files["clear", "bdl"] == tmp_path / "gold" / "bdl" / "clear=5.wav"
 
 
-def test_what_is_expected_may_stand_in_the_texts(tmp_path):
+def test_expected_answers_may_be_in_the_texts(tmp_path):
     folder(tmp_path)
     put(tmp_path, "trap/choose.wav")
     with pytest.raises(BadFile, match="no expected answer was given for choose"):
@@ -99,7 +99,7 @@ def test_what_is_expected_may_stand_in_the_texts(tmp_path):
         read_manifest(tmp_path)
 
 
-def test_systems_say_their_role_by_name_or_in_json(tmp_path):
+def test_role_of_a_system_by_name_or_in_json(tmp_path):
     put(tmp_path, *(f"{s}/i1.wav" for s in ("slt", "Reference", "anchor 3500", "GroundTruth")))
     assert {s.name: s.role for s in read_manifest(tmp_path).systems} == {
         "slt": "test",
@@ -124,7 +124,7 @@ def test_every_missing_sound_is_listed(tmp_path):
         read_manifest(tmp_path)
 
 
-def test_nothing_to_rate_is_refused(tmp_path):
+def test_empty_manifest_is_refused(tmp_path):
     with pytest.raises(BadFile, match="nothing to rate"):
         read_manifest(tmp_path)
     put(tmp_path, "training/slt/a.wav")
@@ -134,7 +134,7 @@ def test_nothing_to_rate_is_refused(tmp_path):
         read_manifest(write_csv(tmp_path, "system,item,file\n"))
 
 
-def test_what_is_not_a_sound_is_told(tmp_path):
+def test_non_audio_file_is_named(tmp_path):
     folder(tmp_path)
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "slt" / "i1.lab").write_text("x")
@@ -142,7 +142,7 @@ def test_what_is_not_a_sound_is_told(tmp_path):
     assert read_manifest(tmp_path).warnings[0].endswith("left out: notes.txt, slt/i1.lab")
 
 
-def test_texts_that_differ_are_refused(tmp_path):
+def test_differing_texts_are_refused(tmp_path):
     folder(tmp_path)
     rows = "slt,i1,slt/i1.wav,One\nbdl,i1,bdl/i1.wav,Won\n"
     with pytest.raises(BadFile, match=r"line 3 of m\.csv: the text of item 'i1' differs from line 2 of m\.csv"):
@@ -194,7 +194,7 @@ def test_names_of_folders_and_files_are_checked(tmp_path):
         ("MAX_FILES", 3, "more than 3 sounds"),
     ],
 )
-def test_too_many_are_refused(tmp_path, monkeypatch, limit, value, message):
+def test_limits_on_counts(tmp_path, monkeypatch, limit, value, message):
     monkeypatch.setattr(drafts, limit, value)
     with pytest.raises(BadFile, match=message):
         read_manifest(folder(tmp_path))
@@ -228,13 +228,13 @@ def test_too_many_are_refused(tmp_path, monkeypatch, limit, value, message):
         ('{"systems": [], "items": [], "files": []}', "nothing to rate"),
     ],
 )
-def test_json_that_is_refused(tmp_path, text, message):
+def test_invalid_json_is_refused(tmp_path, text, message):
     (tmp_path / "m.json").write_text(text)
     with pytest.raises(BadFile, match=message):
         read_manifest(tmp_path / "m.json")
 
 
-def test_what_is_listed_and_has_no_sound_is_refused(tmp_path):
+def test_entries_without_a_sound_are_refused(tmp_path):
     put(tmp_path, "slt/i1.wav")
     files = [{"system": "slt", "item": "i1", "file": "slt/i1.wav"}]
     items = [{"name": "i1"}, {"name": "t", "role": "trap", "expected": "1"}]
@@ -259,7 +259,7 @@ def test_other_files_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "manifest.csv"])
-def test_a_folder_with_a_manifest_is_read_by_it_and_says_so(tmp_path: Path, name: str) -> None:
+def test_manifest_in_a_folder_takes_precedence_and_is_reported(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "takes"
     (folder / "raw").mkdir(parents=True)
     for k in (1, 2):
@@ -277,7 +277,7 @@ def test_a_folder_with_a_manifest_is_read_by_it_and_says_so(tmp_path: Path, name
     assert f"takes was read by its {name}" in found.warnings
 
 
-def test_a_folder_with_two_manifests_says_which_there_are(tmp_path: Path) -> None:
+def test_folder_with_two_manifests_is_refused_with_both_names(tmp_path: Path) -> None:
     for name in ("manifest.json", "manifest.csv"):
         (tmp_path / name).write_text("{}")
     with pytest.raises(BadFile, match=r"manifest\.json and manifest\.csv"):
@@ -331,7 +331,7 @@ GOOD = "slt,i1,slt/i1.wav,,,\n"
         ('bdl,i1,slt/i1.wav,"never closed', "is not CSV"),
     ],
 )
-def test_rows_that_are_refused_by_line(tmp_path, row, message):
+def test_refused_rows_are_named_by_line(tmp_path, row, message):
     root = tmp_path / "in"
     put(root, "slt/i1.wav")
     put(tmp_path, "out.wav")
@@ -347,7 +347,7 @@ def test_rows_that_are_refused_by_line(tmp_path, row, message):
 
 @settings(max_examples=150, deadline=None)
 @given(cells=st.lists(st.lists(st.text(max_size=12), min_size=1, max_size=6), max_size=4), head=st.booleans())
-def test_no_csv_gets_past_a_typed_error(tmp_path_factory, cells, head):
+def test_no_csv_raises_an_untyped_error(tmp_path_factory, cells, head):
     root = tmp_path_factory.mktemp("csv")
     put(root, "slt/i1.wav")
     text = "\n".join(",".join(row) for row in cells)

@@ -1,4 +1,4 @@
-"""Deletion: of a sound, script, system or campaign with all that hangs on it; and of a rater, from the files too."""
+"""Deletion of a sound, script, system or campaign with its dependents, and of a rater, from the files too."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from mos.world import AB, SYSTEMS, World, items_of
 from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.sessions.campaigns import find_campaign, load_campaign
+from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.sessions.erasure import ErasureReport, erase_rater
-from studio.mos.stimuli.removal import RemovalReport, delete_campaign, remove_sounds
+from studio.mos.stimuli.building import RemovalReport, delete_campaign, remove_sounds
 from studio.mos.store.access import new_resume_code
 from studio.mos.store.tables import (
     Answer,
@@ -33,8 +33,8 @@ OF_A_CAMPAIGN: tuple[type[SQLModel], ...] = (
 )  # fmt: skip
 
 
-def test_a_sound_a_script_and_a_system_go_from_a_draft(world: World) -> None:
-    """With whoever looked at it; what is left with no sound goes, too, and the rest runs."""
+def test_sound_script_and_system_are_removed_from_a_draft(world: World) -> None:
+    """Previews go too, as do entries left without a sound; the remaining draft runs."""
     world.campaign(state="draft")
     looker = world.join("me", role="preview")
     looker.answer(looker.to_trials())
@@ -46,21 +46,20 @@ def test_a_sound_a_script_and_a_system_go_from_a_draft(world: World) -> None:
     assert [i.name for i in world.all(Item)] == ["test2", "test3"]
     assert remove_sounds(listening, "first", system=first) == RemovalReport(2, 2)
     assert [s.name for s in world.all(System)] == [second]
-    with world.store.read() as session:
-        assert len(load_campaign(session, find_campaign(session, "first")).units) == 2
+    assert len(world.read(load_campaign).units) == 2
     assert remove_sounds(listening, "first", system=second) == RemovalReport(2, 0)
     assert not world.all(Campaign) and not world.all(Stimulus)
 
 
-def test_what_is_missing_afterwards_is_named(world: World) -> None:
-    """As its owner calls it, not by the numbers of the database."""
+def test_missing_sounds_are_named_afterwards(world: World) -> None:
+    """By the owner's names, not database ids."""
     world.campaign(AB, state="draft")
     remove_sounds(world.listening, "first", "test0", SYSTEMS[0])
     with pytest.raises(BadFile, match="1 sound is missing, the first of the script 'test0' by the system 'zebrafinch'"):
         world.set_state("open")
 
 
-def test_what_cannot_be_taken_out_is_said(world: World) -> None:
+def test_refused_removals(world: World) -> None:
     world.campaign(state="draft")
     listening = world.listening
     for item, system, why in (
@@ -79,7 +78,7 @@ def test_what_cannot_be_taken_out_is_said(world: World) -> None:
     assert len(world.all(Stimulus)) == 7
 
 
-def test_a_campaign_goes_with_its_raters_and_no_other_one(world: World) -> None:
+def test_campaign_is_removed_with_its_raters(world: World) -> None:
     for name in ("first", "second"):
         world.campaign(name=name, items=items_of(2))
         anna = world.join("anna", name)
@@ -105,36 +104,36 @@ def on_disk(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.glob("studio.sqlite*"))
 
 
-def forget(world: World, who: str) -> ErasureReport:
+def erase(world: World, who: str) -> ErasureReport:
     """As the command does."""
     return erase_rater(world.store, world.listening.clips, world.listening.access, "first", who)
 
 
-def test_nothing_of_a_forgotten_rater_is_in_the_files(tmp_path: Path) -> None:
+def test_erased_rater_is_gone_from_the_files(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     campaign(world, tmp_path, MOS)
     rate(world, "somebody-5f3a", comment=SAID)
     rate(world, "another")
     assert SAID.encode() in on_disk(tmp_path) and b"somebody-5f3a" in on_disk(tmp_path)
     name = world.all(Rater)[0].pseudonym
-    assert forget(world, name) == ErasureReport([name], 6, is_gone_from_files=True)
+    assert erase(world, name) == ErasureReport([name], 6, is_gone_from_files=True)
     assert SAID.encode() not in on_disk(tmp_path) and b"somebody-5f3a" not in on_disk(tmp_path)
     assert b"another" in on_disk(tmp_path)
     assert len(world.all(Removal)) == len(world.all(Rater)) == 1
     world.listening.close()
 
 
-def test_a_rater_is_forgotten_in_either_database(world: World, tmp_path: Path) -> None:
+def test_rater_is_erased_in_either_database(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "one")
-    assert forget(world, world.all(Rater)[0].pseudonym).answers == 6
+    assert erase(world, world.all(Rater)[0].pseudonym).answers == 6
     assert not world.all(Rater)
     with pytest.raises(BadOption, match="has no rater"):
-        forget(world, "r0")
+        erase(world, "r0")
 
 
-def test_a_rater_is_forgotten_by_what_the_consent_names(world: World, tmp_path: Path) -> None:
-    """A panel's id, wherever it stands twice; or the code, however it was typed; and nobody else."""
+def test_rater_is_erased_by_the_id_in_the_consent(world: World, tmp_path: Path) -> None:
+    """A panel id, in any campaign, or the resume code, however it is typed; and nobody else."""
     campaign(world, tmp_path, MOS)
     code = new_resume_code()
     for who, panel in (
@@ -145,9 +144,9 @@ def test_a_rater_is_forgotten_by_what_the_consent_names(world: World, tmp_path: 
     ):
         world.sit(who, panel).agree()
     names = [r.pseudonym for r in world.all(Rater)]
-    assert forget(world, " P1 ").pseudonyms == names[:2]
-    assert forget(world, code.lower().replace("-", " ")).pseudonyms == names[3:]
+    assert erase(world, " P1 ").pseudonyms == names[:2]
+    assert erase(world, code.lower().replace("-", " ")).pseudonyms == names[3:]
     assert [r.pseudonym for r in world.all(Rater)] == [names[2]] and len(world.all(Removal)) == 3
-    for nobody in ("P1", code, new_resume_code(), "", "P", "%"):
+    for unknown in ("P1", code, new_resume_code(), "", "P", "%"):
         with pytest.raises(BadOption, match="'first' has no rater with"):
-            forget(world, nobody)
+            erase(world, unknown)

@@ -1,4 +1,4 @@
-"""Signatures open only what they were made for, whatever strangers send; limits refill as they say."""
+"""Signed keys open only their own target; rate limits refill as specified."""
 
 from collections.abc import Callable
 
@@ -18,8 +18,8 @@ _CHECKS: dict[str, Callable[[Access, str], object]] = {
 }
 
 
-def test_keys_outlive_the_process_and_the_owner_is_told_once(store: Store, url: str) -> None:
-    """Links and tokens go on working after a restart; the owner's token is nowhere in the database."""
+def test_keys_survive_a_restart_and_the_owner_token_is_shown_once(store: Store, url: str) -> None:
+    """The owner's token is not in the database in clear."""
     first = Access(store)
     again = Access(Store(url))
     assert first.first_token is not None and again.first_token is None
@@ -30,8 +30,8 @@ def test_keys_outlive_the_process_and_the_owner_is_told_once(store: Store, url: 
     assert first.first_token not in kept and len(kept) == 2
 
 
-def test_a_new_owners_token_ends_the_old_one_everywhere(store: Store, url: str) -> None:
-    """Made by a command, it holds at once in a server that runs."""
+def test_new_owner_token_replaces_the_old_one_immediately(store: Store, url: str) -> None:
+    """Also in a running server, when a command creates it."""
     server = Access(store)
     command = Access(Store(url))
     new = command.new_owner_token()
@@ -40,7 +40,7 @@ def test_a_new_owners_token_ends_the_old_one_everywhere(store: Store, url: str) 
         server.check_owner(server.first_token or "")
 
 
-def test_a_key_opens_only_its_own(store: Store) -> None:
+def test_key_opens_only_its_own_target(store: Store) -> None:
     """Another campaign, role, rater, screen or slot has another key."""
     access = Access(store)
     assert access.role_of_link(1, access.link_key(1, "panel")) == "panel"
@@ -61,8 +61,7 @@ def test_a_key_opens_only_its_own(store: Store) -> None:
     assert access.identity(1, "panel", "p") != access.identity(1, "preview", "p")
 
 
-def test_another_studio_has_other_keys(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What one signs, another refuses."""
+def test_keys_differ_between_studios(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = Store(f"sqlite:///{tmp_path_factory.mktemp('other') / 'x.sqlite'}")
     assert Access(other).rater_token(1) != Access(store).rater_token(1)
     other.close()
@@ -70,7 +69,7 @@ def test_another_studio_has_other_keys(store: Store, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def access(tmp_path_factory: pytest.TempPathFactory) -> Access:
-    """Signatures on a store that the properties share."""
+    """Keys on a store shared by the property tests."""
     return Access(Store(f"sqlite:///{tmp_path_factory.mktemp('access') / 'x.sqlite'}"))
 
 
@@ -80,21 +79,21 @@ _anything = st.text(st.characters(), max_size=40) | st.sampled_from(_odd)
 
 @settings(max_examples=60, deadline=None)
 @given(check=st.sampled_from(sorted(_CHECKS)), text=_anything)
-def test_whatever_strangers_send_is_refused(access: Access, check: str, text: str) -> None:
-    """Refused, never an error of Python's: not for accents, lone surrogates or digits that are no digits."""
+def test_arbitrary_keys_are_refused(access: Access, check: str, text: str) -> None:
+    """Never a Python error: not for accents, lone surrogates or non-ASCII digits."""
     with pytest.raises(Forbidden):
         _CHECKS[check](access, text)
 
 
 @settings(max_examples=30, deadline=None)
 @given(_anything)
-def test_anybody_has_an_identity(access: Access, who: str) -> None:
-    """It says nothing of who they are."""
+def test_anonymous_identity(access: Access, who: str) -> None:
+    """It holds nothing about the person."""
     assert who not in access.identity(1, "panel", who) or len(who) < 3
 
 
-def test_a_burst_then_so_many_a_second() -> None:
-    """Each caller has a burst; a refused call costs nothing, so whoever goes on hammering gets the rate and no more."""
+def test_burst_then_a_fixed_rate() -> None:
+    """Each caller has a burst; a refused call costs nothing, so a flooding caller still gets the rate."""
     now = [0.0]
     limit = RateLimit(burst=5, per_second=10, clock=lambda: now[0])
 
@@ -123,8 +122,8 @@ def test_a_burst_then_so_many_a_second() -> None:
         limit.take("a")
 
 
-def test_callers_of_long_ago_are_forgotten() -> None:
-    """A stranger with many addresses fills no memory."""
+def test_old_callers_are_dropped() -> None:
+    """A caller with many addresses does not fill memory."""
     limit = RateLimit(burst=1, per_second=1, clock=lambda: 0.0, callers=10)
     for n in range(100):
         limit.take(str(n))

@@ -1,4 +1,4 @@
-"""The clip folder, and a campaign's sounds brought to one rate and one level."""
+"""The clip folder, and normalising a campaign's sounds to one rate and one level."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ from studio.mos.store.clips import ClipFolder, rate_warnings, store_stimuli
 from studio.mos.store.sounds import SourceSound, loudness_lufs, read_sound
 
 
-def test_the_folder_names_clips_by_what_they_sound_like(tmp_path):
+def test_clips_are_addressed_by_content(tmp_path):
     folder, pcm = ClipFolder(tmp_path / "clips"), to_int16(tone())
     sha = folder.add(pcm, RATE_HZ)
     assert sha == clip_id(pcm, RATE_HZ) == hashlib.sha256(struct.pack("<I", RATE_HZ) + pcm.tobytes()).hexdigest()
@@ -29,7 +29,7 @@ def test_the_folder_names_clips_by_what_they_sound_like(tmp_path):
     assert np.array_equal(folder.read(sha)[0], pcm)
 
 
-def test_a_clip_is_written_once(tmp_path):
+def test_clip_is_written_once(tmp_path):
     folder, pcm = ClipFolder(tmp_path), to_int16(tone())
     sha = folder.add(pcm, RATE_HZ)
     before = folder.path(sha).stat()
@@ -37,16 +37,16 @@ def test_a_clip_is_written_once(tmp_path):
     assert folder.path(sha).stat().st_ino == before.st_ino
 
 
-def test_a_clip_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_clip_is_synced_before_it_is_renamed(tmp_path, monkeypatch):
     order = []
     real_sync, real_replace = os.fsync, type(tmp_path).replace
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), real_sync(fd)))
     monkeypatch.setattr(type(tmp_path), "replace", lambda self, to: (order.append("rename"), real_replace(self, to))[1])
     ClipFolder(tmp_path).add(to_int16(tone()), RATE_HZ)
-    assert order == ["fsync", "fsync", "rename", "fsync"]  # its new folder's name, its bytes, then its own name
+    assert order == ["fsync", "fsync", "rename", "fsync"]  # its new folder's entry, its bytes, then its own entry
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("no space")))
     with pytest.raises(OSError, match="no space"):
         ClipFolder(tmp_path).add(to_int16(tone()), RATE_HZ)
@@ -74,7 +74,7 @@ def test_no_text_leads_out_of_the_folder(tmp_path_factory, sha):
     assert path.resolve().is_relative_to(folder.root.resolve())
 
 
-def test_a_damaged_clip_is_noticed(tmp_path):
+def test_damaged_clip_is_noticed(tmp_path):
     folder = ClipFolder(tmp_path)
     sha = folder.add(to_int16(tone()), RATE_HZ)
     data = bytearray(folder.path(sha).read_bytes())
@@ -84,11 +84,33 @@ def test_a_damaged_clip_is_noticed(tmp_path):
         folder.read(sha)
 
 
+def test_played_clip_is_checked_once_per_version_of_its_file(tmp_path, monkeypatch):
+    folder = ClipFolder(tmp_path)
+    sha = folder.add(to_int16(tone()), RATE_HZ)
+    path, reads = folder.path(sha), []
+    read = folder.read
+    monkeypatch.setattr(folder, "read", lambda sha: reads.append(sha) or read(sha))
+    assert [folder.intact_path(sha) for _ in range(3)] == [path] * 3
+    assert reads == [sha]
+    good = path.read_bytes()
+    for bad in (good[:-2], good[:500] + bytes([good[500] ^ 1]) + good[501:]):
+        path.write_bytes(bad)
+        os.utime(path, ns=(0, len(reads)))  # two writes may share a tick of the file system's clock
+        for _ in range(2):
+            with pytest.raises(BadFile, match="damaged"):
+                folder.intact_path(sha)
+    path.write_bytes(good)
+    assert folder.intact_path(sha) == path
+    path.unlink()
+    with pytest.raises(BadFile, match="there is no clip"):
+        folder.intact_path(sha)
+
+
 def test_stimuli_get_one_rate_and_one_level(tmp_path):
     made = {("i", "a"): SourceSound(tone(0.3), RATE_HZ), ("i", "b"): SourceSound(tone(0.02, rate_hz=16_000), 16_000)}
     folder = ClipFolder(tmp_path)
-    stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
-    assert "16000 Hz" in told[0] and len(told) == 1
+    stored, notes = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
+    assert "16000 Hz" in notes[0] and len(notes) == 1
     for key, clip in stored.items():
         pcm, rate_hz = read_wav(folder.path(clip.sha))
         assert (rate_hz, len(pcm)) == (clip.rate_hz, clip.samples) == (RATE_HZ, RATE_HZ)
@@ -100,21 +122,21 @@ def test_stimuli_get_one_rate_and_one_level(tmp_path):
 
 def test_one_sound_that_would_clip_lowers_all(tmp_path):
     made = {("i", "a"): SourceSound(tone(0.3, 2.0), RATE_HZ), ("i", "b"): spiky(0.5)}
-    stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, ClipFolder(tmp_path))
+    stored, notes = store_stimuli({key: lambda key=key: made[key] for key in made}, ClipFolder(tmp_path))
     levels = [clip.lufs_after for clip in stored.values()]
     assert levels[0] == pytest.approx(levels[1], abs=0.05) and levels[0] < -30
-    assert any("because one would clip" in line for line in told)
+    assert any("because one would clip" in line for line in notes)
 
 
-def test_clipped_sources_are_told(tmp_path):
+def test_clipped_sources_are_reported(tmp_path):
     sound = SourceSound(tone(), RATE_HZ, clipped=True)
-    stored, told = store_stimuli({("i1", "a"): lambda: sound}, ClipFolder(tmp_path))
-    assert set(stored) == {("i1", "a")} and told == ["1 sounds are clipped: i1 by a"]
+    stored, notes = store_stimuli({("i1", "a"): lambda: sound}, ClipFolder(tmp_path))
+    assert set(stored) == {("i1", "a")} and notes == ["1 sounds are clipped: i1 by a"]
     assert store_stimuli({}, ClipFolder(tmp_path)) == ({}, [])
 
 
-def test_no_sound_keeps_what_its_file_said_of_itself(tmp_path):
-    """A LIST chunk names the system that made the file; the stored clip has none."""
+def test_metadata_of_the_source_file_is_dropped(tmp_path):
+    """A LIST chunk could name the system that made the file."""
     plain = wav_bytes(to_int16(tone()), RATE_HZ)
     info = b"LIST" + struct.pack("<I", 16) + b"INFOISFT" + struct.pack("<I", 4) + b"slt\0"
     data = plain[:4] + struct.pack("<I", len(plain) - 8 + len(info)) + plain[8:36] + info + plain[36:]
@@ -133,8 +155,8 @@ def test_systems_with_other_rates_are_reported():
     assert rate_warnings({("i1", "a"): 24_000, ("i1", "b"): 24_000}) == []
 
 
-def test_all_that_cannot_be_taken_is_named_at_once(tmp_path):
-    """A lab with two hundred files mends them in one go, not one after the other."""
+def test_all_refused_files_are_named_at_once(tmp_path):
+    """A lab with two hundred files can fix them in one pass."""
 
     def load(name):
         def loaded():
@@ -158,7 +180,7 @@ def test_all_that_cannot_be_taken_is_named_at_once(tmp_path):
         store_stimuli(quiet, ClipFolder(tmp_path))
 
 
-def test_what_was_mixed_down_is_said(tmp_path):
+def test_down_mixing_is_reported(tmp_path):
     sounds = {
         ("i1", "s"): lambda: SourceSound(tone(), RATE_HZ, mixed=True),
         ("i2", "s"): lambda: SourceSound(tone(), RATE_HZ),

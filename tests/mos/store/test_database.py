@@ -1,4 +1,4 @@
-"""The store: durable before it is acknowledged, one refusal spoils nothing, the same on SQLite and on PostgreSQL."""
+"""The store: durable before acknowledged, refusals isolated, the same on SQLite and PostgreSQL."""
 
 import math
 import threading
@@ -20,33 +20,31 @@ from studio.mos.store.json_columns import MAX_CHARS, MAX_DEPTH, is_object, read_
 from studio.mos.store.tables import Item, Secret
 
 
-def test_what_is_acknowledged_is_seen_by_another_connection(store: Store, url: str) -> None:
-    """A future is resolved after the commit, never before."""
+def test_acknowledged_write_is_visible_to_another_connection(store: Store, url: str) -> None:
+    """A future resolves after the commit, never before."""
     for n in range(20):
         assert store.write(keep(f"n{n}")).result(10) == f"n{n}"
         assert f"n{n}" in names(url)
 
 
-def test_nothing_is_acknowledged_while_its_commit_is_outstanding(store: Store) -> None:
-    """Those of one batch are all unresolved until the batch is committed."""
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+def test_nothing_is_acknowledged_before_its_commit(store: Store) -> None:
+    """All futures of a batch are unresolved until the batch is committed."""
+    go_on = hold(store)
     slow, first_ran = threading.Event(), threading.Event()
     first = store.write(lambda _session: first_ran.set())
     second = store.write(lambda _session: slow.wait(20))
     go_on.set()
     assert first_ran.wait(10)
     time.sleep(0.05)
-    assert not first.done(), "it has run, but it is not on disk"
+    assert not first.done(), "it has run but is not on disk"
     slow.set()
     first.result(10)
     second.result(10)
 
 
-def test_one_refusal_spoils_no_other(store: Store, url: str) -> None:
-    """A doubled key, an error of the caller's and a broken statement are refused alone, in the middle of a batch."""
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+def test_refused_job_does_not_affect_its_batch(store: Store, url: str) -> None:
+    """A duplicate key, a caller's error and a broken statement in a batch are refused alone."""
+    go_on = hold(store)
 
     def mistake(session: Session) -> None:
         session.add(Secret(name="mistake", value="x"))
@@ -68,11 +66,10 @@ def test_one_refusal_spoils_no_other(store: Store, url: str) -> None:
     assert {"before", "after"} <= names(url) and "mistake" not in names(url)
 
 
-def test_what_a_batch_answered_is_whole_though_a_later_one_failed_on_the_same_row(store: Store) -> None:
+def test_results_of_a_batch_survive_a_later_failure_on_the_same_row(store: Store) -> None:
     """Jobs share a transaction, not their objects."""
     store.write_now(keep("row"))
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+    go_on = hold(store)
 
     def spoil(session: Session) -> None:
         row = session.exec(select(Secret).where(Secret.name == "row")).one()
@@ -88,12 +85,11 @@ def test_what_a_batch_answered_is_whole_though_a_later_one_failed_on_the_same_ro
     assert got.result(10).value == "x"
 
 
-def test_those_who_wait_share_commits(store: Store) -> None:
-    """A hundred writes that wait cost two commits, not a hundred."""
+def test_waiting_writes_share_commits(store: Store) -> None:
+    """A hundred waiting writes cost two commits."""
     commits: list[int] = []
     event.listen(store._writing, "commit", lambda _connection: commits.append(1))
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+    go_on = hold(store)
     waiting = [store.write(keep(f"n{n}")) for n in range(100)]
     go_on.set()
     for one in waiting:
@@ -101,12 +97,11 @@ def test_those_who_wait_share_commits(store: Store) -> None:
     assert len(commits) <= 3
 
 
-def test_answers_do_not_queue_behind_a_crowd(store: Store) -> None:
-    """What is to be soon is run first and committed before the others; those of one rank go in turn."""
+def test_urgent_writes_overtake_the_queue(store: Store) -> None:
+    """They run and commit first; within a priority the order is first in, first out."""
     events: list[str] = []
     event.listen(store._writing, "commit", lambda _connection: events.append("commit"))
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+    go_on = hold(store)
 
     def noting(name: str) -> Callable[[Session], str]:
         def work(session: Session) -> str:
@@ -123,7 +118,7 @@ def test_answers_do_not_queue_behind_a_crowd(store: Store) -> None:
 
 
 def test_twenty_threads_lose_nothing(store: Store, url: str) -> None:
-    """Writers and readers at once: everything acknowledged is there, once."""
+    """Concurrent writers and readers: every acknowledged row is there once."""
     done: list[str] = []
     seen: list[int] = []
 
@@ -142,8 +137,8 @@ def test_twenty_threads_lose_nothing(store: Store, url: str) -> None:
     assert set(done) == {n for n in names(url) if n.startswith("t")}
 
 
-def test_two_stores_on_one_database_take_turns(store: Store, url: str) -> None:
-    """A command beside the server: what was read inside a write is still so at its commit."""
+def test_two_stores_on_one_database_serialise_writes(store: Store, url: str) -> None:
+    """A command beside the server: a read inside a write still holds at its commit."""
     other = Store(url)
     store.write_now(keep("count", "0"))
 
@@ -160,8 +155,8 @@ def test_two_stores_on_one_database_take_turns(store: Store, url: str) -> None:
     other.close()
 
 
-def test_a_reader_has_one_view(store: Store) -> None:
-    """What is committed while somebody reads does not appear in the middle of it."""
+def test_reader_has_a_consistent_snapshot(store: Store) -> None:
+    """A concurrent commit does not appear during a read."""
     store.write_now(keep("first"))
     with store.read() as session:
         assert session.exec(select(Secret.name)).all() == ["first"]
@@ -171,7 +166,7 @@ def test_a_reader_has_one_view(store: Store) -> None:
         assert len(session.exec(select(Secret.name)).all()) == 2
 
 
-def test_what_a_reader_changes_is_thrown_away(store: Store, url: str) -> None:
+def test_changes_of_a_reader_are_discarded(store: Store, url: str) -> None:
     """Only ``write`` writes."""
     with store.read() as session:
         session.add(Secret(name="smuggled", value="x"))
@@ -179,14 +174,14 @@ def test_what_a_reader_changes_is_thrown_away(store: Store, url: str) -> None:
     assert "smuggled" not in names(url)
 
 
-def test_foreign_keys_hold(store: Store) -> None:
-    """SQLite leaves them off unless it is told."""
+def test_foreign_keys_are_enforced(store: Store) -> None:
+    """SQLite's default is off."""
     with pytest.raises(IntegrityError):
         store.write_now(lambda session: session.add(Item(campaign_id=99, name="i", text="", role="test")))
 
 
-def test_settings_are_the_durable_ones(store: Store, url: str) -> None:
-    """WAL, FULL and foreign keys on SQLite; commits waited for on PostgreSQL."""
+def test_durable_settings(store: Store, url: str) -> None:
+    """WAL, FULL and foreign keys on SQLite; synchronous commit on PostgreSQL."""
     settings = store.settings
     if url.startswith("sqlite"):
         durable = {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "30000"}
@@ -196,10 +191,9 @@ def test_settings_are_the_durable_ones(store: Store, url: str) -> None:
         assert set(settings) == {"server_version", "synchronous_commit", "fsync"}
 
 
-def test_a_caller_who_goes_away_spoils_nothing(store: Store, url: str) -> None:
-    """A request that was broken off cannot take its write back, nor stop the writer."""
-    busy, go_on = hold(store)
-    assert busy.wait(10)
+def test_cancelled_caller_does_not_stop_the_writer(store: Store, url: str) -> None:
+    """A cancelled request cannot undo its write."""
+    go_on = hold(store)
     gone = store.write(keep("gone"))
     assert not gone.cancel()
     go_on.set()
@@ -222,7 +216,7 @@ JSON = st.recursive(
 
 
 @draws(st.dictionaries(st.text(), JSON, max_size=4))
-def test_what_is_written_is_known_again(value: dict[str, Any]) -> None:
+def test_stored_json_reads_back(value: dict[str, Any]) -> None:
     try:
         text = write_json(value)
     except ValueError:
@@ -245,16 +239,16 @@ def test_what_is_written_is_known_again(value: dict[str, Any]) -> None:
     ],
     ids=range(9),
 )
-def test_what_no_reader_holds_is_not_written(value: dict[str, Any]) -> None:
+def test_invalid_json_is_not_written(value: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         write_json(value)
 
 
-def test_bounds_themselves_are_kept() -> None:
+def test_bounds_are_inclusive() -> None:
     for value in (nested(MAX_DEPTH), {"a": 2**63 - 1, "b": 1e308}, {"a": "x" * (MAX_CHARS - 9)}):
         assert read_json(write_json(value)) == value
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "", "{", '{"a": 1e999}', '{"a": NaN}', '{"a": -Infinity}', None, b"{}", 7])
-def test_what_no_studio_writes_is_no_object(text: Any) -> None:
+def test_foreign_json_is_refused(text: Any) -> None:
     assert not is_object(text)

@@ -1,4 +1,4 @@
-"""The schema: reached from blank and from the first one, the same as the table classes say, with its guards in it."""
+"""The schema: reached from blank and from version 1, equal to the table classes, with its constraints."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,9 +35,7 @@ _APPEND_ONLY = {
 }
 
 
-_YOUNGER: dict[
-    type[SQLModel], str
-] = {  # rows after those of a class; theirs knows columns that the first schema has not
+_YOUNGER: dict[type[SQLModel], str] = {  # rows by the table classes, which have columns that the first schema lacks
     Clip: "INSERT INTO rater (id, campaign_id, identity, pseudonym, role, stage, panel, device, joined_at, seen_at, "
     "accept, use) VALUES (1, 1, 'x', 'r', 'panel', 'trials', '{}', '{}', 1.0, 1.0, 'unknown', 'unknown')",
     System: "INSERT INTO item (id, campaign_id, name, text, role) VALUES (1, 1, 'i', '', 'test')",
@@ -50,7 +48,7 @@ _YOUNGER: dict[
 
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
-    """A plain engine, as an older studio may have had."""
+    """A plain engine, as older studios had."""
     made = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     if url.startswith("sqlite"):
         event.listen(made, "connect", lambda connection, _: connection.execute("PRAGMA foreign_keys=ON"))
@@ -59,7 +57,7 @@ def engine(url: str) -> Iterator[Engine]:
 
 
 def _schema(connection: Connection) -> dict[str, object]:
-    """What can be asked of a database about its tables."""
+    """Inspectable facts about the tables."""
     seen = inspect(connection)
     return {
         table: (
@@ -74,7 +72,7 @@ def _schema(connection: Connection) -> dict[str, object]:
 
 
 def _fill(session: Session) -> None:
-    """One row in every table that an answer needs, by the table classes: they check nothing."""
+    """One row in every table that an answer needs, by the table classes, which check nothing."""
     sha = "0" * 64
     rows: list[SQLModel] = [
         Campaign(id=1, name="c", kind="ab", seed=1, config="{}", created_at=1.0),
@@ -107,7 +105,7 @@ def _fill(session: Session) -> None:
 
 
 def _join(session: Session, number: int, stage: str, consent_version: int | None) -> None:
-    """One more rater, where the table may have fewer columns than the class knows."""
+    """One more rater, in a table that may have fewer columns than the class."""
     session.execute(
         text(
             "INSERT INTO rater (id, campaign_id, identity, pseudonym, role, stage, consent_version, panel, device, "
@@ -118,8 +116,7 @@ def _join(session: Session, number: int, stage: str, consent_version: int | None
     )
 
 
-def test_from_blank_and_again(engine: Engine) -> None:
-    """The newest schema is reached, and reached again without a change."""
+def test_migrating_from_blank_is_idempotent(engine: Engine) -> None:
     with engine.begin() as connection:
         assert migrate(connection) == len(MIGRATIONS)
         first = _schema(connection)
@@ -130,8 +127,8 @@ def test_from_blank_and_again(engine: Engine) -> None:
     assert versions == list(range(1, len(MIGRATIONS) + 1))
 
 
-def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None:
-    """An old database opens with everything that was in it, and ends as a new one does."""
+def test_migrating_from_the_first_schema_keeps_rows(engine: Engine, url: str) -> None:
+    """The result has the same schema as a new database."""
     with engine.begin() as connection:
         assert migrate(connection, to=1) == 1
         _fill(Session(connection))
@@ -151,8 +148,8 @@ def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None
             connection.execute(text(_APPEND_ONLY["score"]))
 
 
-def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url: str) -> None:
-    """Before, whoever opened the link was kept; whoever agreed stays, with all that they did."""
+def test_visitors_without_consent_are_migrated_away(engine: Engine, url: str) -> None:
+    """Early versions stored every visitor; raters who agreed stay with all their data."""
     with engine.begin() as connection:
         migrate(connection, to=6)
         session = Session(connection)
@@ -170,8 +167,8 @@ def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url
     store.close()
 
 
-def test_who_had_answered_everything_has_finished(engine: Engine, url: str) -> None:
-    """In a database of before, by their last answer; whoever is still at it has not."""
+def test_completed_raters_are_migrated_to_finished(engine: Engine, url: str) -> None:
+    """By their last answer; raters with open screens are not."""
     with engine.begin() as connection:
         migrate(connection, to=1)
         session = Session(connection)
@@ -184,8 +181,8 @@ def test_who_had_answered_everything_has_finished(engine: Engine, url: str) -> N
     store.close()
 
 
-def test_takes_of_before_have_no_script_of_their_own(engine: Engine, url: str) -> None:
-    """A live test's script is the campaign's; only an arena's is what was typed."""
+def test_migrated_takes_have_no_script_of_their_own(engine: Engine, url: str) -> None:
+    """A live test's script is the campaign's; only an arena's is the typed text."""
     with engine.begin() as connection:
         migrate(connection, to=10)
         _fill(Session(connection))
@@ -196,15 +193,14 @@ def test_takes_of_before_have_no_script_of_their_own(engine: Engine, url: str) -
     store.close()
 
 
-def test_to_nothing_is_nothing(engine: Engine) -> None:
+def test_migrating_to_version_0_does_nothing(engine: Engine) -> None:
     """Version 0 is the blank database."""
     with engine.begin() as connection:
         assert migrate(connection, to=0) == 0
         assert inspect(connection).get_table_names() == ["schema_version"]
 
 
-def test_a_newer_database_is_refused_and_left_alone(engine: Engine, url: str) -> None:
-    """An older studio does not write into what it does not know."""
+def test_newer_database_is_refused_and_left_alone(engine: Engine, url: str) -> None:
     with engine.begin() as connection:
         migrate(connection)
         connection.execute(text("INSERT INTO schema_version VALUES (:n)"), {"n": len(MIGRATIONS) + 1})
@@ -215,7 +211,7 @@ def test_a_newer_database_is_refused_and_left_alone(engine: Engine, url: str) ->
         assert _schema(connection) == before
 
 
-def test_a_step_that_fails_leaves_no_half(engine: Engine, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_migration_rolls_back(engine: Engine, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Migrating is one transaction, on SQLite too."""
 
     def half(connection: Connection) -> None:
@@ -229,8 +225,8 @@ def test_a_step_that_fails_leaves_no_half(engine: Engine, url: str, monkeypatch:
         assert inspect(connection).get_table_names() == []
 
 
-def test_the_schema_is_what_the_table_classes_say(engine: Engine) -> None:
-    """Columns in their order, types, what may be absent, primary and foreign keys."""
+def test_schema_equals_the_table_classes(engine: Engine) -> None:
+    """Order of columns, types, nullability, primary and foreign keys."""
     with engine.begin() as connection:
         migrate(connection)
         seen = inspect(connection)
@@ -247,16 +243,16 @@ def test_the_schema_is_what_the_table_classes_say(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("table", list(_APPEND_ONLY))
-def test_answers_are_never_changed(store: Store, table: str) -> None:
-    """Neither by a statement nor through a table class; deleting is for raters who ask to be forgotten."""
+def test_answers_are_immutable(store: Store, table: str) -> None:
+    """Neither statements nor table classes may update them; deletion is for erasure."""
     store.write_now(_fill)
     with pytest.raises(DBAPIError, match=f"{table} is append-only"):
         store.write_now(lambda session: session.execute(text(_APPEND_ONLY[table])))
     store.write_now(lambda session: session.execute(text("DELETE FROM score")))
 
 
-def test_an_id_is_never_used_again(store: Store) -> None:
-    """A forgotten rater's token must not open the next one's session."""
+def test_ids_are_never_reused(store: Store) -> None:
+    """An erased rater's token must not open the next rater's session."""
 
     def join(session: Session) -> int | None:
         rater = Rater(campaign_id=1, identity="x", pseudonym="r", stage="consent", joined_at=1.0, seen_at=1.0)
@@ -299,7 +295,7 @@ def _answer(attempt: int, counted: int) -> Answer:
         lambda: Rater(id=50, campaign_id=1, identity="x", pseudonym="r", stage="consent", joined_at=1.0, seen_at=1.0),
     ],
 )
-def test_a_row_that_makes_no_sense_is_refused(store: Store, row: Callable[[], SQLModel]) -> None:
+def test_inconsistent_row_is_refused(store: Store, row: Callable[[], SQLModel]) -> None:
     """Table classes check nothing, so the database does."""
     store.write_now(_fill)
     with pytest.raises(DBAPIError):

@@ -1,4 +1,4 @@
-"""Sounds from outside: what is refused and how, rates, and loudness against BS.1770's own figures."""
+"""Imported sounds: refusals, rates, and loudness against BS.1770's figures."""
 
 import os
 import sys
@@ -42,7 +42,7 @@ def wav(path, channels, rate_hz=RATE_HZ, width=2):
     return path
 
 
-def test_a_plain_wav_is_read_to_the_bit(tmp_path):
+def test_plain_wav_is_read_bit_exactly(tmp_path):
     pcm = to_int16(tone())
     (tmp_path / "a.wav").write_bytes(wav_bytes(pcm, RATE_HZ))
     sound = read_sound(tmp_path / "a.wav")
@@ -50,24 +50,24 @@ def test_a_plain_wav_is_read_to_the_bit(tmp_path):
     assert np.array_equal(to_int16(sound.pcm), pcm)
 
 
-def test_two_equal_channels_are_one(tmp_path):
+def test_two_equal_channels_are_mono(tmp_path):
     sound = read_sound(wav(tmp_path / "a.wav", np.stack([tone(), tone()], 1)))
     assert np.array_equal(to_int16(sound.pcm), to_int16(tone()))
 
 
-def test_channels_that_differ_are_mixed_down_and_said_so(tmp_path):
+def test_differing_channels_are_mixed_down_and_reported(tmp_path):
     sound = read_sound(wav(tmp_path / "a.wav", np.stack([tone(), tone(0.2)], 1)))
     assert sound.mixed and np.allclose(sound.pcm, (tone() + tone(0.2)) / 2, atol=1e-4)
-    assert read_sound(wav(tmp_path / "b.wav", np.stack([tone(), 0 * tone()], 1))).mixed, "one ear alone"
+    assert read_sound(wav(tmp_path / "b.wav", np.stack([tone(), 0 * tone()], 1))).mixed, "one ear only"
     assert not read_sound(wav(tmp_path / "c.wav", np.stack([tone(), tone()], 1))).mixed
 
 
-def test_channels_that_cancel_each_other_are_refused_with_a_way_out(tmp_path):
+def test_channels_in_antiphase_are_refused_with_advice(tmp_path):
     with pytest.raises(BadFile, match=r"a\.wav has 2 channels that cancel each other.*ffmpeg -i a\.wav -af pan"):
         read_sound(wav(tmp_path / "a.wav", np.stack([tone(), -tone()], 1)))
 
 
-def test_telephone_speech_is_taken_where_it_is_meant(tmp_path):
+def test_telephone_speech_is_accepted_on_request(tmp_path):
     path = wav(tmp_path / "a.wav", tone(rate_hz=8_000), 8_000)
     assert read_sound(path, lowest_rate_hz=TELEPHONE_RATE_HZ).rate_hz == 8_000
     with pytest.raises(BadFile, match=r"16000 to 192000 are allowed.* set narrowband = true, then 8000"):
@@ -77,13 +77,13 @@ def test_telephone_speech_is_taken_where_it_is_meant(tmp_path):
 
 
 @pytest.mark.parametrize("rate_hz", [7_999, 15_999, 192_001, 1_000_000_000])
-def test_rates_outside_are_refused(tmp_path, rate_hz):
+def test_rates_out_of_range_are_refused(tmp_path, rate_hz):
     with pytest.raises(BadFile, match=f"{rate_hz} samples a second; 16000 to 192000 are allowed"):
         read_sound(wav(tmp_path / "a.wav", tone(), rate_hz))
 
 
 @pytest.mark.parametrize(("seconds", "good"), [(0.1, False), (0.499, False), (0.5, True), (120, True), (120.01, False)])
-def test_length_has_limits(tmp_path, seconds, good):
+def test_length_is_limited(tmp_path, seconds, good):
     path = wav(tmp_path / "a.wav", tone(seconds=seconds, rate_hz=16_000), 16_000)
     if good:
         assert read_sound(path).duration_s == seconds
@@ -92,7 +92,7 @@ def test_length_has_limits(tmp_path, seconds, good):
             read_sound(path)
 
 
-def test_a_long_recording_may_be_read_to_be_divided(tmp_path):
+def test_long_recording_is_read_for_excerpts(tmp_path):
     path = wav(tmp_path / "a.wav", tone(seconds=130, rate_hz=16_000), 16_000)
     assert read_sound(path, longest_s=600).duration_s == 130
 
@@ -102,7 +102,7 @@ def test_silence_is_refused(tmp_path):
         read_sound(wav(tmp_path / "a.wav", 0.0005 * tone()))
 
 
-def test_clipped_is_said(tmp_path):
+def test_clipping_is_reported(tmp_path):
     assert read_sound(wav(tmp_path / "a.wav", 3 * tone(0.9))).clipped
     single = tone(0.5)
     single[[100, 200, 300]] = 1.0
@@ -128,7 +128,7 @@ def test_damaged_files_are_refused(tmp_path, data, message):
 
 @settings(max_examples=150, deadline=None)
 @given(at=st.integers(0, 60), new=st.binary(min_size=1, max_size=8), keep=st.integers(0, 26_000))
-def test_no_damage_gets_past_a_typed_error(tmp_path_factory, at, new, keep):
+def test_no_damage_raises_an_untyped_error(tmp_path_factory, at, new, keep):
     path = tmp_path_factory.mktemp("damage") / "a.wav"
     data = bytearray(wav_bytes(to_int16(tone(seconds=0.55)), RATE_HZ))
     data[at : at + len(new)] = new
@@ -140,22 +140,22 @@ def test_no_damage_gets_past_a_typed_error(tmp_path_factory, at, new, keep):
     assert sound.pcm.ndim == 1 and np.isfinite(sound.pcm).all() and 0.5 <= sound.duration_s <= 120
 
 
-def test_size_is_looked_at_before_reading(tmp_path):
+def test_size_is_checked_before_reading(tmp_path):
     path = tmp_path / "two-gigabytes.wav"
     with path.open("wb") as file:
-        file.truncate(2 * 2**30)  # sparse: it would take 2 GiB of memory if it were read
+        file.truncate(2 * 2**30)  # sparse: reading it would take 2 GiB of memory
     with pytest.raises(BadFile, match="has 2048 MiB; a clip may have 64 MiB"):
         read_sound(path)
 
 
-def test_what_is_no_file_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe.wav")  # opening it would wait for ever
+def test_special_files_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.wav")  # opening it would block for ever
     for name in ("pipe.wav", "absent.wav", "."):
         with pytest.raises(BadFile, match="there is no file"):
             read_sound(tmp_path / name)
 
 
-def test_other_kinds_are_read_by_soundfile(tmp_path):
+def test_other_formats_are_read_by_soundfile(tmp_path):
     soundfile.write(tmp_path / "a.flac", tone(), RATE_HZ)
     soundfile.write(tmp_path / "f.wav", tone(), RATE_HZ, subtype="FLOAT")
     wav(tmp_path / "24.wav", tone(), width=3)
@@ -168,14 +168,14 @@ def test_other_kinds_are_read_by_soundfile(tmp_path):
         read_sound(tmp_path / "nan.wav")
 
 
-def test_a_small_file_that_unpacks_to_hours_is_not_unpacked(tmp_path, monkeypatch):
+def test_decompression_bomb_is_not_unpacked(tmp_path, monkeypatch):
     soundfile.write(tmp_path / "a.flac", np.zeros(16_000 * 600, np.float32), 16_000)
     monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("it was unpacked"))
     with pytest.raises(BadFile, match=r"lasts 600\.00 s"):
         read_sound(tmp_path / "a.flac")
 
 
-def test_without_soundfile_the_way_out_is_named(tmp_path, monkeypatch):
+def test_missing_soundfile_is_named_with_a_way_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(NeedsPackage, match="convert it to mono 16-bit PCM WAV"):
         read_sound(wav(tmp_path / "24.wav", tone(), width=3))
@@ -196,7 +196,7 @@ def test_resampling_keeps_the_tone_and_its_time(old, new):
 
 
 @pytest.mark.parametrize("rate_hz", [16_000, 24_000, 44_100, 48_000])
-def test_loudness_is_that_of_bs1770(rate_hz):
+def test_loudness_equals_bs1770(rate_hz):
     # BS.1770-4, annex 1: a 997 Hz sine at 0 dBFS in one channel reads -3.01 LKFS.
     assert loudness_lufs(SourceSound(tone(1.0, 3.0, rate_hz), rate_hz)) == pytest.approx(-3.01, abs=0.1)
     assert loudness_lufs(SourceSound(tone(0.1, 3.0, rate_hz), rate_hz)) == pytest.approx(-23.01, abs=0.1)
@@ -211,7 +211,7 @@ def test_silent_and_short_sounds_have_no_loudness():
 
 @settings(max_examples=25, deadline=None)
 @given(peak=st.floats(0.01, 1.0), seconds=st.floats(0.5, 3.0), target=st.floats(-40, -23))
-def test_normalised_sounds_have_the_level_asked_for(peak, seconds, target):
+def test_normalised_sounds_have_the_requested_level(peak, seconds, target):
     before = SourceSound(tone(peak, seconds), RATE_HZ)
     after = normalise(before, target)
     assert after.lufs_after == pytest.approx(target, abs=0.05)
@@ -220,7 +220,7 @@ def test_normalised_sounds_have_the_level_asked_for(peak, seconds, target):
     assert loudness_lufs(SourceSound(to_float(to_int16(after.pcm)), RATE_HZ)) == pytest.approx(target, abs=0.05)
 
 
-def test_what_would_clip_is_refused_and_the_level_that_works_is_said():
+def test_clipping_normalisation_is_refused_with_the_possible_level():
     with pytest.raises(BadOption, match=r"spiky\.wav at -23\.0 LUFS would peak at \+1\d\.\d dBFS") as refused:
         normalise(spiky(0.5))
     said = float(refused.value.do.split(" ")[1])
@@ -231,7 +231,7 @@ def test_what_would_clip_is_refused_and_the_level_that_works_is_said():
 
 @settings(max_examples=20, deadline=None)
 @given(spikes=st.lists(st.floats(0.01, 1.0), min_size=1, max_size=3))
-def test_the_common_level_suits_every_sound_and_is_the_highest(spikes):
+def test_common_level_suits_every_sound_and_is_the_highest(spikes):
     all_sounds = [spiky(s) for s in spikes]
     level = min(map(max_level_lufs, all_sounds))
     peaks = [normalise(s, level).peak_dbfs for s in all_sounds]

@@ -1,4 +1,4 @@
-"""Annotation's routes: an owner marks for anybody, the bearer of a link for themselves and where they were asked."""
+"""Annotation routes: the owner annotates as anyone, a link's bearer as themselves within their assignment."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ def mark(name: str, start: int, end: int, was: int = 0, layer: str = "l1", label
 
 
 class Desk:
-    """A served studio with three kept recordings, called as its pages do."""
+    """A served studio with three library recordings, called as its pages do."""
 
     def __init__(self, folder: Path) -> None:
         self.served = ServedTests(folder)
@@ -45,7 +45,7 @@ class Desk:
         self.http = httpx.Client(base_url=self.served.url, timeout=30.0)
 
     def owner(self, path: str, **body: Any) -> httpx.Response:
-        """GET without a body."""
+        """GET by default."""
         if not body:
             return self.http.get(f"/library/{path}", headers=self.served.owner)
         return self.http.post(f"/library/{path}", json=body, headers=self.served.owner)
@@ -63,7 +63,7 @@ class Desk:
 
 
 class Bearer:
-    """Whoever has a link."""
+    """A client with an annotator's link."""
 
     def __init__(self, desk: Desk, link: str) -> None:
         page, _, token = link.partition("#")
@@ -91,10 +91,10 @@ def said(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json().get("code", "")
 
 
-def test_an_owner_marks_and_reads_what_was_marked(desk: Desk) -> None:
+def test_owner_writes_and_reads_marks(desk: Desk) -> None:
     name = desk.names[2]
     assert desk.edit(name, "e1", LAYER, mark("m1", 0, 10)).json() == {"revision": 1}
-    assert desk.edit(name, "e1", LAYER, mark("m1", 0, 10)).json() == {"revision": 1}, "sent again"
+    assert desk.edit(name, "e1", LAYER, mark("m1", 0, 10)).json() == {"revision": 1}, "a retry"
     assert desk.edit(name, "e2", mark("m1", 5, 10, was=1)).json() == {"revision": 2}
     assert said(desk.edit(name, "e3", mark("m1", 0, 10, was=1))) == (409, "changed_meanwhile")
     assert said(desk.edit(name, "e3", mark("m2", 0, 10**6))) == (422, "bad_option")
@@ -116,7 +116,7 @@ def test_an_owner_marks_and_reads_what_was_marked(desk: Desk) -> None:
     assert desk.owner(f"annotations/of/{name}").json() == []
 
 
-def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
+def test_link_opens_only_its_assignment(desk: Desk) -> None:
     made = desk.assign("Änne", "Bo")
     anne, bo = (Bearer(desk, one["link"]) for one in made["people"])
     first = anne.get("assignment").json()
@@ -135,11 +135,11 @@ def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
         ("faults", "regions", ["click"]),
         ("ends", "points", []),
     ]
-    assert anne.get("marks/0").json()["revision"] == document["revision"] == 1, "they are made once"
+    assert anne.get("marks/0").json()["revision"] == document["revision"] == 1, "created once"
     layer = document["layers"][0]["id"]
     done = {"op": "done", "is_done": True}
     assert anne.edit(0, "e1", mark("m1", 0, 9, layer=layer, label="odd"), done).json() == {"revision": 2}
-    assert bo.get("marks/0").json()["layers"][0]["marks"] == [], "each has a document of their own"
+    assert bo.get("marks/0").json()["layers"][0]["marks"] == [], "one document each"
     assert said(bo.edit(0, "e1", mark("m1", 0, 9, was=2, layer=layer))) == (409, "changed_meanwhile")
     for change in (LAYER, {"op": "drop_layer", "layer": layer, "was": 2}):
         assert said(anne.edit(0, "e2", change)) == (403, "forbidden")
@@ -151,12 +151,12 @@ def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
     ]
     assert made["id"] in [one["id"] for one in desk.owner("assignments").json()]
     assert desk.owner("assignments/remove", id=made["id"]).status_code == 200
-    assert said(anne.get("assignment")) == (403, "forbidden"), "the link has ended"
+    assert said(anne.get("assignment")) == (403, "forbidden"), "the link is revoked"
     left = [one["annotator"] for one in desk.owner(f"annotations/of/{desk.names[0]}").json()]
-    assert left == ["Bo", "Änne"], "what was said stays"
+    assert left == ["Bo", "Änne"], "its marks stay"
 
 
-def test_a_link_is_no_owners_token_and_cannot_be_made_up(desk: Desk) -> None:
+def test_link_is_no_owner_token_and_cannot_be_forged(desk: Desk) -> None:
     made = desk.assign("Änne", "Bo")
     anne = Bearer(desk, made["people"][0]["link"])
     for path in ("entries", "assignments", f"view/{desk.names[2]}", f"annotations/of/{desk.names[2]}"):
@@ -174,10 +174,10 @@ def test_a_link_is_no_owners_token_and_cannot_be_made_up(desk: Desk) -> None:
     ]
     for bad in forged:
         assert said(Bearer(desk, f"annotate#{bad}").get("assignment"))[0] in (403, 429)
-    assert anne.get("assignment").status_code == 200, "who has the right one is not counted"
+    assert anne.get("assignment").status_code == 200, "a caller with the right token is not limited"
 
 
-def test_nothing_of_a_link_is_in_the_log(desk: Desk, caplog: pytest.LogCaptureFixture, capfd: Any) -> None:
+def test_log_contains_no_link(desk: Desk, caplog: pytest.LogCaptureFixture, capfd: Any) -> None:
     made = desk.assign("Cy")
     token = made["people"][0]["link"].partition("#")[2]
     with caplog.at_level("DEBUG"):
@@ -207,14 +207,14 @@ def test_nothing_of_a_link_is_in_the_log(desk: Desk, caplog: pytest.LogCaptureFi
         {"task": "x" * 4001},
     ],
 )
-def test_an_assignment_that_cannot_be_is_refused(desk: Desk, bad: dict[str, Any]) -> None:
+def test_invalid_assignment_is_refused(desk: Desk, bad: dict[str, Any]) -> None:
     before = len(desk.owner("assignments").json())
     whole = {"title": "a", "task": "", "layers": ASKED, "utterances": desk.names[:1], "annotators": ["a"]}
     assert desk.owner("assignments", **(whole | bad)).status_code in (404, 422)
     assert len(desk.owner("assignments").json()) == before
 
 
-def test_an_utterance_that_is_gone_is_told(desk: Desk) -> None:
+def test_deleted_utterance_is_reported(desk: Desk) -> None:
     library = Library(desk.folder / "library")
     gone = library.add(wav_bytes(pcm(7), RATE_HZ), "soon gone")
     made = desk.assign("Di", utterances=[gone.name, desk.names[0]])
@@ -226,7 +226,7 @@ def test_an_utterance_that_is_gone_is_told(desk: Desk) -> None:
     assert bearer.get("marks/1").status_code == 200
 
 
-def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
+def test_import_export_and_agreement(desk: Desk) -> None:
     name = desk.names[1]
     for who in ("in", "out"):
         desk.edit(name, "e1", LAYER, mark("m1", 100, 500), mark("m2", 900, 1200, label="seam"), annotator=who)
@@ -238,7 +238,7 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
     found = desk.http.get(f"/library/annotations/agreement/{name}", params=wanted, headers=headers).json()
     (pair,) = (one for one in found["pairs"] if {one["one"], one["other"]} == {"in", "out"})
     assert (pair["f1"]["value"], pair["matched"]) == (1.0, 2)
-    assert found["alpha_marks"]["value"] < 1.0, "a label differs"
+    assert found["alpha_marks"]["value"] < 1.0, "one label differs"
     for kind in ("textgrid", "csv", "eaf", "labelstudio", "audacity"):
         asked = {"annotator": "out", "format": kind}
         file = desk.http.get(f"/library/annotations/file/{name}", params=asked, headers=headers)
@@ -251,7 +251,7 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
         for got, (start, end, label) in zip(layer["marks"], [(100, 500, "click"), (900, 1200, "seam")], strict=True):
             assert abs(got[2] - start) <= within and abs(got[3] - end) <= within and got[4] == label
         again = desk.http.post("/library/annotations/import", content=file.content, headers=headers | about).json()
-        assert len({one["name"] for one in again["layers"]}) == 2, "a name that is taken gets a number"
+        assert len({one["name"] for one in again["layers"]}) == 2, "a used name gets a number"
     about = {"X-Studio-Name": name, "X-Studio-Annotator": "bad", "X-Studio-Format": "textgrid"}
     assert said(desk.http.post("/library/annotations/import", content=b"x", headers=headers | about)) == (
         422,
@@ -267,10 +267,8 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
-def test_a_failing_disk_is_a_503_that_may_be_sent_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: int
-) -> None:
-    """Never a 404 or a 422, which a page takes for an answer; no path of the server is told."""
+def test_failing_disk_is_a_retryable_503(desk: Desk, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Never a 404 or 422, which a page would treat as final; no server path is revealed."""
     name = desk.names[0]
     who = f"disk{error}"
     people = desk.assign(who)["people"]

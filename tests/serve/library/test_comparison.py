@@ -1,4 +1,4 @@
-"""The Compare page's routes: utterances by their tokens, the owner's by their names, and what cannot be compared."""
+"""Compare routes: utterances by token, library entries for the owner, invalid pairs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from inspection.test_timeline import unpack
 from serve.mos_serving import ServedTests
 from serve.serving import Served
 
-import studio.serve.library.comparison
+import studio.serve.library.routes
 from studio.core import events as ev
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
@@ -22,7 +22,7 @@ A, B, OTHER = (letter * 22 for letter in "abc")
 
 
 def put(folder: Path, token: str, m: int, *words: str) -> None:
-    """A trace on the shelf; its words are the story's unless others are given."""
+    """Store a trace; its words are the story's by default."""
     said = iter(words)
     writer = TraceWriter(folder / token, {"options": {"m": m}})
     writer.write(
@@ -48,7 +48,7 @@ def asked(served: Any, part: str, *names: tuple[str, str], owner: bool = False, 
     return httpx.get(f"{served.url}/compare/{part}", params=[*names, *more.items()], headers=headers, timeout=30.0)
 
 
-def test_two_of_the_shelf_come_in_the_order_of_the_address(served: ServedTests) -> None:
+def test_stored_traces_are_compared_in_url_order(served: ServedTests) -> None:
     answer = asked(served, "view", ("trace", B), ("trace", A))
     assert answer.headers["cache-control"] == "private, no-store"
     header, arrays = unpack(answer.content)
@@ -59,20 +59,20 @@ def test_two_of_the_shelf_come_in_the_order_of_the_address(served: ServedTests) 
     assert header["pairs"][0]["duration_r"] == pytest.approx(1.0)
 
 
-def test_words_bring_pitch_and_level(served: ServedTests) -> None:
+def test_words_have_pitch_and_level(served: ServedTests) -> None:
     header, _ = unpack(asked(served, "words", ("trace", A), ("trace", B)).content)
     assert header["rows"][0][1] == pytest.approx([220.0, -17.8], abs=2.0)
     assert header["pairs"][0]["pitch_st"] == 0.0 and header["lacks"] == ""
 
 
-def test_the_difference_of_a_chosen_pair(served: ServedTests) -> None:
+def test_difference_of_a_chosen_pair(served: ServedTests) -> None:
     answer = asked(served, "difference", ("trace", A), ("trace", B), one=0, other=1, stretch=True)
     header, arrays = unpack(answer.content)
     assert (header["bands"], header["mean_db"], header["stretch"]) == (80, 0.0, True)
     assert set(np.unique(arrays["db"])) == {128} and len(arrays["db"]) == 25 * 80
 
 
-def test_another_text_is_told_and_cannot_be_stretched(served: ServedTests) -> None:
+def test_different_text_is_reported_and_cannot_be_aligned(served: ServedTests) -> None:
     names = (("trace", A), ("trace", OTHER))
     header, _ = unpack(asked(served, "view", *names).content)
     assert header["strangers"] == [1] and not header["can_stretch"] and header["takes"][1]["by_word"] is None
@@ -81,7 +81,7 @@ def test_another_text_is_told_and_cannot_be_stretched(served: ServedTests) -> No
     assert answer.status_code == 422 and "without stretch" in answer.json()["message"]
 
 
-def test_what_the_owner_kept_wants_the_owners_token(served: ServedTests) -> None:
+def test_library_entries_need_the_owner_token(served: ServedTests) -> None:
     sent = httpx.post(
         f"{served.url}/library/files",
         content=wav_bytes(pcm(), RATE_HZ),
@@ -108,25 +108,25 @@ def test_what_the_owner_kept_wants_the_owners_token(served: ServedTests) -> None
         ([("trace", "x" * 65)], 422, "too long"),
     ],
 )
-def test_bad_names_are_told(served: ServedTests, names: list[tuple[str, str]], status: int, why: str) -> None:
+def test_bad_names_are_refused(served: ServedTests, names: list[tuple[str, str]], status: int, why: str) -> None:
     answer = asked(served, "view", *names)
     assert answer.status_code == status and why in answer.json()["message"]
 
 
 @pytest.mark.parametrize("pair", [(0, 2), (-1, 1), (0, 8)])
-def test_a_pair_that_is_none_is_refused(served: ServedTests, pair: tuple[int, int]) -> None:
+def test_invalid_pair_is_refused(served: ServedTests, pair: tuple[int, int]) -> None:
     answer = asked(served, "difference", ("trace", A), ("trace", B), one=pair[0], other=pair[1])
     assert answer.status_code == 422
 
 
-def test_what_is_too_long_together_is_refused(served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studio.serve.library.comparison, "MAX_FILE_BYTES", 3 * len(pcm()))
+def test_oversized_comparison_is_refused(served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studio.serve.library.routes, "MAX_FILE_BYTES", 3 * len(pcm()))
     assert asked(served, "view", ("trace", A)).status_code == 200
     answer = asked(served, "view", ("trace", A), ("trace", B))
     assert answer.status_code == 422 and "too long" in answer.json()["message"]
 
 
-def test_a_studio_without_a_library_says_so(tmp_path: Path) -> None:
+def test_studio_without_a_library_says_so(tmp_path: Path) -> None:
     served = Served(tmp_path)
     answer = asked(served, "view", ("kept", "f" * 12))
     assert answer.status_code == 404 and "no library" in answer.json()["message"]

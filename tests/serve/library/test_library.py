@@ -1,4 +1,4 @@
-"""The Library page's routes: the owner's alone, bounded, and whole where several call at once."""
+"""Library routes: owner only, bounded, consistent under concurrent calls."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +13,14 @@ from inspection.spoken import RATE_HZ, pcm, story
 from inspection.test_timeline import unpack
 from serve.middleware.test_body_limits import Client
 from serve.mos_serving import ServedTests
-from serve.traces.test_inspection_routes import lying
+from serve.traces.test_inspection_routes import zip_bomb
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
 from studio.library.entries import MAX_TAGS
 from studio.library.library import Library
 from studio.serve.library.routes import PAGE, SHOWN_CHARS
-from studio.serve.traces.inspection import MAX_FILE_BYTES
+from studio.serve.traces import MAX_FILE_BYTES
 
 OWNERS = [
     ("GET", "entries"),
@@ -66,7 +66,7 @@ class LibraryClient:
         )
 
     def spoken(self, token: str) -> str:
-        """A trace on the server's shelf."""
+        """Store a trace on the server."""
         writer = TraceWriter(self.traces / token, {"vocoder": "tiny"})
         writer.write(*story())
         writer.close()
@@ -89,7 +89,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(autouse=True)
 def empty(client: LibraryClient) -> None:
-    """Each test begins with nothing kept."""
+    """Empty the library before each test."""
     for one in client.get("entries").json()["entries"]:
         assert client.post("remove", name=one["name"]).status_code == 200
 
@@ -99,19 +99,19 @@ def said(number: int) -> bytes:
 
 
 @pytest.mark.parametrize(("method", "path"), OWNERS)
-def test_nothing_without_the_owners_token(tmp_path: Path, method: str, path: str) -> None:
+def test_library_needs_the_owner_token(tmp_path: Path, method: str, path: str) -> None:
     served = ServedTests(tmp_path)
     served.world.campaign()
     rater = served.join().headers
     for headers in ({}, {"Authorization": "Bearer x"}, rater):
         answer = httpx.request(method, f"{served.url}/library/{path}", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
-    assert not (tmp_path / "library").exists(), "whoever is refused makes nothing"
+    assert not (tmp_path / "library").exists(), "a refused call creates nothing"
     served.stop()
 
 
-def test_every_route_is_one_of_these(client: LibraryClient) -> None:
-    """A route that is added has to be added above."""
+def test_route_list_is_complete(client: LibraryClient) -> None:
+    """A new route has to be added above."""
     paths = client.served.app.openapi()["paths"]
     found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     places = {"aaaaaa": "{name}", "bbbbbb": "{assignment}"}
@@ -121,12 +121,12 @@ def test_every_route_is_one_of_these(client: LibraryClient) -> None:
     assert {one for one in found if one[1].startswith("/library/")} == known
 
 
-def test_an_utterance_is_kept_by_its_token_and_comes_back(client: LibraryClient) -> None:
+def test_utterance_is_added_by_token_and_read_back(client: LibraryClient) -> None:
     token = client.spoken("a" * 22)
     before = (client.traces / f"{token}.trace").read_bytes()
     entry = client.post("keep", trace=token, title="First", tags=["demo"]).json()
     assert (entry["kind"], entry["voice"], entry["words"], entry["text"]) == ("trace", "v", 3, "One  two 3")
-    assert (client.traces / f"{token}.trace").exists(), "it stays on the shelf"
+    assert (client.traces / f"{token}.trace").exists(), "the trace store keeps it"
     file = client.get(f"file/{entry['name']}")
     assert file.content == before and file.headers["cache-control"] == "private, no-store"
     assert file.headers["content-disposition"] == f'attachment; filename="utterance-{entry["name"]}.trace"'
@@ -138,7 +138,7 @@ def test_an_utterance_is_kept_by_its_token_and_comes_back(client: LibraryClient)
         assert client.post("keep", trace=gone).status_code == 404
 
 
-def test_a_recording_is_sent_with_its_text(client: LibraryClient) -> None:
+def test_recording_is_uploaded_with_its_text(client: LibraryClient) -> None:
     entry = client.send(said(1), "Grüße, zwei", "Überschrift").json()
     assert (entry["kind"], entry["text"], entry["title"]) == ("recording", "Grüße, zwei", "Überschrift")
     header, _ = unpack(client.get(f"view/{entry['name']}").content)
@@ -146,7 +146,7 @@ def test_a_recording_is_sent_with_its_text(client: LibraryClient) -> None:
     assert client.get(f"file/{entry['name']}").headers["content-disposition"].endswith('.wav"')
 
 
-def test_a_page_of_what_is_looked_for(client: LibraryClient) -> None:
+def test_search_results_are_paged(client: LibraryClient) -> None:
     client.post("keep", trace=client.spoken("c" * 22), title="typed", tags=["demo"])
     client.send(said(1), "one two", "first")
     client.send(said(2), "two three " * SHOWN_CHARS, "second")
@@ -159,8 +159,8 @@ def test_a_page_of_what_is_looked_for(client: LibraryClient) -> None:
     assert len(client.get("entries", text="second").json()["entries"][0]["text"]) == SHOWN_CHARS + 1
 
 
-def test_pages_are_bounded_and_follow_one_another(client: LibraryClient) -> None:
-    library = Library(client.traces.parent / "library")  # another program, as `studio library add`
+def test_pages_are_bounded_and_consecutive(client: LibraryClient) -> None:
+    library = Library(client.traces.parent / "library")  # another process, as `studio library add`
     for number in range(PAGE + 2):
         library.add(wav_bytes(pcm(1)[: 100 + number], RATE_HZ), title=f"{number}")
     library.close()
@@ -196,7 +196,7 @@ def test_title_and_tags_are_set(client: LibraryClient) -> None:
         {"tag": "x" * 201},
     ],
 )
-def test_what_cannot_be_looked_for_is_refused(client: LibraryClient, params: dict[str, Any]) -> None:
+def test_invalid_search_is_refused(client: LibraryClient, params: dict[str, Any]) -> None:
     answer = client.get("entries", **params)
     assert answer.status_code == 422 and answer.json()["message"]
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_looked_for_is_refused(client: LibraryClient, params: dic
         {"more": 1},
     ],
 )
-def test_a_note_that_cannot_be_one_changes_nothing(client: LibraryClient, change: dict[str, Any]) -> None:
+def test_invalid_note_changes_nothing(client: LibraryClient, change: dict[str, Any]) -> None:
     before = client.send(said(1), "one", "stays").json()
     body = json.dumps({"name": before["name"], "title": "new", "tags": ["new"], **change})
     answer = client.http.post("note", content=body)
@@ -222,12 +222,12 @@ def test_a_note_that_cannot_be_one_changes_nothing(client: LibraryClient, change
     assert client.get("entries").json()["entries"] == [before]
 
 
-def test_damaged_files_are_refused_in_words(client: LibraryClient) -> None:
+def test_damaged_files_are_refused_with_a_reason(client: LibraryClient) -> None:
     for body, why in (
         (b"", "not a readable trace"),
         (b"PK\x03\x04", "not a readable trace"),
         (b"RIFF", "cannot be read as WAV"),
-        (lying(), "unpacks to more"),
+        (zip_bomb(), "unpacks to more"),
     ):
         answer = client.send(body)
         assert answer.status_code == 422 and why in answer.json()["message"]
@@ -241,7 +241,7 @@ def test_damaged_files_are_refused_in_words(client: LibraryClient) -> None:
     assert raw.answer()[0] == 413
 
 
-def test_a_file_that_was_changed_or_lost_is_told(client: LibraryClient) -> None:
+def test_changed_or_missing_file_is_reported(client: LibraryClient) -> None:
     entry = client.send(said(1), "one").json()
     path = next((client.traces.parent / "library" / "sounds").glob(f"*/{entry['sha256']}.wav"))
     path.write_bytes(path.read_bytes()[:-2])
@@ -251,12 +251,12 @@ def test_a_file_that_was_changed_or_lost_is_told(client: LibraryClient) -> None:
     assert client.get(f"file/{entry['name']}").status_code == 404
 
 
-def test_several_calls_at_once_lose_nothing(client: LibraryClient) -> None:
-    """Each gives the same recording a tag of its own: all are there, in the index and in the files."""
+def test_concurrent_calls_lose_nothing(client: LibraryClient) -> None:
+    """Each tags the same recording: all tags are in the index and in the files."""
     sound = said(3)
     name = client.send(sound, "one").json()["name"]
     library = Library(client.traces.parent / "library")
-    other = Library(library.root)  # as another program has it
+    other = Library(library.root)  # as another process has it
     with ThreadPoolExecutor(8) as several:
         entry = library.entry(name)
         kept = [several.submit(library.add, sound, "", "", [f"keep {n}"]) for n in range(15)]
@@ -271,7 +271,7 @@ def test_several_calls_at_once_lose_nothing(client: LibraryClient) -> None:
     other.close()
 
 
-def test_a_folder_that_cannot_be_used_stops_no_start(tmp_path: Path) -> None:
+def test_unusable_folder_does_not_block_the_start(tmp_path: Path) -> None:
     (tmp_path / "library").write_text("in the way")
     served = ServedTests(tmp_path)
     answer = httpx.get(f"{served.url}/library/entries", headers=served.owner)

@@ -1,4 +1,4 @@
-"""Asked to stop: what is committed is said, the rest is broken off, everybody is told, and the process ends in time."""
+"""Shutdown: committed text is spoken, the rest cut off, all clients informed, and the process ends in time."""
 
 import signal
 import socket
@@ -27,7 +27,7 @@ run(create_app(FakeEngine(Script(speed=1.0)), settings), settings)
 """
 
 
-def test_what_is_committed_is_said_and_nothing_new_begins(serving: Serving) -> None:
+def test_drain_speaks_committed_text_and_starts_nothing_new(serving: Serving) -> None:
     server = serving(script=Script(speed=5.0), drain_ms=3_000)
     with server.talk() as talk, server.talk() as other, server.talk() as silent:
         talk.open(credit_ms=60_000)
@@ -46,11 +46,11 @@ def test_what_is_committed_is_said_and_nothing_new_begins(serving: Serving) -> N
         assert waited["code"] == "closing"
     assert of(heard, "error")[0]["code"] == "closing"
     assert kinds(heard)[-2:] == ["ended", "trace"] and not of(heard, "cancelled")
-    assert [one["word"] for one in of(heard, "committed")] == FIVE.lower().split(), "half a word is not said"
+    assert [one["word"] for one in of(heard, "committed")] == FIVE.lower().split(), "a partial word is not spoken"
     assert len(pcm(heard)) == samples_of(FIVE)
 
 
-def test_speech_without_end_is_broken_off_and_the_process_ends_within_5_s(tmp_path: Path) -> None:
+def test_endless_speech_is_cut_off_and_the_process_ends_within_5_s(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     where = {"cwd": Path(__file__).parents[2], "env": {"PYTHONPATH": f".:{Path(__file__).parents[3]}"}}
@@ -70,7 +70,7 @@ def test_speech_without_end_is_broken_off_and_the_process_ends_within_5_s(tmp_pa
     began_s = time.monotonic()
     heard = talk.until("ended")
     assert of(heard, "error")[0]["code"] == "closing" and len(of(heard, "cancelled")) == 1
-    assert of(heard, "word_start"), "it went on for a while"
+    assert of(heard, "word_start"), "it continued for a while"
     with pytest.raises(ConnectionClosed):
         talk.quiet(5.0)
     server.wait(20)

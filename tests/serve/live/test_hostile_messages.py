@@ -1,4 +1,4 @@
-"""Messages made to break something: each is answered, the utterance goes on, and nothing of it is left behind."""
+"""Hostile messages: each is answered, the utterance continues, and no resource leaks."""
 
 import json
 import threading
@@ -49,7 +49,7 @@ def heard_to_its_end(talk: Talk, utterance: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda text: text[:60].replace(HALF, "HALF"))
-def test_a_hostile_message_harms_no_utterance(serving: Serving, hostile: str) -> None:
+def test_hostile_message_harms_no_utterance(serving: Serving, hostile: str) -> None:
     server = serving()
     with server.talk() as talk:
         talk.open()
@@ -59,8 +59,8 @@ def test_a_hostile_message_harms_no_utterance(serving: Serving, hostile: str) ->
     eventually(lambda: server.engine.free_slots() == 4, "every place")
 
 
-def test_an_error_that_quotes_half_a_character_can_be_sent(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the checks let through, an engine's own message may quote the option's name as it came."""
+def test_error_that_quotes_a_lone_surrogate_can_be_sent(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine's message may quote an option's name unchanged, whatever the checks let through."""
 
     def quoting(self: FakeUtterance, options: dict[str, Any], temperature: float | None = None) -> None:
         raise BadOption(f"there is no option {next(iter(options))}")
@@ -76,12 +76,12 @@ def test_an_error_that_quotes_half_a_character_can_be_sent(serving: Serving, mon
 
 
 def own_threads() -> int:
-    """Threads but for those that the event loop keeps for everybody's work, of which there are a few at most."""
+    """Threads other than the few of the event loop's shared pool."""
     return sum(not one.name.startswith("asyncio_") for one in threading.enumerate())
 
 
 def break_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """The next call of a function fails as only a mistake in the server can."""
+    """The next call of a function raises, as only a server bug can."""
     real, broken = getattr(owner, name), []
 
     def fails(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def break_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_a_mistake_in_the_server_ends_one_utterance_and_leaves_nothing(
+def test_server_bug_ends_one_utterance_and_leaks_nothing(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
     server = serving()
@@ -114,7 +114,7 @@ def test_a_mistake_in_the_server_ends_one_utterance_and_leaves_nothing(
         break_once(monkeypatch, owner, name)
         talk.ws.send('{"type": "open", "utterance": 2}')
         talk.ws.send('{"type": "text", "utterance": 2, "text": "one two three "}')
-        talk.ws.send('{"type": "edit", "utterance": 2, "at": 0}')  # an error comes back
+        talk.ws.send('{"type": "edit", "utterance": 2, "at": 0}')  # an error is received
         talk.ws.send('{"type": "end", "utterance": 2}')
         talk.until("trace", utterance=2)
         assert "ended" in _spoken(server, talk, 3)
@@ -129,7 +129,7 @@ def _spoken(server: Served, talk: Talk, utterance: int) -> list[str]:
     return said
 
 
-def test_hostile_messages_leave_no_thread_and_no_descriptor(serving: Serving) -> None:
+def test_hostile_messages_leak_no_thread_or_descriptor(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:
         _spoken(server, talk, 1)
@@ -159,7 +159,7 @@ def test_hostile_messages_leave_no_thread_and_no_descriptor(serving: Serving) ->
     ],
 )
 @pytest.mark.parametrize("value", [HUGE, f'"{HALF}"', "[" * 50 + "]" * 50])
-def test_a_raters_socket_answers_hostile_messages_too(tests_served: ServedTests, message: str, value: str) -> None:
+def test_rater_socket_answers_hostile_messages(tests_served: ServedTests, message: str, value: str) -> None:
     token = tests_served.join().agree().headers["Authorization"].removeprefix("Bearer ")
     with connect(tests_served.url.replace("http", "ws") + "/mos/live", proxy=None) as ws:
         ws.send(json.dumps({"type": "enter", "token": token}))
@@ -170,8 +170,8 @@ def test_a_raters_socket_answers_hostile_messages_too(tests_served: ServedTests,
         assert json.loads(ws.recv(20))["type"] == "entered"
 
 
-def test_an_engine_that_cannot_tell_ends_the_utterance(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or its client would wait for ever."""
+def test_failing_event_stream_ends_the_utterance(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its client would wait for ever."""
     server, poll_events = serving(), FakeUtterance.poll_events
 
     def broken(self: FakeUtterance, limit: int | None = None) -> list[ev.Event]:

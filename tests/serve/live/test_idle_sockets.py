@@ -1,4 +1,4 @@
-"""Sockets on which nothing is spoken make room; those that speak stay."""
+"""Idle sockets are closed to make room; active ones stay."""
 
 import json
 import time
@@ -13,27 +13,27 @@ from websockets.sync.client import connect
 
 from studio.core.ports import SpeakRequest
 from studio.serve.live import socket as sockets
-from studio.serve.live.admission import _least_used
 from studio.serve.live.socket import IDLE
-from studio.serve.middleware.limits import network_of
+from studio.serve.middleware.addresses import network_of
+from studio.serve.server import _least_used
 
 
 def ends(ws: Any) -> int:
-    """The code with which the server closes."""
+    """The close code sent by the server."""
     with pytest.raises(ConnectionClosed) as closed:
         while True:
             ws.recv(timeout=PATIENCE_S)
     return closed.value.rcvd.code if closed.value.rcvd else 0
 
 
-def test_an_idle_socket_is_closed(serving: Serving) -> None:
+def test_idle_socket_is_closed(serving: Serving) -> None:
     with serving(idle_socket_ms=300).talk() as talk:
         began_s = time.monotonic()
         assert ends(talk.ws) == IDLE
         assert time.monotonic() - began_s > 0.2
 
 
-def test_messages_alone_keep_no_socket_open(serving: Serving) -> None:
+def test_messages_alone_do_not_keep_a_socket_open(serving: Serving) -> None:
     with serving(idle_socket_ms=500).talk() as talk, pytest.raises(ConnectionClosed):
         for _ in range(100):
             talk.ws.send("{}")
@@ -41,7 +41,7 @@ def test_messages_alone_keep_no_socket_open(serving: Serving) -> None:
             time.sleep(0.1)
 
 
-def test_a_socket_that_speaks_stays(serving: Serving) -> None:
+def test_speaking_socket_stays(serving: Serving) -> None:
     with serving(idle_socket_ms=300).talk() as talk:
         talk.open()
         time.sleep(1.0)
@@ -51,7 +51,7 @@ def test_a_socket_that_speaks_stays(serving: Serving) -> None:
         assert ends(talk.ws) == IDLE
 
 
-def test_a_socket_whose_utterance_is_being_opened_stays(serving: Serving) -> None:
+def test_socket_with_an_opening_utterance_stays(serving: Serving) -> None:
     server = serving(idle_socket_ms=300)
     really_open = server.engine.open
 
@@ -68,7 +68,7 @@ def test_a_socket_whose_utterance_is_being_opened_stays(serving: Serving) -> Non
         assert ends(talk.ws) == IDLE
 
 
-def test_when_all_are_taken_the_one_idle_longest_makes_room(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_server_closes_the_longest_idle_socket(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "FRESH_S", 0.2)
     monkeypatch.setattr(sockets, "NEW_S", 0.2)
     server = serving(max_sockets=2)
@@ -86,7 +86,7 @@ def test_when_all_are_taken_the_one_idle_longest_makes_room(serving: Serving, mo
 
 
 class Held:
-    """A socket as the choice sees it."""
+    """A socket as the selection sees it."""
 
     def __init__(self, address: str, idle_s: float, is_used: bool = True) -> None:
         self.address, self._idle_s, self._is_used = address, idle_s, is_used
@@ -101,21 +101,21 @@ class Held:
 @pytest.mark.parametrize(
     ("there", "comes", "goes"),
     [
-        ([("a", 5.0), ("a", 3.0), ("a", 0.0), ("b", 9.0)], "c", 0),  # of whom there are the most, the one idle longest
-        ([("a", 5.0), ("b", 3.0)], "c", None),  # all are fresh, and nobody has more than the others
+        ([("a", 5.0), ("a", 3.0), ("a", 0.0), ("b", 9.0)], "c", 0),  # most sockets of one address; the one idle longest
+        ([("a", 5.0), ("b", 3.0)], "c", None),  # all are recent and no address has more than the others
         ([("a", 50.0), ("b", 3.0)], "c", 0),
         ([("a", 5.0), ("a", 3.0), ("b", 50.0)], "a", 2),
-        ([("a", 0.0), ("b", 0.0)], "c", None),  # all speak
-        ([("a", 5.0)] * 5 + [("b", 0.0)], "a", None),  # the flooder himself waits
+        ([("a", 0.0), ("b", 0.0)], "c", None),  # all are active
+        ([("a", 5.0)] * 5 + [("b", 0.0)], "a", None),  # the flooding address waits itself
     ],
 )
-def test_who_goes_for_whom(there: list[tuple[str, float]], comes: str, goes: int | None) -> None:
+def test_selection_of_the_socket_to_close(there: list[tuple[str, float]], comes: str, goes: int | None) -> None:
     held = [Held(address, idle_s) for address, idle_s in there]
     found = _least_used(held, comes)  # type: ignore[type-var]
     assert found is (None if goes is None else held[goes])
 
 
-def test_sockets_that_ask_for_nothing_shut_nobody_out() -> None:
+def test_unused_sockets_shut_nobody_out() -> None:
     held = [Held("a", 5.0), Held("a", 2.0, False), Held("a", 0.5, False)]
     assert _least_used(held, "a") is held[1]  # type: ignore[type-var]
     assert _least_used([held[0], held[2]], "a") is None  # type: ignore[type-var]
@@ -134,13 +134,11 @@ def test_sockets_that_ask_for_nothing_shut_nobody_out() -> None:
         ("testclient", "testclient"),
     ],
 )
-def test_who_has_one_address_of_a_network_has_them_all(host: str, network: str) -> None:
+def test_addresses_of_one_network_count_together(host: str, network: str) -> None:
     assert network_of(host) == network
 
 
-def test_a_rater_who_does_not_say_who_they_are_is_closed(
-    tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unauthenticated_rater_socket_is_closed(tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studio.serve.mos.live.ENTER_S", 0.3)
     address = tests_served.url.replace("http", "ws") + "/mos/live"
     with connect(address, proxy=None) as ws:

@@ -1,4 +1,4 @@
-"""Late keys are judged by what they did: what the second voice had when it took each word, and what it waited for."""
+"""Late keys matter only by their effect: the text the second voice had at each word and its waiting time."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -25,14 +25,14 @@ def word(i: int, t_ms: float) -> list[ev.Event]:
 
 
 def took(i: int, t_ms: float, sees: int, until_ms: float) -> list[ev.Event]:
-    """The voice takes word ``i``, knowing those before ``sees``, and is busy with it for a while."""
+    """The voice starts word ``i`` with text up to ``sees`` and is busy for a while."""
     seen = list(range(i, sees))
     segment = ev.Segment(t_ms=t_ms, index=i, words=[i], seen=seen, sample=0, frame=0)
     return [segment, ev.Eos(t_ms=until_ms, segment=i, frame=0, p=1.0, forced=False)]
 
 
 def again(came_ms: tuple[float, ...], *taken: tuple[int, float, int, float], lead_ms: float = 4000.0) -> Any:
-    """The second voice's trace, on a clock of its own."""
+    """The second voice's trace on its own clock."""
     events = [e for i, t in enumerate(came_ms) for e in word(i, t + lead_ms)]
     events += [e for i, t, sees, until in taken for e in took(i, t + lead_ms, sees, until + lead_ms)]
     return trace(*sorted(events, key=lambda e: e.t_ms))
@@ -41,33 +41,33 @@ def again(came_ms: tuple[float, ...], *taken: tuple[int, float, int, float], lea
 FIRST = trace(*(e for i, t in enumerate(DUE_MS) for e in word(i, t)))
 
 
-def test_punctual_keys_tell_nothing() -> None:
+def test_punctual_keys_have_no_effect() -> None:
     assert late_ms(again(DUE_MS, (0, 310.0, 2, 700.0), (1, 700.0, 3, 1400.0)), FIRST) == 0.0
 
 
-def test_a_late_key_changes_nothing_while_the_voice_is_busy() -> None:
-    """Half a second late, and there before the voice came to take a word: it was given the same."""
+def test_late_key_has_no_effect_while_the_voice_is_busy() -> None:
+    """Half a second late but before the voice starts its next word, so its input is the same."""
     came = (0.0, 300.0, 1100.0, 1100.0)
     assert late_ms(again(came, (0, 310.0, 2, 1200.0), (1, 1200.0, 4, 2000.0)), FIRST) == 0.0
 
 
-def test_a_voice_that_waits_for_a_late_key_is_as_late() -> None:
+def test_voice_that_waits_for_a_late_key_is_late() -> None:
     came = (0.0, 380.0, 600.0, 900.0)
     assert late_ms(again(came, (0, 390.0, 2, 500.0)), FIRST) == pytest.approx(80.0)
     busy_till = again((0.0, 300.0, 680.0, 900.0), (0, 310.0, 2, 650.0), (1, 690.0, 3, 1000.0))
-    assert late_ms(busy_till, FIRST) == pytest.approx(30.0), "it would have waited for nothing before"
+    assert late_ms(busy_till, FIRST) == pytest.approx(30.0), "it would not have waited before"
 
 
-def test_a_word_taken_without_a_key_that_was_due_is_another_text() -> None:
+def test_word_started_without_a_due_key_has_different_input() -> None:
     came = (0.0, 300.0, 700.0, 900.0)
     assert late_ms(again(came, (0, 310.0, 2, 650.0), (1, 650.0, 2, 1000.0)), FIRST) == np.inf
     full = again((0.0, 300.0, 700.0, 900.0), (0, 650.0, 1, 1000.0))
-    assert late_ms(full, FIRST) == 0.0, "its window was full: it would not have looked at that word"
+    assert late_ms(full, FIRST) == 0.0, "its window was full, so it would not have used that word"
     hair = again((0.0, 300.0, 620.0, 900.0), (0, 310.0, 2, 605.0), (1, 615.0, 2, 1000.0))
-    assert late_ms(hair, FIRST) == pytest.approx(15.0), "the first time it was a matter of chance as well"
+    assert late_ms(hair, FIRST) == pytest.approx(15.0), "the first time was a matter of timing too"
 
 
-def test_other_texts_or_another_pause_are_no_repetition() -> None:
+def test_different_text_or_pause_is_no_repetition() -> None:
     flushed = again(DUE_MS, (0, 310.0, 2, 700.0))
     flushed.events.append(ev.Flushed(t_ms=9000.0, words=4))
     for other in (flushed, again(DUE_MS[:3]), trace()):
@@ -75,5 +75,5 @@ def test_other_texts_or_another_pause_are_no_repetition() -> None:
     assert late_ms(trace(), trace()) == np.inf
 
 
-def test_a_voice_that_tells_no_segments_is_judged_by_its_texts() -> None:
+def test_voice_without_segments_is_judged_by_its_texts() -> None:
     assert late_ms(again((0.0, 300.0, 640.0, 900.0)), FIRST) == pytest.approx(40.0)

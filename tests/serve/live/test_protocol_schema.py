@@ -1,4 +1,4 @@
-"""The schema, the code and the document say the same."""
+"""The schema, the code and the document agree."""
 
 import json
 import re
@@ -25,11 +25,11 @@ def blocks() -> list[dict]:
     return [json.loads(line) for block in found for line in block.strip().splitlines()]
 
 
-def test_the_schema_is_one() -> None:
+def test_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_schemas_file_is_made_of_the_messages() -> None:
+def test_schema_file_is_generated_from_the_messages() -> None:
     assert schema.protocol_schema() == SCHEMA, "run python -m studio.serve.live.schema"
 
 
@@ -49,27 +49,27 @@ def test_every_client_message_is_in_the_schema() -> None:
         assert set(known["required"]) == {name for name, f in kind.model_fields.items() if f.is_required()} | {"type"}
 
 
-def test_the_document_prints_every_message_and_only_true_ones() -> None:
-    told = {"client": set(), "server": set()}
+def test_document_prints_every_message_and_only_valid_ones() -> None:
+    printed = {"client": set(), "server": set()}
     for message in blocks():
         sides = [side for side, one in (("client", FROM_CLIENT), ("server", FROM_SERVER)) if one.is_valid(message)]
         assert sides, message
         for side in sides:
-            told[side].add(message["type"])
-    for side, names in told.items():
+            printed[side].add(message["type"])
+    for side, names in printed.items():
         assert {one.removeprefix(f"{side}_") for one in SCHEMA["$defs"] if one.startswith(f"{side}_")} - {
             "message"
         } == names
 
 
 @pytest.mark.parametrize("extra", ["colour", "Utterance"])
-def test_the_schema_is_strict(extra: str) -> None:
+def test_schema_is_strict(extra: str) -> None:
     message = {"type": "flush", "utterance": 1}
     assert FROM_CLIENT.is_valid(message)
     assert not FROM_CLIENT.is_valid(message | {extra: 1})
 
 
-def test_what_a_voice_cannot_do_is_told_to_whoever_connects() -> None:
+def test_hello_lists_what_a_voice_cannot_do() -> None:
     said = json.loads(wire.hello([replace(tone_card(), notes="It waits for the end of the text.")]))
     assert said["voices"][0]["notes"] == "It waits for the end of the text."
     jsonschema.validate(said, {**SCHEMA, "$ref": "#/$defs/server_hello"})

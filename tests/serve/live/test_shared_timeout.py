@@ -1,4 +1,4 @@
-"""One timer that breaks off whatever takes too long, and nothing else."""
+"""One shared timer that cancels only what exceeds its time."""
 
 import asyncio
 import time
@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from studio.serve.live.limits import SharedTimeout
+from studio.serve.live.backpressure import SharedTimeout
 
 
 def on_a_loop(work: Coroutine[None, None, None]) -> None:
-    """Run it in a thread of its own: this one may have a loop, that of a browser's tests."""
+    """Run on an event loop in a new thread: this one may have a loop, that of browser tests."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, work).result()
 
@@ -23,10 +23,10 @@ async def _within(timeout: SharedTimeout, for_s: float) -> float:
     return time.monotonic() - began_s
 
 
-def test_what_is_quick_is_left_alone_and_what_is_not_is_broken_off() -> None:
+def test_fast_work_finishes_and_slow_work_is_cancelled() -> None:
     async def work() -> None:
         timeout = SharedTimeout(1.0)
-        for _ in range(5):  # longer together than one may take
+        for _ in range(5):  # together longer than the limit for one
             with timeout:
                 await asyncio.sleep(0.25)
         assert 0.9 < await _within(timeout, 20.0) < 10.0
@@ -38,7 +38,7 @@ def test_what_is_quick_is_left_alone_and_what_is_not_is_broken_off() -> None:
     on_a_loop(work())
 
 
-def test_each_of_several_has_its_own_time() -> None:
+def test_each_task_has_its_own_deadline() -> None:
     async def work() -> None:
         timeout = SharedTimeout(0.2)
         first = asyncio.create_task(_within(timeout, 20.0))
@@ -49,7 +49,7 @@ def test_each_of_several_has_its_own_time() -> None:
     on_a_loop(work())
 
 
-def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
+def test_external_cancellation_is_propagated() -> None:
     async def cancelled(timeout: SharedTimeout, block_s: float) -> bool:
         async def wait() -> None:
             with timeout:
@@ -57,7 +57,7 @@ def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
 
         task = asyncio.create_task(wait())
         await asyncio.sleep(0.01)
-        time.sleep(block_s)  # so that both come at once
+        time.sleep(block_s)  # so that both are due at once
         task.cancel()
         (found,) = await asyncio.gather(task, return_exceptions=True)
         return isinstance(found, asyncio.CancelledError)
@@ -69,7 +69,7 @@ def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
     on_a_loop(work())
 
 
-def test_a_mistake_within_is_told_as_it_is() -> None:
+def test_exception_of_the_work_is_propagated() -> None:
     async def work() -> None:
         with pytest.raises(ZeroDivisionError), SharedTimeout(5.0):
             raise ZeroDivisionError

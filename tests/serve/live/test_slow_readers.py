@@ -1,4 +1,4 @@
-"""Clients that take slowly or not at all: what waits for them is bounded, nobody else waits, and nothing is lost."""
+"""Clients that read slowly or not at all: their buffers are bounded, nobody else waits, nothing is lost."""
 
 import asyncio
 import threading
@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from fakeutterance import FakeUtterance
-from serve.live.test_socket_paces import LONG, narrow
+from serve.live.test_socket_paces import LONG, small_buffers
 from serve.serving import PATIENCE_S, Serving, eventually, kinds, of, pcm
 from tones import Script
 
 from studio.core.ports import SpeakRequest
-from studio.serve.live import limits, socket, stream
+from studio.serve.live import backpressure, socket, stream
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import OUTBOX, UtteranceStream
 from studio.serve.middleware import connections
@@ -29,7 +29,7 @@ UNSAYABLE = "\u2603 "
 
 @pytest.fixture
 def streams(monkeypatch: pytest.MonkeyPatch) -> list[UtteranceStream]:
-    """Every stream of the server, in the order in which they began."""
+    """Every stream of the server, in order of creation."""
     found: list[UtteranceStream] = []
 
     class Kept(UtteranceStream):
@@ -43,12 +43,12 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[UtteranceStream]:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who reads nothing for as long as a test takes on a slow machine is dropped otherwise."""
+    """Otherwise a client that reads nothing for as long as a test takes on a slow machine is dropped."""
     monkeypatch.setattr(connections, "SILENCE_S", 600.0)
 
 
 def stall(streams: list[UtteranceStream]) -> None:
-    """Wait until the first stream takes no more from the engine, since its client takes nothing."""
+    """Wait until the first stream no longer reads from the engine, because its client reads nothing."""
 
     def stands() -> bool:
         before = (len(streams), streams[0].outbox.qsize()) if streams else (0, 0)
@@ -58,8 +58,8 @@ def stall(streams: list[UtteranceStream]) -> None:
     eventually(stands, "a stream that stands still")
 
 
-def test_a_flood_of_events_lets_others_have_their_turn(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client takes all at once, so that no send ever waits; still the loop goes round between any two."""
+def test_flood_of_events_does_not_starve_other_tasks(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reads everything, so no send blocks; the loop still runs others between two sends."""
     sent_in_a_row, longest = 0, 0
     really_sent = UtteranceStream.sent
 
@@ -79,19 +79,17 @@ def test_a_flood_of_events_lets_others_have_their_turn(serving: Serving, monkeyp
         talk.open()
         talk.say("text", text=UNSAYABLE * 20_000)
         talk.say("end")
-        told = 0
+        messages = 0
         while not isinstance(message := talk.hear(check=False), dict) or message["type"] != "trace":
-            told += isinstance(message, dict) and message["type"] == "unsupported"
-    assert told == 20_000
+            messages += isinstance(message, dict) and message["type"] == "unsupported"
+    assert messages == 20_000
     assert longest == 1
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_what_is_taken_from_the_engine_waits_there_for_a_slow_reader(
-    serving: Serving, streams: list[UtteranceStream]
-) -> None:
+def test_events_wait_in_the_engine_for_a_slow_reader(serving: Serving, streams: list[UtteranceStream]) -> None:
     server = serving(send_timeout_ms=60_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open()
         talk.say("text", text=UNSAYABLE * 30_000)
         talk.say("end")
@@ -100,23 +98,23 @@ def test_what_is_taken_from_the_engine_waits_there_for_a_slow_reader(
         assert waiting.qsize() > 10_000
         assert streams[0].outbox.qsize() <= OUTBOX + 1
         assert httpx.get(f"{server.url}/health").status_code == 200
-        told: list[Any] = []
-        while not told or told[-1]["type"] != "trace":
-            told.append(talk.hear(check=False))
-    assert sum(one["type"] == "unsupported" for one in told) == 30_000
-    assert len(of(told, "ended")) == 1
+        messages: list[Any] = []
+        while not messages or messages[-1]["type"] != "trace":
+            messages.append(talk.hear(check=False))
+    assert sum(one["type"] == "unsupported" for one in messages) == 30_000
+    assert len(of(messages, "ended")) == 1
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_utterances_that_were_not_taken_count(serving: Serving, streams: list[UtteranceStream]) -> None:
-    """They are over, and still in memory: who opened ever more and read nothing would fill it."""
+def test_unread_utterances_count(serving: Serving, streams: list[UtteranceStream]) -> None:
+    """They have ended but are in memory: opening more without reading would fill it."""
     server = serving(send_timeout_ms=60_000, max_utterances_per_socket=2, script=Script(speed=1000.0))
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.say("open", 0, credit_ms=60_000)
         talk.say("text", 0, text=UNSAYABLE * 8_000)
         talk.say("end", 0)
         stall(streams)
-        for number in range(1, 12):  # nothing is said of them, and they are over at once
+        for number in range(1, 12):  # no events for them, and they end immediately
             talk.say("open", number)
             talk.say("end", number)
             eventually(lambda: len(streams) == 2 and streams[1]._closed, "the end of the second")
@@ -124,30 +122,30 @@ def test_utterances_that_were_not_taken_count(serving: Serving, streams: list[Ut
         assert len(server.engine.opened) == 2
         traces: list[int] = []
         refused: list[int] = []
-        while len(traces) + len(refused) < 12:  # later ones were asked for when the first had been taken
+        while len(traces) + len(refused) < 12:  # later ones were requested after the first had been read
             one = talk.until("trace", "error")[-1]
             if one["type"] == "trace":
                 traces.append(one["utterance"])
             elif one["code"] == "busy":
                 refused.append(one["utterance"])
                 assert "read what waits" in one["message"]
-            else:  # an end, for one that was refused
+            else:  # one `ended`, for a refused one
                 assert one["utterance"] in refused
         assert {0, 1} <= {*traces} and refused
         assert talk.open(99)["type"] == "ready"
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_mistakes_of_who_reads_nothing_are_not_heaped_up(serving: Serving, streams: list[UtteranceStream]) -> None:
+def test_errors_for_a_client_that_reads_nothing_are_bounded(serving: Serving, streams: list[UtteranceStream]) -> None:
     server = serving(send_timeout_ms=60_000, messages_per_s=10_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open()
         talk.say("text", text=UNSAYABLE * 30_000)
         stall(streams)
-        many = OUTBOX + limits.MESSAGES // 2
+        many = OUTBOX + backpressure.INBOX_MESSAGES // 2
         with talk.in_one():
             for _ in range(many):
-                talk.say("options", options={"m": 1, "n": 5})  # not allowed, and answered by an error
+                talk.say("options", options={"m": 1, "n": 5})  # not allowed, answered by an error
         eventually(lambda: streams[0].outbox.qsize() >= OUTBOX and streams[0]._inbox, "they wait", 4 * PATIENCE_S)
         time.sleep(0.2)
         assert streams[0].outbox.qsize() <= OUTBOX + 1
@@ -157,15 +155,15 @@ def test_mistakes_of_who_reads_nothing_are_not_heaped_up(serving: Serving, strea
             errors += isinstance(message, dict) and message["type"] == "error"
 
 
-def test_what_waits_to_be_obeyed_is_bounded_in_characters() -> None:
-    waiting, text = limits.Inbox(), wire.TextIn(utterance=1, text="x" * 100_000)
+def test_unprocessed_messages_are_bounded_in_characters() -> None:
+    waiting, text = backpressure.Inbox(), wire.TextIn(utterance=1, text="x" * 100_000)
     while not waiting.is_full:
         waiting.put(text)
     assert len(waiting) == 3
     while waiting:
         assert waiting.take() is text
     assert not waiting.is_full
-    for _ in range(limits.MESSAGES):
+    for _ in range(backpressure.INBOX_MESSAGES):
         waiting.put(wire.Flush(utterance=1))
     assert waiting.is_full
     waiting.clear()
@@ -173,11 +171,9 @@ def test_what_waits_to_be_obeyed_is_bounded_in_characters() -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_player_that_stands_still_behind_a_full_socket_is_not_noted(
-    serving: Serving, streams: list[UtteranceStream]
-) -> None:
+def test_stopped_player_behind_a_full_socket_is_not_recorded(serving: Serving, streams: list[UtteranceStream]) -> None:
     server = serving(send_timeout_ms=60_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open()
         talk.say("text", text=UNSAYABLE * 30_000)
         stall(streams)
@@ -191,10 +187,8 @@ def test_a_player_that_stands_still_behind_a_full_socket_is_not_noted(
         assert reports == []
 
 
-def test_a_connection_that_has_gone_is_not_broken_off_once_more(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where its buffer was full when it was closed, and was taken then, asyncio's transport can no longer abort."""
+def test_closed_connection_is_not_aborted_again(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its buffer was full on closing and was emptied since, asyncio's transport cannot abort."""
     left: list[bool] = []
     really_abort = Connection.abort
 
@@ -215,7 +209,7 @@ def test_a_connection_that_has_gone_is_not_broken_off_once_more(
 # --- opening -------------------------------------------------------------------------------------
 
 
-def test_a_voice_that_is_being_loaded_holds_up_no_other_utterance(serving: Serving) -> None:
+def test_loading_voice_delays_no_other_utterance(serving: Serving) -> None:
     server = serving(script=Script(speed=100.0))
     loading, loaded, really_open = threading.Event(), threading.Event(), server.engine.open
 
@@ -237,7 +231,7 @@ def test_a_voice_that_is_being_loaded_holds_up_no_other_utterance(serving: Servi
         assert loading.wait(PATIENCE_S)
         talk.say("text", 1, text="four five ")
         talk.say("end", 1)
-        heard = talk.until("trace", utterance=1)  # while the other one is still being opened
+        heard = talk.until("trace", utterance=1)  # while the other one is still opening
         assert kinds(heard, 2) == [] and len(pcm(heard, 1)) > 0
         loaded.set()
         heard = talk.until("trace", utterance=2)
@@ -245,7 +239,7 @@ def test_a_voice_that_is_being_loaded_holds_up_no_other_utterance(serving: Servi
     assert kinds(heard, 2)[0] == "ready" and kinds(heard, 2)[-2:] == ["ended", "trace"]
 
 
-def test_any_number_who_ask_for_a_voice_that_is_being_loaded_hold_up_no_other(serving: Serving) -> None:
+def test_many_requests_for_a_loading_voice_delay_no_other_voice(serving: Serving) -> None:
     server = serving(script=Script(speed=100.0))
     (first,) = server.engine.cards()
     server.engine.places, server.engine._cards = 8, (first, replace(first, name="other"))
@@ -272,7 +266,7 @@ def test_any_number_who_ask_for_a_voice_that_is_being_loaded_hold_up_no_other(se
         assert kinds(talk.until("trace", utterance=6), 6)[0] == "ready"
 
 
-def test_an_utterance_that_could_not_be_opened_takes_nothing_and_its_number_is_free(serving: Serving) -> None:
+def test_failed_opening_releases_slot_and_number(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:
         talk.say("open", 1, voice="nobody")
@@ -281,7 +275,7 @@ def test_an_utterance_that_could_not_be_opened_takes_nothing_and_its_number_is_f
         assert talk.open(1)["type"] == "ready"
 
 
-def test_a_cancel_while_it_is_opened_is_obeyed(serving: Serving) -> None:
+def test_cancel_during_opening_is_obeyed(serving: Serving) -> None:
     server = serving(script=Script(speed=4.0))
     go_on, really_open = threading.Event(), server.engine.open
 
@@ -298,14 +292,14 @@ def test_a_cancel_while_it_is_opened_is_obeyed(serving: Serving) -> None:
         assert kinds(talk.until("trace"))[-3:] == ["cancelled", "ended", "trace"]
 
 
-# --- those who are gone --------------------------------------------------------------------------
+# --- disconnected clients ------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_who_vanishes_while_the_socket_is_not_read_leaves_the_queue(
+def test_client_that_vanishes_while_the_socket_is_not_read_leaves_the_queue(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages that wait to be obeyed fill the inbox, so that nobody reads on; the connection's end is heard of."""
+    """Unprocessed messages fill the inbox, so reading stops; the end of the connection is still noticed."""
     monkeypatch.setattr(stream, "MAX_UNACKNOWLEDGED_CHARS", 20_000)
     server, words = serving(), "so it goes on " * 150
     with server.talk() as others:
@@ -315,7 +309,7 @@ def test_who_vanishes_while_the_socket_is_not_read_leaves_the_queue(
         talk.say("open", source="keyboard")
         assert talk.hear()["type"] == "queued"
         talk.say("edit", at=0, insert=words)
-        for _ in range(limits.MESSAGES):
+        for _ in range(backpressure.INBOX_MESSAGES):
             talk.say("edit", at=3, remove=2, insert="it ")
             talk.say("edit", at=3, remove=3, insert="it")
         port = talk.ws.socket.getsockname()[1]
@@ -324,25 +318,23 @@ def test_who_vanishes_while_the_socket_is_not_read_leaves_the_queue(
         eventually(lambda: not mine.transport.is_reading(), "nobody reads")
         time.sleep(0.3)
         assert not mine.transport.is_reading()
-        mine.loop.call_soon_threadsafe(mine.abort)  # as when a write finds that nobody is there
+        mine.loop.call_soon_threadsafe(mine.abort)  # as when a write fails
         eventually(lambda: server.engine.waiting == [], "its place in the queue")
         talk.ws.socket.close()
 
 
-def test_who_takes_slowly_is_alive_though_its_pong_comes_late(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Our ping lies behind seconds of sound, all of which a slow reader takes, a little at a time."""
+def test_slow_reader_with_a_late_pong_stays_connected(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our ping is behind seconds of audio that a slow reader takes little by little."""
     monkeypatch.setattr("studio.serve.server.PING_S", 1.0)
     monkeypatch.setattr(connections, "SILENCE_S", 4.0)
     server = serving(script=Script(speed=2000.0), credit_cap_ms=10_000_000, send_timeout_ms=60_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open(credit_ms=3_000_000, options={"m": 1})
         talk.say("text", text=LONG)
         talk.say("end")
         eventually(lambda: server.engine.opened[0].samples > 30 * 24_000, "more sound than the buffers hold")
         heard: list[Any] = []
-        for _ in range(9):  # so slowly that a ping takes far longer than it may
+        for _ in range(9):  # so slowly that a ping takes longer than its limit
             heard += [talk.hear(check=False) for _ in range(80)]
             time.sleep(1.0)
         while not isinstance(heard[-1], dict) or heard[-1]["type"] != "trace":
@@ -350,23 +342,23 @@ def test_who_takes_slowly_is_alive_though_its_pong_comes_late(
     assert len(pcm(heard)) == of(heard, "ended")[0]["samples"]
 
 
-def test_little_waits_in_the_kernel(serving: Serving) -> None:
+def test_kernel_buffers_are_small(serving: Serving) -> None:
     server = serving(script=Script(speed=5000.0), credit_cap_ms=10_000_000, send_timeout_ms=60_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.open(credit_ms=3_000_000, options={"m": 1})
         [mine] = server._server.limits.connections
         kernel = mine.transport.get_extra_info("socket")
         assert kernel.getsockopt(SOL_SOCKET, SO_SNDBUF) <= 2 * SEND_BUFFER_BYTES
 
 
-def test_who_takes_nothing_and_answers_no_ping_is_gone_though_much_waits(
+def test_client_without_reads_and_pongs_is_dropped_despite_a_full_buffer(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, streams: list[UtteranceStream]
 ) -> None:
-    """A close would wait until all that was written before had been taken, which is never."""
+    """A graceful close would wait for the buffer to empty, which never happens."""
     monkeypatch.setattr("studio.serve.server.PING_S", 0.5)
     monkeypatch.setattr(connections, "SILENCE_S", 1.0)
     server = serving(script=Script(speed=2000.0), credit_cap_ms=10_000_000, send_timeout_ms=600_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None, close_timeout=0.5) as talk:
         talk.say("open", credit_ms=3_000_000, options={"m": 1})
         talk.say("text", text=LONG)
         eventually(lambda: len(streams) == 1, "an utterance")

@@ -1,4 +1,4 @@
-"""Garbage is answered, field by field, and harms nobody: the server stays up."""
+"""Invalid messages are answered with the field's name; the server stays up."""
 
 import json
 import time
@@ -69,13 +69,13 @@ def test_every_kind_of_garbage_is_answered(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("text", ['say "this" \\ ' * 15_000, "\\" * 130_000, '"' * 130_000, "{,[" * 60_000])
-def test_a_long_text_of_any_signs_is_no_message_of_many_fields(text: str) -> None:
+def test_long_text_of_any_characters_is_one_field(text: str) -> None:
     assert wire.decode(json.dumps({"type": "text", "utterance": 1, "text": text}))["text"] == text
 
 
 @pytest.mark.parametrize("end", ["", "\\", '"', '"}'])
-def test_a_string_that_is_left_open_is_read_once(end: str) -> None:
-    """As much again takes as much time again, not the square of it."""
+def test_unterminated_string_is_scanned_once(end: str) -> None:
+    """Twice the length takes twice the time, not four times."""
 
     def seconds(pairs: int) -> float:
         raw = '{"type":"' + '\\"' * pairs + end
@@ -84,7 +84,7 @@ def test_a_string_that_is_left_open_is_read_once(end: str) -> None:
     assert seconds(100_000) < 30.0 * seconds(10_000)
 
 
-def test_a_message_of_many_fields_is_refused_in_less_time_than_it_would_take_to_read() -> None:
+def test_message_of_many_fields_is_refused_before_parsing() -> None:
     raw = json.dumps({f"{k:05}": k for k in range(17_000)})
     with pytest.raises(BadMessage, match="more fields"):
         wire.decode(raw)
@@ -100,7 +100,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return min(once() for _ in range(7))
 
 
-def test_the_wrong_source_is_told(serving: Serving) -> None:
+def test_wrong_source_is_refused(serving: Serving) -> None:
     with serving().talk() as talk:
         talk.open(1, source="keyboard")
         talk.open(2, source="stream")
@@ -110,32 +110,51 @@ def test_the_wrong_source_is_told(serving: Serving) -> None:
         assert "send 'text'" in talk.until("error")[-1]["message"]
 
 
-def test_a_flood_is_closed_and_others_live_on(serving: Serving) -> None:
+def test_flooding_socket_is_closed_and_others_continue(serving: Serving) -> None:
     server = serving(messages_per_s=50)
     with server.talk() as calm, server.talk(max_queue=None) as flood:
         calm.open()
         with pytest.raises(ConnectionClosed) as closed:
             for _ in range(2_000):
                 flood.ws.send("{}")
-                flood.hear()  # what is sent past the close would be answered by a reset, which overtakes its frame
+                flood.hear()  # data sent past the close is answered by a reset, which overtakes the close frame
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1008
         calm.say("text", text="one two three ")
         calm.until("word_end")
 
 
-def test_a_message_past_the_limit_closes_the_socket(serving: Serving) -> None:
+def test_message_between_the_two_limits_is_refused_and_the_socket_stays_open(serving: Serving) -> None:
+    """Characters are counted by the studio, bytes by uvicorn: a long message costs the socket only past the latter."""
+    frame = len(_text_message(""))
+    fits, longest = wire.MAX_MESSAGE_CHARS - frame, wire.MAX_MESSAGE_BYTES - frame
+    with serving().talk() as talk:
+        for text in ("x" * fits, "\U0001f600" * (fits - 1)):  # as many characters and as many bytes as may be
+            talk.ws.send(_text_message(text))
+            assert talk.hear()["message"].endswith("send 'open' first")
+        for text in ("x" * (fits + 1), "\U0001f600" * (fits // 2) + "x" * fits, "x" * longest):
+            talk.ws.send(_text_message(text))
+            answer = talk.hear()
+            assert answer["code"] == "bad_message" and "too long" in answer["message"]
+        assert talk.open()["type"] == "ready"
+
+
+def _text_message(text: str) -> str:
+    return json.dumps({"type": "text", "utterance": 5, "text": text}, ensure_ascii=False)
+
+
+def test_oversized_message_closes_the_socket(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk, pytest.raises(ConnectionClosed) as closed:
         talk.ws.send("x" * (wire.MAX_MESSAGE_BYTES + 1))
         talk.hear()
-    # The rest of the message can meet a connection that is closed already: then the reset overtakes the close frame.
+    # The rest of the message can meet a closed connection: then the reset overtakes the close frame.
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 
 @pytest.mark.parametrize("text", [b"\xff", b'{"type": "\xed\xa0\x80"}', b"\xc3"])
-def test_bytes_that_are_no_text_close_the_socket_quietly(
+def test_non_utf8_bytes_close_the_socket_quietly(
     serving: Serving, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, text: bytes
 ) -> None:
     with serving().talk() as talk, pytest.raises(ConnectionClosed) as closed:
@@ -145,7 +164,7 @@ def test_bytes_that_are_no_text_close_the_socket_quietly(
     assert "Traceback" not in capfd.readouterr().err + caplog.text
 
 
-def test_a_socket_carries_eight(serving: Serving) -> None:
+def test_socket_carries_eight_utterances(serving: Serving) -> None:
     server = serving()
     server.engine.places = 20
     with server.talk() as talk:
@@ -154,14 +173,14 @@ def test_a_socket_carries_eight(serving: Serving) -> None:
         assert talk.open(8)["code"] == "busy"
 
 
-def test_half_a_surrogate_pair_is_replaced(serving: Serving) -> None:
+def test_lone_surrogate_is_replaced(serving: Serving) -> None:
     with serving().talk() as talk:
         talk.open()
         talk.ws.send('{"type": "text", "utterance": 1, "text": "a\\ud83d b "}')
         assert talk.until("text")[-1]["text"] == "a\ufffd b "
 
 
-def test_nothing_typed_is_logged(serving: Serving, capfd: pytest.CaptureFixture[str]) -> None:
+def test_typed_text_is_not_logged(serving: Serving, capfd: pytest.CaptureFixture[str]) -> None:
     with serving(log_level="info").talk() as talk:
         talk.open(source="keyboard")
         talk.say("edit", at=0, remove=0, insert="mysecretword and more ")
@@ -172,7 +191,7 @@ def test_nothing_typed_is_logged(serving: Serving, capfd: pytest.CaptureFixture[
     assert "secret" not in out
 
 
-def test_packets_come_back_as_they_were() -> None:
+def test_packets_round_trip() -> None:
     packet = wire.Packet(2**32 - 1, 3, 4, 2**40, np.array([-32768, 0, 32767], np.int16))
     data = wire.pack_packet(packet)
     assert len(data) == 24 + 6

@@ -1,4 +1,4 @@
-"""Credit, slow and vanished clients, huge pastes: nobody holds a place or memory that they do not use."""
+"""Credit, slow and vanished clients, huge pastes: unused slots and memory are released."""
 
 import json
 import resource
@@ -20,17 +20,17 @@ from studio.serve.trace_store import TraceStore
 
 pytestmark = pytest.mark.slow
 
-LONG = "constantinople " * 40  # 0.825 s a word
+LONG = "constantinople " * 40  # 0.825 s per word
 
 
 def last_sample(messages: list[Any]) -> int:
     return max((one.first_sample + len(one.pcm) for one in messages if isinstance(one, Packet)), default=0)
 
 
-def narrow(server: Served) -> socket.socket:
-    """A connection that holds little, so that a client that does not read is soon felt."""
+def small_buffers(server: Served) -> socket.socket:
+    """A connection with small buffers, so that a client that does not read soon blocks it."""
     raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # before it connects: a window that shrinks stops acks
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # before it connects: a shrinking window stops acks
     raw.connect(("127.0.0.1", server.port))
     return raw
 
@@ -45,18 +45,16 @@ def test_credit_paces_the_voice(serving: Serving) -> None:
             talk.say("played", sample=sample, buffered_ms=800.0, underruns=0, output_latency_ms=12.5)
         heard += talk.quiet(0.4)
         assert last_sample(heard) == 33_600
-        talk.say("played", sample=2**40)  # nobody can have heard what was not sent
+        talk.say("played", sample=2**40)  # a position beyond what was sent is invalid
         heard += talk.quiet(0.4)
         assert last_sample(heard) == 33_600 + 24_000
         reasons = {one["reason"] for one in of(heard, "wait")}
-        assert "credit" in reasons and reasons <= {"credit", "network"}  # a busy machine reads late, and is told so
+        assert "credit" in reasons and reasons <= {"credit", "network"}  # a busy machine reads late and is reported so
         assert len(pcm(heard)) == last_sample(heard)
 
 
-def test_an_utterance_whose_last_event_was_heard_does_not_count(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its trace may still be written."""
+def test_utterance_with_all_events_sent_does_not_count(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its trace may still be being written."""
     finish = TraceStore.finish
 
     def slowly(trace_store: TraceStore, writer: Any) -> None:
@@ -71,7 +69,7 @@ def test_an_utterance_whose_last_event_was_heard_does_not_count(
             talk.until("ended", utterance=number)
 
 
-def test_a_socket_that_vanishes_in_mid_word_frees_its_places(serving: Serving) -> None:
+def test_vanished_socket_frees_its_slots(serving: Serving) -> None:
     server = serving(script=Script(speed=4.0))
     talk = server.talk()
     for number in range(4):
@@ -87,7 +85,7 @@ def test_a_socket_that_vanishes_in_mid_word_frees_its_places(serving: Serving) -
         assert again.open()["type"] == "ready"
 
 
-def test_a_socket_that_vanishes_while_it_opens_leaves_no_utterance(serving: Serving) -> None:
+def test_socket_vanished_during_opening_leaves_no_utterance(serving: Serving) -> None:
     server = serving(script=Script(speed=4.0))
     really_open = server.engine.open
 
@@ -107,7 +105,7 @@ def test_a_socket_that_vanishes_while_it_opens_leaves_no_utterance(serving: Serv
     eventually(lambda: server.engine.free_slots() == 4, "both places")
 
 
-def test_a_mistake_of_the_server_costs_one_utterance_alone(serving: Serving) -> None:
+def test_server_bug_costs_one_utterance(serving: Serving) -> None:
     server = serving(script=Script(speed=20.0))
     really_open = server.engine.open
 
@@ -120,14 +118,14 @@ def test_a_mistake_of_the_server_costs_one_utterance_alone(serving: Serving) -> 
     with server.talk() as talk:
         talk.open(1)
         talk.say("open", 2)
-        told = talk.until("error")[-1]
-        assert (told["utterance"], told["code"]) == (2, "internal") and "log" in told["message"]
+        error = talk.until("error")[-1]
+        assert (error["utterance"], error["code"]) == (2, "internal") and "log" in error["message"]
         talk.say("text", 1, text="one two ")
         talk.say("end", 1)
         assert of(talk.until("trace"), "ended")[0]["samples"] > 0
 
 
-def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_loses_the_trace_and_not_the_speech(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -142,9 +140,9 @@ def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkey
         assert talk.open(1)["type"] == "ready"
 
 
-def test_a_client_that_takes_nothing_is_dropped(serving: Serving) -> None:
+def test_client_that_reads_nothing_is_dropped(serving: Serving) -> None:
     server = serving(script=Script(speed=1000.0), send_timeout_ms=300, credit_cap_ms=10_000_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None) as talk:
         talk.open(credit_ms=3_000_000)
         talk.say("text", text=LONG * 60)
         eventually(lambda: server.engine.free_slots() == 3, "a place taken")
@@ -152,9 +150,9 @@ def test_a_client_that_takes_nothing_is_dropped(serving: Serving) -> None:
         talk.ws.socket.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_slow_network_is_a_wait(serving: Serving) -> None:
+def test_slow_network_is_a_wait(serving: Serving) -> None:
     server = serving(script=Script(speed=1000.0), credit_cap_ms=10_000_000, send_timeout_ms=60_000)
-    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None) as talk:
+    with server.talk(sock=small_buffers(server), max_queue=1, ping_interval=None) as talk:
         talk.open(credit_ms=3_000_000, options={"m": 1})
         talk.say("text", text=LONG * 8)
         all_samples = 320 * 600 * FakeUtterance.frames_of("constantinople")
@@ -173,7 +171,7 @@ def test_a_slow_network_is_a_wait(serving: Serving) -> None:
 @pytest.mark.parametrize(
     "slow", [{"audio"}, {"word_start"}, {"word_start", "wait"}], ids=lambda one: " and ".join(sorted(one))
 )
-def test_whatever_blocks_the_socket_is_a_wait(
+def test_blocked_socket_is_a_wait_whatever_blocks_it(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, slow: set[str]
 ) -> None:
     really_send = SpeakSession._send
@@ -191,11 +189,11 @@ def test_whatever_blocks_the_socket_is_a_wait(
         heard = talk.quiet(0.5)
     kinds = ["audio" if isinstance(one, Packet) else one["type"] for one in heard]
     notes = [one for one in of(heard, "wait") if one["reason"] == "network"]
-    others = sum(kind in slow for kind in kinds) - ("wait" in slow) * len(notes)  # a note brings no other
+    others = sum(kind in slow for kind in kinds) - ("wait" in slow) * len(notes)  # one note does not cause another
     assert len(notes) == others > 0
 
 
-def test_a_quiet_utterance_gives_its_place_back(serving: Serving) -> None:
+def test_silent_utterance_releases_its_slot(serving: Serving) -> None:
     server = serving(quiet_close_ms=300)
     with server.talk() as talk:
         talk.open()
@@ -204,7 +202,7 @@ def test_a_quiet_utterance_gives_its_place_back(serving: Serving) -> None:
         assert server.engine.free_slots() == 4
 
 
-def test_a_huge_paste_is_bounded(serving: Serving) -> None:
+def test_huge_paste_is_bounded(serving: Serving) -> None:
     text = ("word " * 20_000)[:100_000]
     server = serving(script=Script(speed=50.0))
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -242,7 +240,7 @@ def test_text_is_bounded(serving: Serving) -> None:
         assert talk.until("error")[-1]["code"] == "bad_text"
 
 
-def test_text_that_was_refused_takes_no_room(serving: Serving) -> None:
+def test_refused_text_uses_no_budget(serving: Serving) -> None:
     with serving(max_text_chars=1000).talk() as talk:
         talk.open()
         talk.say("text", text="hello there ")

@@ -1,4 +1,4 @@
-"""Waiting for a place: who is before whom, what is kept meanwhile, and who may leave."""
+"""The queue for slots: order, buffered messages, leaving."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from studio.serve.live import stream
 
 @contextmanager
 def taken(server: Served) -> Iterator[Talk]:
-    """A client that holds every place."""
+    """A client that holds every slot."""
     with server.talk() as talk:
         for number in range(4):
             assert talk.open(number)["type"] == "ready"
@@ -24,12 +24,12 @@ def taken(server: Served) -> Iterator[Talk]:
 
 
 def waits(talk: Talk, ahead: int, utterance: int = 1, **more: object) -> None:
-    """Ask for an utterance, and be told how many are before it."""
+    """Request an utterance and receive its queue position."""
     talk.say("open", utterance, **more)
     assert talk.hear() | {"t_ms": 0} == {"type": "queued", "t_ms": 0, "ahead": ahead, "utterance": utterance}
 
 
-def test_what_is_typed_in_the_queue_is_spoken_when_a_place_is_free(serving: Serving) -> None:
+def test_text_typed_in_the_queue_is_spoken_when_a_slot_is_free(serving: Serving) -> None:
     server = serving()
     with taken(server) as others, server.talk() as talk:
         waits(talk, 0, source="keyboard", credit_ms=60_000)
@@ -48,10 +48,8 @@ def test_what_is_typed_in_the_queue_is_spoken_when_a_place_is_free(serving: Serv
     assert times == sorted(times)
 
 
-def test_edits_in_the_queue_wait_until_their_client_can_be_told(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each edit is told with all the text that follows it: who sends many, and takes none, would fill the memory."""
+def test_edits_in_the_queue_wait_until_their_client_reads(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each edit is answered with all text after it: many unread answers would fill the memory."""
     fields: list[stream.LiveText] = []
 
     class Kept(stream.LiveText):
@@ -60,7 +58,7 @@ def test_edits_in_the_queue_wait_until_their_client_can_be_told(
             fields.append(self)
 
     monkeypatch.setattr(stream, "LiveText", Kept)
-    monkeypatch.setattr(stream, "MAX_UNACKNOWLEDGED_CHARS", 20_000)  # an edit of a long field takes its time, and rests
+    monkeypatch.setattr(stream, "MAX_UNACKNOWLEDGED_CHARS", 20_000)  # costly, then throttled
     server, words = serving(), "so it goes on " * 150
     with taken(server) as others, server.talk() as talk:
         waits(talk, 0, source="keyboard", credit_ms=60_000)
@@ -76,7 +74,7 @@ def test_edits_in_the_queue_wait_until_their_client_can_be_told(
         others.say("cancel", 0)
 
 
-def test_places_in_the_queue_move_up_and_busy_is_for_a_full_one(serving: Serving) -> None:
+def test_queue_positions_move_up_and_a_full_queue_is_busy(serving: Serving) -> None:
     server = serving()
     with taken(server) as others, server.talk() as first, server.talk() as second, server.talk() as third:
         waits(first, 0)
@@ -87,13 +85,13 @@ def test_places_in_the_queue_move_up_and_busy_is_for_a_full_one(serving: Serving
         assert first.hear()["type"] == "ready"
         assert second.hear()["ahead"] == 0
         waits(third, 1)
-        second.ws.close()  # who goes makes room without a word
+        second.ws.close()  # a closed connection makes room
         assert third.hear()["ahead"] == 0
         others.say("cancel", 1)
         assert third.until("ready")
 
 
-def test_a_cancel_in_the_queue_is_answered_at_once_and_the_number_is_free(serving: Serving) -> None:
+def test_cancel_in_the_queue_is_answered_at_once_and_frees_the_number(serving: Serving) -> None:
     server = serving()
     with taken(server), server.talk() as talk:
         waits(talk, 0)
@@ -102,22 +100,22 @@ def test_a_cancel_in_the_queue_is_answered_at_once_and_the_number_is_free(servin
         heard = talk.until("trace")
         assert kinds(heard) == ["cancelled", "ended", "trace"] and heard[0]["char_end"] == 0
         for url in (heard[-1]["trace_url"], heard[-1]["wav_url"], heard[-1]["wav_url"] + "?as_heard=1"):
-            assert httpx.get(f"{server.url}/{url}").status_code == 200  # of nothing, but there
+            assert httpx.get(f"{server.url}/{url}").status_code == 200  # empty, but it exists
         waits(talk, 0)
 
 
-def test_waiting_is_not_idleness(serving: Serving) -> None:
+def test_waiting_is_not_idle(serving: Serving) -> None:
     server = serving(quiet_close_ms=400, script=Script(speed=20.0))
     with taken(server) as others, server.talk() as talk:
         waits(talk, 0)
-        assert [one["code"] for one in of(others.until("error"), "error")] == ["idle"]  # of those that have a place
+        assert [one["code"] for one in of(others.until("error"), "error")] == ["idle"]  # of those that have a slot
         assert talk.until("ready", "error", "failed")[-1]["type"] == "ready"
         talk.say("text", text=FIVE)
         talk.say("end")
         assert kinds(talk.until("trace"))[-2:] == ["ended", "trace"]
 
 
-def test_the_queue_is_counted(serving: Serving) -> None:
+def test_queue_is_counted(serving: Serving) -> None:
     server = serving()
     with taken(server), server.talk() as talk:
         waits(talk, 0)

@@ -1,4 +1,4 @@
-"""What an ordinary client hears: typing, streaming, several utterances, flush, cancel, options, failure."""
+"""Normal client behaviour: typing, streaming, several utterances, flush, cancel, options, failure."""
 
 import time
 
@@ -20,7 +20,7 @@ def samples_of(text: str) -> int:
     return 600 * sum(FakeUtterance.frames_of(word) for word in text.split())
 
 
-def test_typing_is_heard_in_order(serving: Serving) -> None:
+def test_typed_text_is_received_in_order(serving: Serving) -> None:
     with serving().talk() as talk:
         assert talk.hello["voices"][0]["name"] == "tone"
         ready = talk.open(voice="tone:high", seed=7, source="keyboard", options={"m": 2}, credit_ms=60_000)
@@ -37,12 +37,12 @@ def test_typing_is_heard_in_order(serving: Serving) -> None:
     assert kinds(heard)[-2:] == ["ended", "trace"]
     assert not of(heard, "error")
     first_packet = next(k for k, one in enumerate(heard) if not isinstance(one, dict))
-    assert "friend" not in [one["word"] for one in of(heard[:first_packet], "committed")], "sound came while typing"
+    assert "friend" not in [one["word"] for one in of(heard[:first_packet], "committed")], "audio came while typing"
     starts, ends = of(heard, "word_start"), of(heard, "word_end")
     assert [s["sample"] for s in starts[1:]] == [e["sample"] for e in ends[:-1]]
 
 
-def test_a_stream_is_spoken_as_it_comes(serving: Serving) -> None:
+def test_streamed_text_is_spoken_as_it_arrives(serving: Serving) -> None:
     with serving().talk() as talk:
         talk.open()
         for piece in ("Hel", "lo the", "re my good fri", "end"):
@@ -88,7 +88,7 @@ def test_idle_flushes_the_keyboard_only(serving: Serving) -> None:
         assert len(pcm(talk.quiet(0.5), 2)) == samples_of("two words")
 
 
-def test_cancel_tells_which_words_were_heard(serving: Serving) -> None:
+def test_cancel_reports_the_heard_words(serving: Serving) -> None:
     with serving(script=Script(speed=40.0)).talk() as talk:
         talk.open(credit_ms=2000)
         talk.say("text", text=FIVE + " " + FIVE + " ")
@@ -99,7 +99,7 @@ def test_cancel_tells_which_words_were_heard(serving: Serving) -> None:
     assert kinds(rest)[-3:] == ["cancelled", "ended", "trace"]
 
 
-def test_options_change_in_mid_text(serving: Serving) -> None:
+def test_options_change_within_a_text(serving: Serving) -> None:
     with serving().talk() as talk:
         talk.open(options={"m": 5})
         talk.say("text", text="one two three ")
@@ -110,7 +110,7 @@ def test_options_change_in_mid_text(serving: Serving) -> None:
         assert talk.until("error")[-1]["code"] == "bad_option"
 
 
-def test_a_failed_utterance_says_so_and_keeps_its_trace(serving: Serving) -> None:
+def test_failed_utterance_reports_an_error_and_keeps_its_trace(serving: Serving) -> None:
     server = serving(script=Script(speed=20.0, fail_at_word=1))
     with server.talk() as talk:
         talk.open()
@@ -121,7 +121,7 @@ def test_a_failed_utterance_says_so_and_keeps_its_trace(serving: Serving) -> Non
         assert talk.open(2)["type"] == "ready"
 
 
-def test_reports_after_the_end_are_no_mistake(serving: Serving) -> None:
+def test_late_reports_are_no_error(serving: Serving) -> None:
     with serving().talk() as talk:
         talk.open()
         talk.say("text", text="hello")
@@ -133,7 +133,7 @@ def test_reports_after_the_end_are_no_mistake(serving: Serving) -> None:
         assert talk.hear()["code"] == "closed"
 
 
-def test_a_number_may_be_used_again(serving: Serving) -> None:
+def test_number_may_be_reused(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:
         for _ in range(3):
@@ -144,7 +144,7 @@ def test_a_number_may_be_used_again(serving: Serving) -> None:
     eventually(lambda: server.engine.free_slots() == 4, "every place")
 
 
-def test_a_keyboard_that_has_ended_can_still_edit_what_was_not_heard(serving: Serving) -> None:
+def test_finished_keyboard_can_edit_unheard_text(serving: Serving) -> None:
     with serving(script=Script(speed=8.0)).talk() as talk:
         talk.open(source="keyboard", credit_ms=300)
         talk.say("edit", at=0, insert=FIVE)
@@ -153,7 +153,7 @@ def test_a_keyboard_that_has_ended_can_still_edit_what_was_not_heard(serving: Se
         talk.say("edit", at=FIVE.index("friend"), remove=6, insert="enemy")
         talk.say("edit", at=len(FIVE) - 1, insert=" more")
         heard += talk.until("error")
-        assert heard[-1]["code"] == "closed"  # behind the text nothing can be added
+        assert heard[-1]["code"] == "closed"  # nothing can be appended
         talk.say("edit", at=0, remove=5, insert="Greetings")
         heard += talk.until("edited")
         talk.say("played", sample=24_000)

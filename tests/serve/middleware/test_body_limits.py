@@ -1,4 +1,4 @@
-"""Bodies are bounded on every route, in length and in time; who sends slowly holds no place of the owner's."""
+"""Request bodies are bounded in size and time; slow senders take no slots from the owner."""
 
 import json
 import socket
@@ -65,7 +65,7 @@ class Client:
         self._socket.sendall(data)
 
     def answer(self) -> tuple[int, dict[str, Any]]:
-        """Status and JSON body; the server must close by itself."""
+        """Status and JSON body; the server must close the connection."""
         self._socket.settimeout(20.0)
         received = b""
         while part := self._socket.recv(65536):
@@ -76,7 +76,7 @@ class Client:
 
 
 @pytest.mark.parametrize("route", ["POST /reads", "POST /ignores", "GET /ignores", "POST /nothing"])
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(port: int, route: str) -> None:
+def test_declared_oversized_body_is_refused_before_it_is_read(port: int, route: str) -> None:
     client = Client(port, route)
     client.send(b"Content-Length: 200000000\r\n\r\n")
     status, said = client.answer()
@@ -84,23 +84,23 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(port: int, r
 
 
 @pytest.mark.parametrize("route", ["POST /reads", "POST /ignores", "POST /nothing"])
-def test_a_body_that_does_not_say_how_long_it_is_is_refused_when_it_is_too_long(port: int, route: str) -> None:
+def test_undeclared_oversized_body_is_refused_at_the_limit(port: int, route: str) -> None:
     client = Client(port, route)
     client.send(b"Transfer-Encoding: chunked\r\n\r\n")
     chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     with pytest.raises(OSError):
-        for _ in range(600):  # 20 MB, were they taken
+        for _ in range(600):  # 20 MB, if accepted
             client.send(chunk)
 
 
-def test_the_client_that_goes_on_sending_hears_why(port: int) -> None:
+def test_client_that_continues_sending_gets_the_reason(port: int) -> None:
     client = Client(port, "POST /reads")
     client.send(b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000)
     assert client.answer()[0] == 413
 
 
 @pytest.mark.parametrize("route", ["POST /reads", "POST /ignores"])
-def test_a_body_that_does_not_come_is_not_waited_for(port: int, route: str) -> None:
+def test_missing_body_times_out(port: int, route: str) -> None:
     client, began_s = Client(port, route), time.monotonic()
     client.send(b"Content-Length: 100\r\n\r\nabc")
     status, said = client.answer()
@@ -108,7 +108,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(port: int, route: str) -> N
     assert WITHIN_S * 0.9 < time.monotonic() - began_s < 15.0
 
 
-def test_the_longest_body_that_is_allowed_arrives_whole(port: int) -> None:
+def test_largest_allowed_body_arrives_complete(port: int) -> None:
     client = Client(port, "POST /reads")
     client.send(f"Content-Length: {MAX_BODY_BYTES}\r\nConnection: close\r\n\r\n".encode())
     client.send(b"x" * MAX_BODY_BYTES)
@@ -126,14 +126,14 @@ def served(tmp_path: Path) -> Iterator[ServedTests]:
 
 
 def slow(served: ServedTests, path: str, head: str = "") -> Client:
-    """Somebody who says that much comes, and sends one byte."""
+    """A client that declares a body and sends one byte."""
     client = Client(int(served.url.rpartition(":")[2]), f"POST {path}")
     client.send(f"{head}Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nR".encode())
     return client
 
 
-def test_two_slow_strangers_do_not_keep_the_owner_waiting(served: ServedTests) -> None:
-    """On the route of anybody, and on the owner's own without a token or with a wrong one."""
+def test_two_slow_clients_do_not_delay_the_owner(served: ServedTests) -> None:
+    """On the public route, and on the owner's with a missing or wrong token."""
     held = [slow(served, "/inspect/open") for _ in range(2)]
     held += [slow(served, "/library/files") for _ in range(2)]
     held += [slow(served, "/library/files", "Authorization: Bearer wrong\r\n") for _ in range(2)]
@@ -146,11 +146,11 @@ def test_two_slow_strangers_do_not_keep_the_owner_waiting(served: ServedTests) -
     assert time.monotonic() - began_s < 5.0
     for client in held[2:]:
         assert client.answer()[0] == 403
-    refused = httpx.post(f"{served.url}/inspect/open", content=SOUND, timeout=20.0)  # two of this address are read
+    refused = httpx.post(f"{served.url}/inspect/open", content=SOUND, timeout=20.0)  # two are being read
     assert refused.status_code == 503 and refused.json()["code"] == "busy"
 
 
-def test_a_file_that_does_not_come_on_gives_its_place_back(served: ServedTests) -> None:
+def test_stalled_upload_releases_its_slot(served: ServedTests) -> None:
     began_s = time.monotonic()
     held = [slow(served, "/inspect/open") for _ in range(2)]
     for client in held:
@@ -160,8 +160,8 @@ def test_a_file_that_does_not_come_on_gives_its_place_back(served: ServedTests) 
     assert httpx.post(f"{served.url}/inspect/open", content=SOUND, timeout=20.0).status_code == 200
 
 
-def test_a_file_that_comes_on_in_pieces_is_taken(served: ServedTests) -> None:
-    """Longer than one stretch of the pace, and faster than it."""
+def test_steady_upload_in_pieces_is_accepted(served: ServedTests) -> None:
+    """Longer than one rate interval, and faster than the minimum."""
     port = int(served.url.rpartition(":")[2])
     sound = wav_bytes(pcm(600), RATE_HZ)
     with socket.create_connection(("127.0.0.1", port), timeout=30.0) as client:

@@ -1,4 +1,4 @@
-"""Floods, standstills and half requests cost the one who sends them, and nobody else."""
+"""Floods, stalls and partial requests affect only their sender."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 from studio.core.text import livetext
 from studio.serve.live.stream import BACKOFF_FACTOR
-from studio.serve.middleware import connections, limits
+from studio.serve.middleware import connections
 from studio.serve.middleware.connections import ConnectionLimits, FrameCounter
 from studio.serve.server import max_connections
 
@@ -31,13 +31,13 @@ UPGRADE = (
 
 
 def frame(opcode: int, payload: bytes = b"") -> bytes:
-    """A frame as a client sends it, masked with zeros."""
+    """A client frame, masked with zeros."""
     assert len(payload) < 126
     return struct.pack("BB4s", opcode, 0x80 | len(payload), bytes(4)) + payload
 
 
 class Raw:
-    """A connection whose bytes are ours to choose."""
+    """A raw connection."""
 
     def __init__(self, server: Served) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
@@ -50,7 +50,7 @@ class Raw:
         assert b"101" in self.socket.recv(4096)
 
     def ends(self) -> tuple[float, bytes]:
-        """Wait until the server closes; after how many s, and what it said before."""
+        """Wait until the server closes; seconds taken, and data received before."""
         began_s, said = time.monotonic(), b""
         try:
             while part := self.socket.recv(65536):
@@ -62,7 +62,7 @@ class Raw:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second instead of ten and of thirty."""
+    """Half a second instead of ten and thirty."""
     monkeypatch.setattr(connections, "HEAD_S", 0.5)
     monkeypatch.setattr(connections, "STALL_S", 0.5)
 
@@ -71,7 +71,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", [frame(PING), frame(PING, b"x" * 125), frame(PONG), frame(TEXT)])
-def test_a_flood_of_frames_is_closed(serving: Serving, kind: bytes) -> None:
+def test_flood_of_frames_is_closed(serving: Serving, kind: bytes) -> None:
     server = serving()
     raw = Raw(server)
     raw.upgrade()
@@ -82,15 +82,15 @@ def test_a_flood_of_frames_is_closed(serving: Serving, kind: bytes) -> None:
     assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200
 
 
-def test_pings_at_a_persons_pace_are_answered(serving: Serving) -> None:
+def test_pings_at_a_normal_rate_are_answered(serving: Serving) -> None:
     with serving().talk() as talk:
         for _ in range(10):
             assert talk.ws.ping().wait(PATIENCE_S)
         assert talk.open()["type"] == "ready"
 
 
-def test_empty_fragments_are_not_kept(serving: Serving) -> None:
-    """They add nothing to a message's length, so its bound never ends them."""
+def test_empty_fragments_are_not_stored(serving: Serving) -> None:
+    """They do not increase a message's length, so the size limit never applies."""
     server = serving()
     raw = Raw(server)
     raw.upgrade()
@@ -103,8 +103,8 @@ def test_empty_fragments_are_not_kept(serving: Serving) -> None:
 
 @pytest.mark.parametrize("piece", [1, 3, 1000])
 @pytest.mark.parametrize("length", [0, 125, 126, 65_536])
-def test_frames_are_counted_however_they_are_cut(length: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+def test_frames_are_counted_in_any_segmentation(length: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: 0.0))
     extended = b"" if length < 126 else struct.pack("!H", length) if length < 65_536 else struct.pack("!Q", length)
     head = bytes((TEXT, 0x80 | (length if length < 126 else 126 if length < 65_536 else 127))) + extended
     data, counter = (head + bytes(4 + length)) * 10, FrameCounter(frames_per_s=9.5)
@@ -120,23 +120,23 @@ def editor(served: Served, field: str) -> Iterator[Any]:
         yield talk
 
 
-def test_an_editor_of_a_long_field_leaves_the_others_their_time(serving: Serving) -> None:
-    """Each edit of one huge word takes milliseconds; its hand rests for many times as long after each."""
+def test_client_editing_a_long_field_leaves_cpu_to_others(serving: Serving) -> None:
+    """Each edit of one huge word takes milliseconds; its thread then backs off for a multiple of that."""
     served = serving()
     field = "x" * (livetext.MAX_FIELD_CHARS - 10)
     with editor(served, field + " ") as talk:
         talk.until("text")
-        began_s, used_s = time.monotonic(), _hands_s()
+        began_s, used_s = time.monotonic(), _edit_threads_s()
         while time.monotonic() - began_s < 2.0:
             talk.say("edit", at=0, remove=0, insert="y")
             talk.say("edit", at=0, remove=1, insert="")
             time.sleep(0.01)
-        share = (_hands_s() - used_s) / (time.monotonic() - began_s)
-    assert share < 2.0 / (1.0 + BACKOFF_FACTOR), "the hand took more than its share"
+        share = (_edit_threads_s() - used_s) / (time.monotonic() - began_s)
+    assert share < 2.0 / (1.0 + BACKOFF_FACTOR), "the edit threads exceeded their share"
 
 
-def _hands_s() -> float:
-    """CPU seconds of the threads that all hands share, the event loop's pool."""
+def _edit_threads_s() -> float:
+    """CPU seconds of the shared edit threads, the event loop's pool."""
     return sum(_cpu_s(thread) for thread in threading.enumerate() if thread.name.startswith("asyncio_"))
 
 
@@ -146,16 +146,16 @@ def _cpu_s(thread: threading.Thread) -> float:
     return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_an_edit_inside_a_huge_word_is_not_told_whole(serving: Serving) -> None:
+def test_edit_inside_a_huge_word_is_answered_briefly(serving: Serving) -> None:
     served = serving()
     with editor(served, "x" * 50_000 + " and some more ") as talk:
-        talk.until("word_start")  # which is being said, and stays
+        talk.until("word_start")  # it is being spoken and stays
         talk.say("edit", at=1, remove=0, insert="y")
         [edited] = of(talk.until("edited"), "edited")
     assert len(edited["text"]) == livetext.MAX_NOTED_CHARS
 
 
-def test_a_trace_without_end_is_given_up_and_the_speech_is_not(serving: Serving) -> None:
+def test_oversized_trace_is_dropped_and_the_speech_continues(serving: Serving) -> None:
     served = serving(max_trace_bytes=20_000)
     with served.talk() as talk:
         talk.open(credit_ms=60_000)
@@ -166,11 +166,11 @@ def test_a_trace_without_end_is_given_up_and_the_speech_is_not(serving: Serving)
     assert list(served.settings.traces_folder.iterdir()) == []
 
 
-# --- standstills ---------------------------------------------------------------------------------
+# --- stalls --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
-def test_half_a_request_is_closed(serving: Serving, quick: None, sent: bytes) -> None:
+def test_partial_request_is_closed(serving: Serving, quick: None, sent: bytes) -> None:
     raw = Raw(serving())
     raw.send(sent)
     after_s, said = raw.ends()
@@ -178,17 +178,17 @@ def test_half_a_request_is_closed(serving: Serving, quick: None, sent: bytes) ->
     assert said.startswith(b"HTTP/1.1 408")
 
 
-def test_a_drop_at_a_time_is_not_enough(serving: Serving, quick: None) -> None:
+def test_slow_bytes_do_not_extend_the_deadline(serving: Serving, quick: None) -> None:
     raw = Raw(serving())
     began_s = time.monotonic()
     with suppress(OSError):
         for k in range(1000):
             raw.send(b"GET /health HTTP/1.1\r\n"[k : k + 1] if k < 22 else b"X")
             time.sleep(0.02)
-    assert time.monotonic() - began_s < 15.0, "every drop bought more time"
+    assert time.monotonic() - began_s < 15.0, "every byte extended the deadline"
 
 
-def test_half_a_second_request_is_closed_too(serving: Serving, quick: None) -> None:
+def test_partial_second_request_is_closed_too(serving: Serving, quick: None) -> None:
     raw = Raw(serving())
     raw.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     assert b"200 OK" in raw.socket.recv(4096)
@@ -196,13 +196,13 @@ def test_half_a_second_request_is_closed_too(serving: Serving, quick: None) -> N
     assert b"HTTP/1.1 408" in raw.ends()[1]
 
 
-def test_a_socket_is_no_half_request(serving: Serving, quick: None) -> None:
+def test_websocket_is_no_partial_request(serving: Serving, quick: None) -> None:
     with serving().talk() as talk:
         time.sleep(1.5)
         assert talk.open()["type"] == "ready"
 
 
-def test_whole_requests_one_after_another_are_answered(serving: Serving, quick: None) -> None:
+def test_sequential_requests_are_answered(serving: Serving, quick: None) -> None:
     raw = Raw(serving())
     for _ in range(4):
         raw.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2)
@@ -212,7 +212,9 @@ def test_whole_requests_one_after_another_are_answered(serving: Serving, quick: 
         time.sleep(0.3)
 
 
-def test_a_socket_may_follow_a_request_at_once(serving: Serving, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_websocket_may_follow_a_request_immediately(
+    serving: Serving, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "LINGER_S", 0.2)
     server = serving()
     raw = Raw(server)
@@ -227,7 +229,7 @@ def test_a_socket_may_follow_a_request_at_once(serving: Serving, quick: None, mo
     assert b"lacks the field" in raw.socket.recv(4096)
 
 
-def test_an_answer_that_nobody_takes_is_given_up(serving: Serving, quick: None) -> None:
+def test_unread_response_is_aborted(serving: Serving, quick: None) -> None:
     served = serving()
     served.app.get("/large")(lambda: "x" * 30_000_000)
     raw = Raw(served)
@@ -238,15 +240,15 @@ def test_an_answer_that_nobody_takes_is_given_up(serving: Serving, quick: None) 
     eventually(lambda: not connected, "its end")
 
 
-def test_a_slow_reader_may_take_its_time(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALL_S", 1.0)  # in which a kernel's buffers move several times at this rate
+def test_slow_reader_is_tolerated(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_S", 1.0)  # kernel buffers move several times at this rate
     served, size = serving(), 30_000_000
     served.app.get("/large")(lambda: "x" * size)
     raw = Raw(served)
     raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     raw.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     got, until_s = 0, time.monotonic() + 3.0 * connections.STALL_S
-    while time.monotonic() < until_s:  # what there is to send is longer than anybody may stand still
+    while time.monotonic() < until_s:  # the response takes longer than a stall may last
         got += len(raw.socket.recv(100_000))
         time.sleep(connections.STALL_S / 40)
     while got < size:
@@ -255,10 +257,10 @@ def test_a_slow_reader_may_take_its_time(serving: Serving, monkeypatch: pytest.M
         got += more
 
 
-# --- how many ------------------------------------------------------------------------------------
+# --- counts --------------------------------------------------------------------------------------
 
 
-def test_connections_are_counted(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_limited(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studio.serve.server.max_connections", lambda: 3)
     server = serving()
     held = [Raw(server) for _ in range(3)]
@@ -270,7 +272,7 @@ def test_connections_are_counted(serving: Serving, monkeypatch: pytest.MonkeyPat
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 
-def test_no_address_takes_them_all(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_address_cannot_take_all_connections(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "is_loopback", lambda address: False)
     monkeypatch.setattr("studio.serve.server.max_connections", lambda: 4)
     server = serving()
@@ -280,7 +282,7 @@ def test_no_address_takes_them_all(serving: Serving, monkeypatch: pytest.MonkeyP
     assert len(held) == 2 and ConnectionLimits.max_per_address == 500
 
 
-def test_descriptors_are_left_for_files() -> None:
+def test_descriptors_are_reserved_for_files() -> None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert max_connections() < allowed
 
@@ -288,7 +290,7 @@ def test_descriptors_are_left_for_files() -> None:
 @pytest.mark.parametrize(
     "head", ["X: " + "x" * 9000, "\r\n".join(f"X{k}: 1" for k in range(200)), "Sec-WebSocket-Protocol: " + "a," * 3000]
 )
-def test_a_handshake_of_many_words_is_refused_quietly(
+def test_handshake_with_huge_headers_is_refused_quietly(
     serving: Serving, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, head: str
 ) -> None:
     raw = Raw(serving())
@@ -305,7 +307,7 @@ def test_a_handshake_of_many_words_is_refused_quietly(
     assert "Traceback" not in capfd.readouterr().err + caplog.text
 
 
-def test_a_closed_socket_is_told_why(serving: Serving) -> None:
+def test_closed_socket_gets_a_reason(serving: Serving) -> None:
     with serving().talk() as talk, pytest.raises(ConnectionClosed) as closed:
         for _ in range(100):
             talk.ws.pong(b"x")
@@ -313,7 +315,7 @@ def test_a_closed_socket_is_told_why(serving: Serving) -> None:
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1008
 
 
-def test_sockets_that_one_address_opens_are_limited(serving: Serving) -> None:
+def test_sockets_per_address_are_limited(serving: Serving) -> None:
     server = serving(max_sockets=1000)
     statuses = []
     for _ in range(120):
@@ -325,9 +327,7 @@ def test_sockets_that_one_address_opens_are_limited(serving: Serving) -> None:
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 
-def test_a_flood_of_messages_is_told_why_without_a_traceback(
-    serving: Serving, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_flooding_client_gets_a_reason_without_a_traceback(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     server = serving(messages_per_s=50)
     for _ in range(5):
         raw = Raw(server)

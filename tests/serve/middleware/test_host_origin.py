@@ -1,22 +1,26 @@
-"""Strangers are refused on routes and sockets; the message tells which setting would let them in."""
+"""Foreign hosts and origins are refused on routes and sockets; the message names the setting that admits them."""
 
 import socket
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
-from serve.serving import Served, Serving
+from fakes import FakeEngine
+from serve.serving import Served, Serving, eventually
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from studio.core.errors import BadOption
+from studio.serve.app import create_app
 from studio.serve.middleware.auth import host_allowed, origin_allowed
 from studio.serve.server import bind_port
+from studio.serve.server import build_server as make_server
 from studio.serve.settings import ServeSettings
 
 
 def sock_status(server: Served, host: str, **headers: str) -> tuple[int, str]:
-    """The answer to a handshake under a Host of ours: 101, or the status and body of a refusal."""
+    """The answer to a handshake with a given Host: 101, or the status and body of a refusal."""
     url = f"ws://{host}/ws/speak"
     try:
         raw = socket.create_connection(("127.0.0.1", server.port))
@@ -57,7 +61,7 @@ def test_foreign_origins_are_refused(serving: Serving) -> None:
     assert server.engine.free_slots() == 4
 
 
-def test_settings_let_them_in(serving: Serving) -> None:
+def test_settings_admit_them(serving: Serving) -> None:
     server = serving(allowed_hosts=("tts.example",), allowed_origins=("https://friend.example",))
     port = server.port
     assert sock_status(server, f"tts.example:{port}", Origin="https://friend.example") == (101, "")
@@ -109,7 +113,7 @@ def test_origins(origin: str, host: str, allowed: bool) -> None:
     assert origin_allowed(origin, host, ServeSettings()) is allowed
 
 
-def test_a_full_server_says_so_and_no_refusal_is_logged_as_an_error(
+def test_full_server_says_so_and_refusals_are_not_logged_as_errors(
     serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = serving(max_sockets=1)
@@ -122,7 +126,7 @@ def test_a_full_server_says_so_and_no_refusal_is_logged_as_an_error(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_a_port_that_is_taken_is_told_before_anything_else() -> None:
+def test_used_port_is_reported_first() -> None:
     with bind_port(ServeSettings(port=0)) as first:
         first.listen()
         port = first.getsockname()[1]
@@ -132,11 +136,30 @@ def test_a_port_that_is_taken_is_told_before_anything_else() -> None:
         assert again.getsockname()[1] == port
 
 
-def test_nothing_waits_for_an_acknowledgement_of_what_went_before_it(serving: Serving) -> None:
-    """The body of an answer after its head, or sound after a word, would come 40 ms late."""
+def test_responses_do_not_wait_for_an_acknowledgement(serving: Serving) -> None:
+    """Nagle's algorithm would delay a body after its head, or audio after a word, by 40 ms."""
     server = serving()
     with server.talk() as talk, httpx.Client() as kept:
         talk.open()
         assert kept.get(server.url + "/health").status_code == 200
         sockets = [one.get_extra_info("socket") for one in server.connections]
         assert len(sockets) == 2 and all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets)
+
+
+def test_reported_port_answers(tmp_path: Path) -> None:
+    taken = bind_port(ServeSettings(port=0))
+    settings = ServeSettings(port=taken.getsockname()[1], traces_folder=tmp_path, drain_ms=0)
+    server = make_server(create_app(FakeEngine(), settings), settings)
+    ports: list[int] = []
+
+    def listening() -> None:
+        with socket.create_connection(("127.0.0.1", settings.port), timeout=10.0):  # refused if the port is only bound
+            ports.append(settings.port)
+
+    server.on_ready = listening
+    thread = threading.Thread(target=server.run, args=([taken],), daemon=True)
+    thread.start()
+    eventually(lambda: ports or not thread.is_alive(), "the server")
+    assert ports and httpx.get(f"http://127.0.0.1:{ports[0]}/health", timeout=20.0).status_code == 200
+    server.should_exit = True
+    thread.join(10.0)

@@ -1,4 +1,4 @@
-"""A studio that others can reach wants its key: on every page, route and socket but those of raters."""
+"""A publicly reachable studio requires its key on every page, route and socket except those of raters."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ HTML = {"Accept": "text/html,*/*"}
 
 
 class KeyMiddleware:
-    """The whole server with a key, and a client that keeps no cookies by itself."""
+    """The whole server with a key, and a client without a cookie store."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -77,7 +77,7 @@ def test_nothing_answers_without_the_key(keyed: KeyMiddleware) -> None:
     assert refused.value.response.status_code == 403
 
 
-def test_the_link_gives_a_cookie_and_an_address_without_the_key(keyed: KeyMiddleware) -> None:
+def test_link_sets_a_cookie_and_redirects_to_a_url_without_the_key(keyed: KeyMiddleware) -> None:
     status, headers, said = keyed.ask(f"/results?campaign=a+b&key={KEY}&x=1", **HTML)
     assert (status, headers["location"], said) == (303, "/results?campaign=a+b&x=1", "")
     assert "HttpOnly" in headers["set-cookie"] and "SameSite=Lax" in headers["set-cookie"]
@@ -89,13 +89,13 @@ def test_the_link_gives_a_cookie_and_an_address_without_the_key(keyed: KeyMiddle
         assert json.loads(ws.recv(20))["type"] == "hello"
 
 
-def test_the_link_leads_to_no_other_host(keyed: KeyMiddleware) -> None:
+def test_link_redirects_to_no_other_host(keyed: KeyMiddleware) -> None:
     for path in ("//evil.example/", "/\\evil.example", "/%2f/evil.example", "/%0d%0aX-Evil:1"):
         location = keyed.ask(f"{path}?key={KEY}")[1]["location"]
         assert location.startswith("/") and not location.startswith(("//", "/\\")) and "\n" not in location
 
 
-def test_programs_send_it_in_a_header(keyed: KeyMiddleware) -> None:
+def test_programs_send_the_key_in_a_header(keyed: KeyMiddleware) -> None:
     assert keyed.ask("/health", **{HEADER: KEY})[0] == 200
     assert keyed.ask("/health", **{HEADER: KEY + "x"})[0] == 403
     with connect(f"ws://127.0.0.1:{keyed.port}/ws/speak", proxy=None, additional_headers={HEADER: KEY}) as ws:
@@ -114,7 +114,7 @@ def test_raters_need_none(keyed: KeyMiddleware) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["", "x" * 43, KEY, "\xe9", '"'])
-def test_a_made_up_cookie_opens_nothing(keyed: KeyMiddleware, cookie: str) -> None:
+def test_forged_cookie_opens_nothing(keyed: KeyMiddleware, cookie: str) -> None:
     assert keyed.ask("/health", Cookie=f"studio-key-{keyed.port}={cookie}")[0] == 403
 
 
@@ -123,22 +123,22 @@ def test_wrong_keys_are_limited_and_the_cookie_still_works(keyed: KeyMiddleware)
     tries = [keyed.ask("/?key=wrong%00" + "x" * n)[0] for n in range(WRONG_BURST + 3)]
     assert tries == [403] * WRONG_BURST + [429] * 3
     status, headers, _ = keyed.ask(f"/?key={KEY}")
-    assert (status, headers["retry-after"]) == (429, "6"), "not even the right one is looked at"
+    assert (status, headers["retry-after"]) == (429, "6"), "not even the right one is checked"
     assert keyed.ask("/health", Cookie=cookie)[0] == 200
 
 
-def test_a_browser_is_asked_in_words(keyed: KeyMiddleware) -> None:
+def test_browser_gets_a_key_form(keyed: KeyMiddleware) -> None:
     status, headers, said = keyed.ask("/?key=%3Cscript%3E", **HTML)
     assert status == 403 and headers["content-type"].startswith("text/html")
     assert "This is not the key" in said and "<script>" not in said
 
 
-def test_a_link_with_a_thousand_fields_is_no_error(keyed: KeyMiddleware) -> None:
+def test_link_with_a_thousand_fields_is_no_error(keyed: KeyMiddleware) -> None:
     assert keyed.ask("/?" + "&".join(["a=1"] * 1000))[0] == 403
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "studio.lab"])
-def test_a_studio_that_others_can_reach_gets_a_key(host: str) -> None:
+def test_publicly_reachable_studio_gets_a_key(host: str) -> None:
     found = welcome(ServeSettings(host=host, root_path="/x"), is_open=False)
     assert len(found.settings.key) >= 20
     assert found.links and all(link.endswith(f":7860/x/?key={found.settings.key}") for link in found.links)
@@ -147,7 +147,7 @@ def test_a_studio_that_others_can_reach_gets_a_key(host: str) -> None:
     assert opened.settings.key == "" and "everybody who can reach" in opened.words
 
 
-def test_on_loopback_nobody_is_asked() -> None:
+def test_loopback_needs_no_key() -> None:
     for host in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
         found = welcome(ServeSettings(host=host), is_open=False)
         assert (found.settings.key, found.words) == ("", "")
@@ -155,7 +155,7 @@ def test_on_loopback_nobody_is_asked() -> None:
     assert "tts.example.org" in behind.words
 
 
-def test_a_key_of_the_settings_is_asked_for_and_not_shown() -> None:
+def test_configured_key_is_required_and_not_printed() -> None:
     settings = load_settings(None, {"STUDIO_SERVE_KEY": KEY})
     found = welcome(settings, is_open=False)
     assert found.settings.key == KEY

@@ -1,4 +1,4 @@
-"""A served arena: a battle by typing, nothing that tells the voices before the vote, and the public ladder."""
+"""A served arena: a battle by typing, blinding before the vote, the public ladder."""
 
 import json
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from studio.mos.campaign.config import Arena
 from studio.mos.store.database import Store
 from studio.mos.store.tables import Rater
-from studio.serve.errors import add_error_handlers
 from studio.serve.mos.routes import CACHE_S, add_arena
+from studio.serve.responses import add_error_handlers
 
 ARENA = replace(LIVE, kind="arena", arena=Arena(min_votes=1, max_chars=60))
 SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", "option", "seed", "temperature", "trace")
@@ -25,7 +25,7 @@ SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", "option",
 
 @pytest.fixture
 def ring(tests_served: ServedTests) -> Iterator[tuple[ServedTests, Browser, list[Any]]]:
-    """An open arena of two voices, and a visitor who is about to agree; every answer that their browser gets."""
+    """An open arena of two voices, a visitor before consent, and all responses their browser gets."""
     tests_served.world.campaign(ARENA, "ring", VOICES, items_of(2))
     got: list[Any] = []
     tests_served.http.event_hooks["response"].append(got.append)
@@ -34,11 +34,9 @@ def ring(tests_served: ServedTests) -> Iterator[tuple[ServedTests, Browser, list
     tests_served.http.event_hooks["response"].clear()
 
 
-def test_nothing_tells_the_voices_before_the_vote_and_then_all_is_told(
-    ring: tuple[ServedTests, Browser, list[Any]],
-) -> None:
+def test_voices_are_hidden_before_the_vote_and_named_after_it(ring: tuple[ServedTests, Browser, list[Any]]) -> None:
     served, visitor, got = ring
-    assert served.world.all(Rater) == [], "who came has agreed to nothing"
+    assert served.world.all(Rater) == [], "visitors have not consented"
     shown = visitor.to_trials()
     trial = shown["trial"]["trial"]
     typist = Typist(served, visitor)
@@ -52,16 +50,16 @@ def test_nothing_tells_the_voices_before_the_vote_and_then_all_is_told(
     shown_headers = json.dumps(dict(typist.ws.response.headers.raw_items())) if typist.ws.response else ""
     said = " ".join([*heard, shown_headers])
     assert not words_in(said, SECRETS)
-    told = vote(visitor, trial, first, second).json()
+    result = vote(visitor, trial, first, second).json()
     spoke = {"low": "zebrafinch", "high": "nightjar"}
     by_slot = [spoke[one.speaker] for one in (served.engine.opened[0], served.engine.opened[-1])]
-    assert told["voices"] == by_slot and told["counted"]
+    assert result["voices"] == by_slot and result["counted"]
     again = vote(visitor, trial, first, second).json()
-    assert again["repeated"] and again["voices"] == by_slot, "an answer that was lost on its way is told again"
+    assert again["repeated"] and again["voices"] == by_slot, "a lost response is repeated"
     assert visitor.next()["trial"]["trial"] != trial
 
 
-def test_a_text_is_as_long_as_the_arena_allows(ring: tuple[ServedTests, Browser, list[Any]]) -> None:
+def test_text_length_is_limited_by_the_arena(ring: tuple[ServedTests, Browser, list[Any]]) -> None:
     served, visitor, _ = ring
     trial = visitor.to_trials()["trial"]["trial"]
     typist = Typist(served, visitor)
@@ -69,7 +67,7 @@ def test_a_text_is_as_long_as_the_arena_allows(ring: tuple[ServedTests, Browser,
     assert said["type"] == "error" and "at most 60 characters" in said["message"]
 
 
-def test_the_ladder_is_there_while_an_arena_is_open(tmp_path: Path) -> None:
+def test_ladder_exists_while_an_arena_is_open(tmp_path: Path) -> None:
     world, now = World(Store(f"sqlite:///{tmp_path / 'studio.sqlite'}"), tmp_path / "clips"), [0.0]
     app = FastAPI()
     add_error_handlers(app)
@@ -77,7 +75,7 @@ def test_the_ladder_is_there_while_an_arena_is_open(tmp_path: Path) -> None:
     page = TestClient(app)
     assert page.get("/arena").status_code == 404
     world.campaign(ARENA, "ring", VOICES, items_of(1))
-    assert page.get("/arena").status_code == 404, "what is kept serves everybody, whatever stands behind the ?"
+    assert page.get("/arena").status_code == 404, "the cache serves all, whatever follows the ?"
     assert page.get("/arena?again=1").status_code == 404
     now[0] += CACHE_S
     shown = page.get("/arena")
@@ -89,7 +87,7 @@ def test_the_ladder_is_there_while_an_arena_is_open(tmp_path: Path) -> None:
     world.store.read = lambda: reads.append(1) or read()  # type: ignore[method-assign,func-returns-value]
     for _ in range(20):
         assert page.get("/arena").text == shown.text
-    assert not reads, "looking asks the database nothing"
+    assert not reads, "reading causes no database query"
     world.store.read = read  # type: ignore[method-assign]
     world.set_state("closed", "ring")
     now[0] += CACHE_S

@@ -1,4 +1,4 @@
-"""Who is let in: tokens, links, limits, and what is told to those who are not."""
+"""Access: tokens, links, limits, and what refused callers see."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from serve.mos_serving import Browser, ServedTests
 from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables import Rater
-from studio.serve.errors import status_of
+from studio.serve.responses import status_of
 from studio.serve.trace_store import TraceStore
 
 RATERS = [
@@ -47,7 +47,7 @@ OWNERS = [
 
 
 @pytest.mark.parametrize(("method", "path"), [*RATERS, *OWNERS, ("GET", "clip/x/0/y")])
-def test_nothing_without_a_token(tests_served: ServedTests, method: str, path: str) -> None:
+def test_nothing_works_without_a_token(tests_served: ServedTests, method: str, path: str) -> None:
     rater = tests_served.join()
     wrong = ["", "Bearer", "Bearer x", "Basic eDp5", "Bearer 1.é", f"{rater.headers['Authorization']}x"]
     if path.startswith("owner"):
@@ -58,8 +58,8 @@ def test_nothing_without_a_token(tests_served: ServedTests, method: str, path: s
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")  # GET and HEAD of a clip are one function
-def test_every_route_is_one_of_these(tests_served: ServedTests, tmp_path: Path) -> None:
-    """A route that is added has to be added above, or to be one that needs no token."""
+def test_route_list_is_complete(tests_served: ServedTests, tmp_path: Path) -> None:
+    """A new route has to be added above or need no token."""
     from fastapi import FastAPI
 
     from studio.serve.mos.draft_routes import add_drafts
@@ -75,7 +75,7 @@ def test_every_route_is_one_of_these(tests_served: ServedTests, tmp_path: Path) 
     assert {p.replace("{index}", "0") for p in paths} == known | open_to_all
 
 
-def test_a_stranger_learns_no_campaign(tests_served: ServedTests) -> None:
+def test_visitor_learns_no_campaign(tests_served: ServedTests) -> None:
     tests_served.world.campaign(name="secret plans")
     for link in (
         {"campaign": "first", "key": "x"},
@@ -90,7 +90,7 @@ def test_a_stranger_learns_no_campaign(tests_served: ServedTests) -> None:
             assert "secret" not in answer.text.replace(link["campaign"], "")
 
 
-def test_forged_things_are_limited_by_address_and_good_ones_are_not(tests_served: ServedTests) -> None:
+def test_forged_tokens_are_limited_by_address_and_valid_ones_are_not(tests_served: ServedTests) -> None:
     forged = {"campaign": "first", "key": "forged"}
     statuses = [tests_served.http.get("greet", params=forged).status_code for _ in range(12)]
     assert statuses == [403] * 10 + [429] * 2
@@ -102,7 +102,7 @@ def test_forged_things_are_limited_by_address_and_good_ones_are_not(tests_served
         tests_served.join(f"of one class {n}")
 
 
-def test_a_rater_is_limited_by_token(tests_served: ServedTests) -> None:
+def test_rater_is_limited_by_token(tests_served: ServedTests) -> None:
     eager, other = tests_served.join("eager").agree(), tests_served.join("other")
     answers = [eager.get("headphones/9") for _ in range(150)]  # the consent was one call
     limited = [a for a in answers if a.status_code == 429]
@@ -111,7 +111,7 @@ def test_a_rater_is_limited_by_token(tests_served: ServedTests) -> None:
     assert other.next()["stage"] == "consent"
 
 
-def test_strangers_are_refused_at_the_guard(tests_served: ServedTests) -> None:
+def test_unknown_callers_are_refused_by_the_middleware(tests_served: ServedTests) -> None:
     for path in ("greet", "next", "owner/campaigns", "clip/x/0/y"):
         for header in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
             answer = httpx.get(f"{tests_served.url}/mos/{path}", headers=header)
@@ -119,7 +119,7 @@ def test_strangers_are_refused_at_the_guard(tests_served: ServedTests) -> None:
             assert "is not allowed here" in answer.text
 
 
-def test_a_new_token_ends_the_old_one(tests_served: ServedTests) -> None:
+def test_new_token_replaces_the_old_one(tests_served: ServedTests) -> None:
     assert tests_served.http.get("owner/campaigns", headers=tests_served.owner).status_code == 200
     token = tests_served.world.listening.access.new_owner_token()
     assert tests_served.http.get("owner/campaigns", headers=tests_served.owner).status_code == 403
@@ -127,8 +127,8 @@ def test_a_new_token_ends_the_old_one(tests_served: ServedTests) -> None:
     assert tests_served.http.get("owner/campaigns", headers=headers).status_code == 200
 
 
-def test_no_log_holds_a_token_or_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    served = ServedTests(tmp_path, log_level="info")  # made here, so that it writes where this test reads
+def test_log_contains_no_token_or_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    served = ServedTests(tmp_path, log_level="info")  # created here, so that it writes where this test reads
     served.world.campaign()
     try:
         rater = served.join("panel person")
@@ -139,10 +139,10 @@ def test_no_log_holds_a_token_or_a_key(tmp_path: Path, capsys: pytest.CaptureFix
         served.http.get("greet", params={"campaign": "first", "key": "forged"})
     finally:
         served.stop()
-    told = "".join(capsys.readouterr())
-    assert "Uvicorn running" in told
+    log = "".join(capsys.readouterr())
+    assert "Uvicorn running" in log
     secrets = [rater.headers["Authorization"][7:], served.owner["Authorization"][7:], "panel person", "forged"]
-    assert not [secret for secret in [*secrets, shown["trial"]["slots"][0]["url"], "/mos"] if secret in told]
+    assert not [secret for secret in [*secrets, shown["trial"]["slots"][0]["url"], "/mos"] if secret in log]
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_no_log_holds_a_token_or_a_key(tmp_path: Path, capsys: pytest.CaptureFix
 )
 def test_every_error_has_a_status(error: StudioError, status: int) -> None:
     class Another(type(error)):
-        """Nobody knows it, so it is answered as what it derives from."""
+        """An unknown error, answered like its base class."""
 
     assert status_of(error) == status_of(Another("a")) == status
 
 
-def test_joins_of_one_address_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joins_per_address_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studio.serve.auth.JOINS_BURST", 5)
     monkeypatch.setattr("studio.serve.auth.JOINS_PER_S", 0.001)
     served = ServedTests(tmp_path)
@@ -164,5 +164,5 @@ def test_joins_of_one_address_are_limited(tmp_path: Path, monkeypatch: pytest.Mo
     panels = [{"PROLIFIC_PID": f"P{n}"} for n in range(7)]
     answers = [served.http.post("join", json={**served.link(), "panel": panel}) for panel in panels]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
-    assert not served.world.all(Rater), "nobody has agreed"
+    assert not served.world.all(Rater), "nobody has consented"
     served.stop()

@@ -1,4 +1,4 @@
-"""What the Edit page asks of the server: a whole draft by its routes, the same as the command line's; and bounds."""
+"""Routes of the Edit page: a complete draft, equal to the command line's; and limits."""
 
 import io
 import json
@@ -41,7 +41,7 @@ class Owner:
         return self.http.get(f"owner/{path}", params=params, headers=self.headers)
 
     def spoken(self, name: str) -> dict[str, Any]:
-        """Have a draft spoken; answers it once that is over."""
+        """Synthesise a draft's sounds and return it."""
         self.post(f"drafts/{name}/speak")
         until_s = time.monotonic() + 120.0
         while not (found := self.get(f"drafts/{name}").json())["speaking"]["over"]:
@@ -67,7 +67,7 @@ def tone(hz: float, seconds: float = 0.7) -> bytes:
 
 
 def held(listening: ListeningTests, name: str) -> dict[str, Any]:
-    """All that a campaign holds but its seed and its birthday."""
+    """All data of a campaign except its seed and creation time."""
     with listening.store.read() as session:
         campaign = find_campaign(session, name)
         systems = session.exec(select(System).where(System.campaign_id == campaign.id)).all()
@@ -87,7 +87,7 @@ def held(listening: ListeningTests, name: str) -> dict[str, Any]:
         }
 
 
-def test_a_draft_is_begun_filled_spoken_and_opened(owner: Owner, tests_served: ServedTests) -> None:
+def test_draft_is_created_filled_spoken_and_opened(owner: Owner, tests_served: ServedTests) -> None:
     made = owner.post("drafts", {"name": "windows", "template": "s5-preference"})
     assert (made["state"], made["not_ready"]) == ("draft", ["A pair needs two systems; add one"])
     owner.post("drafts/windows/systems", {"system": "tone:low?m=3"})
@@ -108,7 +108,7 @@ def test_a_draft_is_begun_filled_spoken_and_opened(owner: Owner, tests_served: S
     assert sound.headers["content-type"] == "audio/wav" and sound.content.startswith(b"RIFF")
     planned = owner.post("drafts/windows/plan", {"half_width": 0.4})
     assert planned["test"] == "preference" and planned["plan"]["half_width"] <= 0.4
-    assert all(one.request.is_guest for one in tests_served.engine.opened), "it leaves a place to those who type"
+    assert all(one.request.is_guest for one in tests_served.engine.opened), "it leaves a slot to users who type"
     owner.post("campaigns/windows/state", {"state": "open"})
     for path, body in (
         ("settings", {"settings": settings}),
@@ -121,10 +121,10 @@ def test_a_draft_is_begun_filled_spoken_and_opened(owner: Owner, tests_served: S
         assert "only drafts can be changed" in owner.post(f"drafts/windows/{path}", body, 422)["message"]
 
 
-def test_the_browsers_draft_is_the_command_lines(
+def test_browser_draft_equals_the_command_line_draft(
     owner: Owner, tests_served: ServedTests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made by the routes; its settings exported; made again of them and the same clips by `studio campaign new`."""
+    """Created by routes, exported, and created again from settings and clips by `studio campaign new`."""
     made = owner.post("drafts", {"name": "mine", "template": "speakstream-mos"})
     settings = made["settings"]
     settings["questions"][1]["labels"] = {"1": "Torn", "5": 'All "of a piece"'}
@@ -161,7 +161,7 @@ def test_the_browsers_draft_is_the_command_lines(
     assert by_browser == by_command
 
 
-def test_a_folder_of_the_data_folder_is_taken_and_none_other(owner: Owner, tests_served: ServedTests) -> None:
+def test_only_folders_inside_the_data_folder_are_accepted(owner: Owner, tests_served: ServedTests) -> None:
     data = tests_served.world.listening.clips.root.parent
     for system in ("heron", "teal"):
         (data / "sounds" / "lab" / system).mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_a_folder_of_the_data_folder_is_taken_and_none_other(owner: Owner, tests
     assert [s["name"] for s in owner.post("drafts/mine/sounds", {"folder": "lab"})["systems"]] == ["heron", "teal"]
 
 
-def test_what_is_uploaded_is_bounded_and_checked(owner: Owner, tests_served: ServedTests) -> None:
+def test_uploads_are_bounded_and_checked(owner: Owner, tests_served: ServedTests) -> None:
     owner.post("drafts", {"name": "mine", "template": "incremental-mos"})
     data = tests_served.world.listening.clips.root.parent
     good = tone(300)
@@ -197,10 +197,10 @@ def test_what_is_uploaded_is_bounded_and_checked(owner: Owner, tests_served: Ser
     assert "no file has come" in owner.post("drafts/mine/sounds", {}, 404)["message"]
     owner.post("sounds", good, campaign="mine", system="heron", file="a.wav")
     assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [1]
-    assert not (data / "uploads" / "mine").exists(), "what was taken lies with the clips"
+    assert not (data / "uploads" / "mine").exists(), "accepted uploads are in the clip folder"
 
 
-def test_what_cannot_be_spoken_or_set_is_refused(owner: Owner) -> None:
+def test_unusable_systems_and_settings_are_refused(owner: Owner) -> None:
     made = owner.post("drafts", {"name": "mine", "template": "incremental-mos"})
     for system in ("heron:low", "tone:nobody", "tone:low?m=99", "tone:low?q=1", "tone:low?temperature=9", "teacher:x"):
         owner.post("drafts/mine/systems", {"system": system}, 404 if system in ("heron:low", "tone:nobody") else 422)

@@ -1,4 +1,4 @@
-"""Typing to a voice that nobody names: what both voices hear of the same typing, and what is stored of it."""
+"""Blinded live tests: both voices get the same keystrokes, and what is stored of them."""
 
 import json
 import os
@@ -21,9 +21,9 @@ from serve.typist import LIVE, VOICES, vote
 from studio.core import events as ev
 from studio.core.traces.trace import open_trace
 from studio.mos.analysis.results import results
-from studio.mos.import_export.export_answers import export_rows, write_traces
+from studio.mos.import_export.export import export_rows, write_traces
 from studio.mos.import_export.merge import merge_from
-from studio.mos.report.formats import markdown
+from studio.mos.report.tables import markdown
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import erase_rater, sweep_takes, takes_folder
 from studio.mos.sessions.takes import MAX_LATE_MS, MISSES_TO_SKIP, Typing
@@ -37,7 +37,7 @@ def trace_of(served: ServedTests, take: Take) -> Any:
     return open_trace(served.world.listening.clips.trace_path(take.trace))
 
 
-def test_the_other_voice_hears_the_same_keys_at_the_same_times(live: Any) -> None:
+def test_second_voice_gets_the_same_keys_at_the_same_times(live: Any) -> None:
     served, rater, typist, trial = live
     screen = rater.next()
     assert [slot["url"] for slot in screen["trial"]["slots"]] == ["", ""]
@@ -52,17 +52,17 @@ def test_the_other_voice_hears_the_same_keys_at_the_same_times(live: Any) -> Non
     assert one.typed == two.typed and Typing.from_json(one.typed).text() == "hello good friend x"
     assert 0.0 <= two.late_ms <= MAX_LATE_MS
     assert one.latency_ms is not None and two.latency_ms is not None
-    # what the voices themselves were given: the same pieces of text
+    # what the voices were given: the same pieces of text
     texts = [[e for e in trace_of(served, take).events if isinstance(e, ev.TextReceived)] for take in (one, two)]
     assert [t.text for t in texts[0]] == [t.text for t in texts[1]] != []
     assert len(served.world.all(Choice)) == 1
 
 
 @pytest.mark.parametrize(("pause_s", "factor", "later_ms"), [(3.0, 0.1, 0.0), (0.0, 1.0, 1500.0)])
-def test_a_pause_is_the_same_for_both_voices(
+def test_pause_is_the_same_for_both_voices(
     live: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float, factor: float, later_ms: float
 ) -> None:
-    """By its own clock the second voice would take one near the limit for none, or none for one; nobody could go on."""
+    """By its own clock the second voice might judge a pause near the limit differently and block the rater."""
     served, _, typist, trial = live
     flushed: list[FakeUtterance] = []
     really_flush, part = FakeUtterance.flush, served.world.listening.slot_voice
@@ -87,7 +87,7 @@ def test_a_pause_is_the_same_for_both_voices(
     assert [one["insert"] for one in shown] == ["hello good friend "], "a pause is no key"
 
 
-def test_an_edit_that_changes_nothing_is_no_pause(live: Any) -> None:
+def test_edit_that_changes_nothing_is_no_pause(live: Any) -> None:
     served, _, typist, trial = live
     typist.take(trial, 0)
     typist.say("edit", utterance=1, at=0, insert="hello there ")
@@ -95,10 +95,10 @@ def test_an_edit_that_changes_nothing_is_no_pause(live: Any) -> None:
     typist.say("end", utterance=1)
     assert typist.until("kept", "error")[-1]["type"] == "kept"
     pauses = [one for one in Typing.from_json(served.world.all(Take)[0].typed).strokes if one.is_pause]
-    assert len(pauses) <= 1 and all(one.at_ms > 600.0 for one in pauses), "of the clock alone, on a slow machine"
+    assert len(pauses) <= 1 and all(one.at_ms > 600.0 for one in pauses), "only by the clock, on a slow machine"
 
 
-def test_the_two_systems_speak_and_nothing_tells_which(live: Any) -> None:
+def test_both_systems_speak_and_nothing_identifies_them(live: Any) -> None:
     served, _, typist, trial = live
     typist.type(trial, "hello there good friend ")
     opened = [served.engine.opened[-1]]
@@ -116,17 +116,17 @@ def test_the_two_systems_speak_and_nothing_tells_which(live: Any) -> None:
     assert {json.loads(text)["type"] for text in typist.texts} == {"entered", "opened", "ended", "kept", "typed"}
 
 
-def test_the_order_of_the_voices_is_balanced(tests_served: ServedTests) -> None:
+def test_order_of_voices_is_balanced(tests_served: ServedTests) -> None:
     tests_served.world.campaign(LIVE, "typing", VOICES, items_of(2))
     system_of = {s.id: s.system_id for s in tests_served.world.all(Stimulus)}
     for n in range(8):
-        sitting = tests_served.world.join(f"rater {n}", "typing")
-        sitting.to_trials()
+        rater = tests_served.world.join(f"rater {n}", "typing")
+        rater.to_trials()
     firsts = Counter(system_of[slot.stimulus_id] for slot in tests_served.world.all(Slot) if slot.slot == 0)
     assert list(firsts.values()) == [8, 8]
 
 
-def test_sound_comes_at_the_level_of_all(live: Any) -> None:
+def test_audio_has_the_campaigns_level(live: Any) -> None:
     served, _, typist, trial = live
     gains = {"low": -6.0206, "high": 0.0}
     part = served.world.listening.slot_voice
@@ -144,14 +144,14 @@ def test_sound_comes_at_the_level_of_all(live: Any) -> None:
     assert peaks["low"] == pytest.approx(peaks["high"] / 2, rel=0.01)
 
 
-def test_keys_that_come_late_are_played_again(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_keys_are_replayed(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     served, rater, typist, trial = live
     typist.type(trial, "hello ", "there ")
     monkeypatch.setattr("studio.serve.mos.live.MAX_LATE_MS", -1.0)
     for n in range(1, MISSES_TO_SKIP + 1):
         again, _ = typist.once_more(trial)
         assert again["type"] == "again"
-        assert ('{"type": "may_skip"}' in typist.texts) == (n == MISSES_TO_SKIP), "nobody is held for ever"
+        assert ('{"type": "may_skip"}' in typist.texts) == (n == MISSES_TO_SKIP), "nobody is blocked for ever"
     assert [take.slot for take in served.world.all(Take)] == [0]
     monkeypatch.undo()
     assert typist.again(trial)[0]["type"] == "kept"
@@ -161,7 +161,7 @@ def test_keys_that_come_late_are_played_again(live: Any, monkeypatch: pytest.Mon
     assert rater.next()["trial"]["trial"] != trial
 
 
-def test_only_what_the_first_voice_took_reaches_the_second(live: Any) -> None:
+def test_second_voice_gets_only_what_the_first_one_used(live: Any) -> None:
     _, _, typist, trial = live
     typist.take(trial, 0)
     typist.say("edit", utterance=1, at=0, insert="hello good friend ")
@@ -174,7 +174,7 @@ def test_only_what_the_first_voice_took_reaches_the_second(live: Any) -> None:
     assert [one["insert"] for one in typist.again(trial)[1]] == ["hello good friend "]
 
 
-def test_what_was_typed_and_heard_is_in_the_results_and_the_export(live: Any, tmp_path: Path) -> None:
+def test_typed_and_heard_text_is_in_results_and_export(live: Any, tmp_path: Path) -> None:
     served, rater, typist, trial = live
     first = typist.type(trial, "hello good friend ")
     second, _ = typist.again(trial)
@@ -202,7 +202,7 @@ def test_what_was_typed_and_heard_is_in_the_results_and_the_export(live: Any, tm
     assert "".join(e.text for e in heard.events if isinstance(e, ev.TextReceived)) == "hello good friend "
 
 
-def test_a_merge_brings_the_takes_and_their_traces(live: Any, tmp_path: Path) -> None:
+def test_merge_imports_takes_and_traces(live: Any, tmp_path: Path) -> None:
     served, rater, typist, trial = live
     first = typist.type(trial, "hello good friend ")
     second, _ = typist.again(trial)
@@ -215,7 +215,7 @@ def test_a_merge_brings_the_takes_and_their_traces(live: Any, tmp_path: Path) ->
     here.listening.close()
 
 
-def test_a_page_that_goes_leaves_a_free_place_and_no_take(live: Any) -> None:
+def test_closed_page_frees_its_slot_and_leaves_no_take(live: Any) -> None:
     served, _, typist, trial = live
     typist.take(trial, 0)
     typist.say("edit", utterance=1, at=0, insert="hello there ")
@@ -227,7 +227,7 @@ def test_a_page_that_goes_leaves_a_free_place_and_no_take(live: Any) -> None:
     eventually(lambda: not list(folder.iterdir()), "what was typed is kept nowhere")
 
 
-def test_a_forgotten_rater_leaves_no_typing(live: Any) -> None:
+def test_erased_rater_leaves_no_typing(live: Any) -> None:
     served, rater, typist, trial = live
     first = typist.type(trial, "my secret text ")
     second, _ = typist.again(trial)
@@ -240,7 +240,7 @@ def test_a_forgotten_rater_leaves_no_typing(live: Any) -> None:
     assert served.world.all(Take) == [] and not any(path.exists() for path in paths)
 
 
-def test_a_crash_leaves_no_typing_for_long(tests_served: ServedTests) -> None:
+def test_typing_lost_in_a_crash_is_deleted(tests_served: ServedTests) -> None:
     clips = tests_served.world.listening.clips
     old, new = takes_folder(clips) / ("x" * 22), takes_folder(clips) / ("y" * 22)
     for left in (old, new):

@@ -1,4 +1,4 @@
-"""What the live socket lets through: whose screens, how much typing, how many places; and which votes count."""
+"""Limits of the live socket: screens, typing, slots; and which votes count."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from studio.mos.store.tables import Take
 from studio.serve.mos.live import LiveTrialSession
 
 
-def test_a_vote_needs_both_voices_of_one_typing(live: Any) -> None:
+def test_vote_needs_both_voices_on_one_text(live: Any) -> None:
     served, rater, typist, trial = live
     refused, _ = typist.again(trial)
     assert refused["code"] == "bad_message"
@@ -32,9 +32,9 @@ def test_a_vote_needs_both_voices_of_one_typing(live: Any) -> None:
     assert vote(rater, trial, other, whole).status_code == 422, "the second voice heard another text"
     second, _ = typist.again(trial)
     short = {"samples": second["samples"] // 2}
-    assert vote(rater, trial, other, short).status_code == 422, "and it was not heard out"
+    assert vote(rater, trial, other, short).status_code == 422, "and it was not heard to its end"
     assert vote(rater, trial, other, second).status_code == 200
-    assert typist.take(trial, 0)["code"] == "not_this_stage", "what was voted on is not typed anew"
+    assert typist.take(trial, 0)["code"] == "not_this_stage", "a rated text is not retyped"
     assert sorted((t.slot, t.number) for t in served.world.all(Take)) == [(0, 1), (0, 2), (1, 1), (1, 2)]
 
 
@@ -72,7 +72,7 @@ def test_too_much_typing_is_refused(live: Any) -> None:
     assert typist.until("dropped", "kept")[-1]["type"] == "dropped"
 
 
-def test_the_field_and_not_the_keys_is_bounded(live: Any) -> None:
+def test_length_of_the_field_is_limited_not_the_keys(live: Any) -> None:
     _, _, typist, trial = live
     typist.take(trial, 0)
     typist.say("edit", utterance=1, at=0, insert="x" * 1990)
@@ -82,14 +82,14 @@ def test_the_field_and_not_the_keys_is_bounded(live: Any) -> None:
     assert not [one for one in typist.until("kept") if one["type"] == "error"]
 
 
-def test_what_is_no_screen_is_refused(live: Any) -> None:
+def test_invalid_screen_is_refused(live: Any) -> None:
     _, _, typist, _ = live
     for trial in ("\ud800", "a\0b", "ab" * 40, 7, None):
         typist.say("take", trial=trial, slot=0, utterance=9)
         assert typist.hear()["code"] == "bad_message"
 
 
-def test_a_voice_that_cannot_speak_is_not_named(tests_served: ServedTests) -> None:
+def test_voice_that_cannot_speak_is_not_named(tests_served: ServedTests) -> None:
     broken = SystemSpec("zebrafinch", voice={"voice": "nightingale", "speaker": "s1"})
     tests_served.world.campaign(LIVE, "typing", (broken, replace(broken, name="nightjar")), items_of(1))
     answer = tests_served.http.post("join", json={**tests_served.link(name="typing"), "panel": {"PROLIFIC_PID": "p1"}})
@@ -100,7 +100,7 @@ def test_a_voice_that_cannot_speak_is_not_named(tests_served: ServedTests) -> No
     typist.ws.close()
 
 
-def test_one_rater_holds_one_place(live: Any) -> None:
+def test_rater_holds_one_slot(live: Any) -> None:
     served, rater, typist, trial = live
     tabs = [typist, *(Typist(served, rater) for _ in range(3))]
     for tab in tabs:
@@ -112,7 +112,7 @@ def test_one_rater_holds_one_place(live: Any) -> None:
         tab.ws.close()
 
 
-def test_a_take_begins_while_others_come_and_go(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_take_starts_while_others_come_and_go(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     served, rater, typist, trial = live
     second_tab, real, came = Typist(served, rater), LiveTrialSession.cancel_all, []
 
@@ -127,7 +127,7 @@ def test_a_take_begins_while_others_come_and_go(live: Any, monkeypatch: pytest.M
         tab.ws.close()
 
 
-def test_a_rater_waits_in_the_queue_for_either_voice(live: Any) -> None:
+def test_rater_queues_for_either_voice(live: Any) -> None:
     served, _, typist, trial = live
     others = [served.engine.open(SpeakRequest()) for _ in range(4)]
     typist.number = 1
@@ -135,7 +135,7 @@ def test_a_rater_waits_in_the_queue_for_either_voice(live: Any) -> None:
     assert typist.hear() == {"type": "queued", "utterance": 1, "ahead": 0}
     typist.say("edit", utterance=1, at=0, insert="too soon ")
     assert typist.until("error")[-1]["code"] == "bad_message"
-    others[0].cancel()  # which leaves the last place to those who are no raters
+    others[0].cancel()  # the last slot is reserved for other users
     others[1].cancel()
     assert typist.until("opened")[-1] == {"type": "opened", "utterance": 1, "rate_hz": 24_000}
     typist.say("edit", utterance=1, at=0, insert="in time now ")
@@ -155,20 +155,20 @@ def test_a_rater_waits_in_the_queue_for_either_voice(live: Any) -> None:
         one.cancel()
 
 
-def test_who_waited_in_vain_is_told_to_come_back(live: Any) -> None:
+def test_queue_timeout_is_reported_with_a_retry_time(live: Any) -> None:
     served, _, typist, trial = live
     others = [served.engine.open(SpeakRequest()) for _ in range(4)]
     typist.say("take", utterance=1, trial=trial, slot=0)
     assert typist.hear()["type"] == "queued"
     served.engine.waiting[0].fail("busy", "no place came free within 120 s; try again later")
-    told = typist.until("error")[-1]
-    assert told["code"] == "busy" and told["retry_ms"] > 0 and told["utterance"] == 1
+    error = typist.until("error")[-1]
+    assert error["code"] == "busy" and error["retry_ms"] > 0 and error["utterance"] == 1
     for one in others:
         one.cancel()
 
 
-def test_a_take_has_its_time(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One key now and then would hold a place for ever."""
+def test_take_has_a_time_limit(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One key now and then would hold a slot for ever."""
     monkeypatch.setattr("studio.serve.mos.live.TAKE_S", 0.3)
     served, _, typist, trial = live
     typist.say("take", utterance=1, trial=trial, slot=0)

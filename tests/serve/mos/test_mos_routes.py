@@ -1,4 +1,4 @@
-"""A rater's way over HTTP: idempotent, strict, and answered only when it is kept."""
+"""Rater routes over HTTP: idempotent, strict, answered after the commit."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from studio.mos.store.access import new_resume_code, parse_resume_code
 from studio.mos.store.tables import Answer, Rater
 
 
-def test_a_whole_sitting(tests_served: ServedTests) -> None:
+def test_whole_session(tests_served: ServedTests) -> None:
     greeting = tests_served.http.get("greet", params=tests_served.link())
     assert greeting.json() == {"title": "Voices", "language": "en", "open": True, "preview": False}
     assert greeting.headers["cache-control"] == "private, no-store"
@@ -35,7 +35,7 @@ def test_a_whole_sitting(tests_served: ServedTests) -> None:
     assert len(tests_served.world.all(Answer)) == 4
 
 
-def test_an_answer_twice_and_another_one(tests_served: ServedTests) -> None:
+def test_repeated_answer_and_a_different_one(tests_served: ServedTests) -> None:
     rater = tests_served.join()
     answer = reply(rater.to_trials())
     assert rater.post("answer", answer).json()["repeated"] is False
@@ -62,7 +62,7 @@ def test_an_answer_twice_and_another_one(tests_served: ServedTests) -> None:
         ({"comment": "x" * 5000}, 422),
     ],
 )
-def test_answers_that_do_not_fit(tests_served: ServedTests, change: dict, status: int) -> None:
+def test_mismatched_answers_are_refused(tests_served: ServedTests, change: dict, status: int) -> None:
     rater = tests_served.join()
     answer = rater.post("answer", {**reply(rater.to_trials()), **change})
     assert answer.status_code == status
@@ -85,7 +85,7 @@ NUMBERS = ("1e999", "NaN", "-Infinity", "9" * 2900, "99999999999999999999")
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=["1e999", "NaN", "-Infinity", "2900 digits", "beyond 64 bits"])
-def test_numbers_that_no_database_holds_stay_outside(tests_served: ServedTests, number: str) -> None:
+def test_numbers_beyond_database_range_are_refused(tests_served: ServedTests, number: str) -> None:
     link = json.dumps(tests_served.link())
     joined = tests_served.http.post("join", content=f'{link[:-1]}, "device": {{"a": {number}}}}}')
     assert (joined.status_code, joined.json()["code"]) == (422, "bad_message")
@@ -98,8 +98,8 @@ def test_numbers_that_no_database_holds_stay_outside(tests_served: ServedTests, 
     assert tests_served.world.all(Rater) == []
 
 
-def test_what_the_door_lets_in_can_be_merged(tests_served: ServedTests) -> None:
-    """One rater must not make a whole campaign one that another database refuses."""
+def test_accepted_values_can_be_merged(tests_served: ServedTests) -> None:
+    """One rater must not produce a campaign that another database refuses."""
     device = {"a" * 40: "\0\u2028\U0001f600=1", "b": 1e308, "c": -(2**63) + 1, "d": None, "e": True}
     panel = {"PROLIFIC_PID": "\u202e=cmd<script>" * 8, "STUDY_ID": "\x7f", "SESSION_ID": "x" * 120}
     answer = tests_served.http.post("join", json={**tests_served.link(), "panel": panel, "device": device})
@@ -126,7 +126,7 @@ def test_stages_in_order(tests_served: ServedTests) -> None:
     assert rater.next()["stage"] == "withdrawn"
 
 
-def test_a_closed_campaign_takes_nobody_new(tests_served: ServedTests) -> None:
+def test_closed_campaign_accepts_no_new_raters(tests_served: ServedTests) -> None:
     tests_served.join("only looked").next()
     rater = tests_served.join("first one")
     shown = rater.to_trials()
@@ -140,7 +140,7 @@ def test_a_closed_campaign_takes_nobody_new(tests_served: ServedTests) -> None:
 
 
 def _slip(code: str) -> str:
-    """The code with another first letter, and not by chance one that is right."""
+    """The code with a different first letter, never valid by chance."""
     for letter in "23456789":
         slip = letter + code[1:]
         try:
@@ -150,7 +150,7 @@ def _slip(code: str) -> str:
     raise AssertionError("the checks find nothing")
 
 
-def test_a_code_goes_on_in_another_browser(tests_served: ServedTests) -> None:
+def test_resume_code_works_in_another_browser(tests_served: ServedTests) -> None:
     first = tests_served.http.post("join", json=tests_served.link()).json()
     rater = Browser(tests_served.http, first["token"])
     rater.to_trials()
@@ -165,7 +165,7 @@ def test_a_code_goes_on_in_another_browser(tests_served: ServedTests) -> None:
     assert panel["code"] is None
 
 
-def test_codes() -> None:
+def test_invalid_resume_codes() -> None:
     assert len({new_resume_code() for _ in range(50)}) == 50
     assert [len(part) for part in new_resume_code().split("-")] == [4, 4, 4]
     code = next(c for c in iter(new_resume_code, None) if "0" in c and "1" in c)
@@ -175,7 +175,7 @@ def test_codes() -> None:
             parse_resume_code(wrong)
 
 
-def test_the_headphone_check_is_stereo(tmp_path: Path) -> None:
+def test_headphone_check_is_stereo(tmp_path: Path) -> None:
     served = ServedTests(tmp_path)
     served.world.campaign(config=ACR.__class__(**{**vars(ACR), "gates": Gates(headphones="woods", level=False)}))
     try:
@@ -191,7 +191,7 @@ def test_the_headphone_check_is_stereo(tmp_path: Path) -> None:
         served.stop()
 
 
-def test_what_the_owner_sees(tests_served: ServedTests) -> None:
+def test_owner_view(tests_served: ServedTests) -> None:
     rater = tests_served.join()
     rater.post("answer", reply(rater.to_trials()))
     rows = tests_served.http.get("owner/campaigns", headers=tests_served.owner).json()
@@ -205,17 +205,17 @@ def test_what_the_owner_sees(tests_served: ServedTests) -> None:
     assert (settings["journal_mode"], settings["synchronous"], settings["foreign_keys"]) == ("wal", "2", "1")
 
 
-def test_no_answer_of_the_server_names_a_system(tests_served: ServedTests) -> None:
+def test_no_response_names_a_system(tests_served: ServedTests) -> None:
     rater = tests_served.join()
     shown = rater.to_trials()
-    told = [rater.get("next"), rater.get(shown["trial"]["slots"][0]["url"]), rater.post("answer", reply(shown))]
-    told.append(tests_served.http.get("greet", params=tests_served.link()))
-    for answer in told:
+    responses = [rater.get("next"), rater.get(shown["trial"]["slots"][0]["url"]), rater.post("answer", reply(shown))]
+    responses.append(tests_served.http.get("greet", params=tests_served.link()))
+    for answer in responses:
         raw = answer.content + repr(answer.headers).encode()
         assert not any(system.encode() in raw for system in SYSTEMS)
 
 
-def test_the_writer_is_not_held_up_by_a_caller_who_left(tests_served: ServedTests) -> None:
+def test_cancelled_caller_does_not_block_the_writer(tests_served: ServedTests) -> None:
     import socket
 
     host, port = tests_served.url.removeprefix("http://").split(":")

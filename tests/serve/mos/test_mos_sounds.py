@@ -1,4 +1,6 @@
-"""Clips by byte ranges, with headers that tell nothing but lengths."""
+"""Clips by byte ranges, with headers that reveal nothing but lengths."""
+
+import os
 
 import pytest
 from hypothesis import given
@@ -6,8 +8,8 @@ from hypothesis import strategies as st
 from mos.world import RATE_HZ
 from serve.mos_serving import Browser, ServedTests, reply
 
-from studio.core.clips import read_wav
-from studio.serve.ranges import ByteRange, RangeNotSatisfiable, span_of
+from studio.core.clips import clip_id, read_wav
+from studio.serve.responses import ByteRange, RangeNotSatisfiable, span_of
 
 SIZE = 44 + RATE_HZ  # half a second of 16 bits
 
@@ -16,7 +18,7 @@ def first_clip(rater: Browser) -> str:
     return rater.to_trials()["trial"]["slots"][0]["url"]
 
 
-def test_whole_parts_and_heads(tests_served: ServedTests) -> None:
+def test_complete_partial_and_head_requests(tests_served: ServedTests) -> None:
     rater = tests_served.join()
     url = first_clip(rater)
     whole = rater.get(url)
@@ -46,28 +48,28 @@ def test_whole_parts_and_heads(tests_served: ServedTests) -> None:
     assert rater.get(url, Range="bytes=0-9", **{"If-Range": '"x"'}).status_code == 200
 
 
-def test_two_systems_answer_alike(tests_served: ServedTests) -> None:
-    """Everything in an answer but lengths, date and sound is the same for every clip."""
+def test_responses_of_two_systems_look_alike(tests_served: ServedTests) -> None:
+    """Everything but length, date and audio is equal for all clips."""
     rater = tests_served.join()
     shown = rater.to_trials()
-    told: dict[str, set[str]] = {}
+    responses: dict[str, set[str]] = {}
     bodies = set()
     while shown["stage"] == "trials":
         for asked in ({}, {"Range": "bytes=0-99"}, {"Range": "bytes=9999999-"}):
             answer = rater.get(shown["trial"]["slots"][0]["url"], **asked)
             lengths = ("content-length", "content-range", "date")
             headers = [(name, "" if name in lengths else value) for name, value in answer.headers.items()]
-            told.setdefault(str(asked), set()).add(f"{answer.status_code} {answer.http_version} {headers}")
+            responses.setdefault(str(asked), set()).add(f"{answer.status_code} {answer.http_version} {headers}")
             bodies.add(answer.content)
             assert not {"etag", "last-modified", "content-disposition"} & set(answer.headers)
             assert answer.headers["cache-control"] == "private, no-store"
         rater.post("answer", reply(shown))
         shown = rater.next()
     assert len(bodies) > 4  # the sounds do differ
-    assert {name: len(kinds) for name, kinds in told.items()} == dict.fromkeys(told, 1)
+    assert {name: len(kinds) for name, kinds in responses.items()} == dict.fromkeys(responses, 1)
 
 
-def test_an_address_is_one_raters(tests_served: ServedTests) -> None:
+def test_clip_url_belongs_to_one_rater(tests_served: ServedTests) -> None:
     rater, other = tests_served.join("one"), tests_served.join("two")
     url = first_clip(rater)
     other.to_trials()
@@ -78,7 +80,7 @@ def test_an_address_is_one_raters(tests_served: ServedTests) -> None:
     assert rater.get(url).status_code == 200
 
 
-def test_a_lost_file_is_named_to_nobody(tests_served: ServedTests) -> None:
+def test_missing_file_is_not_named(tests_served: ServedTests) -> None:
     rater = tests_served.join()
     url = first_clip(rater)
     for file in tests_served.world.listening.clips.root.rglob("*.wav"):
@@ -88,8 +90,20 @@ def test_a_lost_file_is_named_to_nobody(tests_served: ServedTests) -> None:
     assert "/" not in answer.json()["message"]
 
 
+def test_damaged_clip_is_not_played(tests_served: ServedTests) -> None:
+    rater = tests_served.join()
+    url = first_clip(rater)
+    played = rater.get(url).content
+    for file in tests_served.world.listening.clips.root.rglob("*.wav"):
+        file.write_bytes(file.read_bytes()[:-2] + b"\x00\x7f")
+        os.utime(file, ns=(0, 0))  # the write may share a tick of the file system's clock with the first one
+    answer = rater.get(url)
+    assert (answer.status_code, answer.json()["code"]) == (404, "bad_file")
+    assert clip_id(*read_wav(played))[:12] not in answer.json()["message"]
+
+
 @given(size=st.integers(1, 10_000), first=st.integers(0, 20_000), last=st.integers(0, 20_000))
-def test_spans_lie_in_the_file(size: int, first: int, last: int) -> None:
+def test_ranges_lie_within_the_file(size: int, first: int, last: int) -> None:
     for header in (f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{last}"):
         try:
             span = span_of(header, size)
@@ -104,12 +118,12 @@ def test_spans_lie_in_the_file(size: int, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("header", [None, "", "bytes", "bytes=", "bytes=--1", "bytes=1-2-3", "bytes=١-٢"])
-def test_what_is_no_range(header: str | None) -> None:
+def test_invalid_ranges(header: str | None) -> None:
     assert span_of(header, 100) is None
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "9" * 400, "10000", "-1", "1.0", "\u0661", "0x1", ""])
-def test_a_number_of_no_sound_is_none(tests_served: ServedTests, number: str) -> None:
+def test_invalid_clip_number(tests_served: ServedTests, number: str) -> None:
     rater = tests_served.join()
     shown = rater.to_trials()["trial"]
     assert rater.get(f"clip/{shown['trial']}/{number}/{'x' * 24}").status_code in (403, 404)

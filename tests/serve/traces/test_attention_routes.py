@@ -1,4 +1,4 @@
-"""Where a net attended, by the server: packed for the picture, one at a time, for who waits, and refused in words."""
+"""Attention routes: packed response, one computation at a time, cancelled with the client, errors with reasons."""
 
 import socket
 import threading
@@ -31,7 +31,7 @@ def attended(p_eos: np.ndarray) -> TeacherForcingResult:
 
 
 class Looking(FakeEngine):
-    """Tells what is known; may be made to take its time."""
+    """Returns known attention, optionally slowly."""
 
     def __init__(self) -> None:
         super().__init__(Script())
@@ -59,7 +59,7 @@ class Looking(FakeEngine):
 
 
 class Served(ServedTests):
-    """The studio with an engine that looks."""
+    """The studio with an engine that computes attention."""
 
     def __init__(self, folder: Path) -> None:
         self.looking = Looking()
@@ -79,7 +79,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     running.stop()
 
 
-def test_attention_comes_packed(served: Served) -> None:
+def test_attention_is_packed(served: Served) -> None:
     served.keep("a" * 22)
     answer = httpx.get(f"{served.url}/traces/{'a' * 22}.attention")
     assert answer.status_code == 200 and answer.headers["cache-control"] == "private, no-store"
@@ -94,7 +94,7 @@ def test_attention_comes_packed(served: Served) -> None:
     assert got.content == answer.content
 
 
-def test_what_a_trace_keeps_is_not_computed(served: Served, tmp_path: Path) -> None:
+def test_stored_attention_is_not_recomputed(served: Served, tmp_path: Path) -> None:
     served.keep("b" * 22)
     from studio.core.traces.trace import open_trace
 
@@ -114,7 +114,7 @@ def test_what_a_trace_keeps_is_not_computed(served: Served, tmp_path: Path) -> N
     assert view["has_attention"] is True
 
 
-def test_a_trace_that_was_sent_and_cannot_be_followed_is_refused_as_what_was_sent(served: Served) -> None:
+def test_uploaded_trace_that_cannot_be_replayed_is_the_clients_error(served: Served) -> None:
     served.keep("f" * 22)
     body = (served.traces / f"{'f' * 22}.trace").read_bytes()
     served.looking.why = BadFile("a word of it is '\\x1b'", "it is damaged")
@@ -122,7 +122,7 @@ def test_a_trace_that_was_sent_and_cannot_be_followed_is_refused_as_what_was_sen
     assert answer.status_code == 422 and "a word of it" in answer.json()["message"]
 
 
-def test_one_at_a_time_and_not_for_those_who_have_left(served: Served) -> None:
+def test_one_at_a_time_and_cancelled_with_the_client(served: Served) -> None:
     served.keep("c" * 22)
     served.looking.slow = True
     path = f"/traces/{'c' * 22}.attention"
@@ -132,12 +132,12 @@ def test_one_at_a_time_and_not_for_those_who_have_left(served: Served) -> None:
         second = httpx.get(served.url + path)
         assert second.status_code == 503 and second.json()["code"] == "busy"
         assert not served.looking.left.is_set()
-    assert served.looking.left.wait(5.0), "who asked has left"
+    assert served.looking.left.wait(5.0), "the client has left"
     served.looking.slow = False
     assert httpx.get(served.url + path).status_code == 200
 
 
-def test_an_engine_that_cannot_says_so(tmp_path: Path) -> None:
+def test_engine_without_attention_says_so(tmp_path: Path) -> None:
     served = ServedTests(tmp_path)
     try:
         writer = TraceWriter(tmp_path / "traces" / ("d" * 22), {})

@@ -1,4 +1,4 @@
-"""The Inspect page's routes: a kept trace, and a file of the caller's own within bounds."""
+"""Inspect routes: a stored trace, and an uploaded file within limits."""
 
 import io
 import struct
@@ -16,7 +16,7 @@ from serve.serving import Served, Serving, eventually, of
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
 from studio.serve.middleware import bodies
-from studio.serve.traces.inspection import MAX_EVENTS, MAX_FILE_BYTES
+from studio.serve.traces import MAX_EVENTS, MAX_FILE_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +37,19 @@ def sent(server: Served, body: bytes, text: str = "", **headers: str) -> httpx.R
     )
 
 
-def test_a_trace_that_is_sent_comes_back_packed(server: Served, trace: bytes) -> None:
+def test_uploaded_trace_comes_back_packed(server: Served, trace: bytes) -> None:
     answer = sent(server, trace)
     assert answer.headers["cache-control"] == "private, no-store"
     header, arrays = unpack(answer.content)
     assert (arrays["pcm"] == pcm()).all() and len(header["timeline"]["words"]) == 3
 
 
-def test_a_recording_is_sent_with_its_text(server: Served) -> None:
+def test_recording_is_uploaded_with_its_text(server: Served) -> None:
     header, _ = unpack(sent(server, wav_bytes(pcm(), RATE_HZ), "Grüße, zwei").content)
     assert [word["text"] for word in header["timeline"]["words"]] == ["Grüße,", "zwei"]
 
 
-def test_an_utterance_that_was_kept_is_shown_by_its_token(serving: Serving) -> None:
+def test_stored_utterance_is_shown_by_its_token(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:
         talk.open(options={"m": 1}, credit_ms=60_000)
@@ -66,8 +66,8 @@ def test_an_utterance_that_was_kept_is_shown_by_its_token(serving: Serving) -> N
         assert httpx.get(f"{server.url}/traces/{'x' * 22}.{part}").status_code == 404
 
 
-def told_too_often(line_end: bytes) -> bytes:
-    """A small zip that tells of more events than are opened."""
+def too_many_events(line_end: bytes) -> bytes:
+    """A small zip that declares more events than allowed."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("meta.json", "{}")
@@ -76,8 +76,8 @@ def told_too_often(line_end: bytes) -> bytes:
     return out.getvalue()
 
 
-def lying() -> bytes:
-    """A zip of little that unpacks to much."""
+def zip_bomb() -> bytes:
+    """A small zip that unpacks to much."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("meta.json", "{}")
@@ -92,31 +92,31 @@ def lying() -> bytes:
         (b"", "not a readable trace"),
         (b"PK\x03\x04", "not a readable trace"),
         (b"RIFF" + struct.pack("<I", 2**31) + b"WAVE", "cannot be read as WAV"),
-        (lying(), "unpacks to more"),
-        (told_too_often(b"\n"), f"at most {MAX_EVENTS:,} are opened here"),
-        (told_too_often(b"\r"), f"at most {MAX_EVENTS:,} are opened here"),
+        (zip_bomb(), "unpacks to more"),
+        (too_many_events(b"\n"), f"at most {MAX_EVENTS:,} are opened here"),
+        (too_many_events(b"\r"), f"at most {MAX_EVENTS:,} are opened here"),
     ],
 )
-def test_what_is_no_trace_is_refused_in_words(server: Served, body: bytes, why: str) -> None:
+def test_invalid_trace_is_refused_with_a_reason(server: Served, body: bytes, why: str) -> None:
     answer = sent(server, body)
     assert answer.status_code == 422 and why in answer.json()["message"]
     pitch = httpx.post(f"{server.url}/inspect/prosody", content=body)
     if why == "unpacks to more" or "are opened here" in why:
-        assert pitch.status_code == 200, "its sound is what it says, and nothing else of it is read"
+        assert pitch.status_code == 200, "the audio matches its header, and nothing else is read"
     else:
         assert pitch.json() == answer.json()
 
 
-def test_a_file_that_is_too_long_is_refused(server: Served) -> None:
+def test_oversized_file_is_refused(server: Served) -> None:
     client = Client(server.port, "POST /inspect/open")
     client.send(f"Content-Length: {MAX_FILE_BYTES + 1}\r\n\r\n".encode())
     status, said = client.answer()
     assert (status, said["code"]) == (413, "too_long")
-    assert httpx.post(f"{server.url}/mos/join", content=b"x" * 70_000).status_code == 413, "no other route takes one"
+    assert httpx.post(f"{server.url}/mos/join", content=b"x" * 70_000).status_code == 413, "no other route accepts one"
 
 
-def test_only_so_many_files_are_read_at_once(server: Served, trace: bytes) -> None:
-    """Two that come slowly hold the places of their address; a third finds one when they are done."""
+def test_concurrent_uploads_are_limited(server: Served, trace: bytes) -> None:
+    """Two slow uploads use up their address's limit; a third is accepted when they are done."""
     slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.SLOTS_PER_ADDRESS)]
     for client in slow:
         client.send(b"Connection: close\r\nContent-Length: 10\r\n\r\nPK")

@@ -1,4 +1,4 @@
-"""Recordings sent through a voice over HTTP: what becomes of them, what is refused, and who is not waited for."""
+"""Teacher forcing over HTTP: results, refusals, cancellation."""
 
 import socket
 import threading
@@ -54,7 +54,7 @@ def sound(length_s: float = 2.0, rate_hz: int = RATE_HZ) -> bytes:
 
 
 class Taking(FakeEngine):
-    """Takes recordings, and keeps what it was given; may be made to take its time."""
+    """Accepts recordings and stores them, optionally slowly."""
 
     def __init__(self) -> None:
         super().__init__(Script())
@@ -89,9 +89,9 @@ class Served(ServedTests):
         self.traces = folder / "traces"
 
     def send(self, body: bytes, text: str = "", **headers: str) -> httpx.Response:
-        told = {name.replace("_", "-"): quote(value) for name, value in headers.items()}
-        told["X-Studio-Text"] = quote(text)
-        return httpx.post(f"{self.url}/inspect/force", content=body, headers=told, timeout=60.0)
+        reply = {name.replace("_", "-"): quote(value) for name, value in headers.items()}
+        reply["X-Studio-Text"] = quote(text)
+        return httpx.post(f"{self.url}/inspect/force", content=body, headers=reply, timeout=60.0)
 
 
 @pytest.fixture
@@ -106,23 +106,23 @@ def served(tmp_path: Path, taking: Taking) -> Iterator[Served]:
     running.stop()
 
 
-def test_the_voices_that_take_recordings_are_told(served: Served, tmp_path: Path) -> None:
-    told = httpx.get(f"{served.url}/inspect/voices").json()
-    assert told["voices"] == httpx.get(f"{served.url}/api/voices").json()["voices"]
-    assert told["families"] == [told["voices"][0]["family"]]
-    assert told["aligner"] == ("pocketsphinx" if find_spec("pocketsphinx") else "")
+def test_voices_with_teacher_forcing_are_listed(served: Served, tmp_path: Path) -> None:
+    reply = httpx.get(f"{served.url}/inspect/voices").json()
+    assert reply["voices"] == httpx.get(f"{served.url}/api/voices").json()["voices"]
+    assert reply["families"] == [reply["voices"][0]["family"]]
+    assert reply["aligner"] == ("pocketsphinx" if find_spec("pocketsphinx") else "")
     (tmp_path / "bare").mkdir()
     bare = ServedTests(tmp_path / "bare")
     try:
-        told = httpx.get(f"{bare.url}/inspect/voices").json()
-        assert told["voices"] == [] and told["families"] is None
+        reply = httpx.get(f"{bare.url}/inspect/voices").json()
+        assert reply["voices"] == [] and reply["families"] is None
         answer = httpx.post(f"{bare.url}/inspect/force", content=sound(), headers={"X-Studio-Text": "Good"})
         assert answer.status_code == 501 and "takes no recordings" in answer.json()["message"]
     finally:
         bare.stop()
 
 
-def test_what_it_became_lies_on_the_shelf_and_can_be_kept(served: Served, taking: Taking) -> None:
+def test_result_is_stored_and_can_be_added_to_the_library(served: Served, taking: Taking) -> None:
     options = {"X_Studio_Voice": "tones:one", "X_Studio_Options": '{"m": 2}'}
     answer = served.send(sound(), "Guten Morgen, Jürgen.", **options)
     assert answer.status_code == 200 and answer.headers["cache-control"] == "private, no-store"
@@ -136,7 +136,7 @@ def test_what_it_became_lies_on_the_shelf_and_can_be_kept(served: Served, taking
     assert kept.status_code == 200
 
 
-def test_a_textgrid_stands_before_the_sound(served: Served, taking: Taking) -> None:
+def test_textgrid_precedes_the_audio(served: Served, taking: Taking) -> None:
     headers = {"X_Studio_TextGrid_Bytes": str(len(GRID))}
     assert served.send(GRID + sound(), **headers).status_code == 200
     assert [(one.text, one.start_s, one.end_s) for one in taking.given[0].spans] == [
@@ -172,7 +172,7 @@ def test_a_textgrid_stands_before_the_sound(served: Served, taking: Taking) -> N
         (GRID + sound(), "", {"X_Studio_TextGrid_Bytes": str(len(GRID)), "X_Studio_Placed_By": "pocketsphinx"}, "both"),
     ],
 )
-def test_what_is_no_recording_is_refused_in_words(
+def test_invalid_recording_is_refused_with_a_reason(
     served: Served, taking: Taking, body: bytes, text: str, headers: dict[str, str], why: str
 ) -> None:
     answer = served.send(body, text, **headers)
@@ -180,7 +180,7 @@ def test_what_is_no_recording_is_refused_in_words(
     assert not taking.given and not [*served.traces.glob("*")]
 
 
-def test_one_at_a_time_and_not_for_those_who_have_left(served: Served, taking: Taking) -> None:
+def test_one_at_a_time_and_cancelled_with_the_client(served: Served, taking: Taking) -> None:
     taking.slow = True
     body = sound(0.1)
     head = (
@@ -192,19 +192,19 @@ def test_one_at_a_time_and_not_for_those_who_have_left(served: Served, taking: T
         second = served.send(body, "Good")
         assert second.status_code == 503 and second.json()["code"] == "busy"
         assert not taking.left.is_set()
-    assert taking.left.wait(5.0), "who asked has left"
+    assert taking.left.wait(5.0), "the client has left"
     assert not [*served.traces.glob("*")]
     taking.slow = False
     assert served.send(body, "Good").status_code == 200
 
 
-def test_a_real_voice_says_what_it_makes_of_it(tmp_path: Path) -> None:
+def test_real_voice_forces_a_recording(tmp_path: Path) -> None:
     write_tiny_voice(tmp_path / "voices", family="tacotron")
     engine = open_engine(tmp_path / "voices", plain(), device="cpu")
     served = Served(tmp_path, engine)
     try:
-        told = httpx.get(f"{served.url}/inspect/voices").json()
-        assert [one["name"] for one in told["voices"]] == ["tiny"] and told["families"] == ["tacotron"]
+        reply = httpx.get(f"{served.url}/inspect/voices").json()
+        assert [one["name"] for one in reply["voices"]] == ["tiny"] and reply["families"] == ["tacotron"]
         answer = served.send(sound(), "Good morning.", X_Studio_Voice="tiny:two")
         trace = open_trace(served.traces / f"{answer.json()['trace']}.trace")
         assert trace.meta["speaker"] == "two" and len(trace.p_eos) == 80 and "attention" in trace.layers

@@ -1,4 +1,4 @@
-"""Traces and WAVs are fetched by names that cannot be guessed, and kept within bounds."""
+"""Traces and WAVs are fetched by unguessable tokens and stored within limits."""
 
 import io
 import os
@@ -17,11 +17,11 @@ from serve.serving import Served, Serving, eventually, of, pcm
 from studio.core.errors import BadFile
 from studio.core.traces.trace import open_trace
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces.inspection import AT_ONCE, MAX_WAITING_PER_ADDRESS
+from studio.serve.traces import AT_ONCE, MAX_WAITING_PER_ADDRESS
 
 
 def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:
-    """Speak two words, pause, speak two more; the trace message and all that was heard."""
+    """Speak two words, pause, speak two more; the trace message and all messages."""
     with server.talk() as talk:
         talk.open(options={"m": 1}, credit_ms=60_000)
         talk.say("text", text="alpha beta ")
@@ -44,12 +44,12 @@ def wav_frames(data: bytes) -> tuple[int, bytes]:
 def refused(url: str) -> bool:
     try:
         return httpx.get(url, timeout=0.5).status_code == 503
-    except httpx.ReadTimeout:  # it waits in the line
+    except httpx.ReadTimeout:  # it is queued
         return False
 
 
-def test_sounds_that_nobody_waits_for_are_not_made(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for many and leaves holds up neither the next one nor any other route."""
+def test_unwanted_wavs_are_not_rendered(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that requests many and disconnects delays neither the next one nor other routes."""
     server = serving()
     message, _ = spoken(server)
     path = "/" + message["wav_url"].lstrip("/")
@@ -75,7 +75,7 @@ def test_sounds_that_nobody_waits_for_are_not_made(serving: Serving, monkeypatch
     assert len(made) == AT_ONCE + 1
 
 
-def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None:
+def test_trace_and_its_wav_are_returned(serving: Serving, tmp_path: Path) -> None:
     server = serving()
     message, heard = spoken(server, pause_s=1.5)
     answer = httpx.get(f"{server.url}/{message['trace_url']}")
@@ -95,7 +95,7 @@ def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None
     frames, data = wav_frames(plain.content)
     assert data == pcm(heard).astype("<i2").tobytes()
     as_heard, _ = wav_frames(httpx.get(f"{server.url}/{message['wav_url']}?as_heard=1").content)
-    assert as_heard >= frames + 24_000 // 2, "a pause of 1.5 s after 0.55 s of speech is heard"
+    assert as_heard >= frames + 24_000 // 2, "a pause of 1.5 s after 0.55 s of speech is audible"
     assert as_heard == len(trace.pcm_with_waits())
     wrong = httpx.get(f"{server.url}/{message['wav_url']}?as_heard=zz")
     assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_message") and "as_heard" in wrong.json()["message"]
@@ -110,7 +110,7 @@ def test_names_cannot_leave_the_folder(serving: Serving, tmp_path: Path) -> None
             assert answer.status_code == 404, name
 
 
-def test_the_folder_is_the_owners_alone_and_bounded(serving: Serving) -> None:
+def test_folder_is_private_and_bounded(serving: Serving) -> None:
     server = serving(max_traces=2)
     folder = server.settings.traces_folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -121,7 +121,7 @@ def test_the_folder_is_the_owners_alone_and_bounded(serving: Serving) -> None:
     assert "no such trace" in httpx.get(f"{server.url}/{messages[0]['trace_url']}").json()["message"]
 
 
-def test_bytes_are_bounded_and_orphans_go(tmp_path: Path) -> None:
+def test_bytes_are_bounded_and_orphans_deleted(tmp_path: Path) -> None:
     for k in range(4):
         path = tmp_path / f"{'abcd'[k] * 22}.trace"
         path.write_bytes(bytes(1000))
@@ -142,8 +142,8 @@ def finished(trace_store: TraceStore) -> str:
     return token
 
 
-def test_a_clock_that_is_set_back_costs_no_trace(tmp_path: Path) -> None:
-    """What was spoken while the clock was wrong lies in the future, and must still go first."""
+def test_clock_set_back_loses_no_trace(tmp_path: Path) -> None:
+    """Traces stored under the wrong clock are in the future and must still be evicted first."""
     trace_store = TraceStore(tmp_path, max_traces=2, max_bytes=10**9)
     early = [finished(trace_store) for _ in range(2)]
     for token in early:
@@ -153,7 +153,7 @@ def test_a_clock_that_is_set_back_costs_no_trace(tmp_path: Path) -> None:
     assert trace_store.path(late[0]) and trace_store.path(late[1])
 
 
-def test_a_clock_that_is_set_forward_costs_no_trace_that_is_being_written(tmp_path: Path) -> None:
+def test_clock_set_forward_loses_no_trace_being_written(tmp_path: Path) -> None:
     trace_store = TraceStore(tmp_path, max_traces=2, max_bytes=10**9)
     token, writer = trace_store.begin({})
     for path in (writer.folder, writer.folder / "events.jsonl"):
@@ -163,13 +163,13 @@ def test_a_clock_that_is_set_forward_costs_no_trace_that_is_being_written(tmp_pa
     assert trace_store.path(token)
 
 
-def test_what_another_server_writes_in_the_same_folder_is_kept_in_turn(tmp_path: Path) -> None:
+def test_traces_of_another_server_in_the_folder_are_evicted_in_order(tmp_path: Path) -> None:
     one, other = (TraceStore(tmp_path, max_traces=3, max_bytes=10**9) for _ in range(2))
     tokens = [finished(trace_store) for trace_store in (one, other, one, other, one)]
     assert {path.stem for path in tmp_path.glob("*.trace")} == set(tokens[-3:])
 
 
-def test_a_trace_that_cannot_be_closed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_that_cannot_be_closed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace_store = TraceStore(tmp_path, max_traces=3, max_bytes=10**9)
     _, writer = trace_store.begin({})
 
@@ -182,7 +182,7 @@ def test_a_trace_that_cannot_be_closed_leaves_nothing(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_impossible_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadFile, match="traces_folder"):
         TraceStore(tmp_path / "file" / "traces", 1, 1)
@@ -199,7 +199,7 @@ def test_health_and_voices(serving: Serving) -> None:
         assert httpx.get(f"{server.url}/api/voices").json()["voices"] == talk.hello["voices"]
 
 
-def test_a_damaged_trace_is_told(serving: Serving) -> None:
+def test_damaged_trace_is_reported(serving: Serving) -> None:
     server = serving()
     message, _ = spoken(server)
     path = server.settings.traces_folder / message["trace_url"].removeprefix("traces/")

@@ -1,4 +1,4 @@
-"""DSM-TTS's training: sequences with the right thing at every step, losses, restarts, a packed voice that speaks."""
+"""DSM-TTS training: targets of every step, losses, restarts, a packed voice that speaks."""
 
 import copy
 from dataclasses import replace
@@ -15,13 +15,7 @@ from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.model import DsmConfig
 from studio.engine.tokenizers import dmel
 from studio.train.families.common import NO_TARGET
-from studio.train.families.dsm_batches import (
-    DsmBatch,
-    DsmSequencer,
-    collate,
-    truncate_at_word,
-    word_starts,
-)
+from studio.train.families.dsm_batches import DsmBatch, DsmSequencer, collate, truncate_at_word, word_starts
 from studio.train.families.dsm_fit import DsmTrainingModule
 from studio.train.families.registry import training_for
 from studio.train.features import Sentence
@@ -30,7 +24,7 @@ from studio.train.fit.training import WorkingCopy, build_optimisers, train_step
 
 WORDS = ["the", "stone,", "over", "slowly."]
 FRAMES = 48
-DELAY = 10  # frames in a quarter of a second
+DELAY = 10  # frames per quarter of a second
 CONFIG = DsmConfig(**TINY_CONFIGS["dsm"])
 SYMBOLS = CONFIG.symbols
 
@@ -51,11 +45,11 @@ def a_batch(streams: DsmSequencer, *parts: list[Sentence], noise: float = 0.0) -
     return collate(made, streams, noise, np.random.default_rng(0))
 
 
-def test_words_begin_after_the_pause_before_them():
+def test_words_start_after_the_pause_before_them():
     assert word_starts(sentence()) == [0, 8, 25, 34]
 
 
-def test_the_text_lies_on_the_frames_and_the_sound_after_the_delay(streams):
+def test_text_is_aligned_with_frames_and_audio_delayed(streams):
     batch = a_batch(streams, [sentence()])
     text, encode = batch.text[0].tolist(), streams.bpe.encode
     assert len(text) == FRAMES + DELAY + 2
@@ -72,7 +66,7 @@ def test_the_text_lies_on_the_frames_and_the_sound_after_the_delay(streams):
     assert batch.phones[0, DELAY : DELAY + FRAMES].tolist() == sentence().phones.tolist()
 
 
-def test_every_frame_knows_the_step_of_the_token_that_it_speaks(streams):
+def test_every_frame_knows_the_step_of_its_token(streams):
     said = [sentence(), sentence(seed=1)]
     batch = a_batch(streams, said)
     text, token_at = batch.text[0].tolist(), batch.token_at[0].tolist()
@@ -84,7 +78,7 @@ def test_every_frame_knows_the_step_of_the_token_that_it_speaks(streams):
         word = max(i for i, start in enumerate(spoken.starts) if start <= frame)
         step = token_at[DELAY + frame]
         assert step != NO_TARGET and text[step] in spoken.words[word], "one of the tokens of its word"
-        assert text[step] != SYMBOLS.word and step <= DELAY + frame, "which the net has read by then"
+        assert text[step] != SYMBOLS.word and step <= DELAY + frame, "already read by then"
     made = streams.sequence(spoken, [])
     short = collate([replace(made, skip=30)], streams, 0.0, np.random.default_rng(0))
     left = np.array(token_at[30:]) - 30
@@ -93,35 +87,35 @@ def test_every_frame_knows_the_step_of_the_token_that_it_speaks(streams):
     assert (unread.token_at == NO_TARGET).all()
 
 
-def test_a_guided_head_changes_nothing_but_the_losses(streams):
+def test_guided_head_changes_only_the_losses(streams):
     torch.manual_seed(3)
     plain, guided = DsmTrainingModule(CONFIG), DsmTrainingModule(CONFIG, guide_weight=0.5)
     guided.load_state_dict(plain.state_dict())
     batch = a_batch(streams, [sentence()], [sentence("two", 1)])
-    told, found = plain(batch), guided(batch)
-    for name in told:
-        torch.testing.assert_close(told[name], found[name])
+    unguided, found = plain(batch), guided(batch)
+    for name in unguided:
+        torch.testing.assert_close(unguided[name], found[name])
     assert found["guide"] > 0
-    torch.testing.assert_close(guided.total(found), plain.total(told) + 0.5 * found["guide"])
+    torch.testing.assert_close(guided.total(found), plain.total(unguided) + 0.5 * found["guide"])
 
 
-def test_the_action_is_asked_where_a_word_could_begin(streams):
+def test_action_is_predicted_where_a_word_could_start(streams):
     batch = a_batch(streams, [sentence()])
     action = batch.action[0].tolist()
     assert [i for i, one in enumerate(action) if one == 1] == [7, 24, 33, 43]
     fed = 2 + len(streams.bpe.encode("the"))  # WORD, MAIN and the word
     assert action[: fed - 1] == [-1] * (fed - 1) and action[fed - 1 : 8] == [0] * (8 - fed) + [1]
-    assert set(action[ENDS[-1] :]) == {-1}, "after the end nothing is asked"
+    assert set(action[ENDS[-1] :]) == {-1}, "no action after the end"
 
 
-def test_turns_are_told_where_the_speaker_changes(streams):
+def test_turns_are_marked_where_the_speaker_changes(streams):
     said = streams.spoken([sentence("two"), sentence("one", 1), sentence("one", 2), sentence("two", 3)])
     turns = {i: word[0] for i, word in enumerate(said.words) if word[0] in (SYMBOLS.main, SYMBOLS.other)}
     assert turns == {0: SYMBOLS.main, 4: SYMBOLS.other, 12: SYMBOLS.main} and said.speakers == ["two", "one"]
     assert said.starts[4:6] == [FRAMES, FRAMES + 8] and said.end == 3 * FRAMES + ENDS[-1]
 
 
-def test_without_text_nothing_is_told_and_nothing_asked(streams):
+def test_without_text_there_is_no_target(streams):
     made = streams.without_text(streams.sequence(streams.spoken([sentence()]), []))
     batch = collate([made], streams, 0.0, np.random.default_rng(0))
     assert (batch.text == SYMBOLS.nothing).all() and (batch.ahead == SYMBOLS.nothing).all()
@@ -143,15 +137,15 @@ def test_padding_and_noise(streams):
     assert clean.speakers.tolist() == [[0, -1, -1, -1, -1], [1, -1, -1, -1, -1]] and clean.extracts.shape == (2, 30, 80)
 
 
-def test_a_sequence_may_begin_in_mid_text(streams):
+def test_sequence_may_start_within_a_text(streams):
     made = streams.sequence(streams.spoken([sentence()]), [])
     batch, whole = (collate([one], streams, 0.0, np.random.default_rng(0)) for one in (replace(made, skip=17), made))
     for name in ("text", "ahead", "fed", "drawn", "action", "phones"):
         assert torch.equal(getattr(batch, name)[0], getattr(whole, name)[0, 17:]), name
-    assert (batch.fed[0, 0, :10] != dmel.PAD).all(), "the sound of the step before is there"
+    assert (batch.fed[0, 0, :10] != dmel.PAD).all(), "the previous step's audio is present"
 
 
-def test_a_flush_ends_at_a_words_end():
+def test_flush_ends_at_the_end_of_a_word():
     found = {len(truncate_at_word(sentence(), np.random.default_rng(seed)).levels) for seed in range(40)}
     assert found == {*ENDS[:-1], FRAMES}
 
@@ -168,10 +162,10 @@ def test_dropouts_are_independent(features, tmp_path):
             rows += len(no_text)
     shares = counts / rows
     assert rows == 60 * 6 and abs(shares[1].sum() - 0.2) < 0.07 and abs(shares[:, 1].sum() - 0.2) < 0.07
-    assert 0.01 < shares[1, 1] < 0.09, "0.04 where neither knows the other"
+    assert 0.01 < shares[1, 1] < 0.09, "0.04 where neither is known"
 
 
-def test_dialogues_bring_both_recordings(features, tmp_path):
+def test_dialogues_have_both_recordings(features, tmp_path):
     changes = {"turn_share": 1.0, "speaker_dropout": 0.0, "text_dropout": 0.0, "max_frames": 400}
     training, data = tiny_training("dsm", features, tmp_path, **changes)
     batches = [*training.batches(data, 0)]
@@ -192,7 +186,7 @@ def test_losses_fall(streams):
     assert matrices == 1 * 4 + 1 * 3 + 1 * 4
 
 
-def test_a_batch_whose_gradient_is_no_number_teaches_nothing(streams):
+def test_batch_with_a_non_finite_gradient_is_skipped(streams):
     recipe = tiny_recipe("dsm")
     fitting = training_for(recipe)
     batch = a_batch(streams, [sentence()])
@@ -208,7 +202,7 @@ def test_a_batch_whose_gradient_is_no_number_teaches_nothing(streams):
     assert all(p.isfinite().all() for p in fitting.module.parameters())
 
 
-def test_a_training_that_diverges_leaves_what_was_saved(features, tmp_path, monkeypatch):
+def test_diverging_training_keeps_the_saved_state(features, tmp_path, monkeypatch):
     write_tiny_bpe(tmp_path / "bpe.json")
     run(training_for(tiny_recipe("dsm")), features, tmp_path, torch.device("cpu"), threads=1)
     saved = (tmp_path / "checkpoint.pt").read_bytes()
@@ -231,9 +225,9 @@ def test_a_training_that_diverges_leaves_what_was_saved(features, tmp_path, monk
         assert "NaN" not in line
 
 
-def test_own_frames_are_fed_where_frames_were_drawn(streams):
+def test_own_frames_replace_sampled_positions(streams):
     fitter = DsmTrainingModule(CONFIG)
-    with torch.no_grad():  # a net that is certain of level 7 everywhere
+    with torch.no_grad():  # a net that always predicts level 7
         for head in fitter.net.depth.heads():
             head.weight.zero_()
             head.bias.view(10, 16)[:, 7] = 100.0

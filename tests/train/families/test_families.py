@@ -1,4 +1,4 @@
-"""What every family's training has in common: it fits, goes on where it stopped, packs, and the voice speaks."""
+"""Training laws of every family: it fits, resumes, packs, and the voice speaks."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ from studio.train.recipes.recipe import read_recipe
 
 ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
-# By family: what is validated, options to speak with, and what the card says.
+# By family: validation metrics, options to speak with, text of the card.
 SPOKEN: dict[str, tuple[set[str], dict[str, Any], Callable[[Card], bool]]] = {
     "speakstream": ({"m1", "m3", "m5"}, {"m": 2}, lambda card: card.look_ahead_words == 2),
     "richtts": ({"all words"}, {}, lambda card: default_options(card.options)["mode"] == "whole" and bool(card.notes)),
@@ -54,11 +54,7 @@ SPOKEN: dict[str, tuple[set[str], dict[str, Any], Callable[[Card], bool]]] = {
         lambda card: card.look_ahead_words == 2 and [one.name for one in card.options] == ["k"],
     ),
     "ist": ({"1:3", "3:9", "12:24", "whole"}, {"ratio": "3:9"}, lambda card: True),
-    "dsm": (
-        {"text", "no text"},
-        {"guidance": 2.0},
-        lambda card: (card.look_ahead_words, card.delay_frames) == (2, 10),
-    ),
+    "dsm": ({"text", "no text"}, {"guidance": 2.0}, lambda card: (card.look_ahead_words, card.delay_frames) == (2, 10)),
     "tacotron": (
         {"2 words", "all words"},
         {"clause_words": 2},
@@ -72,13 +68,13 @@ def test_every_family_is_in_the_table():
 
 
 @pytest.mark.parametrize("family", SPOKEN)
-def test_from_features_to_a_voice_that_speaks(family, features, tmp_path):
-    """A stopped training goes on to the same weights, a finished one changes nothing, and its voice speaks."""
+def test_features_to_a_speaking_voice(family, features, tmp_path):
+    """A resumed training reaches the same weights, a finished one changes nothing, and its voice speaks."""
     validated, options, describes = SPOKEN[family]
     states = {name: tmp_path / name for name in ("whole", "parts")}
 
     def fit(state: str, steps: int) -> Path:
-        # One rate, whatever the length, and nothing that is drawn by torch: a checkpoint does not hold its generator.
+        # A constant rate, and no random numbers from torch: a checkpoint does not hold its generator.
         config = {name: 0.0 if name.endswith("dropout") else value for name, value in TINY_CONFIGS[family].items()}
         plain = {"warmup_share": 0.0, "decay_share": 0.001, "own_share": 0.0, "config": config}
         recipe = tiny_recipe(family, steps=steps, **plain)
@@ -119,8 +115,8 @@ def test_from_features_to_a_voice_that_speaks(family, features, tmp_path):
 
 
 @pytest.mark.parametrize("family", SPOKEN)
-def test_batches_repeat_and_another_process_makes_the_same(family, features, tmp_path):
-    """Sent as `BatchPrefetcher` sends what makes them: without the net."""
+def test_batches_are_reproducible_in_another_process(family, features, tmp_path):
+    """Pickled as `BatchPrefetcher` does, without the net."""
     training, data = tiny_training(family, features, tmp_path)
     maker = copy.copy(training)
     del maker.module
@@ -139,7 +135,7 @@ def is_same(one: object, other: object) -> bool:
 
 
 @pytest.mark.parametrize("family", ["dsm", "ist"])
-def test_an_encoding_of_another_size_is_refused(family, features, tmp_path):
+def test_other_encoding_size_is_refused(family, features, tmp_path):
     write_tiny_bpe(tmp_path / "bpe.json", [("t", "h")])
     with pytest.raises(BadFile, match=r"has 35 tokens and \[fit.config\]"):
         run(training_for(tiny_recipe(family)), features, tmp_path, CPU)
@@ -168,13 +164,13 @@ def sizes(family: str, **changes: Any) -> dict[str, Any]:
         ("tacotron", {"guide_symbols": 0.0}, "guide_symbols is not above 0"),
     ],
 )
-def test_recipes_that_cannot_be(family, change, message):
+def test_invalid_recipes(family, change, message):
     with pytest.raises(BadOption, match=message):
         training_for(tiny_recipe(family, **change))
 
 
 @pytest.mark.parametrize("family", ["t5", "s5"])
-def test_references_of_no_sentence_are_refused(family, features, tmp_path):
+def test_references_without_sentences_are_refused(family, features, tmp_path):
     recipe = tiny_recipe(family, reference_frames=(500, 600), **sizes(family, reference_frames=600))
     with pytest.raises(BadFile, match="has 500 to 600 frames"):
         run(training_for(recipe), features, tmp_path, CPU)
@@ -197,7 +193,7 @@ def test_references_of_no_sentence_are_refused(family, features, tmp_path):
         ("recipes/speakstream-tiny.toml", SpeakStreamConfig, "tiny", set()),
     ],
 )
-def test_the_recipes_have_the_named_sizes(path, config, size, own):
+def test_recipes_have_the_named_sizes(path, config, size, own):
     fit = read_recipe(ROOT / "assets" / path).voice_fit()
     named, ours = config.named(size).to_dict(), config(**fit.config).to_dict()
     assert {key for key, value in ours.items() if value != named[key]} - {"alignment_scale"} == own

@@ -1,4 +1,4 @@
-"""Distillation: losses against values worked by hand, interleaving, the filter, restarts. The teacher is faked."""
+"""Distillation with a fake teacher: worked losses, interleaving, the filter, restarts."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def a_recipe(**changes) -> Recipe:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[str, Path]:
-    """The corpus, what a teacher is said to have spoken, and a teacher's weights by chance."""
+    """The corpus, fake speech of the teacher, and random teacher weights."""
     root = tmp_path_factory.mktemp("imsd")
     write_tiny_features(root / "features", sentence)
     write_tiny_features(root / "taught", lambda speaker, seed: sentence(speaker, seed, TAUGHT))
@@ -73,7 +73,7 @@ def the_cycles(made: dict[str, Path], number: int = 0, **changes) -> list[Distil
     return [*a_fitting(made, **changes).batches(text, number)]
 
 
-def test_the_losses_are_those_worked_by_hand():
+def test_losses_equal_worked_values():
     hidden = hidden_loss(torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[0.0, 2.0], [0.0, 1.0]]))
     assert float(hidden) == pytest.approx((1 + 0 + 0 + 9) / 4)
     student, teacher = torch.tensor([[0.5, 0.5], [0.9, 0.1]]).log(), torch.tensor([[0.25, 0.75], [0.9, 0.1]]).log()
@@ -83,16 +83,16 @@ def test_the_losses_are_those_worked_by_hand():
     assert float(logit_loss(teacher, student)) == pytest.approx(other / 2) != pytest.approx(by_hand / 2)
 
 
-def test_the_total_is_weighed_as_printed(made):
+def test_total_has_the_papers_weights(made):
     fitter = a_fitting(made).module
     losses = {name: torch.tensor(value) for name, value in (("frame", 2.0), ("hidden", 0.1), ("logit", 0.5))}
     losses |= {"stop": torch.tensor(1.0), "cross": torch.tensor(7.0), "aux": torch.tensor(7.0)}
     assert float(fitter.total(losses)) == pytest.approx(10 * 0.1 + 1 * 0.5 + 2.0 + 0.3 * 1.0)
 
 
-def test_the_sources_take_turns_in_every_cycle(made):
+def test_sources_alternate_within_every_cycle(made):
     found = the_cycles(made, batch_tokens=80)
-    assert len(found) == 3, "six sentences of the corpus, two to a cycle"
+    assert len(found) == 3, "six sentences of the corpus, two per cycle"
     spoken = {
         name: [*[i for said in pronounce(words) for i in spell(said)], END]
         for name, words in (("corpus", WORDS), ("taught", TAUGHT))
@@ -105,7 +105,7 @@ def test_the_sources_take_turns_in_every_cycle(made):
     assert len(the_cycles(made, batch_tokens=80, distill=Distillation(mini_batches=2))) == 6
 
 
-def test_the_teacher_sees_the_whole_text_and_the_same_frames(made):
+def test_teacher_gets_the_whole_text_and_the_same_frames(made):
     for cycle in the_cycles(made):
         for one in cycle.parts:
             mine, theirs = one.student, one.teacher
@@ -114,7 +114,7 @@ def test_the_teacher_sees_the_whole_text_and_the_same_frames(made):
             assert torch.equal(mine.predicts, theirs.predicts) and torch.equal(mine.fed, theirs.fed)
 
 
-def test_what_is_measured_is_the_distance_from_the_teacher(made):
+def test_metric_is_the_distance_to_the_teacher(made):
     fitting = a_fitting(made)
     cycle = the_cycles(made)[0]
     with torch.no_grad():
@@ -124,10 +124,10 @@ def test_what_is_measured_is_the_distance_from_the_teacher(made):
         assert float(losses[name]) == pytest.approx(float(torch.stack([one[name] for one in each]).mean()), abs=1e-6)
     assert float(losses["hidden"]) > 0 and float(losses["logit"]) > 0
     names = [name for name, _ in fitting.module.named_parameters()]
-    assert all(name.startswith("net.") for name in names) and "aligner" in "".join(names), "the teacher is no part"
+    assert all(name.startswith("net.") for name in names) and "aligner" in "".join(names), "without the teacher"
 
 
-def test_the_student_comes_nearer_and_the_teacher_stays(made):
+def test_student_approaches_and_teacher_is_frozen(made):
     fitting = a_fitting(made)
     cycle = the_cycles(made)[0]
     (teacher,) = fitting.module._teacher
@@ -138,7 +138,7 @@ def test_the_student_comes_nearer_and_the_teacher_stays(made):
     assert all(torch.equal(v, before[k]) for k, v in teacher.state_dict().items())
 
 
-def test_a_stopped_run_goes_on_to_the_same_weights(made, tmp_path):
+def test_stopped_run_resumes_to_the_same_weights(made, tmp_path):
     device = torch.device("cpu")
     whole = run(a_fitting(made, steps=4), made["features"], tmp_path / "whole", device, threads=1)
     run(a_fitting(made, steps=2), made["features"], tmp_path / "parts", device, threads=1)
@@ -149,7 +149,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(made, tmp_path):
     assert set(lines[-1]["validation"]) == {"k1", "k2"}
 
 
-def test_what_does_not_fit_is_told(made, tmp_path):
+def test_mismatches_are_reported(made, tmp_path):
     with pytest.raises(BadOption, match="distils; give --teacher, --taught and --start"):
         training_for(a_recipe())
     with pytest.raises(BadOption, match="does not distil; leave out"):
@@ -175,10 +175,10 @@ def test_what_does_not_fit_is_told(made, tmp_path):
         next(cycles(text, text, a_recipe().fit, 1, 0, 6))
 
 
-def test_the_command_wants_a_net_to_begin_from(made, tmp_path):
+def test_command_needs_initial_weights(made, tmp_path):
     asked = ["train", "fit", "--features", str(made["features"]), "--state", str(tmp_path), "--teacher", "x"]
-    told = CliRunner().invoke(cli, [*asked, "--recipe", str(ROOT / "assets/recipes/s5-tiny-imsd.toml")])
-    assert isinstance(told.exception, BadOption) and "give its weights with --start" in str(told.exception)
+    outcome = CliRunner().invoke(cli, [*asked, "--recipe", str(ROOT / "assets/recipes/s5-tiny-imsd.toml")])
+    assert isinstance(outcome.exception, BadOption) and "give its weights with --start" in str(outcome.exception)
 
 
 @pytest.mark.parametrize(
@@ -192,18 +192,18 @@ def test_the_command_wants_a_net_to_begin_from(made, tmp_path):
         ("", False),
     ],
 )
-def test_the_filter_keeps_what_has_no_word_error(heard, kept):
+def test_filter_keeps_sentences_without_word_errors(heard, kept):
     assert is_exact("The rain has stopped.", heard) is kept
 
 
-def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
+def test_teacher_speech_is_filtered_and_written_as_features(tmp_path):
     voices, out = tmp_path / "voices", tmp_path / "taught"
     write_tiny_voice(voices, family="t5", eos_bias=0.0)
     texts = ["rain.", "tea.", "one.", "so."]
     asked: list[int] = []
 
     def hear(sounds: Sequence[Sound]) -> list[str]:
-        """Hears the second text of each speaker wrongly."""
+        """Mishears the second text of each speaker."""
         asked.append(len(sounds))
         own = texts[len(asked) - 1 :: 2]
         return [own[0], "something else"]
@@ -217,13 +217,13 @@ def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
         assert only.words == text.split() and only.speaker == name and len(silence) == dmel.SILENCE_FRAMES
         assert only.word_ends[-1] == len(only.levels) and sorted(set(only.word_ends)) == only.word_ends
     again = distil(engine, {"one": "a", "two": "b"}, texts, out, 4, DistillationOptions(transcribe=hear))
-    assert (again.spoken, again.accepted) == (0, 0), "what is there is not spoken again"
+    assert (again.spoken, again.accepted) == (0, 0), "existing speech is not synthesised again"
     with pytest.raises(BadOption, match="knows no speaker 'two' of tiny"):
         distil(engine, {"one": "a"}, texts, out, 4, DistillationOptions(transcribe=hear))
     engine.close()
 
 
-def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_path):
+def test_unrecognised_speech_is_kept_and_independent_of_concurrency(tmp_path):
     voices = tmp_path / "voices"
     write_tiny_voice(voices, eos_bias=0.0)
     texts = ["rain.", "tea.", "one.", "so.", "then, the rain.", "the others.", "we go.", "and then."] * 2
@@ -244,7 +244,7 @@ def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_p
         assert all(np.array_equal(a.levels, b.levels) for a, b in zip(one, other, strict=True))
 
 
-def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
+def test_command_speaks_a_share_of_a_corpus(tmp_path):
     write_tiny_voice(tmp_path / "voices")
     write_texts([CorpusText("prose", text) for text in ("rain.", "tea.", "one.", "so.")], tmp_path / "texts.jsonl")
     recipe = tmp_path / "recipe.toml"
@@ -252,14 +252,14 @@ def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
     recipe.write_text(text.replace("af_heart", "one").replace("am_michael", "two"))
     asked = ["train", "taught", "--voices", str(tmp_path / "voices"), "--voice", "tiny", "--recipe", str(recipe)]
     asked += ["--texts", str(tmp_path / "texts.jsonl"), "--out", str(tmp_path / "out"), "--recogniser", "none"]
-    told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
-    assert told.exit_code == 0 and "of 2 texts accepted" in told.output, told.output
+    outcome = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
+    assert outcome.exit_code == 0 and "of 2 texts accepted" in outcome.output, outcome.output
     spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
     assert sorted(p.name[:9] for p in (tmp_path / "out").iterdir()) == ["one-tiny-", "two-tiny-"]
     assert spoken.items() <= {"one": ["tea."], "two": ["one."]}.items()
 
 
-def test_the_recipe_is_the_papers():
+def test_recipe_equals_the_papers():
     recipe, before = (read_recipe(ROOT / f"assets/recipes/{name}.toml") for name in ("s5-tiny-imsd", "s5-tiny"))
     assert isinstance(recipe.fit, S5Fit) and isinstance(before.fit, S5Fit)
     assert recipe.fit.distill == Distillation(hidden_weight=10.0, logit_weight=1.0, mini_batches=4)

@@ -1,4 +1,4 @@
-"""Training sequences of IST-LM: cut by the family's own rule, with the right thing to predict everywhere."""
+"""IST-LM training sequences: cut by the family's policy, with the right target everywhere."""
 
 import json
 
@@ -16,13 +16,7 @@ from studio.engine.families.ist.model import Ist, IstConfig
 from studio.engine.families.ist.policy import FRAME, RATIOS
 from studio.engine.tokenizers import dmel
 from studio.train.families.common import NO_TARGET
-from studio.train.families.ist_fit import (
-    IstBatch,
-    IstSequencer,
-    IstTrainingModule,
-    collate,
-    lay_out,
-)
+from studio.train.families.ist_fit import IstBatch, IstSequencer, IstTrainingModule, collate, lay_out
 from studio.train.features import Sentence
 from studio.train.fit.dataset import find_prompts
 from studio.train.fit.loop import BatchPrefetcher
@@ -33,7 +27,7 @@ ENDS = [4, 9, 13, 20]
 
 
 def sentence(offset: int = 0, words: list[str] = WORDS) -> Sentence:
-    """Frame f of it has level (f + offset) % 16 in every channel; one token a word, two with a mark."""
+    """Frame f has level (f + offset) % 16 in every channel; one token per word, two with a mark."""
     total = ENDS[len(words) - 1] + 2
     levels = np.repeat(((np.arange(total) + offset) % 16).astype(np.uint8)[:, None], dmel.CHANNELS, 1)
     return Sentence("slt", [*words], ENDS[: len(words)], levels, np.arange(total).astype(np.uint8) % 40)
@@ -52,7 +46,7 @@ def a_batch(encoded: IstSequencer, ratio: str) -> IstBatch:
     return collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
 
 
-def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
+def test_every_frame_is_predicted_once_after_its_visible_text(encoded):
     made = lay_out([encoded.whole_sentence(sentence()), encoded.whole_sentence(sentence(3))], "1:3", encoded.symbols)
     batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
     levels = [s.levels for s in (sentence(), sentence(3))]
@@ -60,7 +54,7 @@ def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
     assert np.array_equal(batch.target_phones.numpy(), np.concatenate([sentence().phones, sentence(3).phones]))
     fed = dict(zip(batch.frame_at.tolist(), batch.frame_levels[:, 0].tolist(), strict=True))
     for at, level in zip(batch.target_at.tolist(), batch.target_levels[:, 0].tolist(), strict=True):
-        assert fed[at + 1] == level, "what is to be predicted is what is fed next"
+        assert fed[at + 1] == level, "targets are the next inputs"
     symbols = batch.symbols[0].tolist()
     first = [i for i in symbols if i != encoded.symbols.filler][:7]
     assert first == [encoded.symbols.start, *encoded.tokens(WORDS), encoded.symbols.end]
@@ -68,26 +62,26 @@ def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
 
 
 @pytest.mark.parametrize("ratio", ["1:3", "12:24", "whole"])
-def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
-    """Where that was fed before; of two rows, each in its own positions."""
+def test_every_frame_knows_its_token(encoded, ratio):
+    """If it was fed earlier; two rows with their own positions."""
     pair = [encoded.whole_sentence(sentence()), encoded.whole_sentence(sentence(3))]
     made = [lay_out(pair, ratio, encoded.symbols), lay_out(pair[:1], ratio, encoded.symbols)]
     batch = collate(made, encoded.symbols, 0.0, np.random.default_rng(0))
     length, of_word = batch.symbols.shape[1], [encoded.bpe.encode(word) for word in WORDS]
-    told = 0
+    checked = 0
     for place, (at, token) in enumerate(zip(batch.target_at.tolist(), batch.target_token.tolist(), strict=True)):
         frame = place % (ENDS[-1] + 2)
         word = next((i for i, end in enumerate(ENDS) if frame < end), len(WORDS))
         if token == NO_TARGET:
-            assert word == len(WORDS) or ratio == "1:3", "the text's end, or text that comes later"
+            assert word == len(WORDS) or ratio == "1:3", "end of text, or text that comes later"
             continue
-        told += 1
-        assert token <= at % length, "it was fed before"
+        checked += 1
+        assert token <= at % length, "it was fed earlier"
         assert int(batch.symbols[at // length, token]) in of_word[min(word, len(WORDS) - 1)]
-    assert told >= 3 * (ENDS[-1] if ratio != "1:3" else 1)
+    assert checked >= 3 * (ENDS[-1] if ratio != "1:3" else 1)
 
 
-def test_tokens_vary_where_merges_are_passed_over_and_frames_know_them_still(encoded):
+def test_bpe_dropout_varies_tokens_and_keeps_the_alignment(encoded):
     varied, rng = IstSequencer(encoded.bpe, 0.5), np.random.default_rng(2)
     found = [varied.whole_sentence(sentence(), rng) for _ in range(20)]
     found += [one for _ in range(20) for one in varied.flushed(sentence(), rng)]
@@ -95,16 +89,14 @@ def test_tokens_vary_where_merges_are_passed_over_and_frames_know_them_still(enc
     for one in found:
         known = one.token_of_frame[one.token_of_frame != NO_TARGET]
         assert (np.diff(known) >= 0).all() and known.max(initial=0) < len(one.tokens) - 1
-    assert varied.whole_sentence(sentence()).tokens == encoded.whole_sentence(sentence()).tokens, (
-        "never but in training"
-    )
+    assert varied.whole_sentence(sentence()).tokens == encoded.whole_sentence(sentence()).tokens, "only in training"
 
 
-def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
+def test_end_is_predicted_only_after_all_text(encoded):
     made = lay_out([encoded.whole_sentence(sentence())], "1:3", encoded.symbols)
     batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
     closing = made.layout.symbols.index(encoded.symbols.end)
-    assert batch.stop_at.tolist() == [*range(closing, len(made) - 1)], "from the text's end to the last frame"
+    assert batch.stop_at.tolist() == [*range(closing, len(made) - 1)], "from the end of text to the last frame"
     assert batch.stop.tolist() == [0.0] * (len(batch.stop) - 1) + [1.0]
     consumed = sum(1 for s in made.layout.symbols[:closing] if s == FRAME)
     assert consumed == 5 * 3, "five tokens before it, three frames after each"
@@ -123,7 +115,7 @@ def test_padding_and_noise(encoded):
     assert torch.equal(batch.target_levels, clean.target_levels)
 
 
-def test_a_flush_cuts_at_a_words_end(encoded):
+def test_flush_cuts_at_the_end_of_a_word(encoded):
     for seed in range(20):
         first, second = encoded.flushed(sentence(), np.random.default_rng(seed))
         assert first.tokens[-1] == encoded.symbols.flush and second.tokens[-1] == encoded.symbols.end
@@ -135,7 +127,7 @@ def test_a_flush_cuts_at_a_words_end(encoded):
     assert whole.tokens[-1] == encoded.symbols.end
 
 
-def test_batches_made_ahead_by_other_processes_are_the_same(features, tmp_path):
+def test_batches_of_worker_processes_are_the_same(features, tmp_path):
     training, data = tiny_training("ist", features, tmp_path)
     ahead = BatchPrefetcher(training, features, workers=2)
     try:
@@ -155,7 +147,7 @@ def test_batches_cover_every_sentence(features, tmp_path):
         find_prompts(data, 500, 600)
 
 
-def test_a_step_learns(encoded):
+def test_training_step_reduces_the_loss(encoded):
     torch.manual_seed(0)
     fitter = IstTrainingModule(Ist(IstConfig(2, 32, 2, 64, encoded.bpe.size, 1)), phone_weight=0.4)
     batch = a_batch(encoded, "1:3")
@@ -171,10 +163,10 @@ def test_a_step_learns(encoded):
     assert totals[-1] < 0.7 * totals[0]
 
 
-def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else(encoded):
+def test_own_frames_replace_only_a_share_of_the_input(encoded):
     torch.manual_seed(0)
     fitter = IstTrainingModule(Ist(IstConfig(1, 32, 2, 64, encoded.bpe.size, 1)))
-    with torch.no_grad():  # a net that is certain of level 7 everywhere
+    with torch.no_grad():  # a net that always predicts level 7
         fitter.net.levels_out.weight.zero_()
         fitter.net.levels_out.bias.view(80, 16)[:, 7] = 100.0
     batch = a_batch(encoded, "3:9")
@@ -184,7 +176,7 @@ def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else(encoded):
     assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).frame_levels, batch.frame_levels)
 
 
-def test_bpe_reads_texts_as_they_are_spoken(tmp_path):
+def test_bpe_is_fitted_on_spoken_text(tmp_path):
     texts = [{"kind": "prose", "text": f"It cost ${n}, they said."} for n in range(2, 40)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
     out = tmp_path / "deep" / "bpe.json"
@@ -192,4 +184,4 @@ def test_bpe_reads_texts_as_they_are_spoken(tmp_path):
         cli, ["train", "bpe", "--texts", str(tmp_path / "texts.jsonl"), "--out", str(out), "--size", "60"]
     )
     assert done.exit_code == 0 and done.output.startswith("60 tokens"), done.output
-    assert len(Bpe.read(out).encode("dollars,")) <= 4, "it was spoken in every text"
+    assert len(Bpe.read(out).encode("dollars,")) <= 4, "spoken in every text"

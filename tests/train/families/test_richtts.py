@@ -1,4 +1,4 @@
-"""RichTTS's training: whole texts and pieces, what is predicted where, losses, restarts, packed voices that speak."""
+"""RichTTS training: whole texts and pieces, targets, losses, restarts, packed voices that speak."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -35,7 +35,7 @@ def parameters(net: type, config: object) -> int:
 
 
 def test_sizes():
-    """Section IV.A: 36 layers, 258M parameters, RichTTS's own; and the baseline is as large as what it is beside."""
+    """Section IV.A: 36 layers, 258M parameters, RichTTS's own; the baseline has the same size."""
     for name, most in (("paper", 263.2e6), ("small", 3e6), ("tiny", 1e6)):
         count = parameters(RichTts, RichTtsConfig.named(name))
         assert count <= most
@@ -49,7 +49,7 @@ def test_sizes():
         RichTtsConfig.named("huge")
 
 
-def test_a_whole_text_is_one_sequence_as_printed():
+def test_whole_text_is_one_sequence_as_in_the_paper():
     (made,) = cut(0)
     text = symbols(TINY_WORDS)
     is_text = made.kind == SYMBOL
@@ -67,7 +67,7 @@ def test_a_whole_text_is_one_sequence_as_printed():
 
 
 @pytest.mark.parametrize(("words", "frames"), [(1, [8, 17, 9, 18]), (2, [25, 27]), (3, [34, 18]), (4, [52])])
-def test_pieces_of_n_words_are_texts_of_their_own(words, frames):
+def test_pieces_of_n_words_are_separate_texts(words, frames):
     made = cut(words)
     lengths = [int((one.target >= 0).sum()) for one in made]
     assert lengths == frames and sum(lengths) == TINY_FRAMES, "every frame once, a pause with the mark before it"
@@ -78,8 +78,8 @@ def test_pieces_of_n_words_are_texts_of_their_own(words, frames):
 
 
 @pytest.mark.parametrize("words", [0, 2])
-def test_a_frame_is_guided_to_the_letters_of_its_word(words):
-    """And to nothing else: each word's stretch, in its order, as often as it has frames."""
+def test_frame_is_guided_to_the_letters_of_its_word(words):
+    """And to nothing else: each word's tokens in order, once per frame."""
     frames = dict(zip(TINY_WORDS, [8, 17, 9, 18], strict=True))
     for k, made in enumerate(cut(words)):
         here = TINY_WORDS[k * words : (k + 1) * words] if words else TINY_WORDS
@@ -93,7 +93,7 @@ def test_a_frame_is_guided_to_the_letters_of_its_word(words):
         assert letters == [spell(word) for word in here]
 
 
-def test_a_guided_head_learns_its_words():
+def test_guided_head_learns_its_words():
     recipe = tiny_recipe("richtts", peak_rate=0.01, guide_weight=0.5)
     found, _ = steps_on(recipe, a_batch(0), 15, own_share=0.3)
     assert found[-1]["guide"] < 0.8 * found[0]["guide"]
@@ -110,8 +110,8 @@ def test_losses_fall_and_the_end_is_learned():
     assert found[-1]["frame"] < 0.8 * found[0]["frame"] and found[-1]["stop"] < found[0]["stop"]
 
 
-def test_what_is_trained_is_what_runs():
-    """The first frame's logits by the training's arithmetic and by the modules, from one text."""
+def test_training_and_inference_agree():
+    """The first frame's logits by the training code and by the modules, from one text."""
     fitter = training_for(tiny_recipe("richtts")).module.eval()
     with torch.no_grad():
         for p in fitter.net.parameters():
@@ -128,12 +128,12 @@ def test_what_is_trained_is_what_runs():
     next_input = row.next_input()
     (drawn,) = family.modules["prefill"].run(family.slots, [(0,)], [next_input.inputs])
     chosen = trained.gather(1, torch.from_numpy(drawn.levels[0].astype(np.int64))[:, None])[:, 0]
-    assert (chosen > trained.amax(1) - 0.01).all(), "next to no temperature: only what is as likely may be drawn"
+    assert (chosen > trained.amax(1) - 0.01).all(), "almost no temperature: only equally likely levels are sampled"
 
 
 @pytest.mark.parametrize("size", ["tiny", "small"])
 @pytest.mark.parametrize("name", ["richtts", "ngram-richtts"])
-def test_the_recipes_have_what_the_paper_trains_on(name, size):
+def test_recipes_use_the_papers_corpus(name, size):
     recipe = read_recipe(ROOT / "assets" / "recipes" / f"{name}-{size}.toml")
     assert isinstance(recipe.fit, RichTtsFit) and recipe.fit.family == name
     assert recipe.fit.pieces == ([0] if name == "richtts" else [1, 2, 3, 4, 5, 6])
@@ -141,7 +141,7 @@ def test_the_recipes_have_what_the_paper_trains_on(name, size):
 
 @pytest.mark.parametrize("size", ["tiny", "small"])
 @pytest.mark.parametrize("name", ["richtts", "ngram-richtts"])
-def test_speakstream_and_its_baselines_are_fitted_alike(name, size):
+def test_speakstream_and_its_baselines_share_a_fit(name, size):
     ours, like = (read_recipe(ROOT / "assets" / "recipes" / f"{one}-{size}.toml") for one in (name, "speakstream"))
     assert ours.fit.config == like.fit.config
     assert ours.fit.guide_weight == 0.0

@@ -1,4 +1,4 @@
-"""Training of S5-TTS and T5-TTS: sequences with the right word everywhere, masks, losses, references."""
+"""Training of S5-TTS and T5-TTS: aligned words, masks, losses, references."""
 
 import json
 from dataclasses import replace
@@ -45,33 +45,33 @@ def a_batch(*sequences) -> S5Batch:
     return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), places=False)
 
 
-def test_a_sequence_has_the_phonemes_that_streaming_will_see():
+def test_sequence_has_the_phonemes_seen_when_streaming():
     made = sequence(tiny_sentence(), TINY_SILENCE, k=1)
     spelled = [spell(said) for said in pronounce(TINY_WORDS)]
     assert made.symbols.tolist() == [*[i for word in spelled for i in word], END] and made.begins
     assert made.words.tolist() == [*[i for i, word in enumerate(spelled) for _ in word], 4]
-    assert "ði" in pronounce(["the", "apple,"]), "so the first word was said with the second in view"
+    assert "ði" in pronounce(["the", "apple,"]), "so the first word was spoken with the second in view"
 
 
-def test_a_pause_belongs_to_the_mark_before_it():
+def test_pause_belongs_to_the_mark_before_it():
     made = sequence(tiny_sentence(), TINY_SILENCE, k=1)
     assert np.bincount(made.spoken).tolist() == [8, 17, 9, 18], "and the rest of the sentence to its full stop"
     unmarked = replace(tiny_sentence(), words=["the", "apple", "then", "tea"])
-    assert np.bincount(sequence(unmarked, TINY_SILENCE, k=1).spoken).tolist() == [8, 14, 12, 10, 8], "else to the end"
+    assert np.bincount(sequence(unmarked, TINY_SILENCE, k=1).spoken).tolist() == [8, 14, 12, 10, 8], "to the end"
 
 
-def test_a_sequence_may_begin_in_mid_text():
+def test_sequence_may_start_within_a_text():
     made = sequence(tiny_sentence(), TINY_SILENCE, k=1, skip=2)
     assert made.symbols[0] == SPACE and made.words[0] == 0 and not made.begins and made.prompt == 1
     assert (
         made.levels.shape == (1 + TINY_FRAMES - ENDS[1], 80)
         and (made.levels[0] == tiny_sentence().levels[ENDS[1] - 1]).all()
     )
-    # The pause of "apple," is still its own; it lies before the first word that is seen.
+    # The pause of "apple," stays its own; it precedes the first visible word.
     assert made.spoken.min() == -1 and made.spoken.max() == 1
 
 
-def test_every_frame_is_predicted_from_the_one_before_it():
+def test_every_frame_is_predicted_from_the_previous_one():
     whole, cut = sequence(tiny_sentence(), TINY_SILENCE, 1), sequence(tiny_sentence("two", 1), TINY_SILENCE, 2, skip=1)
     batch = a_batch(whole, cut)
     assert batch.predicted == TINY_FRAMES + TINY_FRAMES - ENDS[0] and batch.speaker.tolist() == [0, 1]
@@ -82,11 +82,11 @@ def test_every_frame_is_predicted_from_the_one_before_it():
         for frame in (1, 7, count - 1):
             assert torch.equal(batch.fed[row, steps[frame]], batch.frames[row, frame - 1])
         assert torch.equal(batch.fed[row, steps[0]], torch.from_numpy(one.levels[one.prompt - 1]))
-        assert torch.equal(batch.fed[row, batch.last[row]], batch.frames[row, count - 1]), "the stop token follows it"
+        assert torch.equal(batch.fed[row, batch.last[row]], batch.frames[row, count - 1]), "the stop token follows"
         assert torch.equal(batch.frame_of[row, steps], torch.arange(count))
 
 
-def test_a_clear_path_costs_less_than_an_unclear_or_a_wrong_one():
+def test_clear_path_costs_less_than_an_unclear_or_wrong_one():
     frames, symbols = torch.tensor([8]), torch.tensor([4])
     right = torch.full((1, 8, 4), -9.0)
     for f in range(8):
@@ -96,8 +96,8 @@ def test_a_clear_path_costs_less_than_an_unclear_or_a_wrong_one():
 
 
 @pytest.mark.parametrize(("encoder_mask", "decoder_mask"), [(True, True), (True, False), (False, True), (False, False)])
-def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
-    """With k = 1 the decoder steps of the first word see two words, or with their mask off all that is there."""
+def test_ablations_mask_what_they_name(encoder_mask, decoder_mask):
+    """With k = 1 the first word's decoder steps see two words, or without the mask all text so far."""
     config = S5Config(**TINY_CONFIGS["s5"], encoder_mask=encoder_mask, decoder_mask=decoder_mask)
     settings = tiny_recipe("s5", alignment="corpus").fit
     assert isinstance(settings, S5Fit)
@@ -105,7 +105,7 @@ def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
     fitter = S5TrainingModule(config, settings)
     with torch.no_grad():
         for parameter in fitter.net.encoder.parameters():
-            parameter.normal_(std=0.2)  # a layer begins as the identity
+            parameter.normal_(std=0.2)  # a layer is initialised as the identity
     one = sequence(tiny_sentence(), TINY_SILENCE, k=1)
     batch = a_batch(one)
     _, shares = fitter.run(batch, batch.spoken)
@@ -130,7 +130,7 @@ def test_losses_fall_and_the_path_is_found():
     assert matrices == 1 * 4 + 2 * (4 + 3)
 
 
-def test_own_frames_are_fed_where_frames_were_predicted():
+def test_own_frames_replace_predicted_frames():
     fitter = training_for(tiny_recipe("s5")).module
     batch = a_batch(sequence(tiny_sentence(), TINY_SILENCE, 1), sequence(tiny_sentence("two"), TINY_SILENCE, 1, skip=1))
     own = fitter.own_frames(batch, 1.0, 0.5)
@@ -141,7 +141,7 @@ def test_own_frames_are_fed_where_frames_were_predicted():
     assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed)
 
 
-def test_references_are_taken_from_the_corpus(features, tmp_path):
+def test_references_come_from_the_corpus(features, tmp_path):
     recipe = tiny_recipe("s5", steps=1, **tiny_references("s5"))
     state = tmp_path / "state"
     run(training_for(recipe), features, state, torch.device("cpu"), threads=1)
@@ -153,7 +153,7 @@ def test_references_are_taken_from_the_corpus(features, tmp_path):
     assert (kept["reference"][1, TINY_FRAMES:] == dmel.PAD).all()
 
 
-def test_a_card_says_who_was_never_learned_from(features, tmp_path):
+def test_card_lists_unseen_speakers(features, tmp_path):
     recipe = tiny_recipe("s5", steps=1, **tiny_references("s5"))
     recipe = replace(recipe, corpus=replace(recipe.corpus, unseen=["two"]))
     run(training_for(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
@@ -161,7 +161,7 @@ def test_a_card_says_who_was_never_learned_from(features, tmp_path):
     assert json.loads((folder / "card.json").read_text())["notes"].startswith("Of two only a reference is known")
 
 
-def test_the_recipe_names_the_family(tmp_path):
+def test_recipe_names_the_family(tmp_path):
     written = (ROOT / "assets" / "recipes" / "s5-tiny.toml").read_text(encoding="utf-8")
     path = tmp_path / "recipe.toml"
     for wrong, message in [
@@ -177,11 +177,11 @@ def test_the_recipe_names_the_family(tmp_path):
 # --- T5-TTS: the whole text in view ---
 
 
-def test_a_sequence_has_the_phonemes_of_the_whole_text():
+def test_sequence_has_the_phonemes_of_the_whole_text():
     made = sequence(tiny_sentence(), TINY_SILENCE, WHOLE)
     whole = [spell(said) for said in pronounce(TINY_WORDS)]
     assert made.symbols.tolist() == [*[i for word in whole for i in word], END] and made.k == WHOLE
-    assert "ði" in pronounce(TINY_WORDS), "the word after it is a vowel's, and is known"
+    assert "ði" in pronounce(TINY_WORDS), "the next word starts with a vowel, and is known"
 
 
 def test_every_frame_of_t5_sees_the_whole_text():
@@ -189,14 +189,14 @@ def test_every_frame_of_t5_sees_the_whole_text():
     fitter = training_for(tiny_recipe("t5")).module
     with torch.no_grad():
         for parameter in fitter.net.encoder.parameters():
-            parameter.normal_(std=0.2)  # a layer begins as the identity
+            parameter.normal_(std=0.2)  # a layer is initialised as the identity
     batch = a_batch(sequence(tiny_sentence(), TINY_SILENCE, WHOLE))
     _, shares = fitter.run(batch, fitter.words_of(batch))
     assert (shares[0] > 0).all(), "each step attends to all"
     other = replace(batch, symbols=batch.symbols.clone())
     other.symbols[0, -2] += 1  # of the last word
     _, changed = fitter.run(other, fitter.words_of(other))
-    assert not torch.equal(changed[0, 0, :3], shares[0, 0, :3]), "and the encoder too"
+    assert not torch.equal(changed[0, 0, :3], shares[0, 0, :3]), "so does the encoder"
 
 
 def test_losses_of_t5_fall():
@@ -208,8 +208,8 @@ def test_losses_of_t5_fall():
     assert last["frame"] < 0.8 * first["frame"] and last["cross"] < first["cross"]
 
 
-def test_t5_speaks_a_sentence_once_its_mark_is_there(features, tmp_path):
-    """With a reference; the text goes on meanwhile."""
+def test_t5_speaks_a_sentence_at_its_final_mark(features, tmp_path):
+    """With a reference, while the text continues."""
     recipe = tiny_recipe("t5", **tiny_references("t5"))
     run(training_for(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
     pack_voice(recipe, tmp_path / "state", write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
@@ -229,7 +229,7 @@ def test_t5_speaks_a_sentence_once_its_mark_is_there(features, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tiny", "small"])
-def test_recipes_of_t5_are_as_their_s5(name):
+def test_t5_recipes_equal_their_s5_counterparts(name):
     recipe = read_recipe(ROOT / "assets/recipes" / f"t5-{name}.toml")
     beside = read_recipe(ROOT / "assets/recipes" / f"s5-{name}.toml")
     assert isinstance(recipe.fit, T5Fit) and isinstance(beside.fit, S5Fit)

@@ -1,4 +1,4 @@
-"""Training sequences: cut by the family's own rule, with the right thing to predict everywhere."""
+"""SpeakStream training sequences: cut by the family's policy, with the right target everywhere."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ DRAW = WindowDraw([1, 2, 3], [0.5, 0.3, 0.2], [0, 1, 2], [0.3, 0.4, 0.3], 0.3, 0
 
 
 def sentence(offset: int = 0) -> Sentence:
-    """Frame f of it has level (f + offset) % 16 in every channel."""
+    """Frame f has level (f + offset) % 16 in every channel."""
     total = ENDS[-1] + TAIL
     levels = np.repeat(((np.arange(total) + offset) % 16).astype(np.uint8)[:, None], dmel.CHANNELS, 1)
     return Sentence("slt", [*WORDS], [*ENDS], levels, np.arange(total).astype(np.uint8) % 40)
@@ -64,14 +64,14 @@ def spelled(made) -> list[list[int]]:
         SpeakStreamOptions("S2", 3, 2),
     ],
 )
-def test_every_frame_of_the_sentence_is_predicted_once_in_order(options):
+def test_every_frame_is_predicted_once_in_order(options):
     made = cut(options)
     closes = options.m > 1 or options.n > 1
     frames = made.target[made.target >= 0] - 8
     assert frames.tolist() == [*range(ENDS[-1] + (TAIL if closes else 0))]
 
 
-def test_windows_are_spelled_and_closed_as_the_rule_says():
+def test_windows_are_spelled_and_closed_by_the_policy():
     made = cut(SpeakStreamOptions("S1", 3, 2))
     first, second, third = spelled(made)
     assert first == spell("one") + spell("two,") + spell("three")
@@ -80,7 +80,7 @@ def test_windows_are_spelled_and_closed_as_the_rule_says():
     assert made.windows.tolist() == [[SCHEMES.index("S1"), 2, 1], [0, 2, 1], [0, 1, 0]]
 
 
-def test_ends_stand_where_words_end():
+def test_ends_are_at_the_ends_of_words():
     made = cut(SpeakStreamOptions("S1", 3, 1))
     stops = made.stop[~np.isnan(made.stop)]
     assert int(stops.sum()) == len(WORDS)
@@ -89,7 +89,7 @@ def test_ends_stand_where_words_end():
     assert (made.kind == EOS).sum() == len(WORDS)
 
 
-def test_the_silence_prompt_is_fed_and_never_predicted():
+def test_silence_prompt_is_fed_and_never_predicted():
     made = cut(SpeakStreamOptions("S1", 3, 1), prompt=12)
     assert made.levels[:12].max() == 2
     assert made.target[made.target >= 0].min() == 12
@@ -97,7 +97,7 @@ def test_the_silence_prompt_is_fed_and_never_predicted():
     assert np.isnan(made.stop[first]) and (made.kind[first + 1 : first + 13] == FRAME).all()
 
 
-def test_drawn_windows_still_cover_everything():
+def test_sampled_windows_cover_everything():
     for seed in range(50):
         made = interleave(sentence(), SILENCE, DRAW, np.random.default_rng(seed))
         prompt = len(made.levels) - ENDS[-1] - TAIL
@@ -106,7 +106,7 @@ def test_drawn_windows_still_cover_everything():
         assert 8 <= prompt <= 16 and made.windows[:, 1].sum() == len(WORDS)
 
 
-def test_joined_sentences_keep_their_word_ends_and_pause_between():
+def test_joined_sentences_keep_word_ends_and_a_pause_between():
     made = join_sentences([sentence(), sentence(5)], SILENCE, np.random.default_rng(1))
     pause = len(made.levels) - 2 * (ENDS[-1] + TAIL)
     assert 6 <= pause <= 12 and made.words == WORDS * 2
@@ -115,14 +115,14 @@ def test_joined_sentences_keep_their_word_ends_and_pause_between():
     assert (made.levels[at - pause : at] == 2).all() and made.levels[at, 0] == 5
 
 
-def test_a_crop_begins_with_a_segments_text():
+def test_crop_starts_with_a_segments_text():
     made = cut(SpeakStreamOptions("S1", 3, 1))
     cropped = crop(made, made.starts[2])
     assert cropped.kind[0] == SYMBOL and len(cropped) == len(made) - made.starts[2]
     assert cropped.target[cropped.target >= 0].min() == 8 + ENDS[1]
 
 
-def test_a_batch_says_at_each_target_what_follows_there():
+def test_targets_of_a_batch_are_the_next_inputs():
     short = cut(SpeakStreamOptions("S1", 2, 1))
     long = cut(
         SpeakStreamOptions("S2", 4, 1),
@@ -134,14 +134,14 @@ def test_a_batch_says_at_each_target_what_follows_there():
     assert len(batch.target_at) == len(batch.target_levels) == len(batch.target_phones)
     fed = dict(zip(batch.frame_at.tolist(), batch.frame_levels[:, 0].tolist(), strict=True))
     for at, level in zip(batch.target_at.tolist(), batch.target_levels[:, 0].tolist(), strict=True):
-        assert fed[at + 1] == level  # what is to be predicted is what is fed next
+        assert fed[at + 1] == level  # targets are the next inputs
     assert sum(level == dmel.EOS for level in fed.values()) == 15
     noisy = collate([short], ["slt"], 1.0, np.random.default_rng(0))
     moved = noisy.frame_levels.int() - collate([short], ["slt"], 0.0, np.random.default_rng(0)).frame_levels.int()
     assert int(moved.abs().max()) == 1 and torch.equal(noisy.target_levels, batch.target_levels[: len(noisy.target_at)])
 
 
-def test_a_step_learns_and_the_copy_follows_its_master():
+def test_training_step_reduces_the_loss_and_the_average_follows():
     torch.manual_seed(0)
     fitter = SpeakStreamTrainingModule(SpeakStream(SpeakStreamConfig(2, 32, 2, 64, 1)))
     batch = collate([cut(SpeakStreamOptions("S1", 3, 1))], ["slt"], 0.0, np.random.default_rng(0))
@@ -162,7 +162,7 @@ def test_a_step_learns_and_the_copy_follows_its_master():
         assert torch.equal(copy, master.to(training_dtype(torch.device("cpu"))))
 
 
-def test_a_cpu_trains_in_bfloat16_where_it_multiplies_that_quickly(monkeypatch):
+def test_cpu_trains_in_bfloat16_if_it_is_fast(monkeypatch):
     found = {}
     for capability in ("DEFAULT", "AVX2", "AVX512"):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
@@ -173,10 +173,10 @@ def test_a_cpu_trains_in_bfloat16_where_it_multiplies_that_quickly(monkeypatch):
     assert training_dtype(torch.device("cuda")) == torch.bfloat16
 
 
-def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():
+def test_own_frames_replace_only_a_share_of_the_input():
     torch.manual_seed(0)
     fitter = SpeakStreamTrainingModule(SpeakStream(SpeakStreamConfig(2, 32, 2, 64, 1)))
-    with torch.no_grad():  # a net that is certain of level 7 everywhere
+    with torch.no_grad():  # a net that always predicts level 7
         fitter.net.levels_out.weight.zero_()
         fitter.net.levels_out.bias.view(-1, dmel.LEVELS)[:, 7] = 99.0
     batch = collate(
@@ -194,11 +194,11 @@ def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():
     assert torch.equal(own.target_levels, batch.target_levels)
 
 
-def test_a_silence_prompt_is_the_median():
+def test_silence_prompt_is_the_median():
     noise = np.random.default_rng(0).integers(1, 4, (999, dmel.CHANNELS)).astype(np.uint8)
     assert (typical_silence([noise]) == 2).all()
 
 
-def test_the_rate_warms_up_stays_and_falls(recipe):
+def test_rate_warms_up_stays_and_decays(recipe):
     assert rate_share(0.0, recipe.fit) < 0.1 and rate_share(0.5, recipe.fit) == 1.0
     assert rate_share(1.0, recipe.fit) == 0.0 and 0 < rate_share(0.9, recipe.fit) < 1

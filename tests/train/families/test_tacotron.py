@@ -1,4 +1,4 @@
-"""Tacotron 2's training: clauses with their frames, the guide, losses, restarts, a packed voice that speaks."""
+"""Tacotron 2 training: clauses with their frames, guided attention, losses, restarts, a packed voice that speaks."""
 
 from dataclasses import replace
 
@@ -11,8 +11,16 @@ from studio.engine.families.common.text_tokens import END, spell
 from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
 from studio.text.phonemes import pronounce
 from studio.train.families.registry import training_for
-from studio.train.families.tacotron_batches import TacotronBatch, clause_rule, collate, cut_into_clauses
-from studio.train.families.tacotron_fit import guide_loss, sample_own_past, straight_places, target_shares
+from studio.train.families.tacotron_fit import (
+    TacotronBatch,
+    clause_rule,
+    collate,
+    cut_into_clauses,
+    guide_loss,
+    sample_own_past,
+    straight_places,
+    target_shares,
+)
 from studio.train.features import Sentence, phone_of
 
 
@@ -21,7 +29,7 @@ def a_batch(*sentences: Sentence, words: int = 0) -> TacotronBatch:
     return collate(made, ["one", "two"], 0.0, np.random.default_rng(0))
 
 
-def test_a_sentence_is_cut_as_the_engine_cuts_text():
+def test_sentence_is_cut_as_the_engine_cuts_text():
     first, second = cut_into_clauses(tiny_sentence(), TINY_SILENCE, clause_rule(8))
     spelled = [spell(said) for said in pronounce(TINY_WORDS[:2])]
     assert first.symbols.tolist() == [*spelled[0], *spelled[1], END]
@@ -34,13 +42,13 @@ def test_a_sentence_is_cut_as_the_engine_cuts_text():
         len(cut_into_clauses(tiny_sentence(), TINY_SILENCE, clause_rule(1))) == 4
         and len(cut_into_clauses(tiny_sentence(), TINY_SILENCE, clause_rule(0))) == 1
     )
-    assert "ði" in pronounce(TINY_WORDS[:2]) and "ðə" in pronounce(TINY_WORDS[:1]), "a clause knows its own words alone"
+    assert "ði" in pronounce(TINY_WORDS[:2]) and "ðə" in pronounce(TINY_WORDS[:1]), "a clause has its own words only"
 
 
 def test_frames_attend_to_the_symbol_of_their_phone():
     rng, symbols, heard, word_ends = np.random.default_rng(3), list[int](), list[int](), list[int]()
     for said in pronounce(TINY_WORDS):
-        symbols.append(-1)  # the space before a word, which nobody hears
+        symbols.append(-1)  # the silent space before a word
         for symbol in said:
             phone = phone_of(symbol)
             if phone is not None:
@@ -53,7 +61,7 @@ def test_frames_attend_to_the_symbol_of_their_phone():
     assert [symbols[place] for place in whole.places] == heard
 
 
-def test_a_batch_feeds_the_frame_before_each():
+def test_batch_feeds_the_previous_frame():
     batch = a_batch(tiny_sentence(), tiny_sentence("two", 1), words=2)
     assert batch.predicted == 2 * TINY_FRAMES and batch.speaker.tolist() == [0, 0, 1, 1]
     for row in range(4):
@@ -67,7 +75,7 @@ def test_a_batch_feeds_the_frame_before_each():
     assert torch.equal(batch.fed[1, 0], batch.frames[0, batch.last[0]])
 
 
-def test_the_guide_costs_what_lies_off_the_diagonal():
+def test_guide_penalises_off_diagonal_attention():
     places = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
     shares = torch.eye(4)[None]
     assert guide_loss(shares, places, 1.0).abs().max() == 0
@@ -76,21 +84,21 @@ def test_the_guide_costs_what_lies_off_the_diagonal():
     assert guide_loss(shares.flip(2), places, 100.0).max() < 0.001
 
 
-def test_who_is_lost_is_shown_the_way_back():
+def test_guide_has_a_gradient_at_any_distance():
     """However far attention strays, a step towards its place costs less."""
     places, near = torch.tensor([[0.0]]), torch.tensor([0.01, 0.0, 0.0, 0.99])
     for one, other in ((torch.tensor([0.0, 0.01, 0.0, 0.99]), near), (torch.tensor([0.0, 0.0, 0.0, 1.0]), near)):
         assert guide_loss(one[None, None], places, 0.5) > guide_loss(other[None, None], places, 0.5) + 0.5
 
 
-def test_given_attention_is_a_symbol_or_two():
+def test_forced_attention_covers_one_or_two_symbols():
     shares = target_shares(torch.tensor([[0.0, 1.25, 3.0]]), 4)
     expected = [[1.0, 0.0, 0.0, 0.0], [0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]]
     torch.testing.assert_close(shares, torch.tensor([expected]))
 
 
 def step_by_step(net, memory, real, fed, given, noise):
-    """``decode`` with the shares of each frame given to the next one, as its equations say them."""
+    """``decode`` with each frame's shares given to the next, per its equations."""
     cell, attention, looked = net.attention_lstm, net.attention, net.look_at(fed, noise)
     hidden = state = memory.new_zeros(len(memory), net.config.decoder_width)
     context = memory.new_zeros(len(memory), memory.shape[2])
@@ -110,7 +118,7 @@ def step_by_step(net, memory, real, fed, given, noise):
     return net.head(decoded, attended, fed), torch.stack(shares, 1)
 
 
-def test_attention_that_is_given_needs_no_frame_after_another():
+def test_forced_attention_decodes_all_frames_at_once():
     net = training_for(tiny_recipe("tacotron")).module.net
     batch = a_batch(tiny_sentence(), tiny_sentence("two", 1), words=2)
     memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
@@ -124,11 +132,11 @@ def test_attention_that_is_given_needs_no_frame_after_another():
     assert not torch.allclose(found[1][:, 5], own[:, 5], atol=1e-4)
     again = net.decode_along(memory, batch.real, batch.fed, own, noise)
     for one, other in zip(again, net.decode(memory, batch.real, batch.fed, noise), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)  # where it is given what it would have done
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)  # forced to what it would have done
 
 
-def test_attention_goes_on_from_where_it_should_have_been(monkeypatch):
-    """In training alone, in as many steps as the recipe says; else from where it was."""
+def test_attention_is_corrected_during_training(monkeypatch):
+    """In the share of steps given by the recipe; otherwise it continues from its own state."""
     batch, calls = a_batch(tiny_sentence(), words=0), []
     for name in ("decode", "decode_along"):
         ours = getattr(Tacotron, name)
@@ -148,7 +156,7 @@ def test_attention_goes_on_from_where_it_should_have_been(monkeypatch):
     assert 10 < sum(name == "decode_along" for name, _ in calls) < 30
 
 
-def test_a_straight_diagonal_knows_no_words():
+def test_straight_diagonal_needs_no_words():
     batch = a_batch(tiny_sentence(), tiny_sentence("two", 1), words=2)
     straight = straight_places(batch)
     for row in range(4):
@@ -158,18 +166,18 @@ def test_a_straight_diagonal_knows_no_words():
         assert mine[0] >= -0.5 and mine[-1] <= symbols - 0.5
 
 
-def test_an_encoder_that_has_learned_nothing_says_which_phoneme_it_is():
-    """Its layers add to what they are given: where they are nothing, that is the symbols' own vectors."""
+def test_untrained_encoder_passes_phonemes_on():
+    """Its layers are residual: with zero outputs it returns the symbols' vectors."""
     net = Tacotron(TacotronConfig(**TINY_CONFIGS["tacotron"]))
     for parameter in net.encoder.parameters():
         torch.nn.init.zeros_(parameter)
     symbols, speaker = torch.tensor([[3, 7, 3, 9]]), torch.tensor([1])
-    told = net.encode(symbols, torch.zeros_like(symbols), speaker, torch.ones_like(symbols, dtype=torch.bool))
+    encoded = net.encode(symbols, torch.zeros_like(symbols), speaker, torch.ones_like(symbols, dtype=torch.bool))
     plain = net.stress.weight[0] + net.prosody.weight[[0, 2, 4]].sum(0) + net.speaker.weight[1]
-    torch.testing.assert_close(told[0], net.symbol.weight[symbols[0]] + plain)
+    torch.testing.assert_close(encoded[0], net.symbol.weight[symbols[0]] + plain)
 
 
-def test_phones_are_named_in_training_alone():
+def test_phone_labels_are_used_only_in_training():
     recipe = tiny_recipe("tacotron", peak_rate=0.01, phone_weight=0.4)
     batch = a_batch(*(tiny_sentence(seed=i) for i in range(2)), words=2)
     found, _ = steps_on(recipe, batch, 30)
@@ -181,7 +189,7 @@ def test_phones_are_named_in_training_alone():
     assert float(module.total(losses) - unnamed) == pytest.approx(0.4)
 
 
-def test_losses_fall_and_the_attention_finds_its_words():
+def test_losses_fall_and_attention_aligns():
     recipe = tiny_recipe("tacotron", peak_rate=0.01)
     batch = a_batch(*(tiny_sentence(seed=i) for i in range(2)), words=2)
     found, matrices = steps_on(recipe, batch, 30)
@@ -192,7 +200,7 @@ def test_losses_fall_and_the_attention_finds_its_words():
     assert matrices == 4 + 2 + 2 + 2 + 4, "encoder, pre-net, two LSTMs, head"
 
 
-def test_the_guide_may_go_straight():
+def test_guide_may_be_a_straight_line():
     batch = a_batch(tiny_sentence(), words=4)
     corpus, straight = (training_for(tiny_recipe("tacotron", alignment=one)).module for one in ("corpus", "straight"))
     straight.load_state_dict(corpus.state_dict())
@@ -203,7 +211,7 @@ def test_the_guide_may_go_straight():
     assert guides[0] != guides[1]
 
 
-def test_own_frames_are_fed_where_frames_were_predicted():
+def test_own_frames_replace_predicted_frames():
     fitter = training_for(tiny_recipe("tacotron")).module
     batch = a_batch(tiny_sentence(), tiny_sentence("two"), words=2)
     own = fitter.own_frames(batch, 1.0, 0.5)
@@ -214,8 +222,8 @@ def test_own_frames_are_fed_where_frames_were_predicted():
     assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed)
 
 
-def test_a_clause_is_fed_what_its_own_past_brings():
-    """Every frame of a chosen clause is the likeliest after those before it, which are its own, too; others stay."""
+def test_selected_clauses_are_fed_their_own_rollout():
+    """Every frame of such a clause is the likeliest after its predecessors, which are its own; others stay."""
     recipe = tiny_recipe("tacotron")
     fit = replace(recipe.fit, config={**recipe.fit.config, "prenet_dropout": 0.0, "encoder_dropout": 0.0})
     net = training_for(replace(recipe, fit=fit)).module.net

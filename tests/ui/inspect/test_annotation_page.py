@@ -1,4 +1,4 @@
-"""Annotation on the Inspect page, in a real browser: by hand and by keys, saved at once, undone, never overwritten."""
+"""Annotation on the Inspect page: pointer, keys, autosave, undo, conflicts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,21 +26,21 @@ def near(found: list[tuple[int, int, str]], wanted: list[tuple[int, int, str]], 
     )
 
 
-def test_regions_and_points_by_hand(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
+def test_regions_and_points_by_pointer(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
-    px = view.ask("viewer.scene.rateHz / 1000 / viewer.scene.axis.pxPerMs")  # samples of a pixel
+    px = view.ask("viewer.scene.rateHz / 1000 / viewer.scene.axis.pxPerMs")  # samples per pixel
     view.drag("l1", 600, 1800)
     view.saved()
     assert near(spans(library, entry), [(600, 1800, "click")], int(2 * px))
-    view.press("2")  # another label for the mark that is chosen
+    view.press("2")  # another label for the selected mark
     view.drag("l1", 1800, 2300)  # its end
     view.saved()
     assert near(spans(library, entry), [(600, 2300, "wrong prosody")], int(2 * px))
-    view.drag("l1", 1500, 3000)  # the middle of it: the whole moves
+    view.drag("l1", 1500, 3000)  # its middle: the whole mark moves
     view.saved()
     assert near(spans(library, entry), [(2100, 3800, "wrong prosody")], int(3 * px))
     view.press("Escape", "1")
-    view.drag("l1", 1000, 2600)  # it overlaps, and comes into a row of its own
+    view.drag("l1", 1000, 2600)  # it overlaps and gets its own row
     view.saved()
     assert near(spans(library, entry), [(1000, 2600, "click"), (2100, 3800, "wrong prosody")], int(3 * px))
     assert view.ask("annotator.lanes.get('l1').rows.length") == 2
@@ -53,9 +53,9 @@ def test_regions_and_points_by_hand(annotate: Callable[..., Page], library: Libr
     assert violations(view.page) == []
 
 
-def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
+def test_keyboard_alone_suffices(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
-    view.press("Home", "m")  # it begins at the first sound
+    view.press("Home", "m")  # starts at the first sound
     view.ask("viewer.jump(viewer.scene.line.runs.at(-1).t_ms)")
     view.press("m")
     view.saved()
@@ -71,7 +71,7 @@ def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, 
     view.page.keyboard.press("Enter")
     view.saved()
     assert [one[2] for one in spans(library, entry)] == ["odd <b>"]
-    assert view.page.evaluate("document.activeElement.className") == "scene", "the keys go on"
+    assert view.page.evaluate("document.activeElement.className") == "scene", "keys continue from there"
     view.press("ArrowDown", "m", "ArrowUp", ",")
     view.saved()
     assert len(spans(library, entry, "l2")) == 1
@@ -80,13 +80,13 @@ def test_keys_alone_are_enough(annotate: Callable[..., Page], library: Library, 
     assert spans(library, entry) == []
     view.press(*["Control+z"] * 12)
     view.saved()
-    assert spans(library, entry) == [] and spans(library, entry, "l2") == [], "all is undone"
+    assert spans(library, entry) == [] and spans(library, entry, "l2") == [], "everything is undone"
     view.press(*["Control+y"] * 3)
     view.saved()
     assert [one[2] for one in spans(library, entry)] == ["wrong prosody"]
 
 
-def test_edges_snap(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
+def test_edges_snap_to_words(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     view.press("x")
     view.drag("l1", 700, 2000)
@@ -101,10 +101,10 @@ def test_edges_snap(annotate: Callable[..., Page], library: Library, entry: Libr
     assert all(at % 600 == 0 for at in spans(library, entry)[1][:2])
     view.page.reload()
     view.page.locator(".annotation .state").wait_for()
-    assert view.page.get_by_label("Snap to").input_value() == "frame", "it is remembered"
+    assert view.page.get_by_label("Snap to").input_value() == "frame", "the setting is remembered"
 
 
-def test_layers_are_made_changed_and_removed(
+def test_layers_are_added_changed_and_removed(
     annotate: Callable[..., Page], library: Library, entry: LibraryEntry
 ) -> None:
     view = annotate("Bo")
@@ -163,15 +163,13 @@ def test_two_windows_do_not_overwrite_each_other(
     assert marks(library, entry)[0].label == "wrong prosody"
 
 
-def test_what_is_not_saved_is_said_and_saved_later(
-    annotate: Callable[..., Page], library: Library, entry: LibraryEntry
-) -> None:
+def test_failed_save_is_shown_and_retried(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     page = view.page
     lost: list[str] = []
 
     def fail(route: Any) -> None:
-        if len(lost) == 1:  # the edit arrives, and its answer is lost
+        if len(lost) == 1:  # the edit arrives, but its response is lost
             route.fetch()
         lost.append(route.request.post_data)
         route.abort()
@@ -187,7 +185,7 @@ def test_what_is_not_saved_is_said_and_saved_later(
     assert len(spans(library, entry)) == 2 and library.document(entry, "Änne").revision == 3
 
 
-def test_others_files_and_agreement(
+def test_other_annotators_files_and_agreement(
     annotate: Callable[..., Page], library: Library, entry: LibraryEntry, tmp_path: Any
 ) -> None:
     same = PutMark("l1", AnnotationMark(600, 1800, "click", id="m1"))
@@ -208,7 +206,7 @@ def test_others_files_and_agreement(
     page.mouse.move(x + 200, box["y"] + y + 12)
     page.mouse.up()
     view.saved()
-    assert library.document(entry, "Bo").to_dict() == before, "another's layers are only looked at"
+    assert library.document(entry, "Bo").to_dict() == before, "another annotator's layers are read-only"
     page.get_by_text("Inter-annotator agreement").click()
     row = page.get_by_role("row", name="Bo, Änne")
     row.wait_for()
@@ -229,7 +227,7 @@ def test_others_files_and_agreement(
     eventually(lambda: "added" not in page.locator(".annotation .said").text_content(), "the file is refused")
 
 
-def test_what_is_not_kept_is_kept_first(site: Site, library: Library, enter: Callable[..., Any], tmp_path: Any) -> None:
+def test_unsaved_trace_is_added_first(site: Site, library: Library, enter: Callable[..., Any], tmp_path: Any) -> None:
     writer = TraceWriter(site.folder / "traces" / ("q" * 22), {})
     writer.write(*story())
     writer.close()
@@ -248,7 +246,7 @@ def test_what_is_not_kept_is_kept_first(site: Site, library: Library, enter: Cal
     assert page.locator(".annotation .who").text_content() == "by Cy", "the name is remembered"
 
 
-def test_an_assignment_from_the_library_to_the_last_mark(
+def test_assignment_from_the_library_to_the_last_mark(
     site: Site, library: Library, entry: LibraryEntry, enter: Callable[..., Any], chromium: Any
 ) -> None:
     page = enter("library")
@@ -280,7 +278,7 @@ def test_an_assignment_from_the_library_to_the_last_mark(
     view.until("viewer.scene.places.pitch")
     assert theirs.get_by_role("heading", name="Find faults").count() == 1
     assert theirs.locator(".masthead").count() == 0 and theirs.get_by_role("button", name="Add a layer").count() == 0
-    assert not [url for url in asked if link.partition("#")[2] in url], "the token is in no address that is asked"
+    assert not [url for url in asked if link.partition("#")[2] in url], "the token is in no requested URL"
     view.drag(layer_id(view), 600, 1800)
     view.saved()
     theirs.get_by_label("This utterance is done").check()

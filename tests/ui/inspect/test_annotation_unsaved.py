@@ -1,4 +1,4 @@
-"""Changes that cannot be saved stay on the page and in the browser, whatever the server answers."""
+"""Unsaved changes stay on the page and in the browser, whatever the server answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +17,10 @@ __all__ = ["annotate", "entry", "library"]  # fixtures
 
 
 @pytest.mark.parametrize("status", [404, 503, 0])
-def test_a_failure_that_may_pass_is_tried_again(
+def test_transient_failure_is_retried(
     annotate: Callable[..., Page], library: Library, entry: LibraryEntry, status: int
 ) -> None:
-    """A library that is rebuilt or restored answers 404 for a while: nothing on the page is dropped."""
+    """A library under rebuild or restore answers 404 for a while: the page drops nothing."""
     view = annotate()
     page = view.page
     tries: list[int] = []
@@ -40,11 +40,11 @@ def test_a_failure_that_may_pass_is_tried_again(
 
 
 def refusing(status: int) -> Callable[[Any], None]:
-    """Answers a call with a status and a message."""
+    """Answer a call with a status and a message."""
     return lambda route: route.fulfill(status=status, json={"code": "x", "message": f"no, {status}"})
 
 
-def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
+def test_refusal_keeps_the_marks(annotate: Callable[..., Page], library: Library, entry: LibraryEntry) -> None:
     view = annotate()
     page = view.page
     refused = page.locator('.annotation .state[data-state="refused"]')
@@ -68,12 +68,12 @@ def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library:
 
 
 @pytest.mark.parametrize("status", [503, 403])
-def test_a_reload_keeps_what_was_not_saved(
+def test_reload_keeps_unsaved_changes(
     annotate: Callable[..., Page], library: Library, entry: LibraryEntry, status: int
 ) -> None:
     view = annotate()
     page = view.page
-    page.on("dialog", lambda dialog: dialog.accept())  # it asks before it leaves
+    page.on("dialog", lambda dialog: dialog.accept())  # it asks before unloading
     page.route("**/library/annotations/edit", refusing(status))
     view.drag("l1", 600, 1800)
     view.drag("l1", 2600, 4400)
@@ -84,7 +84,7 @@ def test_a_reload_keeps_what_was_not_saved(
     assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('studio-unsaved'))") == []
 
 
-def test_a_conflict_takes_what_fits_and_offers_the_rest(
+def test_conflict_merges_what_fits_and_offers_the_rest(
     annotate: Callable[..., Page], library: Library, entry: LibraryEntry
 ) -> None:
     view = annotate()

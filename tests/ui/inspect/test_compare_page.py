@@ -1,4 +1,4 @@
-"""The Compare page in a browser: opened, switched without a gap, stretched, made with one click, and told no."""
+"""The Compare page: opening, gapless switching, alignment, resynthesis, errors."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ QUICK_SPANS: Spans = [("one", 0, 20), ("two", 20, 40), ("three", 40, 80)]
 
 
 @pytest.fixture(scope="module")
-def shelf(site: Site) -> Site:
+def trace_store(site: Site) -> Site:
     folder = site.folder / "traces"
     put(folder, SLOW, SLOW_SPANS, m=1)
     put(folder, QUICK, QUICK_SPANS, 440.0, m=3)
@@ -44,10 +44,10 @@ def shelf(site: Site) -> Site:
 
 
 @pytest.fixture
-def compare(chromium: Any, shelf: Site) -> Iterator[Callable[..., Compare]]:
+def compare(chromium: Any, trace_store: Site) -> Iterator[Callable[..., Compare]]:
     tabs: list[Compare] = []
 
-    def start(url: str = shelf.url, **context: Any) -> Compare:
+    def start(url: str = trace_store.url, **context: Any) -> Compare:
         tabs.append(Compare(chromium, url, **context))
         return tabs[-1]
 
@@ -57,7 +57,7 @@ def compare(chromium: Any, shelf: Site) -> Iterator[Callable[..., Compare]]:
         assert tab.wrong == []
 
 
-def test_two_lie_word_over_word_and_in_their_own_time(compare: Callable[..., Compare]) -> None:
+def test_two_traces_are_shown_word_aligned_and_in_their_own_time(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, QUICK).opened(2)
     page = tab.page
     assert page.locator(".view h1").text_content() == "one two three"
@@ -78,7 +78,7 @@ def test_two_lie_word_over_word_and_in_their_own_time(compare: Callable[..., Com
     assert "67%" in page.locator(".pair-figures").text_content()  # 2 s of words against 3 s
 
 
-# Press 2 in the first frame that is drawn after a time was heard.
+# Press 2 in the first frame drawn after a playback time was seen.
 SWITCH_AT_MS = """(ms) => new Promise((done) => {
   const look = () => {
     const { player } = document.querySelector('.compare').viewer;
@@ -91,7 +91,7 @@ SWITCH_AT_MS = """(ms) => new Promise((done) => {
 
 
 @pytest.mark.parametrize("lane", [0, 1, 2], ids=["first", "second", "difference"])
-def test_the_playhead_crosses_no_name(compare: Callable[..., Compare], lane: int) -> None:
+def test_playhead_covers_no_name(compare: Callable[..., Compare], lane: int) -> None:
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.ask("viewer.player.place(viewer.scene.axis.ms(20))")
     box = tab.ask("viewer.scene.canvas.getBoundingClientRect().toJSON()")
@@ -106,30 +106,30 @@ def test_the_playhead_crosses_no_name(compare: Callable[..., Compare], lane: int
     assert seen(2, 16) == with_it[0] and seen(30, 60) != with_it[1]
 
 
-def test_another_is_heard_at_the_same_word_without_a_gap(compare: Callable[..., Compare]) -> None:
+def test_switching_continues_at_the_same_word_without_a_gap(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.page.locator(".scene").focus()
     tab.page.keyboard.press("]")
     tab.page.keyboard.press("]")  # two
     tab.page.keyboard.press("Escape")
     tab.page.keyboard.press("Space")
-    tab.page.evaluate(SWITCH_AT_MS, 850)  # within the word, however busy the machine is
+    tab.page.evaluate(SWITCH_AT_MS, 850)  # within the word, on a busy machine too
     found = tab.ask(
         "(({before, said, maps, heard, isPlaying}) => ({heard, isPlaying, own: said.offsetMs,"
         " overlap: before.stopS - said.startS, came: maps()[1].axis(said.offsetMs),"
         " left: maps()[0].axis(before.offsetMs + 1000 * (said.startS - before.startS))}))(viewer.player)"
     )
     assert found["heard"] == 1 and found["isPlaying"]
-    assert found["overlap"] > 0, "the one that goes still sounds when the other begins"
-    assert found["came"] == pytest.approx(found["left"], abs=1e-6), "at the same place"
-    assert 500.0 <= found["own"] < 1000.0, "in the word two"
+    assert found["overlap"] > 0, "the old one still plays when the new one starts"
+    assert found["came"] == pytest.approx(found["left"], abs=1e-6), "at the same position"
+    assert 500.0 <= found["own"] < 1000.0, "word two"
     assert tab.page.locator('[data-take="1"]').get_attribute("aria-pressed") == "true"
     tab.until("!viewer.player.isPlaying")
     assert tab.ask("viewer.player.atMs") == pytest.approx(tab.ask("viewer.player.lastMs"))
 
 
-def test_what_is_heard_really_goes_on(compare: Callable[..., Compare]) -> None:
-    """The sound itself, taken where it leaves: never silent around the switch, and then an octave higher."""
+def test_captured_sound_is_continuous(compare: Callable[..., Compare]) -> None:
+    """Captured at the output: never silent around the switch, then an octave higher."""
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.page.evaluate(
         "() => { const real = AudioContext; window.AudioContext = class extends real { constructor() { super();"
@@ -149,11 +149,11 @@ def test_what_is_heard_really_goes_on(compare: Callable[..., Compare]) -> None:
     assert len(levels) > 5 and min(levels) > 0.05, levels  # a tone of 6000 has .13
 
 
-def test_a_place_is_kept_when_the_axis_changes(compare: Callable[..., Compare]) -> None:
+def test_position_is_kept_when_the_axis_changes(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.page.locator("details.words summary").click()
     tab.page.locator("details.words button", has_text="three").click()
-    tab.until("viewer.player.said && !viewer.player.isPlaying")  # it was said to its end
+    tab.until("viewer.player.said && !viewer.player.isPlaying")  # it was played to its end
     tab.ask("viewer.jump(viewer.scene.maps[0].axis(2600))")
     tab.page.click('[data-do="stretch"]')
     assert tab.ask("viewer.player.atMs") == pytest.approx(2600.0)
@@ -162,8 +162,8 @@ def test_a_place_is_kept_when_the_axis_changes(compare: Callable[..., Compare]) 
     assert tab.ask("viewer.scene.chosen") == 2
 
 
-def test_another_pair_can_be_chosen(compare: Callable[..., Compare], shelf: Site) -> None:
-    put(shelf.folder / "traces", LONG, SLOW_SPANS, m=6)
+def test_another_pair_can_be_chosen(compare: Callable[..., Compare], trace_store: Site) -> None:
+    put(trace_store.folder / "traces", LONG, SLOW_SPANS, m=6)
     tab = compare().open(SLOW, QUICK, LONG).opened(3)
     tab.page.select_option('[data-pair="other"]', "2")
     tab.until("viewer.scene.difference?.one === 2 && viewer.scene.difference.other === 0")
@@ -176,10 +176,10 @@ def test_another_pair_can_be_chosen(compare: Callable[..., Compare], shelf: Site
     assert tab.page.url.endswith(f"compare?trace={SLOW}&trace={LONG}")
 
 
-def test_another_text_is_told_and_not_stretched(compare: Callable[..., Compare]) -> None:
+def test_different_text_is_reported_and_not_aligned(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, OTHER).opened(2)
-    told = tab.page.locator(".told").text_content()
-    assert "“m=2” says another text: 0% of its words" in told and "cannot be stretched" in told
+    notice = tab.page.locator(".told").text_content()
+    assert "“m=2” says another text: 0% of its words" in notice and "cannot be stretched" in notice
     assert tab.page.locator('[data-do="stretch"]').is_disabled()
     tab.page.locator(".scene").focus()
     tab.page.keyboard.press("s")
@@ -188,20 +188,20 @@ def test_another_text_is_told_and_not_stretched(compare: Callable[..., Compare])
 
 def test_missing_stimuli_are_refused(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, "x" * 22)
-    assert "umber 2 of 2 cannot be opened: there is no such trace" in tab.told("there is no such trace")
+    assert "umber 2 of 2 cannot be opened: there is no such trace" in tab.message("there is no such trace")
     tab.page.fill(".compare .link", "nonsense")
     tab.page.get_by_role("button", name="Add", exact=True).click()
-    tab.told("names no utterance")
+    tab.message("names no utterance")
     tab.page.locator(".open-list button").nth(1).click()
     tab.opened(1)
     tab.page.fill(".compare .link", f"{tab.url}inspect?trace={QUICK}")
     tab.page.keyboard.press("Enter")
     tab.opened(2)
     tab = compare().open(more="kept=" + "f" * 12)
-    tab.told("needs the owner's token")
+    tab.message("needs the owner's token")
 
 
-def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[..., Compare], server: Server) -> None:
+def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..., Compare], server: Server) -> None:
     tab = compare(server.url).open(more="text=one+two+three&n=1")
     ways = tab.page.locator(".ways button")
     assert ways.all_text_contents() == [
@@ -214,29 +214,29 @@ def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[...,
         "As it is",
     ]
     ways.nth(1).click()
-    tab.told("Speaking 1 of 6: m = 1")
+    tab.message("Speaking 1 of 6: m = 1")
     tab.opened(6)
     assert tab.page.locator("[data-take]").all_text_contents() == [f"{m} m={m}" for m in range(1, 7)]
     assert tab.page.locator(".view .about").text_content() == "tone:low · scheme S1 · n 1 · seed 0"
-    assert tab.page.url.count("trace=") == 6, "the comparison can be sent by its address"
+    assert tab.page.url.count("trace=") == 6, "the comparison has a shareable URL"
     ways.nth(0).click()
     tab.opened(8)
     ways.nth(3).click()
-    tab.told("At most 8 utterances can be compared")
+    tab.message("At most 8 utterances can be compared")
 
 
-def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare], server: Server) -> None:
-    """Causal, and a segment at a time: the fake engine turns the sound upside down, so that the two are told apart."""
+def test_utterance_is_vocoded_again(compare: Callable[..., Compare], server: Server) -> None:
+    """Causal, then per segment: the fake engine negates the samples, so the two can be distinguished."""
     tab = compare(server.url).open(more="text=one+two+three")
     way = tab.page.locator(".ways button", has_text="overlapped")
     way.click()
-    tab.told("segment at a time")
+    tab.message("segment at a time")
     tab.opened(2)
     tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
     sounds = [read_wav(urlopen(f"{server.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens]
     assert len(set(tokens)) == 2 and len(sounds[0]) and (sounds[1] == -sounds[0]).all()
     starts = tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.startMs))")
-    assert len(starts[0]) == 3 and starts[0] == starts[1], "words lie where they lay"
+    assert len(starts[0]) == 3 and starts[0] == starts[1], "word boundaries are unchanged"
     for _ in range(3):
         way.click()
         eventually(way.is_enabled, "it has spoken again")
@@ -244,17 +244,17 @@ def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare]
     tab.page.locator(".open-list button").first.click()
     tab.opened(7)
     way.click()
-    tab.told("remove one first")
+    tab.message("remove one first")
 
 
-def test_what_a_real_voice_spoke_is_vocoded_a_second_time(
+def test_utterance_of_a_real_voice_is_vocoded_again(
     compare: Callable[..., Compare], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     running = Server(tmp_path_factory.mktemp("tiny"), script="ui/tiny_server.py")
     try:
         tab = compare(running.url).open(more="text=one+two+three")
         tab.page.locator(".ways button", has_text="overlapped").click()
-        tab.told("segment at a time")
+        tab.message("segment at a time")
         tab.opened(2)
         tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
         causal, overlapped = (
@@ -265,9 +265,9 @@ def test_what_a_real_voice_spoke_is_vocoded_a_second_time(
         running.stop()
 
 
-def test_words_whose_place_is_an_estimate_are_drawn_in_dashes(compare: Callable[..., Compare], shelf: Site) -> None:
+def test_estimated_word_boundaries_are_dashed(compare: Callable[..., Compare], trace_store: Site) -> None:
     guessed = "g" * 22
-    put(shelf.folder / "traces", guessed, SLOW_SPANS, source="estimate", m=1)
+    put(trace_store.folder / "traces", guessed, SLOW_SPANS, source="estimate", m=1)
     tab = compare().open(guessed, QUICK).opened(2)
     assert "with dashes" in tab.page.locator(".told").text_content()
     assert tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.isEstimate))") == [
@@ -281,22 +281,22 @@ def test_words_whose_place_is_an_estimate_are_drawn_in_dashes(compare: Callable[
     assert "with dashes" not in tab.page.locator(".told").text_content()
 
 
-def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:
+def test_options_refused_by_a_voice_are_left_out_and_reported(compare: Callable[..., Compare], server: Server) -> None:
     tab = compare(server.url).open(more="text=one+two&m=2")
     tab.page.locator(".ways button", has_text="n = 1..6").click()
     tab.opened(2)
-    said = tab.told("Left out")
+    said = tab.message("Left out")
     assert said.count("Left out") == 4 and "n = 3" in said and "window m = 2" in said
     tab = compare(server.url).open()
     tab.page.locator(".ways button").first.click()
-    tab.told("Enter a text first")
+    tab.message("Enter a text first")
 
 
-def test_it_is_stopped_and_keeps_what_is_spoken(compare: Callable[..., Compare], server: Server) -> None:
+def test_stopping_keeps_what_is_spoken(compare: Callable[..., Compare], server: Server) -> None:
     long = "+".join(["elephants"] * 30)
     tab = compare(server.url).open(more=f"text={long}")
     tab.page.locator(".ways button", has_text="m = 1..6").click()
-    tab.told("Speaking 2 of 6")
+    tab.message("Speaking 2 of 6")
     tab.page.get_by_role("button", name="Stop").click()
     tab.opened(1)
     assert tab.page.get_by_role("button", name="Stop").count() == 0
@@ -304,19 +304,18 @@ def test_it_is_stopped_and_keeps_what_is_spoken(compare: Callable[..., Compare],
     eventually(lambda: tab.page.evaluate(free) == 4, "its place is free again")
 
 
-def test_live_and_inspect_lead_here(
+def test_live_and_inspect_link_here(
     visit: Callable[..., LivePage], compare: Callable[..., Compare], server: Server
 ) -> None:
     live = visit()
     live.page.locator('[data-option="m"]').fill("2")
     live.type("One two three. ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     link = live.page.locator('[data-get="compare"]').get_attribute("href")
     assert "m=2" in link
     tab = compare(server.url)
     tab.page.goto(link)
-    tab.arrive().opened(1).told("Only one utterance")
+    tab.arrive().opened(1).message("Only one utterance")
     assert tab.page.locator(".says").input_value() == "One two three."
     assert "m = 2" in tab.page.locator(".base").text_content()
     tab.page.get_by_role("link", name="Inspect 1 tone:low").click()
@@ -326,10 +325,10 @@ def test_live_and_inspect_lead_here(
     tab.opened(2)
 
 
-def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., Any]) -> None:
-    library = Library(shelf.folder / "library")
+def test_library_utterances_are_selected_and_compared(trace_store: Site, enter: Callable[..., Any]) -> None:
+    library = Library(trace_store.folder / "library")
     for token in (SLOW, QUICK):
-        library.add((shelf.folder / "traces" / f"{token}.trace").read_bytes(), title=token[:4])
+        library.add((trace_store.folder / "traces" / f"{token}.trace").read_bytes(), title=token[:4])
     library.close()
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
@@ -343,7 +342,7 @@ def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., 
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light"), (1920, "dark")])
-def test_nothing_is_cut_off_and_axe_is_content(compare: Callable[..., Compare], width: int, scheme: str) -> None:
+def test_nothing_is_cut_off_and_axe_passes(compare: Callable[..., Compare], width: int, scheme: str) -> None:
     tab = compare(viewport={"width": width, "height": 900}, color_scheme=scheme).open(SLOW, QUICK).opened(2)
     shown = (
         "[...document.querySelectorAll('.compare :is(button, canvas, h1, dd, select)')].filter((e) => e.offsetParent)"
@@ -355,17 +354,17 @@ def test_nothing_is_cut_off_and_axe_is_content(compare: Callable[..., Compare], 
     assert violations(tab.page) == []
 
 
-def test_a_row_of_a_wide_table_keeps_its_name_in_sight(compare: Callable[..., Compare]) -> None:
+def test_row_header_of_a_wide_table_stays_visible(compare: Callable[..., Compare]) -> None:
     tab = compare(viewport={"width": 390, "height": 900}).open(SLOW, QUICK).opened(2)
     table = tab.page.locator("details.utterances .scroll")
-    assert table.evaluate("(e) => e.scrollWidth > e.clientWidth"), "all of it is in sight"
+    assert table.evaluate("(e) => e.scrollWidth > e.clientWidth"), "fully visible"
     table.evaluate("(e) => { e.scrollLeft = e.scrollWidth; }")
     left = "(e) => e.getBoundingClientRect().left"
     assert table.locator("tr:last-child th").evaluate(left) == table.evaluate(left)
 
 
-def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp_path: Path) -> None:
-    traces = [open_trace(shelf.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
+def test_exported_file_needs_no_network(chromium: Any, trace_store: Site, tmp_path: Path) -> None:
+    traces = [open_trace(trace_store.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
     path = tmp_path / "compared.html"
     write_comparison(
         compare_traces([compared_utterance(name, trace) for name, trace in zip("ab", traces, strict=True)]), path
@@ -381,6 +380,6 @@ def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp
     tab.page.select_option('[data-pair="other"]', "0")
     tab.page.select_option('[data-pair="one"]', "1")
     tab.until("viewer.scene.difference?.one === 0")
-    assert tab.ask(whole) != before, "turned around"
+    assert tab.ask(whole) != before, "negated"
     tab.page.context.close()
     assert tab.wrong == []

@@ -1,4 +1,4 @@
-"""Attention on the Inspect page: drawn at once where the trace keeps it, asked for elsewhere, and refused in words."""
+"""Attention on the Inspect page: drawn if the trace has it, computed on request, or refused with a reason."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from studio.core.traces.trace_writer import save_trace
 
 
 def written(path: Path, *, knows: bool) -> Path:
-    """The story as a trace; one that knows where its net attended, to the word and the one after it."""
+    """The story as a trace, in which the model attends to the current and the next word."""
     trace = collect_trace({}, story())
     if knows:
         by_layer = np.tile(np.array([0.6, 0.2], np.float16), (1, 10, 1))
@@ -28,7 +28,7 @@ def written(path: Path, *, knows: bool) -> Path:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_what_a_trace_keeps_is_drawn_at_once(
+def test_stored_attention_is_drawn(
     inspect: Callable[..., Inspect],  # noqa: F811
     tmp_path: Path,
     width: int,
@@ -39,14 +39,14 @@ def test_what_a_trace_keeps_is_drawn_at_once(
     tab.until("viewer.scene.places.attention && viewer.scene.places.likelihood")
     assert not tab.page.locator('[data-do="attention"]').is_visible()
     assert "Attention: attention to each word" in tab.page.locator(".looked").text_content()
-    tab.page.mouse.move(*tab.point(862.0, "attention"))  # within a frame, whatever the pixel
-    told = tab.page.locator(".readout").text_content()
-    assert "attends to two 0.60, three 0.20" in told and "log-likelihood -33.3" in told
+    tab.page.mouse.move(*tab.point(862.0, "attention"))  # within a frame, at any pixel size
+    readout = tab.page.locator(".readout").text_content()
+    assert "attends to two 0.60, three 0.20" in readout and "log-likelihood -33.3" in readout
     strip = "viewer.scene.places.eos.y - viewer.scene.places.picture.y - viewer.scene.places.picture.height"
-    assert tab.ask(strip) == (18 if width < 560 else 0), "names stand above their lanes where there is no room"
+    assert tab.ask(strip) == (18 if width < 560 else 0), "names are above their lanes if there is no room"
 
 
-def test_an_action_stream_is_called_so(
+def test_action_stream_is_labelled(
     inspect: Callable[..., Inspect],  # noqa: F811
     tmp_path: Path,
 ) -> None:
@@ -59,11 +59,11 @@ def test_an_action_stream_is_called_so(
     assert "action stream 0." in tab.page.locator(".readout").text_content()
 
 
-def test_it_is_asked_for_and_refused_in_words(
+def test_attention_request_is_refused_with_a_reason(
     inspect: Callable[..., Inspect],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """The tests' engine cannot tell; the page says so, and may be asked again."""
+    """The fake engine has no attention; the page says so and the request can be repeated."""
     tab = inspect().open()
     tab.drop(written(tmp_path / "b.trace", knows=False))
     tab.opened()

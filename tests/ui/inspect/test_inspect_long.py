@@ -1,4 +1,4 @@
-"""Ten minutes on the Inspect page: what it takes to draw them follows the pixels that there are, not the speech."""
+"""Ten minutes on the Inspect page: drawing cost depends on the pixels shown, not on the duration."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from studio.bench.page.inspect import write_repeated
 from studio.core.traces.trace import collect_trace, open_trace
 from studio.inspection.timeline import timeline
 
-CALLS_PER_PX = 18  # of the canvas, in all lanes together
-DRAW_MS = 250.0  # that nobody takes for a moving picture; a tenth of it is usual
-# How often a picture calls the canvas, and how long its script takes.
+CALLS_PER_PX = 18  # of canvas, in all lanes together
+DRAW_MS = 250.0  # too slow to look animated; a tenth is usual
+# Canvas calls per picture, and its script time.
 DRAWN = """async () => {
   const { scene } = document.querySelector('.inspect').viewer;
   const names = ['fillRect', 'strokeRect', 'stroke', 'fillText', 'measureText', 'drawImage'];
@@ -47,7 +47,7 @@ DRAWN = """async () => {
 
 @pytest.fixture(scope="module")
 def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve words and eight pauses a second: more than anybody speaks."""
+    """Twelve words and eight pauses per second, more than anybody speaks."""
     return write_repeated(collect_trace({}, story()), 600.0, tmp_path_factory.mktemp("long") / "ten")
 
 
@@ -62,7 +62,7 @@ def tab(chromium: Any, server: Server, long_trace: Path) -> Iterator[Inspect]:
     assert tab.wrong == []
 
 
-def test_what_is_said_again_is_said_as_it_was(long_trace: Path) -> None:
+def test_redrawing_gives_the_same_picture(long_trace: Path) -> None:
     short, long = timeline(collect_trace({}, story())), timeline(open_trace(long_trace))
     assert len(open_trace(long_trace).pcm) == 600 * 24_000
     assert len(long.words) == 2400 * len(short.words) and len(long.segments) == 2400 * len(short.segments)
@@ -80,15 +80,15 @@ def test_what_is_said_again_is_said_as_it_was(long_trace: Path) -> None:
     assert {one.reason for one in long.pauses} == {"text", "compute"}
 
 
-def test_drawing_follows_the_pixels(tab: Inspect) -> None:
+def test_drawing_cost_follows_the_pixels(tab: Inspect) -> None:
     width = tab.ask("viewer.scene.axis.width")
     for span, found in tab.page.evaluate(DRAWN).items():
         assert found["calls"] < CALLS_PER_PX * width, f"{span} ms in view"
-        assert min(found["took"]) < DRAW_MS, f"{span} ms in view"  # other tests hold up the rest of them
+        assert min(found["took"]) < DRAW_MS, f"{span} ms in view"  # the rest are delayed by other tests
 
 
-def test_a_machine_that_paints_slowly_comes_to_the_whole_picture(tab: Inspect) -> None:
-    """Painting alone takes longer than a picture may spend on new tiles; still there is a further one each time."""
+def test_slow_machine_completes_the_picture(tab: Inspect) -> None:
+    """Painting alone exceeds a frame's budget for new tiles; each frame still adds one."""
     tab.page.evaluate("""() => {
       const { scene } = document.querySelector('.inspect').viewer;
       scene.paint.drawImage = function (...given) {
@@ -101,11 +101,11 @@ def test_a_machine_that_paints_slowly_comes_to_the_whole_picture(tab: Inspect) -
       scene.ask();
     }""")
     tab.until("viewer.scene.isWhole")
-    assert tab.ask("viewer.scene.picture.tiles.size") > 2, "a picture of one tile would be whole at once"
+    assert tab.ask("viewer.scene.picture.tiles.size") > 2, "a picture of one tile would be complete at once"
     tab.ask("delete viewer.scene.paint.drawImage")
 
 
-def test_the_words_are_no_table_before_somebody_asks(tab: Inspect) -> None:
+def test_word_table_is_built_on_request(tab: Inspect) -> None:
     assert tab.page.locator("details.words tr").count() == 0
     tab.page.locator("details.words summary").click()
     tab.page.locator("details.words tr").nth(7200).wait_for(timeout=60_000)

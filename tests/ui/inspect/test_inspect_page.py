@@ -1,4 +1,4 @@
-"""The Inspect page and the file that holds one, in a browser: opened, heard, moved through by hand and by keys."""
+"""The Inspect page and its exported file: opening, playback, navigation by pointer and keys."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Inspect(ViewerTab):
-    """One tab with the page, or with a file."""
+    """One tab with the page or an exported file."""
 
     viewer = "document.querySelector('.inspect').viewer"
 
@@ -38,11 +38,11 @@ class Inspect(ViewerTab):
 
     def opened(self) -> "Inspect":
         self.page.wait_for_selector(".inspect[data-state=open] .view")
-        self.until("viewer.scene.drawn > 0 && viewer.scene.places.pitch")  # which comes last, and moves what is below
+        self.until("viewer.scene.drawn > 0 && viewer.scene.places.pitch")  # rendered last, and moves what is below
         return self
 
     def point(self, ms: float, lane: str) -> tuple[float, float]:
-        """Where a time lies in a lane, on the page."""
+        """Page coordinates of a time in a lane."""
         box = self.page.locator(".scene").bounding_box()
         x = self.ask(f"viewer.scene.axis.x({ms})")
         y = self.ask(f"viewer.scene.places.{lane}.y + viewer.scene.places.{lane}.height / 2")
@@ -63,7 +63,7 @@ def inspect(chromium: Any, server: Server) -> Iterator[Callable[..., Inspect]]:
         assert tab.wrong == []
 
 
-def test_a_dropped_trace_is_shown_with_what_it_knows(inspect: Callable[..., Inspect], trace: Path) -> None:
+def test_dropped_trace_is_shown_with_its_data(inspect: Callable[..., Inspect], trace: Path) -> None:
     tab = inspect().open()
     tab.drop(trace)
     tab.opened()
@@ -75,18 +75,18 @@ def test_a_dropped_trace_is_shown_with_what_it_knows(inspect: Callable[..., Insp
         "forced to end",
     ]
     tab.page.mouse.move(*tab.point(850.0, "heard"))
-    told = tab.page.locator(".readout").text_content()
-    assert "sample 3,600" in told and "frame 6" in told and "“two”" in told and "with three" in told
+    readout = tab.page.locator(".readout").text_content()
+    assert "sample 3,600" in readout and "frame 6" in readout and "“two”" in readout and "with three" in readout
     tab.page.mouse.move(*tab.point(745.0, "heard"))
     assert "waits for text, 90 ms" in tab.page.locator(".readout").text_content()
-    assert not tab.page.locator("details.words tr").count(), "a long table would hold up the picture"
+    assert not tab.page.locator("details.words tr").count(), "a long table would delay the picture"
     tab.page.locator("details.words summary").click()
     words = tab.page.locator("details.words tr:not(:first-child)")
     words.nth(2).wait_for()
     assert words.nth(1).locator("td").all_text_contents() == ["0.500", "0.800", "0.800", "0.800", "0.875", "eos"]
 
 
-def test_a_recording_is_shown_with_its_text_and_a_wrong_file_is_told(
+def test_recording_is_shown_with_its_text_and_a_wrong_file_is_refused(
     inspect: Callable[..., Inspect], trace: Path, tmp_path: Path
 ) -> None:
     tab = inspect().open()
@@ -100,17 +100,19 @@ def test_a_recording_is_shown_with_its_text_and_a_wrong_file_is_told(
     tab.opened()
     assert tab.page.locator(".view h1").text_content() == "eins zwei"
     assert tab.ask("Object.keys(viewer.scene.places).join()") == "ruler,heard,wave,pitch,picture"
-    tab.drop(trace)  # another one takes its place
+    tab.drop(trace)  # replaced by another one
     tab.page.wait_for_function("document.querySelector('.view h1').textContent.startsWith('One')")
 
 
-def test_it_plays_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Inspect], trace: Path) -> None:
+def test_playback_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Inspect], trace: Path) -> None:
     tab = inspect().open()
     tab.drop(trace)
     tab.opened()
     tab.page.mouse.click(*tab.point(820.0, "wave"))
     assert tab.ask("viewer.player.atMs") == pytest.approx(820.0, abs=4.0)
-    assert tab.ask("viewer.player.audio.currentTime") == pytest.approx(0.22, abs=0.01), "the file's time is the clock's"
+    assert tab.ask("viewer.player.audio.currentTime") == pytest.approx(0.22, abs=0.01), (
+        "the file's time equals the clock's"
+    )
     tab.page.keyboard.press("Space")
     tab.until("viewer.player.audio.ended")
     tab.page.keyboard.press("n")  # 200 ms around the only seam
@@ -125,14 +127,14 @@ def test_it_plays_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Ins
         " p.place = (ms) => { window.turns++; at(ms); }; }"
     )
     tab.page.keyboard.press("Space")
-    tab.page.wait_for_function("window.turns >= 3")  # around and around
+    tab.page.wait_for_function("window.turns >= 3")  # several loops
     tab.page.keyboard.press("Space")
     assert tab.ask("viewer.player.loop") == [700, 900]
     tab.page.keyboard.press("Escape")
     assert tab.ask("viewer.scene.selection") is None
 
 
-def test_keys_and_pointer_move_through_it(inspect: Callable[..., Inspect], trace: Path) -> None:
+def test_keys_and_pointer_navigate(inspect: Callable[..., Inspect], trace: Path) -> None:
     tab = inspect().open()
     tab.drop(trace)
     tab.opened()
@@ -143,7 +145,7 @@ def test_keys_and_pointer_move_through_it(inspect: Callable[..., Inspect], trace
     tab.page.mouse.wheel(0, -200)
     tab.page.keyboard.up("Control")
     tab.until(f"viewer.scene.axis.spanMs < {whole / 2}")
-    assert tab.point(850.0, "wave")[0] == pytest.approx(x, abs=4.0), "what the pointer is on stays under it"
+    assert tab.point(850.0, "wave")[0] == pytest.approx(x, abs=4.0), "the point under the pointer stays there"
     left = tab.ask("viewer.scene.axis.leftMs")
     tab.page.locator(".scene").focus()
     tab.page.keyboard.press("ArrowRight")
@@ -164,28 +166,24 @@ def test_keys_and_pointer_move_through_it(inspect: Callable[..., Inspect], trace
     assert tab.ask("viewer.scene.shown") == "heard"
 
 
-def test_an_utterance_just_spoken_opens_by_its_link(
-    visit: Callable[..., LivePage], inspect: Callable[..., Inspect]
-) -> None:
+def test_spoken_utterance_opens_by_its_link(visit: Callable[..., LivePage], inspect: Callable[..., Inspect]) -> None:
     live = visit()
     said = "Speech flows from words as they arrive, and what is heard is told while the voice still waits for credit."
     live.type(f"{said} ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     link = live.page.locator('[data-get="inspect"]').get_attribute("href")
     tab = inspect(live.url).open(link.removeprefix(live.url)).opened()
     assert tab.page.locator(".view h1").text_content() == said
     assert "played as the player reported" in tab.page.locator(".about").text_content()
     spent = tab.ask("viewer.view.facts.lags.known_to_heard_ms.min")
-    assert spent > 0, "nothing is heard before it was known"
+    assert spent > 0, "nothing is played before the text was known"
 
 
-def test_a_picture_of_it_stands_under_the_live_page(visit: Callable[..., LivePage]) -> None:
+def test_picture_of_the_utterance_is_below_the_live_page(visit: Callable[..., LivePage]) -> None:
     live = visit()
     assert not live.page.locator(".timeline").is_visible()
     live.type("Words known, made and heard. ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     picture = live.page.locator(".timeline canvas")
     live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
     assert "A word was played" in live.page.locator(".timeline p").text_content()
@@ -204,8 +202,8 @@ def test_a_picture_of_it_stands_under_the_live_page(visit: Callable[..., LivePag
     live.page.wait_for_function("() => document.querySelector('.timeline').hidden")
 
 
-def test_one_file_holds_it_all_without_a_network(chromium: Any, trace: Path, tmp_path: Path) -> None:
-    path = tmp_path / "told.html"
+def test_exported_file_needs_no_network(chromium: Any, trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "exported.html"
     write_inspection(open_trace(trace), path)
     tab = Inspect(chromium, path.as_uri(), color_scheme="dark", offline=True)
     tab.page.goto(path.as_uri())

@@ -1,4 +1,4 @@
-"""A recording sent through a tiny voice from the Inspect page: waited for, stopped, refused, opened, and kept."""
+"""Teacher forcing a recording through a tiny voice on the Inspect page: progress, stop, refusal, result, saving."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +73,7 @@ def heard(tab: Inspect, wav: Path, text: str = "Good morning.") -> Any:
     return form
 
 
-def test_a_recording_goes_through_the_voice_that_was_chosen(tab: Inspect, wav: Path) -> None:
+def test_recording_runs_through_the_chosen_voice(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav)
     assert form.locator(".voice option").all_text_contents() == ["tiny: one", "tiny: two"]
     form.locator(".voice").select_option("tiny:two")
@@ -94,24 +94,24 @@ def test_a_recording_goes_through_the_voice_that_was_chosen(tab: Inspect, wav: P
     tab.page.reload()
     tab.opened()
     assert "a recording through tiny:one" in tab.page.locator(".about").text_content()
-    assert not form.is_visible(), "the recording itself is not there any more"
+    assert not form.is_visible(), "the recording is no longer shown"
 
 
-def test_the_voice_is_asked_with_settings_of_ones_own(tab: Inspect, wav: Path) -> None:
+def test_voice_options_can_be_set(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav)
     its = form.locator(".its")
     its.locator("summary").click()
     its.locator("#through-option-m").fill("5")
     its.locator('input[value="S2"]').check(force=True)
     form.locator(".voice").select_option("tiny:two")
-    assert its.locator("#through-option-m").input_value() == "5", "another speaker, the same voice"
+    assert its.locator("#through-option-m").input_value() == "5", "another speaker of the same voice"
     form.locator(".send").click()
     tab.until("viewer.view.facts.about.source === 'forced'")
     about = tab.page.locator(".about").text_content()
     assert "m 5" in about and "S2" in about, about
 
 
-def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> None:
+def test_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> None:
     (tmp_path / "good.TextGrid").write_text(GRID, encoding="utf-8")
     form = heard(tab, wav, text="")
     form.locator(".send").click()
@@ -132,7 +132,7 @@ def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) ->
     )
 
 
-def test_what_is_refused_is_told_and_may_be_sent_again(tab: Inspect, wav: Path) -> None:
+def test_refusal_is_shown_and_can_be_retried(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav, text="...")
     form.locator(".send").click()
     tab.until("document.querySelector('.through .said').dataset.level === 'error'")
@@ -142,9 +142,9 @@ def test_what_is_refused_is_told_and_may_be_sent_again(tab: Inspect, wav: Path) 
     tab.until("viewer.view.facts.about.source === 'forced'")
 
 
-def test_it_says_that_it_works_and_can_be_stopped(tab: Inspect, wav: Path) -> None:
+def test_progress_is_shown_and_can_be_stopped(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav)
-    tab.page.route("**/inspect/force", lambda route: None)  # it takes for ever
+    tab.page.route("**/inspect/force", lambda route: None)  # it never ends
     form.locator(".send").click()
     tab.until("document.querySelector('.through .said').textContent.includes('good.wav goes through tiny:one … 1 s')")
     assert form.locator(".send").is_disabled() and form.locator(".stop").is_visible()
@@ -154,7 +154,7 @@ def test_it_says_that_it_works_and_can_be_stopped(tab: Inspect, wav: Path) -> No
     tab.page.unroute("**/inspect/force")
 
 
-def test_where_no_net_can_look_again_no_button_is_offered(tab: Inspect, tmp_path: Path) -> None:
+def test_without_an_inspectable_model_there_is_no_button(tab: Inspect, tmp_path: Path) -> None:
     trace = collect_trace({"family": "toy"}, story())
     trace.meta["family"] = "toy"
     save_trace(trace, tmp_path / "toy.trace")
@@ -167,7 +167,7 @@ def test_where_no_net_can_look_again_no_button_is_offered(tab: Inspect, tmp_path
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_axe_finds_nothing(
+def test_axe_passes(
     inspect: Callable[..., Inspect],  # noqa: F811
     tiny: Server,
     wav: Path,

@@ -1,4 +1,4 @@
-"""Stop, clear, replay, the old way, settings, the language model's box, downloads."""
+"""Stop, clear, replay, sentence mode, settings, the LLM box, downloads."""
 
 import json
 import urllib.request
@@ -24,11 +24,11 @@ def _events(live: LivePage) -> list[dict[str, Any]]:
         return [json.loads(line) for line in trace.read("events.jsonl").splitlines()]
 
 
-def test_stop_says_which_words_were_heard(live: LivePage) -> None:
+def test_stop_shows_which_words_were_heard(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(3)
     live.press("stop")
-    live.wait_said()
+    live.wait_spoken()
     message = live.wait_status("Stopped. You heard")
     (cancelled,) = live.events("cancelled")
     heard = len(cancelled["heard"])
@@ -41,7 +41,7 @@ def test_stop_says_which_words_were_heard(live: LivePage) -> None:
     assert [event["type"] for event in _events(live)][-2:] == ["cancelled", "ended"]
 
 
-def test_the_temperature_is_shown_beside_its_own_slider(live: LivePage) -> None:
+def test_temperature_is_shown_beside_its_slider(live: LivePage) -> None:
     live.page.wait_for_selector("#live-option-m")
     shown = {
         name: live.page.locator(f"div.slider:has(#{name}) output") for name in ("live-temperature", "live-option-m")
@@ -55,33 +55,29 @@ def test_the_temperature_is_shown_beside_its_own_slider(live: LivePage) -> None:
         }
 
 
-def test_typing_after_the_end_begins_a_new_utterance(live: LivePage) -> None:
+def test_typing_after_the_end_starts_a_new_utterance(live: LivePage) -> None:
     live.type("first text ")
-    live.finish()
-    live.wait_said(1)
-    live.type("second one ")  # Finish has selected the old text, so this replaces it
-    live.finish()
-    live.wait_said(2)
+    live.finish(spoken=1)
+    live.type("second one ")  # Finish has selected the old text, so typing replaces it
+    live.finish(spoken=2)
     assert live.page.locator("#live-text").input_value() == "second one "
     assert [event["word"] for event in live.events("committed")] == ["first", "text", "second", "one"]
     live.page.keyboard.press("End")
     live.type("and more ")
-    live.finish()
-    live.wait_said(3)
+    live.finish(spoken=3)
     assert [event["word"] for event in live.events("committed")][4:] == ["and", "more"]
 
 
-def test_clear_forgets_text_and_speech(live: LivePage) -> None:
+def test_clear_discards_text_and_speech(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
     live.press("clear")
-    live.wait_said()
+    live.wait_spoken()
     live.wait_phase("idle")
     assert live.page.locator("#live-text").input_value() == ""
     live.type("fresh start ")
     live.wait_phase("open")
-    live.finish()
-    live.wait_said(2)
+    live.finish(spoken=2)
     live.shows("was", ["fresh", "start"])
 
 
@@ -102,7 +98,7 @@ PICTURE = """() => {
 }"""
 
 
-# The spectrogram has its size, which comes after the page's first layout.
+# The spectrogram's size comes after the page's first layout.
 LAID_OUT = """() => {
   const { canvas, width } = document.querySelector('.live').tap.page.scope;
   return width > 0 && Math.round(width) === Math.round(canvas.clientWidth);
@@ -110,56 +106,53 @@ LAID_OUT = """() => {
 
 
 @pytest.mark.parametrize("is_heard_out", [True, False])
-def test_after_clear_the_page_is_as_it_was_at_the_start(live: LivePage, is_heard_out: bool) -> None:
+def test_clear_restores_the_initial_page(live: LivePage, is_heard_out: bool) -> None:
     live.page.wait_for_function(LAID_OUT)
     at_start = live.page.evaluate(PICTURE)
     live.paste(TEXT)
     live.wait_lit(4)
     if is_heard_out:
-        live.finish()
-        live.wait_said()
+        live.finish(spoken=1)
         live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
     assert live.page.evaluate(PICTURE)["spectrogram"] != at_start["spectrogram"]
     live.press("clear")
-    live.wait_said()
-    live.page.wait_for_timeout(600)  # what the server still had to say about it has come
+    live.wait_spoken()
+    live.page.wait_for_timeout(600)  # late messages of the server have arrived
     comes_to(lambda: live.page.evaluate(PICTURE), at_start)
     assert live.page.locator(".status").text_content() == ""
     live.type("fresh start ")
-    live.finish()
-    live.wait_said(2)
+    live.finish(spoken=2)
     live.shows("was", ["fresh", "start"])
     live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
     assert live.page.locator('[data-do="replay"]').is_enabled()
 
 
-def test_stop_drops_what_was_to_come_next(live: LivePage) -> None:
+def test_stop_drops_the_pending_utterance(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
     live.press("llm")
     live.wait_status("Next in the queue")
     live.press("stop")
-    live.wait_said()
+    live.wait_spoken()
     live.page.wait_for_timeout(500)
     assert live.page.locator(".live").get_attribute("data-phase") == "idle"
     assert live.page.locator(".live").get_attribute("data-said") == "1"
 
 
-def test_what_is_typed_before_the_last_text_was_heard_out_is_the_next_one(live: LivePage) -> None:
+def test_text_typed_during_playback_is_the_next_utterance(live: LivePage) -> None:
     live.type("first text ")
     live.finish()
     live.page.keyboard.press("End")
-    live.type("and more ")  # the server's word that the first has ended comes in between
-    live.finish()
-    live.wait_said(2)
+    live.type("and more ")  # the server's `ended` for the first one arrives in between
+    live.finish(spoken=2)
     assert [event["word"] for event in live.events("committed")] == ["first", "text", "and", "more"]
 
 
-def test_an_example_chosen_in_mid_speech_is_spoken_to_its_end(live: LivePage) -> None:
+def test_example_chosen_during_speech_is_spoken_to_its_end(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
-    live.page.locator(".examples button").first.click()  # its end is asked for while the old text is being stopped
-    live.wait_said(2)
+    live.page.locator(".examples button").first.click()  # it is finished while the old text is being stopped
+    live.wait_spoken(2)
     (wanted,) = live.page.evaluate("[document.querySelector('.examples button').title]")
     assert live.events("committed")[-1]["word"] == wanted.split()[-1]
     live.page.wait_for_function(
@@ -167,15 +160,14 @@ def test_an_example_chosen_in_mid_speech_is_spoken_to_its_end(live: LivePage) ->
     )
 
 
-def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:
+def test_replay_repeats_the_sound_with_its_pauses(live: LivePage) -> None:
     live.type("one small word ", delay_ms=110)
     live.page.wait_for_timeout(400)
     live.type("after another ", delay_ms=110)
-    live.finish()
-    live.wait_said(1)
+    live.finish(spoken=1)
     once = live.rendered(1)
     live.press("replay")
-    live.wait_said(2)
+    live.wait_spoken(2)
     again = live.rendered(2)
     resumes = sorted({*live.resumes(1), *live.resumes(2)})
     np.testing.assert_array_equal(without_fades(again, resumes), without_fades(once, resumes))
@@ -187,14 +179,13 @@ def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:
     assert [word["i"] for word in live.lit] == [0, 1, 2, 3, 4] * 2
 
 
-def test_the_old_way_says_the_same_later(live: LivePage) -> None:
+def test_sentence_mode_says_the_same_later(live: LivePage) -> None:
     live.type("It speaks while the words are still on their way. Then again it does. ", delay_ms=60)
-    live.finish()
-    live.wait_said(1)
+    live.finish(spoken=1)
     said = [event["word"] for event in live.events("committed")]
     assert live.page.get_by_role("button", name="Hear it by sentences").count() == 1
     live.press("old")
-    live.wait_said(2)
+    live.wait_spoken(2)
     assert [event["word"] for event in live.events("committed")] == said * 2
     early, late = (live.page.locator(f'[data-time="{way}"]').text_content() for way in ("live", "old"))
     assert float(late.split()[0]) > float(early.split()[0]) > 0.0
@@ -205,11 +196,11 @@ def test_the_old_way_says_the_same_later(live: LivePage) -> None:
     ]
 
 
-def test_a_language_model_types_at_its_rate(live: LivePage) -> None:
+def test_language_model_types_at_its_rate(live: LivePage) -> None:
     live.page.locator("#live-llm").fill("Tokens come one by one and are spoken at once.")
     live.page.locator("#live-rate").fill("10")
     live.press("llm")
-    live.wait_said()
+    live.wait_spoken()
     arrivals = [event for event in _events(live) if event["type"] == "text"]
     assert "".join(event["text"] for event in arrivals) == "Tokens come one by one and are spoken at once."
     assert len(arrivals) >= 10
@@ -218,7 +209,7 @@ def test_a_language_model_types_at_its_rate(live: LivePage) -> None:
     assert len({word["i"] for word in live.lit}) == 10
 
 
-def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
+def test_hop_is_at_most_the_window(live: LivePage) -> None:
     live.page.locator('[data-option="n"]').fill("5")
     assert live.page.locator('[data-option="n"]').input_value() == "3"
     assert "at most the window m" in live.page.locator(".settings-note").text_content()
@@ -227,7 +218,7 @@ def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told", "kept"),
+    ("query", "messages", "settings"),
     [
         ("m=2&n=5", ["a hop n of 5 in a window m of 2: a hop cannot be longer, so n is 2"], {"m": "2", "n": "2"}),
         (
@@ -244,25 +235,25 @@ def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
         ("m=2&n=2&seed=7", [], {"m": "2", "n": "2", "seed": "7"}),
     ],
 )
-def test_what_an_address_asks_and_cannot_have_is_told(
-    live: LivePage, query: str, told: list[str], kept: dict[str, str]
+def test_invalid_url_parameters_are_reported(
+    live: LivePage, query: str, messages: list[str], settings: dict[str, str]
 ) -> None:
     live.page.goto(f"{live.url}?tap=1&{query}&text=one+two+three")
     live.page.wait_for_selector(".live .options input", state="attached")
     note = live.page.locator(".settings-note").text_content() or ""
-    assert all(sentence in note for sentence in told) and note.count("The address asks for") == len(told)
+    assert all(sentence in note for sentence in messages) and note.count("The address asks for") == len(messages)
     live.press("speak")
     live.wait_lit(2)
     assert live.page.locator('.status[data-level="error"]').count() == 0
     names = ("voice", "m", "n", "seed", "temperature", "speaker")
-    live.page.wait_for_function(  # the address is written a moment after the last change, maybe after a word is lit
+    live.page.wait_for_function(  # the URL is written shortly after the last change, perhaps after a word is lit
         """wanted => Object.entries(wanted).every(
             ([name, value]) => new URLSearchParams(location.search).get(name) === value)""",
-        arg={name: kept.get(name) for name in names},
+        arg={name: settings.get(name) for name in names},
     )
 
 
-def test_what_waits_for_the_next_text_is_told_where_a_text_is_being_said(live: LivePage) -> None:
+def test_queued_settings_are_announced_during_an_utterance(live: LivePage) -> None:
     speaker, note = live.page.locator('[data-set="speaker"]'), live.page.locator(".settings-note")
     speaker.select_option("high")
     assert note.text_content() == ""
@@ -278,14 +269,13 @@ def test_options_change_at_the_next_segment(live: LivePage) -> None:
     live.page.locator('[data-option="m"]').fill("1")
     live.page.wait_for_function("document.querySelector('.settings-note').textContent.includes('m = 1')")
     live.type("five six ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert [event["options"]["m"] for event in live.events("options")] == [1]
     assert len(live.events("segment")[-1]["seen"]) == 1
 
 
-def test_what_was_chosen_just_before_a_key_holds_for_it(live: LivePage) -> None:
-    """In one task, as quick as a menu and a key can be: the Worker hears of settings a moment later."""
+def test_options_set_just_before_a_key_apply_to_it(live: LivePage) -> None:
+    """In one task, as fast as a menu and a key can be: the Worker gets settings a moment later."""
     live.page.evaluate(
         """() => {
           const speaker = document.querySelector('[data-set="speaker"]');
@@ -294,8 +284,7 @@ def test_what_was_chosen_just_before_a_key_holds_for_it(live: LivePage) -> None:
           document.querySelector('.live').tap.page.editor.set('hello ');
         }"""
     )
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert [event["speaker"] for event in live.events("ready")] == ["high"]
 
 
@@ -304,14 +293,13 @@ def test_voice_speaker_and_seed_reach_the_server(live: LivePage) -> None:
     live.page.locator('[data-set="seed"]').fill("42")
     live.page.locator('[data-set="seed"]').press("Tab")
     live.type("hello ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     (ready,) = live.events("ready")
     assert (ready["voice"], ready["speaker"], ready["seed"]) == ("tone", "high", 42)
 
 
 @pytest.mark.parametrize("typed", ["", "-5", "1e99", "2.5", "e"])
-def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed: str) -> None:
+def test_invalid_seed_is_refused_beside_its_field(live: LivePage, typed: str) -> None:
     seed = live.page.get_by_role("spinbutton", name="Seed")
     seed.fill("42")
     seed.press("Tab")
@@ -326,12 +314,11 @@ def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed
     assert said.is_visible()
     assert seed.get_attribute("aria-describedby") == "live-seed-said"
     assert seed.get_attribute("aria-invalid") == "true"
-    live.page.locator('[data-option="m"]').fill("2")  # other settings leave what was typed alone
+    live.page.locator('[data-option="m"]').fill("2")  # other settings keep the typed text
     live.page.wait_for_timeout(250)
     assert seed.get_attribute("aria-invalid") == "true"
     live.type("hello ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert [event["seed"] for event in live.events("ready")] == [42]
     seed.fill("7")
     seed.press("Enter")
@@ -339,15 +326,15 @@ def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed
     assert seed.get_attribute("aria-invalid") == "false"
 
 
-def test_an_example_speaks_with_one_click(live: LivePage) -> None:
+def test_example_speaks_with_one_click(live: LivePage) -> None:
     live.page.locator(".examples button").first.click()
     live.wait_lit(4)
     assert live.page.locator("#live-text").input_value().startswith("Hello there")
     live.press("stop")
-    live.wait_said()
+    live.wait_spoken()
 
 
-def test_everything_can_be_reached_by_keyboard(visit: Callable[..., LivePage]) -> None:
+def test_keyboard_reaches_everything(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.page.locator("#live-text").focus()
     script = """() => {

@@ -1,4 +1,4 @@
-"""The first ten seconds: the cursor, the first key, an example, the one number, Esc, what is told."""
+"""First impression: focus, first key, examples, latency figure, Esc, messages."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from ui.waits import comes_to
 TEXT = "Speech flows from words as they arrive. "
 
 
-def test_the_page_makes_one_claim_and_has_the_cursor_in_its_field(live: LivePage) -> None:
+def test_page_has_one_claim_and_focus_in_its_field(live: LivePage) -> None:
     assert live.page.locator("h1").count() == 1
     assert live.page.evaluate("document.activeElement.id") == "live-text"
     assert live.page.locator(".figures").is_hidden(), "figures are folded under Details"
@@ -18,7 +18,7 @@ def test_the_page_makes_one_claim_and_has_the_cursor_in_its_field(live: LivePage
     assert live.page.locator(".figures").is_visible()
 
 
-def test_what_is_typed_and_finished_before_the_page_can_hear_it_is_spoken(visit: Callable[..., LivePage]) -> None:
+def test_text_finished_before_the_page_is_ready_is_spoken(visit: Callable[..., LivePage]) -> None:
     live = visit()
     come = threading.Event()
     held = []
@@ -35,11 +35,11 @@ def test_what_is_typed_and_finished_before_the_page_can_hear_it_is_spoken(visit:
     while not come.is_set():
         live.page.wait_for_timeout(20)
     held[0].continue_()
-    live.wait_said()
+    live.wait_spoken()
     assert [event["word"] for event in live.events("committed")] == ["early", "words"]
 
 
-def test_examples_type_themselves_and_give_way_to_a_hand(live: LivePage) -> None:
+def test_examples_type_themselves_and_yield_to_the_user(live: LivePage) -> None:
     live.page.locator(".examples button").first.click()
     live.wait_lit(1)
     assert 8 < len(live.page.locator("#live-text").input_value()) < 60, "it is still being typed"
@@ -49,63 +49,59 @@ def test_examples_type_themselves_and_give_way_to_a_hand(live: LivePage) -> None
     assert live.page.locator("#live-text").input_value() == value
 
 
-def test_the_big_number_counts_from_the_first_word_in_both_ways(live: LivePage) -> None:
+def test_latency_figure_counts_from_the_first_word_in_both_modes(live: LivePage) -> None:
     live.type("It speaks while words are on their way. ", delay_ms=40)
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     number = live.page.locator('[data-figure="first"]')
     first = live.figures["from_first_word_ms"]
     assert number.text_content() == f"{first / 1000:.2f} s" and first > live.figures["first_audio_ms"]
     live.press("old")
-    live.wait_said(2)
+    live.wait_spoken(2)
     assert live.figures["mode"] == "old"
     assert number.text_content() == f"{live.figures['from_first_word_ms'] / 1000:.2f} s"
     assert live.figures["from_first_word_ms"] > first
 
 
-def test_the_old_way_is_off_for_pasted_text_and_says_why(live: LivePage) -> None:
+def test_sentence_mode_is_off_for_pasted_text_with_a_reason(live: LivePage) -> None:
     live.paste(TEXT)
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert live.page.locator('[data-do="old"]').is_disabled()
     why = live.page.locator(".why-not")
     assert why.is_visible() and "Not available for pasted text" in why.text_content()
     live.press("clear")
     live.type("this was typed ")
-    live.finish()
-    live.wait_said(2)
+    live.finish(spoken=2)
     assert live.page.locator('[data-do="old"]').is_enabled() and why.is_hidden()
 
 
 @pytest.mark.parametrize("key", ["Escape", "Control+Enter"])
-def test_escape_and_finish_stop_what_types_and_what_speaks(live: LivePage, key: str) -> None:
+def test_escape_and_finish_stop_typing_and_speech(live: LivePage, key: str) -> None:
     live.page.locator(".examples button").nth(2).click()
     live.wait_lit(2)
     live.page.keyboard.press(key)
-    live.wait_said()
+    live.wait_spoken()
     live.wait_phase("idle")
     value = live.page.locator("#live-text").input_value()
     live.page.wait_for_timeout(600)
     assert live.page.locator("#live-text").input_value() == value
 
 
-def test_words_light_in_the_field_itself_also_where_a_model_types(live: LivePage) -> None:
+def test_words_light_in_the_field_also_for_a_typing_model(live: LivePage) -> None:
     lit = """() => Object.fromEntries([...CSS.highlights].filter(([name]) => name.startsWith('live-'))
       .map(([name, ranges]) => [name.slice(5), [...ranges].map((range) => range.toString()).join('|')]))"""
     live.type("\U0001f600 one two three four five ", delay_ms=30)
     live.page.wait_for_function(f"() => ['one', 'two', 'three', 'four'].includes(({lit})().now)")
     assert live.page.evaluate(lit)["left"] == "\U0001f600"
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     comes_to(lambda: live.page.evaluate(lit)["heard"].split()[1:], "one two three four five".split())
     live.page.locator("#live-llm").fill("A model types into the field.")
     live.press("llm")
-    live.wait_said(2)
+    live.wait_spoken(2)
     assert live.page.locator("#live-text").input_value() == "A model types into the field."
     comes_to(lambda: live.page.evaluate(lit)["heard"], "A model types into the field.")
 
 
-def test_the_address_keeps_the_text_and_what_was_set(live: LivePage) -> None:
+def test_url_keeps_the_text_and_settings(live: LivePage) -> None:
     live.type('kept "so" safe ')
     live.page.locator('[data-set="speaker"]').select_option("high")
     live.page.locator('[data-option="m"]').fill("2")
@@ -113,15 +109,15 @@ def test_the_address_keeps_the_text_and_what_was_set(live: LivePage) -> None:
     seed.fill("42")
     seed.press("Tab")
     live.page.wait_for_function("location.search.includes('seed=42')")
-    live.press("finish")  # the keys that finish are the field's, which has lost the cursor
-    live.wait_said()
+    live.press("finish")  # the shortcuts that finish belong to the field, which has lost focus
+    live.wait_spoken()
     live.page.reload()
     live.page.wait_for_selector(".live .options input", state="attached")
     assert live.page.locator("#live-text").input_value() == 'kept "so" safe '
-    assert live.page.locator(".live").get_attribute("data-phase") == "idle", "it is not spoken unasked"
+    assert live.page.locator(".live").get_attribute("data-phase") == "idle", "it is not spoken automatically"
     live.press("speak")
     live.press("finish")
-    live.wait_said()
+    live.wait_spoken()
     (ready,) = live.events("ready")
     assert (ready["speaker"], ready["seed"], ready["options"]["m"]) == ("high", 42, 2)
     assert [event["word"] for event in live.events("committed")] == ["kept", '"so"', "safe"]

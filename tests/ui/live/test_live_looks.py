@@ -1,4 +1,4 @@
-"""Narrow and wide, light and dark, still where motion is unwelcome."""
+"""Layout of the Live page: narrow, wide, light, dark, reduced motion."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colours_can_be_read(visit: Callable[..., LivePage], theme: str) -> None:
+def test_contrast_is_sufficient(visit: Callable[..., LivePage], theme: str) -> None:
     live = visit(color_scheme=theme)
     assert live.page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
     script = "name => getComputedStyle(document.body).getPropertyValue('--' + name).trim()"
@@ -53,10 +53,10 @@ def test_colours_can_be_read(visit: Callable[..., LivePage], theme: str) -> None
         assert _contrast(colour[front], colour[back]) >= AA, (front, back)
 
 
-def test_the_spectrogram_changes_with_the_theme(live: LivePage) -> None:
+def test_spectrogram_changes_with_the_theme(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
-    # A point near the upper right edge, where no sound has been drawn.
+    # Near the upper right edge, where no sound is drawn.
     script = """() => {
       const canvas = document.querySelector('.scope');
       const [r, g, b] = canvas.getContext('2d').getImageData(canvas.width - 3, 45, 1, 1).data;
@@ -69,11 +69,10 @@ def test_the_spectrogram_changes_with_the_theme(live: LivePage) -> None:
     live.page.wait_for_selector("body.dark", state="attached")
 
 
-def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
+def test_spectrogram_shows_the_sound(live: LivePage) -> None:
     live.paste(TEXT)
-    live.finish()
-    live.wait_said()
-    # The tone of the low speaker, 220 Hz, is near the bottom; nothing is at the top.
+    live.finish(spoken=1)
+    # The low speaker's tone of 220 Hz is near the bottom; the top is empty.
     script = """() => {
       const canvas = document.querySelector('.scope');
       const paint = canvas.getContext('2d');
@@ -85,8 +84,8 @@ def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
     assert tone < 90
 
 
-def test_a_new_size_is_never_shown_empty(live: LivePage) -> None:
-    """A canvas that is resized is black until it is drawn; the browser may show it before the next frame is due."""
+def test_resized_canvas_is_never_shown_empty(live: LivePage) -> None:
+    """A resized canvas is black until it is drawn; the browser may show it before the next frame."""
     live.paste(TEXT)
     live.wait_lit(2)
     script = """() => {
@@ -117,8 +116,8 @@ SPANS = """() => {
 
 
 @pytest.mark.parametrize("hop", [1, 2])
-def test_an_estimate_is_drawn_otherwise_than_what_was_measured(live: LivePage, hop: int) -> None:
-    """A segment of one word ends where the net says; inside one of two the words share its time by their letters."""
+def test_estimated_boundaries_are_drawn_differently(live: LivePage, hop: int) -> None:
+    """The model gives the end of a segment; words within one share its time by their letters."""
     live.page.goto(f"{live.page.url}&n={hop}")
     live.page.wait_for_selector(".live .options input", state="attached")
     live.page.evaluate("""() => {
@@ -130,15 +129,14 @@ def test_an_estimate_is_drawn_otherwise_than_what_was_measured(live: LivePage, h
       look();
     }""")
     live.paste("one two three four ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     found = live.page.evaluate(SPANS)
     assert found["words"] == 4
     assert (found["dashed"], found["key"] != "none") == ((0, False) if hop == 1 else (4, True))
     assert live.page.evaluate("window.estimates") == hop - 1
 
 
-def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> None:
+def test_reduced_motion_turns_pages(visit: Callable[..., LivePage]) -> None:
     live = visit(reduced_motion="reduce")
     live.paste(TEXT)
     live.wait_lit(3)
@@ -177,13 +175,10 @@ WORDS_OF_LANES = """() => {
 
 @pytest.mark.parametrize("is_pasted", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_small_picture_writes_every_word_that_was_typed_and_heard(
-    visit: Callable[..., LivePage], width: int, is_pasted: bool
-) -> None:
+def test_small_picture_labels_every_heard_word(visit: Callable[..., LivePage], width: int, is_pasted: bool) -> None:
     live = visit(viewport={"width": width, "height": 844})
     live.paste(TEXT) if is_pasted else live.type(TEXT, delay_ms=60)
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
     found = live.page.evaluate(WORDS_OF_LANES)
     typed = " ".join(label[0] for label in sorted(found["typed"], key=lambda label: label[1]))
@@ -197,12 +192,11 @@ def test_the_small_picture_writes_every_word_that_was_typed_and_heard(
     assert live.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_buttons_of_a_telephone_stand_in_a_grid(visit: Callable[..., LivePage]) -> None:
-    """In each group every row is full, and what stands in it is as high."""
+def test_phone_buttons_form_a_grid(visit: Callable[..., LivePage]) -> None:
+    """In each group every row is full and its buttons have equal height."""
     live = visit(viewport={"width": 390, "height": 844})
     live.paste(TEXT)
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
     script = """(group) => {
       const box = document.querySelector(group);

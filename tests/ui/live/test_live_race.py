@@ -1,4 +1,4 @@
-"""The race: the same keys to two lanes on one clock, word by word and a sentence at a time."""
+"""The race: the same keys to two lanes on one clock, word by word and sentence by sentence."""
 
 import struct
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _over(live: LivePage) -> None:
     live.page.wait_for_selector('.race[data-state="over"]')
 
 
-def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) -> None:
+def test_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) -> None:
     live.page.locator("#live-text").fill(TEXT)
     live.press("race")
     _over(live)
@@ -32,13 +32,13 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     assert abs(found["keys"][-1]["tMs"] - WORDS * 400) < 100, "150 words a minute"
     assert found["firstWordMs"] < words["firstMs"] < found["keys"][-1]["tMs"] < sentences["firstMs"]
     waited = [int((lane["firstMs"] - found["firstWordMs"]) / 100 + 0.5) for lane in found["lanes"]]
-    earlier_s = (waited[1] - waited[0]) / 10  # the difference of the two figures that are shown, to the digit
-    told = live.page.locator(".race-said").text_content()
-    assert f"heard {earlier_s:.1f} s earlier" in told and "Measured in this run" in told
+    earlier_s = (waited[1] - waited[0]) / 10  # the difference of the displayed figures, to the digit
+    result = live.page.locator(".race-said").text_content()
+    assert f"heard {earlier_s:.1f} s earlier" in result and "Measured in this run" in result
     assert len(words["lit"]) == len(sentences["lit"]) == WORDS
     assert words["bars"] > 20 and sentences["bars"] > 20
     assert all(start < end for start, end in words["lit"])
-    assert sentences["lit"][0][0] >= max(found["secondMs"], words["lit"][-1][0]), "first the one, then the other"
+    assert sentences["lit"][0][0] >= max(found["secondMs"], words["lit"][-1][0]), "one after the other"
 
     with live.page.expect_download() as picture:
         live.page.locator('[data-share="picture"]').click()
@@ -50,8 +50,8 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     live.page.wait_for_function("document.querySelector('.share output').textContent.includes('Clip saved')")
 
 
-def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
-    """The same keys to both, word by word; the second one has settings of its own."""
+def test_any_voice_races_against_the_selected_one(live: LivePage) -> None:
+    """The same keys to both, word by word; the second has its own settings."""
     live.page.locator("#live-text").fill(TEXT)
     second = live.page.locator("#race-second")
     offered = second.locator("option").all_text_contents()
@@ -66,16 +66,16 @@ def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
     _over(live)
     found = live.page.evaluate(LANES)
     first, other = found["lanes"]
-    assert first["firstMs"] < other["firstMs"], "three words are there before six"
+    assert first["firstMs"] < other["firstMs"], "three words before six"
     assert len(first["lit"]) == len(other["lit"]) == WORDS and other["bars"] > 20
     names = live.page.evaluate("document.querySelector('.live').tap.page.race.record.names")
     assert names == ["Tone (no model): Low, scheme S1, m 3, n 1", "Tone (no model): High, scheme S1, m 6, n 1"]
-    told = live.page.locator(".race-said").text_content()
-    assert told.startswith("Tone (no model): Low, scheme S1, m 3, n 1 was heard") and "earlier" in told
+    result = live.page.locator(".race-said").text_content()
+    assert result.startswith("Tone (no model): Low, scheme S1, m 3, n 1 was heard") and "earlier" in result
     assert names[1] in live.page.locator(".race canvas").get_attribute("aria-label")
 
 
-def test_whom_to_race_against_is_in_the_address(live: LivePage) -> None:
+def test_opponent_is_in_the_url(live: LivePage) -> None:
     page = live.page
     page.locator("#race-second").select_option(label="Tone (no model): High")
     page.locator(".race-second summary").click()
@@ -94,7 +94,7 @@ def test_whom_to_race_against_is_in_the_address(live: LivePage) -> None:
     assert page.locator("#race-option-m").input_value() == page.locator("#live-option-m").input_value(), "as usual"
 
 
-def test_settings_that_do_not_fit_end_the_race_and_say_why(live: LivePage) -> None:
+def test_invalid_settings_end_the_race_with_a_reason(live: LivePage) -> None:
     live.page.locator("#race-second").select_option(label="Tone (no model): Low")
     live.page.locator(".race-second summary").click()
     live.page.locator("#race-option-n").fill("6")
@@ -104,12 +104,11 @@ def test_settings_that_do_not_fit_end_the_race_and_say_why(live: LivePage) -> No
     assert live.page.locator("#race-second").is_enabled()
 
 
-def test_a_key_ends_the_race_and_is_spoken(visit: Callable[..., LivePage]) -> None:
+def test_key_ends_the_race_and_is_spoken(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.press("race")
     live.page.wait_for_selector('.race[data-state="running"]')
     live.type("hello you ")
     live.page.wait_for_selector('.race[data-state="idle"]')
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert [event["word"] for event in live.events("committed")] == ["hello", "you"]

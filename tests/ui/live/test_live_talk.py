@@ -1,4 +1,4 @@
-"""On stage, on a telephone with its keyboard open, and at a slow writer's pace."""
+"""Stage mode, phones with an open keyboard, slow typing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ def stage(visit: Callable[..., LivePage]) -> LivePage:
     return live
 
 
-def test_on_stage_there_are_field_words_and_one_number_large_and_dark(stage: LivePage) -> None:
+def test_stage_mode_shows_field_words_and_one_figure_large_and_dark(stage: LivePage) -> None:
     page = stage.page
     assert page.evaluate("document.body.classList.contains('dark')")
     for shown in ("#live-text", '[data-figure="first"]', ".talk"):
@@ -38,7 +38,7 @@ def test_on_stage_there_are_field_words_and_one_number_large_and_dark(stage: Liv
     ]
 
 
-def test_on_stage_the_sound_is_checked_and_has_a_volume(stage: LivePage) -> None:
+def test_stage_mode_checks_the_sound_and_has_a_volume(stage: LivePage) -> None:
     stage.page.get_by_label("Volume").fill("40")
     gain = stage.page.evaluate("document.querySelector('.live').tap.page.player.volume")
     assert gain == 0.4
@@ -46,7 +46,7 @@ def test_on_stage_the_sound_is_checked_and_has_a_volume(stage: LivePage) -> None
     stage.page.wait_for_function("document.querySelector('.talk output').textContent.includes('Sound is working')")
 
 
-def test_a_telephone_with_its_keyboard_open_shows_field_words_and_number(visit: Callable[..., LivePage]) -> None:
+def test_phone_with_open_keyboard_shows_field_words_and_figure(visit: Callable[..., LivePage]) -> None:
     live = visit(viewport={"width": 390, "height": 430}, has_touch=True, is_mobile=True)
     live.type("Speech flows from words as they arrive on a telephone ", delay_ms=20)
     live.wait_lit(2)
@@ -62,36 +62,33 @@ def _gaps(live: LivePage) -> int:
     return len(live.resumes(int(live.turns[-1]["play"])))
 
 
-def test_smooth_mode_speaks_by_phrases_to_who_types_slowly(live: LivePage) -> None:
+def test_smooth_mode_speaks_slow_typing_in_phrases(live: LivePage) -> None:
     text = "one two three four, five six seven eight "
-    live.type(text, delay_ms=110)  # about a word in half a second; the fake voice needs less
-    live.finish()
-    live.wait_said()
+    live.type(text, delay_ms=110)  # about a word per half second; the fake voice needs less
+    live.finish(spoken=1)
     torn = _gaps(live)
     live.press("clear")
     live.page.get_by_label("Smooth: speak by phrase").check()
-    for take in range(2, 6):  # what else a machine has to do adds pauses to a take, and takes none away
+    for take in range(2, 6):  # other load adds pauses and removes none
         live.type(text, delay_ms=110)
-        live.finish()
-        live.wait_said(take)
+        live.finish(spoken=take)
         if _gaps(live) <= torn / 2:
             break
         live.press("clear")
     assert _gaps(live) <= torn / 2, "fewer pauses"
-    told = live.page.locator(".pace").text_content()
-    assert told.startswith("You type ") and "the voice speaks" in told
+    pace = live.page.locator(".pace").text_content()
+    assert pace.startswith("You type ") and "the voice speaks" in pace
     play = live.turns[-1]["play"]
     turns = [turn for turn in live.turns if turn["play"] == play and turn["playing"]]
-    assert min(turn["rate"] for turn in turns) < 1.0, "it follows the typist"
-    assert live.turns[-1]["sample"] == live.events("ended")[-1]["samples"], "all of it was heard"
+    assert min(turn["rate"] for turn in turns) < 1.0, "it keeps up with the typing"
+    assert live.turns[-1]["sample"] == live.events("ended")[-1]["samples"], "everything was heard"
     assert [word["i"] for word in live.lit][-8:] == [*range(8)]
 
 
-def test_what_was_said_can_be_copied(visit: Callable[..., LivePage]) -> None:
+def test_spoken_text_can_be_copied(visit: Callable[..., LivePage]) -> None:
     live = visit(permissions=["clipboard-read", "clipboard-write"])
     live.type('say "so" ')
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     live.page.wait_for_selector('[data-get="heard"]:not([hidden])')
 
     def copied(name: str, what: str) -> Any:

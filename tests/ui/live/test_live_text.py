@@ -1,4 +1,4 @@
-"""The field: composition, autocorrect, emoji, a huge paste."""
+"""The text field: composition, autocorrect, emoji, a huge paste."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ def _cdp(live: LivePage) -> Any:
     return live.page.context.new_cdp_session(live.page)
 
 
-def test_composition_is_sent_when_it_is_done(live: LivePage) -> None:
+def test_composition_is_sent_when_complete(live: LivePage) -> None:
     live.type("we say ")
     cdp = _cdp(live)
     for part in ("n", "ni", "nih"):
@@ -18,13 +18,12 @@ def test_composition_is_sent_when_it_is_done(live: LivePage) -> None:
         live.page.wait_for_timeout(60)
     cdp.send("Input.insertText", {"text": "nihao"})
     live.type(" today ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert [event["word"] for event in live.events("committed")] == ["we", "say", "nihao", "today"]
     assert live.events("edited") == []
 
 
-def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
+def test_autocorrected_word_is_struck_through(live: LivePage) -> None:
     live.type("a teh cat sat on ")
     live.wait_lit(2)
     live.page.evaluate(
@@ -40,7 +39,7 @@ def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
     live.wait_status("already spoken")
 
 
-def test_a_word_deleted_letter_by_letter_is_struck_and_the_new_one_stands_beside_it(live: LivePage) -> None:
+def test_word_deleted_letter_by_letter_is_struck_beside_the_new_one(live: LivePage) -> None:
     live.type("a cat sat on ")
     live.wait_lit(2)
     live.page.locator("#live-text").evaluate("field => field.setSelectionRange(2, 2)")
@@ -65,7 +64,7 @@ def _replace(live: LivePage, word: str, by: str) -> None:
     live.page.keyboard.insert_text(by) if by else live.page.keyboard.press("Delete")
 
 
-def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_turns_grey(live: LivePage) -> None:
+def test_unheard_word_is_replaced_and_heard_one_turns_grey(live: LivePage) -> None:
     live.paste("constantinople and alexandria were wonderful cities in their time ")
     live.wait_lit(1)
     _replace(live, "wonderful", "terrible")
@@ -78,8 +77,7 @@ def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_tur
     live.page.wait_for_selector(".words .edited")
     live.shows("edited", ["constantinople"])
     live.page.wait_for_timeout(500)
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     words = "constantinople and alexandria were terrible cities in time"
     live.shows("w", words.split())
     assert [entry["i"] for entry in live.lit] == [*range(8)]
@@ -87,7 +85,7 @@ def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_tur
     assert len(heard) == len(sent) and live.page.locator('.status[data-level="error"]').count() == 0
 
 
-def test_what_was_not_heard_can_be_changed_after_finish_and_what_is_typed_behind_it_comes_next(live: LivePage) -> None:
+def test_unheard_text_can_be_edited_after_finish_and_new_text_comes_next(live: LivePage) -> None:
     live.paste("constantinople and alexandria were wonderful cities in their time")
     live.wait_lit(1)
     live.finish()
@@ -99,35 +97,32 @@ def test_what_was_not_heard_can_be_changed_after_finish_and_what_is_typed_behind
         "(f) => f.setSelectionRange(f.value.length, f.value.length)", live.page.query_selector("#live-text")
     )
     live.page.keyboard.type(" gone by")
-    live.wait_said()
-    live.finish()
-    live.wait_said(2)
-    told = live.page.evaluate("document.querySelector('.live').tap.events.map((e) => e.word ?? e.type)")
+    live.wait_spoken()
+    live.finish(spoken=2)
+    order = live.page.evaluate("document.querySelector('.live').tap.events.map((e) => e.word ?? e.type)")
     words = {*"terrible cities in their time gone by wonderful".split()}
-    after = [one for one in told[len(told) - told[::-1].index("revised") :] if one in words]
+    after = [one for one in order[len(order) - order[::-1].index("revised") :] if one in words]
     assert after == "terrible cities in their time gone by".split()
     assert live.page.locator('.status[data-level="error"]').count() == 0
 
 
 def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
     live.type("so \U0001f600 happy today ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     live.shows("unsupported", ["\U0001f600"])
     assert "letters and digits" in live.page.locator(".leftout").text_content()
     assert [event["word"] for event in live.events("committed")] == ["so", "happy", "today"]
 
 
-def test_nothing_typed_becomes_markup(live: LivePage) -> None:
+def test_typed_markup_stays_text(live: LivePage) -> None:
     live.type("<img src=x onerror=boom()> ok then ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert live.page.locator(".live img").count() == 0
     assert "<img" in live.page.locator(".words").text_content()
 
 
 @pytest.mark.parametrize("characters", [100_000])
-def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, characters: int) -> None:
+def test_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, characters: int) -> None:
     live.page.evaluate(
         """() => {
           window.gaps = [];
@@ -143,7 +138,7 @@ def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, chara
     assert live.page.evaluate("document.querySelector('.words').childNodes.length") < 1500
     assert live.figures["buffered_ms"] <= 2100.0
     later = sorted(live.page.evaluate("window.gaps.slice(-40)"))
-    assert later[20] < 50.0  # half of the frames, so that a busy machine does not decide
+    assert later[20] < 50.0  # the median frame, robust on a busy machine
     live.press("stop")
-    live.wait_said()
+    live.wait_spoken()
     live.wait_status("Stopped. You heard")

@@ -1,14 +1,14 @@
-"""Busy, a second tab, a lost connection, a failing engine, a reload: each with a clear message."""
+"""Busy server, second tab, lost connection, engine failure, reload: each with a clear message."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ui.crowd import others_take_all, wait_free
+from ui.crowd import occupy_all, wait_free
 from ui.live_page import OFFERED, LivePage
 
 TEXT = "Speech flows from words as they arrive. "
-# The page keeps every state that its chip shows.
+# The page records every state of its chip.
 STATES = """() => {
   const root = document.querySelector('.live');
   root.states = [];
@@ -17,10 +17,10 @@ STATES = """() => {
 }"""
 
 
-def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(visit: Callable[..., LivePage]) -> None:
+def test_queue_position_is_shown_and_typed_text_is_spoken(visit: Callable[..., LivePage]) -> None:
     live = visit()
     chip = live.page.locator(".chip")
-    with others_take_all(live.url, queued=1) as end:
+    with occupy_all(live.url, queued=1) as end:
         live.type("Speech flows from words ")
         assert live.wait_status("ahead of you").startswith(
             "All slots are in use: 1 person is ahead of you. Keep typing"
@@ -35,9 +35,8 @@ def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(
         assert live.lit == []
         end(0)
         live.page.wait_for_function("!document.querySelector('.status').textContent.includes('next')")
-        live.wait_lit(1)  # what is finished before it speaks counts from there
-        live.finish()
-        live.wait_said()
+        live.wait_lit(1)  # text finished before it speaks counts from there
+        live.finish(spoken=1)
     assert [word["i"] for word in live.lit] == [*range(7)]
     assert "arrive" in live.page.locator(".words").text_content()
     assert live.figures["first_audio_cause"] == "place" and live.figures["first_audio_ms"] < 5_000
@@ -45,7 +44,7 @@ def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(
 
 def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with others_take_all(live.url) as end:
+    with occupy_all(live.url) as end:
         live.type(TEXT)
         live.wait_status("you are next")
         live.press("stop")
@@ -57,11 +56,11 @@ def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:
 
 @pytest.mark.parametrize("press", [True, False])
 @pytest.mark.parametrize("queued", [0, 2])
-def test_a_race_offers_again_what_waited_for_a_place(visit: Callable[..., LivePage], queued: int, press: bool) -> None:
-    """In the queue, and where that was full; what is typed on follows it."""
+def test_race_offers_queued_text_again(visit: Callable[..., LivePage], queued: int, press: bool) -> None:
+    """From the queue and from a full queue; newly typed text follows it."""
     live = visit()
     rest = live.page.get_by_role("button", name="Speak the rest")
-    with others_take_all(live.url, queued=queued):
+    with occupy_all(live.url, queued=queued):
         live.type(TEXT)
         live.wait_status("our text will be spoken")
         live.press("race")
@@ -71,7 +70,7 @@ def test_a_race_offers_again_what_waited_for_a_place(visit: Callable[..., LivePa
         if live.page.locator(".race").get_attribute("data-state") == "waiting":
             live.press("race")  # which stops it
         rest.wait_for()
-        assert OFFERED in live.page.locator(".status").text_content(), "it is told as long as it is so"
+        assert OFFERED in live.page.locator(".status").text_content(), "shown as long as it holds"
     wait_free(live.url, 4)
     if press:
         rest.click()
@@ -89,9 +88,9 @@ def test_a_race_offers_again_what_waited_for_a_place(visit: Callable[..., LivePa
     assert said == TEXT.lower().split() + ([] if press else ["and", "on."])
 
 
-def test_stop_withdraws_what_a_race_kept(visit: Callable[..., LivePage]) -> None:
+def test_stop_withdraws_text_kept_by_a_race(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with others_take_all(live.url):
+    with occupy_all(live.url):
         live.type(TEXT)
         live.wait_status("you are next")
         live.press("race")
@@ -102,16 +101,13 @@ def test_stop_withdraws_what_a_race_kept(visit: Callable[..., LivePage]) -> None
         live.page.get_by_role("button", name="Speak the rest").wait_for(state="hidden")
     wait_free(live.url, 4)
     live.type("new text ")
-    live.finish()
-    live.wait_said(2)  # what waited and was stopped is the first
+    live.finish(spoken=2)  # the waiting, stopped utterance is the first
     assert [event["word"] for event in live.events("committed")] == ["new", "text"]
 
 
-def test_who_waited_in_vain_keeps_the_text_and_may_try_again(
-    visit: Callable[..., LivePage], start_server: Callable[..., Any]
-) -> None:
+def test_text_is_kept_after_a_queue_timeout(visit: Callable[..., LivePage], start_server: Callable[..., Any]) -> None:
     live = visit(url=start_server("--queue-timeout-s", "0.5").url)
-    with others_take_all(live.url) as end:
+    with occupy_all(live.url) as end:
         live.type(TEXT)
         live.wait_status("Your text is stored: press Speak to try again.")
         live.wait_phase("idle")
@@ -121,9 +117,9 @@ def test_who_waited_in_vain_keeps_the_text_and_may_try_again(
         live.wait_lit(1)
 
 
-def test_a_full_queue_is_told_and_the_text_is_spoken_all_the_same(visit: Callable[..., LivePage]) -> None:
+def test_full_queue_is_reported_and_the_text_is_spoken_later(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with others_take_all(live.url, queued=2):
+    with occupy_all(live.url, queued=2):
         live.type(TEXT)
         message = live.wait_status("Your text will be spoken")
         assert message.startswith("All slots are in use and the queue is full. Your text will be spoken")
@@ -133,9 +129,9 @@ def test_a_full_queue_is_told_and_the_text_is_spoken_all_the_same(visit: Callabl
     assert [event["word"] for event in live.events("committed")][-1] == "arrive."
 
 
-def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(visit: Callable[..., LivePage]) -> None:
+def test_complete_text_queued_behind_all_slots_is_spoken_whole(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with others_take_all(live.url, queued=2):
+    with occupy_all(live.url, queued=2):
         live.page.evaluate(
             """([text]) => {  // the end goes out before the server can say that it is busy
             const { page } = document.querySelector('.live').tap;
@@ -145,40 +141,38 @@ def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(vis
             [TEXT],
         )
         live.wait_status("Your text will be spoken")
-    live.wait_said()
+    live.wait_spoken()
     assert [event["word"] for event in live.events("committed")][-1] == "arrive."
 
 
-def test_a_second_tab_speaks_beside_the_first(visit: Callable[..., LivePage]) -> None:
+def test_second_tab_speaks_beside_the_first(visit: Callable[..., LivePage]) -> None:
     tabs = [visit(), visit()]
     for tab in tabs:
         tab.paste(TEXT)
     for tab in tabs:
-        tab.finish()
-        tab.wait_said()
+        tab.finish(spoken=1)
         assert [word["i"] for word in tab.lit] == list(range(7))
 
 
-def test_a_reload_in_mid_word_frees_the_place(visit: Callable[..., LivePage]) -> None:
+def test_reload_during_a_word_frees_the_slot(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.paste(TEXT * 3)
     live.wait_lit(2)
     live.open()
     wait_free(live.url, 4)
     live.paste("Back again and speaking. ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert len(live.lit) == 4
 
 
-def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]) -> None:
+def test_missing_scripts_are_reported(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.page.route("**/studio-assets/*/live/live.js", lambda route: route.abort())
     live.page.reload()
     live.page.get_by_text("could not be loaded").wait_for()
 
 
-def test_a_socket_that_was_idle_comes_back_unseen_at_the_next_key(
+def test_idle_socket_reconnects_at_the_next_key(
     visit: Callable[..., LivePage], start_server: Callable[..., Any]
 ) -> None:
     server = start_server("--idle-socket-ms", "1000")
@@ -186,14 +180,13 @@ def test_a_socket_that_was_idle_comes_back_unseen_at_the_next_key(
     live.page.evaluate(STATES)
     for said in (1, 2):
         live.type("one two three ")
-        live.finish()
-        live.wait_said(said)
-        live.page.wait_for_timeout(2500)  # the server closes it after one
+        live.finish(spoken=said)
+        live.page.wait_for_timeout(2500)  # the server closes it after 1 s
     assert "offline" not in live.page.evaluate("document.querySelector('.live').states")
     assert live.page.locator(".status").text_content() == ""
 
 
-# The first message that opens an utterance meets the close of a server that took the socket for idle.
+# The first opening message crosses the close of a socket that the server considers idle.
 CROSSING = """
 const crossing = `
   let crossed = false;
@@ -201,10 +194,10 @@ const crossing = `
     send(data) {
       if (crossed || JSON.parse(data).type !== "open") return super.send(data);
       crossed = true;
-      const told = this.onclose;
+      const close = this.onclose;
       this.onclose = null;
       this.close();
-      setTimeout(() => told({ code: 4000 }), 30);
+      setTimeout(() => close({ code: 4000 }), 30);
     }
   };`;
 const module = (code) => URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
@@ -218,9 +211,7 @@ globalThis.Worker = class extends Worker {
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
-def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
-    visit: Callable[..., LivePage], is_finished: bool
-) -> None:
+def test_message_crossing_an_idle_close_is_spoken_whole(visit: Callable[..., LivePage], is_finished: bool) -> None:
     live = visit(script=CROSSING, bypass_csp=True)
     live.page.evaluate(STATES)
     live.type("one two ")
@@ -230,7 +221,7 @@ def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
         live.type("three ")
         live.wait_lit(1)
         live.finish()
-    live.wait_said()
+    live.wait_spoken()
     words = ["one", "two"] if is_finished else ["one", "two", "three"]
     assert [event["word"] for event in live.events("committed")] == words
     states = live.page.evaluate("document.querySelector('.live').states")
@@ -239,9 +230,7 @@ def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
     assert live.page.locator(".status").text_content() == ""
 
 
-def test_settings_that_do_not_go_together_are_told_and_the_text_waits_for_others(
-    visit: Callable[..., LivePage],
-) -> None:
+def test_incompatible_settings_are_reported_and_the_text_waits(visit: Callable[..., LivePage]) -> None:
     live = visit()
     set_to = """(options) => {
       const { settings } = document.querySelector('.live').tap.page;
@@ -250,13 +239,12 @@ def test_settings_that_do_not_go_together_are_told_and_the_text_waits_for_others
     }"""
     live.page.evaluate(set_to, {"m": 2, "n": 5})
     live.type("One two three ")
-    told = live.wait_status("hop n = 5 is more than window m = 2")
-    assert "no utterance" not in told
+    notice = live.wait_status("hop n = 5 is more than window m = 2")
+    assert "no utterance" not in notice
     live.wait_phase("idle")
     assert live.lit == [] and "no utterance" not in live.page.locator(".status").text_content()
     live.page.evaluate(set_to, {"m": 2, "n": 1})
     live.type("four. ")
-    live.finish()
-    live.wait_said()
-    assert [word["i"] for word in live.lit] == [0, 1, 2, 3], "what was typed before is said, too"
+    live.finish(spoken=1)
+    assert [word["i"] for word in live.lit] == [0, 1, 2, 3], "text typed before is spoken too"
     assert "n = 5" not in live.page.locator(".status").text_content()

@@ -1,4 +1,4 @@
-"""The page's bench drives the real page; on tones here, so that no figure is asserted but that there is one."""
+"""The page benchmark on the real page with tones: figures exist, their values are not asserted."""
 
 import json
 import subprocess
@@ -17,14 +17,14 @@ APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
 
 
 def figures(code: str) -> dict[str, Any]:
-    """What code prints as JSON in a process of its own: two drivers of browsers do not share one."""
+    """Run code in its own process, since two browser drivers cannot share one, and parse its JSON output."""
     command = [sys.executable, "-c", f"import json\nfrom pathlib import Path\n{code}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300.0)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_bench_takes_the_latency_apart(chromium: Any) -> None:
+def test_bench_decomposes_the_latency(chromium: Any) -> None:
     out = figures(
         "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=0, quiet=True)\n"
@@ -34,12 +34,12 @@ def test_bench_takes_the_latency_apart(chromium: Any) -> None:
     parts = ("t2_t0_ms", "lead_in_ms", "page_ms")
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)
-    assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 a minute come first"
-    assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same pace"
+    assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 per minute come first"
+    assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same rate"
 
 
-def test_a_take_that_was_timed_from_a_later_key_is_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sound would come before it was made. From a flush a remainder below 0 says nothing of the kind."""
+def test_take_timed_from_a_later_key_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sound would precede its synthesis. A remainder below 0 after a flush is legitimate."""
     takes = [({"page_ms": 9.0}, 2, "key"), ({"page_ms": -3.0}, 3, "key"), ({"page_ms": 8.0}, 3, "key")]
     monkeypatch.setattr(key_to_ear, "_typed_once", lambda *_: takes.pop(0))
     assert key_to_ear._first_audio(None, "", ["one", "two", "three"], 60.0, 3) == {"page_ms": 8.0}
@@ -50,7 +50,7 @@ def test_a_take_that_was_timed_from_a_later_key_is_typed_again(monkeypatch: pyte
         key_to_ear._first_audio(None, "", ["one", "two", "three"], 60.0, 3)
 
 
-def test_a_newcomers_clicks_are_measured_alone(chromium: Any) -> None:
+def test_first_visit_clicks_are_measured_separately(chromium: Any) -> None:
     out = figures(
         "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, clicks=1, clicks_only=True, quiet=True)\n"
@@ -60,25 +60,25 @@ def test_a_newcomers_clicks_are_measured_alone(chromium: Any) -> None:
     assert not {"t6_key_ms", "stalls", "stalls_blocked"} & out.keys()
 
 
-def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
+def test_output_is_captured_completely(chromium: Any, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("one two three four\nfive six\n")
     out = figures(
-        "from studio.bench.evaluation.heard import HeardSetting, eval_heard\n"
+        "from studio.bench.page.live import HeardSetting, eval_heard\n"
         f"setting = HeardSetting(texts=Path({str(texts)!r}), command={APP!r}, wpm=400.0, keep=Path({str(tmp_path)!r}),"
         " recogniser='pocketsphinx', quiet=True)\n"
         "print(json.dumps(eval_heard(setting)))"
     )
-    # The fake engine's tones: 60 ms a letter, in frames of 25 ms.
+    # The fake engine's tones: 60 ms per letter, in frames of 25 ms.
     assert [row["text"] for row in out["rows"]] == ["one two three four", "five six"]
     assert out["rows"][0]["audio_s"] > out["rows"][1]["audio_s"] > 0.3
     assert (tmp_path / "heard-01.wav").stat().st_size == 44 + 2 * round(out["rows"][0]["audio_s"] * 24_000)
     assert out["wer"] >= 0.0 and all(row["stalls"] >= 0 for row in out["rows"])
 
 
-def test_highlight_says_how_late_each_word_lit(chromium: Any) -> None:
+def test_highlight_reports_the_lag_of_every_word(chromium: Any) -> None:
     out = figures(
-        "from studio.bench.page.highlight import HighlightSetting, bench_highlight\n"
+        "from studio.bench.page.live import HighlightSetting, bench_highlight\n"
         f"setting = HighlightSetting(text='one two three four', command={APP!r}, wpm=300.0, quiet=True)\n"
         "print(json.dumps(bench_highlight(setting)))"
     )
@@ -86,7 +86,7 @@ def test_highlight_says_how_late_each_word_lit(chromium: Any) -> None:
     assert out["shifts"]["300"]["min_ms"] > 200.0 > out["shifts"]["0"]["min_ms"]
 
 
-def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None:
+def test_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path / "spoken", {})
     writer.write(*story())
     out = figures(
@@ -104,9 +104,9 @@ def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> No
         assert 0.0 < found["draw_ms"]["p95"] <= found["draw_ms"]["max"]
 
 
-def test_start_is_timed_and_memory_counted() -> None:
+def test_start_and_memory_are_measured() -> None:
     out = figures(
-        "from studio.bench.page.start import StartSetting, bench_start\n"
+        "from studio.bench.page.live import StartSetting, bench_start\n"
         f"setting = StartSetting(text=Path('assets/texts/latency.txt'), command={APP!r}, starts=2, quiet=True)\n"
         "print(json.dumps(bench_start(setting)))"
     )

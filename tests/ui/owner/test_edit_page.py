@@ -1,4 +1,4 @@
-"""A listening test made in a real browser by its owner: begun, filled, spoken, looked at and opened."""
+"""The owner creates a listening test: draft, systems, texts, preview, opening."""
 
 import json
 import tomllib
@@ -27,7 +27,7 @@ def begin(page: Any, name: str, template: str) -> None:
 
 
 def saved(page: Any) -> None:
-    """Wait until all that was typed is on the server."""
+    """Wait until all input is saved on the server."""
     page.wait_for_function("document.querySelector('.saved').textContent === 'All changes saved'")
 
 
@@ -36,7 +36,7 @@ def draft(site: Site, name: str) -> dict[str, Any]:
 
 
 def settle(page: Any, site: Site, name: str, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The draft once the server has what was typed."""
+    """The draft, once the server has all input."""
     for _ in range(300):
         if done(found := draft(site, name)):
             return found
@@ -44,7 +44,7 @@ def settle(page: Any, site: Site, name: str, done: Callable[[dict[str, Any]], bo
     raise AssertionError(f"the server has {found}")
 
 
-def test_a_test_is_made_looked_at_and_opened(site: Site, enter: Callable[..., Any], tmp_path: Path) -> None:
+def test_is_created_previewed_and_opened(site: Site, enter: Callable[..., Any], tmp_path: Path) -> None:
     page = enter("campaigns")
     begin(page, "windows", "speakstream-mos")
     ready = page.locator(".ready")
@@ -69,14 +69,14 @@ def test_a_test_is_made_looked_at_and_opened(site: Site, enter: Callable[..., An
 
     page.evaluate("document.querySelectorAll('.edit details').forEach((one) => (one.open = true))")
     assert violations(page) == []
-    page.get_by_role("button", name="Preview").click()  # nobody is stored by that
+    page.get_by_role("button", name="Preview").click()  # no one is stored by that
     step = page.locator(".preview-bar").get_by_role("button", name="Next")
     while page.locator(".edit-preview .trial").count() == 0:
         step.click()
         page.wait_for_timeout(50)
     assert page.locator(".edit-preview .marks legend").all_text_contents()[0] == "How natural does the speech sound?"
     assert "Like a person" in page.locator(".edit-preview .answers").inner_text()
-    assert page.locator(".edit-preview .notice:not(:empty)").count() == 0, "its sounds are there"
+    assert page.locator(".edit-preview .notice:not(:empty)").count() == 0, "its sounds exist"
     assert violations(page) == []
     page.get_by_role("button", name="Close").click()
 
@@ -95,8 +95,8 @@ def test_a_test_is_made_looked_at_and_opened(site: Site, enter: Callable[..., An
     assert page.get_by_label("Title").is_disabled() and page.locator(".adding:visible").count() == 0
 
 
-def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any], tmp_path: Path) -> None:
-    """Clips are uploaded, a mistake is said beside what was typed, and lost sounds are asked for."""
+def test_draft_is_left_and_resumed(site: Site, enter: Callable[..., Any], tmp_path: Path) -> None:
+    """Clips are uploaded, errors shown at the field, missing sounds requested."""
     page = enter("campaigns")
     begin(page, "own clips", "s5-preference")
     page.get_by_label("Texts, one per line").fill("hello|Hello, and good morning.")
@@ -139,7 +139,7 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
     page.get_by_role("article").filter(has_text="own clips").wait_for(state="detached")
 
 
-def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callable[..., Any]) -> None:
+def test_failed_save_is_kept_and_retried(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     begin(page, "fulldisk", "speakstream-mos")
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callabl
     page.get_by_label("Texts, one per line").fill(TEXTS)
     page.get_by_text("Not saved: No room").wait_for()
     shown = page.get_by_label("Raters see the text")
-    shown.set_checked(not shown.is_checked())  # which is saved, and brings the texts that the server has
+    shown.set_checked(not shown.is_checked())  # saving it also loads the texts of the server
     settle(page, site, "fulldisk", lambda found: found["settings"]["show_text"] == shown.is_checked())
     page.route("**/drafts/fulldisk/settings", fail)
     page.get_by_label("Screens for each rater").fill("3")
@@ -170,8 +170,8 @@ def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callabl
     assert asked == ["beforeunload"]
 
 
-def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable[..., Any]) -> None:
-    """What does not fit is said when it is chosen, in the page's own words; P.835's questions are no other kind's."""
+def test_next_test_is_chosen_from_a_list(site: Site, enter: Callable[..., Any]) -> None:
+    """A mismatch is shown on selection, in the page's words; P.835's questions are for no other kind."""
     page = enter("campaigns")
     begin(page, "later", "s5-preference")
     page.get_by_label("Version of the consent").evaluate("(one) => (one.closest('details').open = true)")
@@ -205,7 +205,7 @@ def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable
     settle(page, site, "earlier", lambda d: d["settings"]["then"] == "")
 
 
-def test_nothing_is_cut_off_on_a_telephone(enter: Callable[..., Any]) -> None:
+def test_nothing_is_cut_off_on_a_phone(enter: Callable[..., Any]) -> None:
     page = enter("edit?campaign=kestrel", viewport={"width": 390, "height": 844})
     page.locator(".edit-columns").wait_for()
     page.evaluate("document.querySelectorAll('.edit details').forEach((one) => (one.open = true))")

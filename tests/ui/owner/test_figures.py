@@ -1,4 +1,4 @@
-"""Figures of the results page, from the tables that they draw."""
+"""Figures of the results page, from the tables they draw."""
 
 from typing import Any
 
@@ -7,14 +7,13 @@ import pytest
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.tables import choice_tables
 from studio.mos.report.charts import IntervalMark, padded_range_ms, share_chart
-from studio.ui.figures.choices import preferences
-from studio.ui.figures.look import wrapped
-from studio.ui.figures.scores import histograms
+from studio.ui.score_figures import histograms, wrapped
+from studio.ui.vote_figures import preferences
 
 
 @pytest.fixture(scope="module")
 def choices() -> dict[str, Any]:
-    """Heron beats teal in three votes of four, by twelve raters on eight scripts, with some ties."""
+    """Heron beats teal in three of four votes of twelve raters on eight scripts, with some ties."""
     outcomes = ("a", "a", "a", "b", "a", "tie", "a", "b")
     return choice_tables(
         [
@@ -26,7 +25,7 @@ def choices() -> dict[str, Any]:
     )
 
 
-def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, Any]) -> None:
+def test_preference_shows_interval_p_and_the_half_line(choices: dict[str, Any]) -> None:
     figure = preferences({"tables": {"choices": choices}})
     assert figure is not None
     [pair] = choices["pairs"]["two_way"]
@@ -41,17 +40,17 @@ def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, A
     assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
 
 
-def test_the_bars_have_the_whole_width(choices: dict[str, Any]) -> None:
-    """Names beside the bars and plotly's legend took half of 1280 pixels, and all but 60 of a telephone's."""
+def test_bars_use_the_full_width(choices: dict[str, Any]) -> None:
+    """Names beside the bars and plotly's legend once took half of 1280 pixels."""
     figure = preferences({"tables": {"choices": choices}})
     assert figure is not None
     assert figure.layout.yaxis.showticklabels is False and figure.layout.showlegend is False
     assert figure.layout.xaxis.tickangle == 0
     bar, points = figure.data[0], figure.data[-1]
-    assert points.y[0] > bar.y[0] + bar.width / 2, "the share stands below its bar, not on its colours"
+    assert points.y[0] > bar.y[0] + bar.width / 2, "the share is below its bar, not on its colours"
 
 
-def test_a_prompt_is_wrapped_and_a_lone_point_has_an_axis() -> None:
+def test_prompt_is_wrapped_and_a_single_point_has_an_axis() -> None:
     prompt = "How good is the sound quality of each version, compared with the reference that you have heard?"
     lines = wrapped(prompt).split("<br>")
     assert " ".join(lines) == prompt and max(map(len, lines)) <= 34
@@ -61,7 +60,7 @@ def test_a_prompt_is_wrapped_and_a_lone_point_has_an_axis() -> None:
     assert padded_range_ms([0.0, 10.0])[0] == 0.0
 
 
-def test_the_report_draws_the_same() -> None:
+def test_report_draws_the_same() -> None:
     mark = IntervalMark("heron", 0.7, 0.6, 0.8, "70.0% [60.0%, 80.0%], p 0.010")
     drawn = share_chart([("heron", "teal", (7, 0, 0, 3), mark)], "preference")
     for svg in drawn.split("</svg>")[:2]:
@@ -69,8 +68,8 @@ def test_the_report_draws_the_same() -> None:
         assert mark.shown in svg and 'class="half"' in svg
 
 
-def test_histograms_leave_their_titles_room() -> None:
-    """Of four systems by two questions, on any height of the panels: a title's own, and that of the axis above it."""
+def test_histograms_leave_room_for_titles() -> None:
+    """Four systems by two questions at any panel height: room for the title and the axis above it."""
     table = {"n": 10, "histogram": {name: [1, 2, 3, 4, 0] for name in "abcd"}}
     asked = [{"id": q, "prompt": q, "low": 1, "high": 5} for q in ("natural", "coherent")]
     results = {

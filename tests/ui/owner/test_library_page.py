@@ -1,4 +1,4 @@
-"""The owner's library in a real browser: found, kept, edited, deleted, opened on Inspect, and files added."""
+"""The owner's library page: search, add, edit, delete, open in Inspect, import files."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NASTY = "<img src=x onerror=alert(1)> ${1}"
 
 @pytest.fixture(autouse=True)
 def library(site: Site) -> Any:
-    """What the server has, as `studio library` sees it; each test begins with nothing kept."""
+    """The server's library as `studio library` sees it, empty at the start of each test."""
     found = Library(site.folder / "library")
     for one in found.find(Query(limit=1000))[0]:
         found.remove(one)
@@ -59,9 +59,7 @@ def entry(page: Any, title: str) -> Any:
     return page.locator(".entry", has=page.get_by_role("heading", name=title, exact=True))
 
 
-def test_what_is_looked_for_is_in_the_address(
-    site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_search_is_in_the_url(site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path) -> None:
     library.add(spoken(tmp_path, "a").read_bytes(), title="typed live", tags=["demo"])
     library.add(said(1), "Straße am Meer", title="one", tags=["demo", "sea"])
     library.add(said(2), NASTY)
@@ -90,7 +88,7 @@ def test_what_is_looked_for_is_in_the_address(
     assert page.url == f"{site.url}library?tag=sea"
 
 
-def test_an_utterance_is_kept_from_live_and_named(
+def test_utterance_is_added_from_live_and_named(
     site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path
 ) -> None:
     library.add(said(1), title="before")
@@ -98,13 +96,12 @@ def test_an_utterance_is_kept_from_live_and_named(
     live = LivePage(page, site.url)
     live.open()
     live.type("one two three ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     with page.expect_popup() as popup:
         page.get_by_role("link", name="Keep", exact=True).click()
     tab = popup.value
     tab.locator(".entry form").wait_for()
-    assert tab.url == f"{site.url}library", "a reload keeps nothing again"
+    assert tab.url == f"{site.url}library", "a reload adds nothing again"
     assert titles(tab) == ["one two three", "before"]
     assert tab.evaluate("document.activeElement.labels[0].textContent") == "Title"
     tab.keyboard.type("My first")
@@ -118,7 +115,7 @@ def test_an_utterance_is_kept_from_live_and_named(
     entry(tab, "My first").get_by_role("link", name="Open").click()
     tab.locator(".inspect[data-state=open] .view h1", has_text="one two three").wait_for()
     assert tab.url == f"{site.url}inspect?kept={kept.name}"
-    assert tab.locator(".keep").is_hidden(), "it is kept already"
+    assert tab.locator(".keep").is_hidden(), "it is in the library already"
     page.goto(tab.url.replace(f"?kept={kept.name}", f"?trace={TOKEN}"))
     page.locator(".inspect .status[data-level=error]").wait_for()
     spoken(site.folder / "traces", TOKEN)
@@ -128,7 +125,7 @@ def test_an_utterance_is_kept_from_live_and_named(
     assert library.find(Query(text="two 3"))[1] == 1
 
 
-def test_a_note_is_edited_and_a_bad_one_refused(library: Library, enter: Callable[..., Any]) -> None:
+def test_note_is_edited_and_an_invalid_one_refused(library: Library, enter: Callable[..., Any]) -> None:
     library.add(said(1), "the words", title="old", tags=["a"])
     page = opened(enter("library"))
     edit = entry(page, "old").get_by_role("button", name="Edit")
@@ -151,7 +148,7 @@ def test_a_note_is_edited_and_a_bad_one_refused(library: Library, enter: Callabl
     assert violations(page) == []
 
 
-def test_deleting_asks_once(library: Library, enter: Callable[..., Any]) -> None:
+def test_deletion_asks_once(library: Library, enter: Callable[..., Any]) -> None:
     library.add(said(1), title="one")
     library.add(said(2), title="two")
     page = opened(enter("library"))
@@ -161,7 +158,7 @@ def test_deleting_asks_once(library: Library, enter: Callable[..., Any]) -> None
         page.get_by_role("button", name=answer).click()
         shows(page, left)
     eventually(lambda: library.find(Query())[1] == 1, "one is left")
-    library.remove(library.find(Query())[0][0])  # somebody else was quicker
+    library.remove(library.find(Query())[0][0])  # another client was faster
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Delete it").click()
     page.locator(".library .status[data-level=error]", has_text="The library has no").wait_for()
@@ -178,7 +175,7 @@ DROP = """([target, files]) => {
 }"""
 
 
-def test_files_are_dropped_with_what_they_say(library: Library, enter: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_are_imported_with_their_metadata(library: Library, enter: Callable[..., Any], tmp_path: Path) -> None:
     page = opened(enter("library"))
     files = [["a.wav", list(said(1))], ["b.trace", list(spoken(tmp_path, "a").read_bytes())], ["c.wav", [1, 2, 3]]]
     page.evaluate(DROP, [page.locator(".library").element_handle(), files])
@@ -187,7 +184,7 @@ def test_files_are_dropped_with_what_they_say(library: Library, enter: Callable[
     page.get_by_label("Spoken text").fill("Grüße, zwei")
     page.get_by_role("button", name="Add to library").click()
     page.get_by_role("heading", name="b.trace, and 1 more").wait_for()
-    assert page.get_by_label("Spoken text").count() == 0, "a trace knows that"
+    assert page.get_by_label("Spoken text").count() == 0, "from the trace itself"
     page.locator(".adding").get_by_label("Title").fill("Dropped")
     page.get_by_role("button", name="Add to library").click()
     page.get_by_role("heading", name="c.wav", exact=True).wait_for()
@@ -208,7 +205,7 @@ def test_files_are_dropped_with_what_they_say(library: Library, enter: Callable[
     assert download.value.suggested_filename == f"utterance-{found[1].name}.wav"
 
 
-def test_more_are_shown_when_they_are_asked_for(library: Library, enter: Callable[..., Any]) -> None:
+def test_more_are_shown_on_request(library: Library, enter: Callable[..., Any]) -> None:
     for number in range(PAGE + 3):
         library.add(said(number), title=f"{number}")
     page = opened(enter("library"))

@@ -1,4 +1,4 @@
-"""The owner's pages in a real browser, and every endpoint of the mounted app without the owner's token."""
+"""The owner's pages, and every endpoint of the mounted app without the owner's token."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ui.live_page import LivePage
 from ui.owner_server import TITLE
 from ui.owner_site import Site
 
@@ -18,7 +19,7 @@ SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?test",
 
 
 def call(site: Site, fn: int, data: list[Any], event: Any) -> str:
-    """What Gradio answers to a call, by its queue: there is no other way in."""
+    """Gradio's answer to a call through its queue, the only way in."""
     session = uuid.uuid4().hex[:10]
     body = {"fn_index": fn, "data": data, "session_hash": session, "event_data": event, "trigger_id": None}
     said = site.post("gradio_api/queue/join", body)
@@ -32,7 +33,7 @@ def call(site: Site, fn: int, data: list[Any], event: Any) -> str:
 
 
 def config(site: Site, path: str) -> dict[str, Any]:
-    """What a page tells the browser of its components and of what can be called."""
+    """What a page sends the browser about components and endpoints."""
     text = site.get(path)
     found, _ = json.JSONDecoder().raw_decode(
         text, text.index("window.gradio_config = ") + len("window.gradio_config = ")
@@ -41,7 +42,7 @@ def config(site: Site, path: str) -> dict[str, Any]:
 
 
 def every_call(site: Site, token: Any) -> str:
-    """Call whatever the mounted app has, with a token."""
+    """Call every endpoint of the mounted app with a token."""
     calls: dict[int, list[Any]] = {}
     for path in PAGES:
         page = config(site, path)
@@ -53,17 +54,17 @@ def every_call(site: Site, token: Any) -> str:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "é\u2028", 7, None, ["x"]])
-def test_nothing_is_told_or_done_without_the_token(site: Site, token: Any) -> None:
+def test_nothing_is_shown_or_done_without_the_token(site: Site, token: Any) -> None:
     said = every_call(site, token)
-    # What was sent in comes back in places; the name of the campaign asked for is no secret then.
+    # Inputs are echoed in places, so the campaign's name is not secret here.
     found = [s for s in SECRETS if s != "merlin" and s in said]
     assert found == []
     assert set(site.states().values()) == {"open"}
 
 
-def test_the_same_calls_tell_the_owner(site: Site) -> None:
+def test_same_calls_answer_the_owner(site: Site) -> None:
     said = every_call(site, site.token)
-    assert [s for s in SECRETS if s not in said] == ["PID-"]  # a rater's own id is told to nobody
+    assert [s for s in SECRETS if s not in said] == ["PID-"]  # a rater's own id is shown to no one
     assert site.states()["kestrel"] == "closed"
     request = urllib.request.Request(
         f"{site.url}mos/owner/campaigns/kestrel/state",
@@ -75,17 +76,17 @@ def test_the_same_calls_tell_the_owner(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_no_page_brings_data_along(site: Site, path: str) -> None:
+def test_pages_contain_no_data(site: Site, path: str) -> None:
     text = site.get(path)
     assert [s for s in SECRETS if s in text and s != "/rate?test"] == []
     assert site.token not in text
 
 
-def test_the_list_shows_opens_and_closes(site: Site, enter: Callable[..., Any]) -> None:
+def test_list_shows_opens_and_closes_campaigns(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     card = page.locator('.campaign[data-name="kestrel"]')
     card.wait_for()
-    assert card.locator("p.muted").first.text_content().startswith(TITLE)  # text, whatever is in it
+    assert card.locator("p.muted").first.text_content().startswith(TITLE)  # names are text, never markup
     facts = card.locator("dl").inner_text().split("\n")
     assert facts[:4] == ["6", "raters", "6", "finished"]
     card.locator("button[data-state]").click()
@@ -96,7 +97,7 @@ def test_the_list_shows_opens_and_closes(site: Site, enter: Callable[..., Any]) 
     assert site.states() == {"kestrel": "open", "merlin": "open", "untouched": "open"}
 
 
-def test_links_lead_to_the_test_and_are_copied(site: Site, enter: Callable[..., Any]) -> None:
+def test_links_lead_to_the_test_and_can_be_copied(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns", permissions=["clipboard-read", "clipboard-write"])
     links = json.loads((site.folder / "facts.json").read_text(encoding="utf-8"))["links"]
     card = page.locator('.campaign[data-name="kestrel"]')
@@ -106,11 +107,11 @@ def test_links_lead_to_the_test_and_are_copied(site: Site, enter: Callable[..., 
     hrefs = [a.get_attribute("href") for a in card.locator(".link a").all()]
     assert hrefs == ["." + links["rater"], "." + links["preview"]]
     card.locator("a.button").click()
-    page.wait_for_selector("#owner-head h2")  # the token went along, in this tab
+    page.wait_for_selector("#owner-head h2")  # this tab keeps the token
     assert page.locator("#owner-head h2").text_content() == TITLE
 
 
-def test_the_token_stays_in_the_tab(site: Site, enter: Callable[..., Any]) -> None:
+def test_token_is_kept_per_tab(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     page.wait_for_selector(".campaign")
     assert page.evaluate("Object.values(sessionStorage)").count(site.token) == 1
@@ -123,7 +124,7 @@ def test_the_token_stays_in_the_tab(site: Site, enter: Callable[..., Any]) -> No
     assert other.locator(".campaign").count() == 0
 
 
-def test_a_wrong_token_is_said_to_be_wrong(enter: Callable[..., Any]) -> None:
+def test_wrong_token_is_reported(enter: Callable[..., Any]) -> None:
     page = enter("results", token="guessed")
     page.wait_for_selector('.owner-notice[data-level="error"]')
     assert "studio campaign token" in page.locator(".owner-notice").text_content()
@@ -141,8 +142,8 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     assert "traps answered correctly" in tables
 
 
-def test_what_was_predicted_stands_apart(enter: Callable[..., Any]) -> None:
-    """In a card of its own, under people's tables."""
+def test_predictions_are_shown_separately(enter: Callable[..., Any]) -> None:
+    """In their own card below the ratings' tables."""
     page = enter("results?campaign=kestrel")
     apart = page.wait_for_selector("#owner-predicted")
     said = apart.text_content()
@@ -150,15 +151,15 @@ def test_what_was_predicted_stands_apart(enter: Callable[..., Any]) -> None:
     assert "redicted" not in page.locator("#owner-tables .owner-card").first.text_content()
 
 
-def test_without_a_choice_what_was_answered_last_is_shown(site: Site, enter: Callable[..., Any]) -> None:
-    """Not the newest campaign, which nobody has rated."""
+def test_last_answered_campaign_is_selected_by_default(site: Site, enter: Callable[..., Any]) -> None:
+    """Not the newest, which is unrated."""
     page = enter("results")
     page.wait_for_selector(".js-plotly-plot .main-svg")
     assert page.locator("#owner-campaign input").input_value() == "merlin"
     assert "Which one?" in page.locator("#owner-head h2").text_content()
 
 
-def test_results_follow_what_raters_do(site: Site, enter: Callable[..., Any]) -> None:
+def test_results_follow_the_raters(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("results?campaign=untouched")
     page.wait_for_selector("#owner-head dl")
     assert "No answers that count yet" in page.locator("#owner-head").text_content()
@@ -172,10 +173,10 @@ def test_results_follow_what_raters_do(site: Site, enter: Callable[..., Any]) ->
     ("button", "ending", "part"),
     [("CSV", "csv", "campaign,rater,accept"), ("HTML report", "html", "<!doctype html>"), ("LaTeX", "tex", "tabular")],
 )
-def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: str, ending: str, part: str) -> None:
+def test_downloads_are_complete(enter: Callable[..., Any], tmp_path: Path, button: str, ending: str, part: str) -> None:
     page = enter("results?campaign=kestrel")
     page.wait_for_selector("#owner-head dl")
-    for _ in range(2):  # the same file again is a download again
+    for _ in range(2):  # a repeated download works
         with page.expect_download() as download:
             page.get_by_role("button", name=button, exact=True).click()
         assert download.value.suggested_filename == f"kestrel.{ending}"
@@ -183,7 +184,7 @@ def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: 
         assert part in (tmp_path / "file").read_text(encoding="utf-8")
 
 
-def test_the_navigation_leaves_the_raters_page_out(site: Site, enter: Callable[..., Any]) -> None:
+def test_navigation_omits_the_raters_page(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     pages = ["Live", "Inspect", "Compare", "Library", "Listening tests", "Results", "Engine"]
     assert page.locator(".masthead nav a").all_text_contents() == pages
@@ -206,3 +207,58 @@ def test_without_campaigns_the_command_is_named(chromium: Any, tmp_path: Path) -
     finally:
         site.process.kill()
         site.process.wait(10)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_cut_off_at_the_side(enter: Callable[..., Any], width: int) -> None:
+    page = enter("campaigns", viewport={"width": width, "height": 844})
+    page.wait_for_selector(".campaign")
+    script = "s => Math.max(...[...document.querySelectorAll(s)].map((e) => e.getBoundingClientRect().right))"
+    assert page.evaluate(script, ".masthead *, .campaign, .owner-door") <= width
+    page.goto(page.url.replace("campaigns", "results?campaign=merlin"))
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    assert page.evaluate(script, ".owner-card, .owner-plot, .owner-choose, .owner-files button") <= width
+
+
+def test_phone_tables_fit_or_show_that_they_scroll(enter: Callable[..., Any]) -> None:
+    """Gates are fully visible; scrolling tables have a shadow at the edge where there is more."""
+    page = enter("results?campaign=merlin", viewport={"width": 390, "height": 844})
+    page.wait_for_selector("#owner-tables table")
+    sizes = {
+        wide.locator("th").first.text_content(): wide.evaluate("e => [e.clientWidth, e.scrollWidth]")
+        for wide in page.locator("#owner-tables .owner-card > .wide").all()
+    }
+    assert sizes["Gate"][1] <= sizes["Gate"][0]
+    wide = page.locator("#owner-tables .wide").first  # eight columns of preferences
+    assert wide.evaluate("e => e.scrollWidth - e.clientWidth") > 100
+    # Two covers scroll and two shadows do not, so a shadow is visible where there is more. The style is
+    # checked, not the pixels: a headless browser does not always paint it.
+    assert wide.evaluate("e => getComputedStyle(e).backgroundAttachment") == "local, local, scroll, scroll"
+    assert wide.evaluate("e => getComputedStyle(e).backgroundImage.split('linear-gradient').length - 1") == 4
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_engine_page_follows_an_utterance(visit: Callable[..., LivePage], width: int, scheme: str) -> None:
+    live = visit()
+    tab = live.page.context.browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page: Any = tab.new_page()
+    page.goto(live.url + "engine")
+    page.wait_for_selector("#engine-load .owner-card")
+    fact = "what => [...document.querySelectorAll('#engine-load dt')].find((e) => e.textContent === what)"
+    spoken_s = f"() => parseFloat(({fact})('of audio').previousElementSibling.textContent)"
+    before = page.evaluate(spoken_s)
+    live.type("Speech flows from words as they arrive. ")
+    live.finish(spoken=1)
+    page.wait_for_function(f"before => ({spoken_s})() > before", arg=before)
+    page.wait_for_selector("#engine-load table.runs")
+    edges = "[...document.querySelectorAll('.owner-card')].map((e) => e.getBoundingClientRect().right)"
+    assert page.evaluate(f"Math.max(...{edges})") <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    hidden = "[...document.querySelectorAll('#engine-load .wide')].map((e) => e.scrollWidth - e.clientWidth)"
+    assert max(page.evaluate(hidden)) <= 0, "a table is fully visible"
+    assert "a module is a part of a voice" in page.inner_text("#engine-load").lower()
+    page.route("**/health", lambda route: route.abort())
+    page.wait_for_selector("#engine-away p:has-text('does not answer')")
+    page.unroute("**/health")
+    page.wait_for_function("() => document.querySelector('#engine-away p').textContent === ''")
+    tab.close()

@@ -1,4 +1,4 @@
-"""The one-file report in a real browser: on a telephone as on a desk, light and dark."""
+"""The one-file report in a browser: phone and desktop, light and dark."""
 
 import random
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from mos.rated import CHECKED, PAIRS, a_world, rate
 from mos.rated import campaign as campaign_of
-from mos.recommended import begin, campaign, results_of, screens, send, systems_of
+from mos.recommended import campaign, results_of, screens, send, systems_of
 
-from studio.mos.report.formats import html
+from studio.mos.report.page import html
 
-# What a reader sees of every drawing: how many are shown, marks beyond the edge of their place, the smallest letters.
+# Per drawing: number shown, marks beyond its edge, the smallest letters.
 _LOOK = """() => [...document.querySelectorAll('figure')].map((figure) => {
   const place = figure.getBoundingClientRect();
   const shown = [...figure.querySelectorAll('svg')].filter((svg) => svg.getBoundingClientRect().width > 0);
@@ -33,10 +33,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     world, rng = a_world(folder), random.Random(1)
     campaign(world, folder / "dcr", "dcr", raters_per_stimulus=2, trials_per_sitting=6)
     for who in range(4):
-        sitting = begin(world, f"rater {who}", "dcr")
-        for shown in screens(sitting):
+        rater = world.begin(f"rater {who}", "dcr")
+        for shown in screens(rater):
             by_slot, _ = systems_of(world, shown["trial"]["trial"])
-            send(world, sitting, shown, {0: 5 if by_slot[0] == "reference" else rng.randint(1, 4)}, None)
+            send(world, rater, shown, {0: 5 if by_slot[0] == "reference" else rng.randint(1, 4)}, None)
     campaign_of(world, folder / "mos", CHECKED, "mos", ("trap", "gold"))
     campaign_of(world, folder / "ab", PAIRS, "ab")
     for who in range(6):
@@ -50,10 +50,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["dcr", "mos", "ab"])
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1280, "light")])
-def test_every_drawing_is_whole_and_can_be_read(
+def test_every_drawing_is_complete_and_legible(
     chromium: Any, reports: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
-    """One drawing of each chart, none of it beyond the edge, its letters no smaller than 11 pixels."""
+    """One drawing per chart, nothing beyond its edge, letters of 11 pixels or more."""
     context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     try:
         page = context.new_page()

@@ -1,4 +1,4 @@
-"""An arena in a browser: a battle, the names after the vote, the cap, and the public ladder."""
+"""An arena in a browser: battles, names after the vote, the cap, the public ladder."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ NAMED = (*SYSTEMS, '"tone"', '"low"', '"high"')
 
 
 def received(page: RatePage) -> str:
-    """Everything that the browser holds or was sent by the listening tests."""
+    """Everything that the browser stored or received from the listening tests."""
     said = page.page.content() + page.page.evaluate(
         "() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
     )
@@ -29,7 +29,7 @@ def fight(live: Live, trial: str, key: str) -> None:
     live.trial = trial
     live.type()
     live.hear()
-    assert not [name for name in NAMED if name in received(live.page)], "nothing tells before the vote"
+    assert not [name for name in NAMED if name in received(live.page)], "nothing identifies the systems before the vote"
     live.page.key(key, "Enter")
     live.page.wait("revealed")
 
@@ -48,8 +48,8 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
     )
     named = page.page.locator(".voices dd").all()
     assert [one.get_attribute("title") for one in named] == [name for (name,) in spoke]
-    told = [one.inner_text() for one in named]
-    assert sorted(told) == ["High", "Low"], "visitors are told who speaks, not how the owner's tables call it"
+    titles = [one.inner_text() for one in named]
+    assert sorted(titles) == ["High", "Low"], "visitors see the speaker, not the owner's system name"
     assert "You chose: A is better" in page.text() and "Your code is" in page.text()
     assert violations(page.page) == []
     page.responses.clear()
@@ -64,7 +64,7 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
     page.page.wait_for_selector("h1")
     assert page.page.url == f"{page.ratings.url}arena" and page.text("h1") == "The arena"
     shown = page.text("main")
-    assert all(name in shown for name in told) and not [name for name in SYSTEMS if name in shown]
+    assert all(name in shown for name in titles) and not [name for name in SYSTEMS if name in shown]
     exact = page.page.locator("[title]").evaluate_all("all => all.map((one) => one.title)")
     assert set(exact) == {name for (name,) in spoke}
     assert "Take part" in shown and not page.errors
@@ -72,7 +72,7 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_ladder_fits(rate: Rate, width: int) -> None:
+def test_ladder_fits(rate: Rate, width: int) -> None:
     page: Any = rate("arena", who=f"wide {width}").page
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(page.url.split("rate?")[0] + "arena")

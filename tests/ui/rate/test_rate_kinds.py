@@ -1,4 +1,4 @@
-"""Every kind of screen, by keyboard; and what counts as heard."""
+"""Every kind of rating screen by keyboard, and what counts as heard."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from ui.rate_page import RatePage, Ratings
 from ui.rate_server import clip_s
 from ui.waits import comes_to, until
 
-# Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
+# One sound counts up and one down: the output tells which was played, and at which sample.
 SWITCHED = """async (base) => {
   const { Deck } = await import(`${base}/deck.js`);
   const rate = 24000, count = 12000;
@@ -48,7 +48,7 @@ def test_switching_loses_and_repeats_no_sample(rate: Callable[..., RatePage]) ->
     assert samples[faded : starts + 9000] == [-(t - starts + 1) for t in range(faded, starts + 9000)]
 
 
-def test_a_pair_by_keyboard_alone(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_pair_by_keyboard_only(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("ab", who="keys")
     trial = rating.begin()
     for key, outcome in (("t", "tie"), ("x", "both_bad"), ("b", "b")):
@@ -71,7 +71,7 @@ def test_a_pair_by_keyboard_alone(rate: Callable[..., RatePage], ratings: Rating
     assert all(600.0 <= heard_ms <= 640.0 for _, heard_ms in plays)
 
 
-def test_similarity_begins_with_the_reference(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_similarity_starts_with_the_reference(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("similarity", who="likeness")
     trial = rating.begin()
     assert rating.page.locator(".sound .name").all_text_contents() == ["Reference", "A", "B"]
@@ -85,13 +85,13 @@ def test_similarity_begins_with_the_reference(rate: Callable[..., RatePage], rat
     assert ratings.outcome(trial) == "a"
 
 
-def test_a_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("scale", who="slider")
     trial = rating.begin()
     for count, letter in enumerate("abc", start=1):
         rating.key(letter)
         rating.heard(count)
-        # It stands at its start again before the next is played.
+        # It rewinds before the next is played.
         rating.page.wait_for_selector(".sound.on", state="detached")
     rating.page.locator(".slide input[type=number]").nth(0).fill("101")
     assert "From 1 to 100" in rating.text(".missing")
@@ -106,7 +106,7 @@ def test_a_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage]
     assert [value for _, _, value in ratings.scores(trial)] == [81, 100, 53]
 
 
-def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_skipped_sound_was_not_heard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("mos", who="hasty")
     trial = rating.begin()
     rating.key("4", "Enter")
@@ -123,7 +123,7 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
     rating.key("Enter")
     rating.trial(after=trial)
     assert ratings.scores(trial) == [(1, 1, 4)]
-    # The second play heard the whole, so the part heard before added nothing.
+    # The second play was complete, so the earlier part added nothing.
     sql = "select plays, heard_ms from play join answer on answer.id = answer_id where trial_id = ?"
     [(plays, heard_ms)] = ratings.ask(sql, trial)
     assert plays == 2
@@ -131,7 +131,7 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
 
 
 def drag(rating: RatePage, track: int, start: float, end: float) -> None:
-    """Draw a region over a track, from one share of its length to another."""
+    """Drag a region over a track, between two shares of its length."""
     box = rating.page.locator(".track").nth(track).bounding_box()
     rating.page.mouse.move(box["x"] + start * box["width"], box["y"] + 4)
     rating.page.mouse.down()
@@ -140,22 +140,22 @@ def drag(rating: RatePage, track: int, start: float, end: float) -> None:
 
 
 def regions(rating: RatePage) -> list[float]:
-    """How wide the region that is repeated is drawn over each track, as a share of the track."""
+    """Width of the repeated region on each track, as a share of the track."""
     script = "all => all.map((one) => one.offsetWidth / one.parentElement.offsetWidth)"
     return rating.page.eval_on_selector_all(".track .region", script)
 
 
-def test_what_is_too_short_to_be_repeated_leaves_no_region(rate: Callable[..., RatePage]) -> None:
+def test_too_short_region_is_dropped(rate: Callable[..., RatePage]) -> None:
     rating = rate("mushra", who="short")
     rating.begin()
     drag(rating, 1, 0.1, 0.9)
     comes_to(lambda: regions(rating), pytest.approx([0.8] * 6, abs=0.1))
-    for _ in range(2):  # over a region, and where there is none
+    for _ in range(2):  # over a region, and elsewhere
         drag(rating, 2, 0.4, 0.6)
         comes_to(lambda: regions(rating), [0.0] * 6)
 
 
-# The playhead went back by itself, and the sound still plays.
+# The playhead went back by itself and the sound still plays.
 REPEATED = """() => {
   const atS = parseFloat(document.querySelector('.sound.on .time')?.textContent);
   const isBack = atS < (window.lastS ?? 0);
@@ -174,12 +174,12 @@ def slots(ratings: Ratings, trial: str) -> dict[int, str]:
 
 
 def unplayed(rating: RatePage) -> list[int]:
-    """How many sources each press of a button started so far, by slot."""
+    """Sources started by each button so far, by slot."""
     script = "() => JSON.parse(localStorage.getItem(Object.keys(localStorage).find((k) => k.endsWith('|draft'))))"
     return [sound["plays"] for sound in rating.page.evaluate(script)["sounds"]]
 
 
-def test_a_comparison_hears_the_first_before_the_second(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_comparison_plays_the_first_before_the_second(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("ccr", who="compares")
     trial = rating.begin()
     assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B"]
@@ -207,7 +207,7 @@ def test_a_comparison_hears_the_first_before_the_second(rate: Callable[..., Rate
     ) == [(1, -3, 3)]
 
 
-def test_a_degradation_begins_with_the_reference_in_the_raters_language(
+def test_degradation_starts_with_the_reference_in_the_raters_language(
     rate: Callable[..., RatePage], ratings: Ratings
 ) -> None:
     rating = rate("dcr", who="degrade")
@@ -231,8 +231,8 @@ def test_a_degradation_begins_with_the_reference_in_the_raters_language(
     assert slots(ratings, trial)[1] == "velvet-otter"
 
 
-def test_a_sound_is_heard_anew_for_every_scale(rate: Callable[..., RatePage], ratings: Ratings) -> None:
-    """P.835: one question at a time, in the order of this rater; a reload comes back to the same one."""
+def test_sound_is_played_again_for_every_scale(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """P.835: one question at a time in this rater's order; a reload returns to the same one."""
     rating = rate("p835", who="noise")
     trial = rating.begin()
     [(asked,)] = ratings.ask("select asked from trial where id = ?", trial)
@@ -246,7 +246,7 @@ def test_a_sound_is_heard_anew_for_every_scale(rate: Callable[..., RatePage], ra
         assert ("once more" if place > 1 else "to the end first") in rating.text(".missing")
         rating.key("Space")
         rating.heard(1)
-        page.wait_for_function(ENDED)  # its tick comes some milliseconds before its last sample
+        page.wait_for_function(ENDED)  # its check mark appears some milliseconds before its last sample
         if place == 2:
             page.reload()
             rating.trial()
@@ -271,7 +271,7 @@ def test_x_is_one_of_the_two(rate: Callable[..., RatePage], ratings: Ratings) ->
     assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B", "X"]
     assert "X is one of the two" in rating.text(".answers legend")
     times = rating.page.locator(".time").all_text_contents()
-    assert len({time.split("/")[1] for time in times}) == 1  # a length tells nothing
+    assert len({time.split("/")[1] for time in times}) == 1  # lengths reveal nothing
     for count in (1, 2, 3):
         rating.key("Space")
         rating.heard(count)
@@ -283,7 +283,7 @@ def test_x_is_one_of_the_two(rate: Callable[..., RatePage], ratings: Ratings) ->
     assert playing[{"a": 0, "b": 1}[ratings.outcome(trial)]] == playing[2]
 
 
-def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_mushra_page_with_open_and_hidden_reference(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("mushra", who="hidden")
     trial = rating.begin()
     names = rating.page.locator(".sound .name").all_text_contents()
@@ -304,12 +304,12 @@ def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], 
     rating.page.keyboard.type("100")  # the open reference has no score
     assert "Not yet scored: A, B, C, D, E" in rating.text(".missing")
     assert "R plays the reference" in rating.text(".keys")
-    # What is beyond the scale is refused: it is neither what came before nor its last digit.
+    # A value beyond the scale is refused: neither the old one nor its last digit counts.
     rating.page.locator(".play").nth(1).focus()
     rating.page.keyboard.type("120")
     assert "From 0 to 100" in rating.text(".missing")
     assert rating.page.locator(".slide input[type=number]").nth(0).input_value() == ""
-    # A part is repeated, whichever sound it is drawn over, until Escape; that is one play.
+    # A region repeats for any sound until Escape; that is one play.
     before = unplayed(rating)
     drag(rating, 1, 0.1, 0.9)
 

@@ -1,10 +1,10 @@
-"""The live screen in a browser: typing to one voice, the other hearing the same keys, the vote, and what goes wrong."""
+"""The live rating screen: typing to one voice, replaying to the other, the vote, failures."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ui.crowd import others_take_all
+from ui.crowd import occupy_all
 from ui.rate_page import RatePage
 from ui.rate_server import SYSTEMS
 
@@ -38,12 +38,12 @@ class Live:
         self.wait(0, "heard")
 
     def send_too_early(self, why: str) -> None:
-        """Press the button that says why it does not send yet."""
+        """Press the button, which says why it does not send yet."""
         self.page.page.get_by_role("button", name="Send and continue").click(force=True)
         self.page.wait_text(why, ".missing")
 
     def hear(self) -> None:
-        """On a busy machine keys come late: then the page says so, and the rater presses again."""
+        """On a busy machine keys are late: the page says so and the rater repeats the take."""
         for _ in range(PATIENCE):
             self.page.press("Hear voice B")
             over = '.voice[data-slot="1"] .state[data-state="heard"], .voice[data-slot="1"] button:not(:disabled)'
@@ -63,7 +63,7 @@ def takes(live: Live) -> list[tuple[int, int, float, float]]:
     return live.page.ratings.ask(sql, live.trial)
 
 
-def test_type_hear_and_choose(live: Live) -> None:
+def test_type_listen_and_choose(live: Live) -> None:
     page = live.page
     assert "Text of" in page.text("blockquote")
     page.key("a")
@@ -72,7 +72,7 @@ def test_type_hear_and_choose(live: Live) -> None:
     assert live.field(0).input_value() == TEXT and not live.field(1).input_value()
     live.send_too_early("Now hear voice B")
     live.hear()
-    assert live.field(0).input_value() == live.field(1).input_value() == TEXT, "the same keys come again"
+    assert live.field(0).input_value() == live.field(1).input_value() == TEXT, "the same keys again"
     assert live.field(1).get_attribute("readonly") is not None
     page.key("b", "Enter")
     page.trial(after=live.trial)
@@ -80,7 +80,7 @@ def test_type_hear_and_choose(live: Live) -> None:
     assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 100 and second[3] is not None
     assert page.ratings.outcome(live.trial) == "b"
     plays = "select plays from play join answer on answer.id = answer_id where trial_id = ?"
-    assert page.ratings.ask(plays, live.trial) == [(1,), (1,)], "one of each, whatever came to nothing"
+    assert page.ratings.ask(plays, live.trial) == [(1,), (1,)], "one of each, whatever failed"
     heard = page.ratings.ask(
         "select slot, heard_ms from play join answer on answer.id = answer_id where trial_id = ? order by slot",
         live.trial,
@@ -89,8 +89,8 @@ def test_type_hear_and_choose(live: Live) -> None:
     assert not page.errors and not page.foreign
 
 
-def test_keys_before_the_voice_is_there_are_kept_or_refused_in_sight(live: Live) -> None:
-    """Before Begin the field says what to press and takes nothing; from Begin on every key is the voice's."""
+def test_keys_before_the_voice_is_ready_are_kept_or_visibly_refused(live: Live) -> None:
+    """Before Begin the field says what to press and accepts nothing; after it every key goes to the voice."""
     page = live.page
     field = live.field(0)
     assert field.get_attribute("placeholder") == "Press “Begin with voice A”, then type here."
@@ -99,7 +99,7 @@ def test_keys_before_the_voice_is_there_are_kept_or_refused_in_sight(live: Live)
     page.page.keyboard.type("at best")
     page.wait_text("Type to voice A first", ".missing")
     assert field.input_value() == ""
-    assert page.page.locator(".answers input:checked").count() == 0, "letters typed there are no answers"
+    assert page.page.locator(".answers input:checked").count() == 0, "letters typed there are not answers"
     page.page.get_by_role("button", name="Begin with voice A").evaluate(
         """(button) => {
           button.click();
@@ -117,7 +117,7 @@ def test_keys_before_the_voice_is_there_are_kept_or_refused_in_sight(live: Live)
     assert live.field(1).input_value() == live.field(0).input_value() == "hello good friend ", "the voice got all of it"
 
 
-def test_nothing_is_ticked_before_both_were_heard(live: Live) -> None:
+def test_nothing_is_checked_before_both_were_heard(live: Live) -> None:
     page = live.page
     answers = page.page.locator(".answers input").first
     assert answers.is_disabled()
@@ -132,16 +132,16 @@ def test_nothing_is_ticked_before_both_were_heard(live: Live) -> None:
     assert page.page.locator(".answers input:checked").count() == 1
 
 
-def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None:
+def test_queued_rater_starts_automatically(live: Live) -> None:
     page = live.page
-    with others_take_all(page.ratings.url, queued=1) as end:
+    with occupy_all(page.ratings.url, queued=1) as end:
         page.press("Begin with voice A")
         page.wait_text("You are number 2 in the queue; your voice starts automatically.", ".missing")
         assert live.page.text(f"{VOICE.format(slot=0)} .state") == "number 2 in the queue"
         assert live.field(0).get_attribute("readonly") is not None
         end(4)
         page.wait_text("You are number 1 in the queue", ".missing")
-        end(0)  # the last free place is not for raters
+        end(0)  # the last free slot is reserved
         end(1)
         page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
         page.page.keyboard.type(TEXT, delay=40)
@@ -150,7 +150,7 @@ def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None
         assert "in the queue" not in page.text(".missing")
 
 
-def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:
+def test_browser_contains_no_voice_name(live: Live) -> None:
     live.type()
     live.hear()
     said = live.page.page.content() + live.page.page.evaluate("() => JSON.stringify(localStorage)")
@@ -160,7 +160,7 @@ def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:
     assert not [name for name in (*SYSTEMS, '"tone"', '"low"', '"high"') if name in said]
 
 
-def test_typing_anew_asks_for_the_second_voice_anew(live: Live) -> None:
+def test_retyping_requires_the_second_voice_again(live: Live) -> None:
     live.type()
     live.hear()
     live.page.press("Type again")
@@ -172,7 +172,7 @@ def test_typing_anew_asks_for_the_second_voice_anew(live: Live) -> None:
     live.send_too_early("Now hear voice B")
 
 
-def test_a_reload_goes_on_with_the_second_voice(live: Live) -> None:
+def test_reload_resumes_with_the_second_voice(live: Live) -> None:
     live.type()
     live.page.open()
     assert live.page.trial() == live.trial
@@ -185,7 +185,7 @@ def test_a_reload_goes_on_with_the_second_voice(live: Live) -> None:
     assert live.page.ratings.outcome(live.trial) == "tie"
 
 
-def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
+def test_both_voices_can_be_scored_beside_the_choice(rate: Rate) -> None:
     live = Live(rate("live-mos"))
     page = live.page
     live.type()
@@ -196,7 +196,7 @@ def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
         group = page.page.get_by_role("group", name=f"Voice {name}: How natural does it sound?")
         group.locator(f'input[value="{value}"]').check()
         if name == "A":
-            page.open()  # a reload keeps what was scored
+            page.open()  # a reload keeps the scores
             live.wait(1, "heard")
             assert page.page.locator('input[value="4"]:checked').count() == 1
     page.press("Send and continue")
@@ -207,8 +207,8 @@ def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
     assert not page.errors
 
 
-# That the second voice was heard is told as that late keys told on it, as a slow machine says by itself; the third time
-# with leave to skip.
+# That the second voice was heard is reported as with late keys, as on a slow machine; the third time
+# skipping is allowed.
 LATE_KEYS = """
   window.Worker = class extends Worker {
     set onmessage(hear) {
@@ -225,7 +225,7 @@ LATE_KEYS = """
 """
 
 
-def test_a_voice_that_cannot_be_given_the_keys_strands_nobody(rate: Rate) -> None:
+def test_voice_that_cannot_be_replayed_blocks_nobody(rate: Rate) -> None:
     page = rate("live", who="stranded")
     page.page.add_init_script(LATE_KEYS)
     page.open()
@@ -242,7 +242,7 @@ def test_a_voice_that_cannot_be_given_the_keys_strands_nobody(rate: Rate) -> Non
     assert not skip.is_visible()
     page.press("Hear voice B")
     page.wait_text("did not get your typing in time", ".missing")
-    assert page.page.evaluate("window.late") == 3, "and it begins no more by itself"
+    assert page.page.evaluate("window.late") == 3, "and it does not restart automatically"
     assert live.state(1) == "" and page.page.locator(".voice .state[data-state='live_speaks']").count() == 0
     skip.click()
     page.wait_text("Begin with voice A")
@@ -250,7 +250,7 @@ def test_a_voice_that_cannot_be_given_the_keys_strands_nobody(rate: Rate) -> Non
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_it_fits(live: Live, width: int) -> None:
+def test_live_screen_fits(live: Live, width: int) -> None:
     live.page.page.set_viewport_size({"width": width, "height": 900})
     live.type()
     wide = "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"

@@ -1,4 +1,4 @@
-"""No network, two tabs, a link that is wrong, sounds that do not play: nothing is lost, and it is said."""
+"""No network, two tabs, a wrong link, unplayable sounds: nothing is lost, and the page explains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ def _marked(rating: RatePage, score: str) -> None:
     rating.key(score)
 
 
-def test_an_answer_waits_for_the_network_and_for_a_reload(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_answer_survives_an_outage_and_a_reload(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("mos", who="offline")
     trial = rating.begin()
     _marked(rating, "3")
@@ -21,7 +21,7 @@ def test_an_answer_waits_for_the_network_and_for_a_reload(rate: Callable[..., Ra
     rating.key("Enter")
     rating.wait_text("Saving", ".banner")
     rating.page.wait_for_timeout(500)
-    # The next screen is not even asked for before the acknowledgement.
+    # The next screen is not requested before the acknowledgement.
     assert not [answer.url for answer in rating.responses if answer.url.endswith("/mos/next")]
     assert rating.page.locator(".trial.sending").count() == 1
     rating.open()
@@ -33,7 +33,7 @@ def test_an_answer_waits_for_the_network_and_for_a_reload(rate: Callable[..., Ra
     assert ratings.scores(trial) == [(1, 1, 3)]
 
 
-def test_a_lost_acknowledgement_counts_once(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_lost_acknowledgement_counts_once(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("mos", who="unlucky")
     trial = rating.begin()
     lost: list[int] = []
@@ -52,7 +52,7 @@ def test_a_lost_acknowledgement_counts_once(rate: Callable[..., RatePage], ratin
     assert ratings.scores(trial) == [(1, 1, 2)]
 
 
-def test_two_tabs_do_not_answer_twice(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_two_tabs_answer_once(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     tabs = [rate("mos", who="twice")]
     trial = tabs[0].begin()
     tabs.append(rate("mos", who="twice"))
@@ -67,7 +67,7 @@ def test_two_tabs_do_not_answer_twice(rate: Callable[..., RatePage], ratings: Ra
     assert ratings.scores(trial) == [(1, 1, 5), (2, 0, 1)]
 
 
-def test_a_check_that_cannot_be_heard_turns_nobody_away(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_unplayable_check_excludes_nobody(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("whole", who="deaf")
     rating.wait("consent")  # a route that is set while a page loads can hold one of its requests for ever
     rating.page.route("**/mos/headphones/*", lambda route: route.fulfill(body="no sound", content_type="audio/wav"))
@@ -85,7 +85,7 @@ def test_a_check_that_cannot_be_heard_turns_nobody_away(rate: Callable[..., Rate
     assert ratings.ask(sql, "%deaf%", "headphones") == [("unknown",)]
 
 
-def test_a_wrong_link_says_so(rate: Callable[..., RatePage]) -> None:
+def test_wrong_link_is_reported(rate: Callable[..., RatePage]) -> None:
     rating = rate("mos", who="forger")
     rating.wait("consent")
     rating.page.goto(f"{rating.ratings.url}rate?campaign=mos&key=AAAAAAAAAAAAAAAAAAAAAAAA")

@@ -1,4 +1,4 @@
-"""A whole sitting, from the link to the completion code, through a reload and a crash."""
+"""A whole rater session, from the link to the completion code, through a reload and a crash."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from ui.rate_server import SYSTEMS
 
 
 def _short_stereo() -> bytes:
-    """A tenth of a second in both ears, so that the check's six sounds do not last half a minute."""
+    """A tenth of a second in stereo, so that the check's six sounds do not take half a minute."""
     file = io.BytesIO()
     with wave.open(file, "wb") as wav:
         wav.setparams((2, 2, 44_100, 0, "NONE", ""))
@@ -22,7 +22,7 @@ def _short_stereo() -> bytes:
 
 
 def _crash(browser: Any) -> None:
-    """The browser is gone at once, with all that it had not written."""
+    """Kill the browser with all unsaved state."""
     with suppress(Exception):  # the connection breaks before it answers
         browser.new_browser_cdp_session().send("Browser.crash")
 
@@ -40,8 +40,8 @@ def _check_headphones(rating: RatePage) -> None:
         rating.key("Enter")
 
 
-def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
-    """Four pairs, both sounds of each heard out; what was answered is kept with how much of it was right."""
+def test_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """Four pairs, both sounds of each played; answers are stored with the number correct."""
     rating = rate("environment", who="pairs")
     rating.wait("consent")  # a route that is set while a page loads can hold one of its requests for ever
     rating.page.route(
@@ -70,8 +70,8 @@ def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings
     assert verdict == ("ok" if kept["right"] >= 2 else "fail")
 
 
-def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratings: Ratings) -> None:
-    """Two kinds, one consent, one code at the end; a reload comes back to the second."""
+def test_pairs_follow_scores_in_one_session(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """Two kinds, one consent, one code at the end; a reload returns to the second."""
     rating = rate("scores", who="scores")
     rating.wait("consent")
     assert rating.text(".rate-part") == "Part 1 of 2"
@@ -99,7 +99,7 @@ def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratin
 
 
 def _answer(rating: RatePage, *keys: str) -> str:
-    """Hear the one sound of a screen and answer with keys; answers its trial."""
+    """Play the only sound of a screen and answer by keys; returns its trial."""
     trial = rating.trial()
     rating.key("Space")
     rating.heard(1)
@@ -107,7 +107,7 @@ def _answer(rating: RatePage, *keys: str) -> str:
     return trial
 
 
-def test_a_sitting_outlives_a_reload_and_a_crash(
+def test_session_survives_a_reload_and_a_crash(
     rate: Callable[..., RatePage], ratings: Ratings, launch: Callable[..., Any]
 ) -> None:
     doomed = launch(any_time=False)
@@ -139,7 +139,7 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     assert "Text of <b>practice</b> & more" in rating.text("blockquote")
     first = _answer(rating, "4", "3")
 
-    # A reload in the middle: the same screen, with what was heard and marked.
+    # A reload in the middle: the same screen with its plays and ratings.
     second = rating.trial(after=first)
     rating.key("Space")
     rating.heard(1)
@@ -150,7 +150,7 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     rating.heard(1)
     assert "Answer every question" in rating.text(".missing")
 
-    # A crash, and another browser with the code.
+    # A crash, then another browser with the resume code.
     _crash(doomed)
     rating = rate("whole")
     rating.wait("welcome")
@@ -186,7 +186,7 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     assert rating.page.evaluate("document.body.dataset.hacked") is None
 
 
-def test_a_panel_s_rater_goes_on_in_another_browser_and_is_sent_back(
+def test_panel_rater_resumes_in_another_browser_and_is_redirected(
     rate: Callable[..., RatePage], ratings: Ratings
 ) -> None:
     trial = rate("back", who="pid-1").begin()
@@ -202,7 +202,7 @@ def test_a_panel_s_rater_goes_on_in_another_browser_and_is_sent_back(
     assert ratings.scores(trial) == [(1, 1, 4)]
 
 
-def test_a_preview_is_said_to_be_one_and_stays(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_preview_is_labelled_and_repeatable(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("back", role="preview")
     trial = rating.begin()
     assert "Preview" in rating.text(".preview")
@@ -218,7 +218,7 @@ def test_a_preview_is_said_to_be_one_and_stays(rate: Callable[..., RatePage], ra
     ]
 
 
-def test_leaving_is_asked_twice(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+def test_leaving_is_confirmed(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("mos", who="leaver")
     trial = rating.begin()
     rating.press("Leave the test")
@@ -232,7 +232,7 @@ def test_leaving_is_asked_twice(rate: Callable[..., RatePage], ratings: Ratings)
     ]
 
 
-def test_nothing_that_the_browser_gets_names_a_system(rate: Callable[..., RatePage]) -> None:
+def test_browser_receives_no_system_name(rate: Callable[..., RatePage]) -> None:
     rating = rate("scale", who="curious")
     rating.begin()
     shown = [rating.page.content().encode(), rating.page.evaluate("JSON.stringify(window.gradio_config)").encode()]
@@ -245,10 +245,10 @@ def test_nothing_that_the_browser_gets_names_a_system(rate: Callable[..., RatePa
         assert not [name for name in SYSTEMS if name.encode() in part]
 
 
-def test_there_is_no_way_to_the_rest_of_the_studio(rate: Callable[..., RatePage]) -> None:
+def test_rating_page_does_not_link_to_the_studio(rate: Callable[..., RatePage]) -> None:
     rating = rate("mos")
     rating.wait("welcome")
     rating.page.wait_for_load_state("load")
-    rating.page.wait_for_timeout(1_000)  # what comes late is here; the network is never idle, each page has a heartbeat
+    rating.page.wait_for_timeout(1_000)  # include late requests; heartbeats keep the network busy
     assert rating.page.locator("a:visible").count() == 0
     assert rating.page.locator("nav:visible").count() == 0

@@ -16,12 +16,11 @@ def violations(page: Any) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_live_page_after_it_has_spoken(visit: Callable[..., LivePage], theme: str) -> None:
+def test_live_page_after_an_utterance(visit: Callable[..., LivePage], theme: str) -> None:
     live = visit(color_scheme=theme)
     live.page.locator(".details summary").click()
     live.type("so \U0001f600 one two three ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     live.page.locator('[data-set="seed"]').fill("-1")
     live.page.locator('[data-set="seed"]').press("Tab")
     assert violations(live.page) == []
@@ -36,7 +35,7 @@ def test_the_live_page_after_it_has_spoken(visit: Callable[..., LivePage], theme
         ("compare", ".compare .ways button"),
     ],
 )
-def test_the_stage_the_engine_and_the_inspector(chromium: Any, server: Any, where: str, shown: str) -> None:
+def test_stage_engine_and_inspect_pages(chromium: Any, server: Any, where: str, shown: str) -> None:
     page = chromium.new_page(viewport={"width": 1280, "height": 800})
     page.goto(server.url + where)
     page.locator(shown).first.wait_for()
@@ -44,19 +43,19 @@ def test_the_stage_the_engine_and_the_inspector(chromium: Any, server: Any, wher
     page.close()
 
 
-def test_the_raters_pages(rate: Callable[..., RatePage]) -> None:
+def test_rater_pages(rate: Callable[..., RatePage]) -> None:
     page = rate("mos").page
     page.wait_for_selector('.rate[data-stage="welcome"]')
     assert violations(page) == []
 
 
-def test_a_screen_of_the_test(rate: Callable[..., RatePage]) -> None:
+def test_rating_screen(rate: Callable[..., RatePage]) -> None:
     rating = rate("p835", who="axe")
     rating.begin()
     assert violations(rating.page) == []
 
 
-def test_the_environment_test(rate: Callable[..., RatePage]) -> None:
+def test_environment_test(rate: Callable[..., RatePage]) -> None:
     rating = rate("environment", who="axe")
     rating.wait("consent")
     rating.press("I agree")
@@ -68,7 +67,7 @@ def test_the_environment_test(rate: Callable[..., RatePage]) -> None:
 
 
 @pytest.mark.parametrize("path", ["campaigns", "results", "edit", "edit?campaign=kestrel", "library"])
-def test_the_owners_pages(enter: Callable[..., Any], path: str) -> None:
+def test_owner_pages(enter: Callable[..., Any], path: str) -> None:
     page = enter(path)
     if path.startswith("edit"):
         page.locator(".kind-card, .edit-columns").first.wait_for()

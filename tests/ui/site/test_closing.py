@@ -1,4 +1,4 @@
-"""Ctrl+C while pages are open: the server ends at once, and quietly."""
+"""Ctrl+C while pages are open: the server ends immediately and without a traceback."""
 
 import signal
 import subprocess
@@ -34,22 +34,22 @@ run(app, settings)
 """
 
 
-def test_an_open_page_does_not_hold_up_the_end(chromium: Any, tmp_path: Path) -> None:
+def test_open_page_does_not_delay_the_exit(chromium: Any, tmp_path: Path) -> None:
     site, page = Site(tmp_path, "--empty"), chromium.new_page()
-    with page.expect_request("**/heartbeat/**"):  # its answer does not end by itself
+    with page.expect_request("**/heartbeat/**"):  # its response does not end by itself
         page.goto(site.url + "campaigns")
     page.wait_for_timeout(500)
     site.process.send(signal.SIGINT)
     site.process.wait(60)
     page.close()
     said = site.process.said.read_text(encoding="utf-8")
-    assert said.startswith("owner_server.py begins"), "what it says is there to be read"
+    assert said.startswith("owner_server.py begins"), "its output is readable"
     assert "graceful" not in said
     assert "ASGI" not in said
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_request_that_never_ends_does_not_keep_the_server_from_ending(sent: signal.Signals) -> None:
+def test_endless_request_does_not_block_the_exit(sent: signal.Signals) -> None:
     port = _free_port()
     server = subprocess.Popen([sys.executable, "-c", STUCK, str(port)], stdout=subprocess.PIPE, text=True)
     until_s = time.monotonic() + 60

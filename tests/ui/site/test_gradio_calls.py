@@ -1,4 +1,4 @@
-"""What Gradio keeps of pages is bounded, and forgotten where nobody listens."""
+"""Memory that Gradio keeps per page is bounded, and freed when no client listens."""
 
 import asyncio
 import time
@@ -16,15 +16,15 @@ from ui.site.test_open_routes import every_route
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.serve.settings import ServeSettings
-from studio.ui import gradio_queue
+from studio.ui import gradio_middleware
 from studio.ui.app import mount
-from studio.ui.gradio_queue import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING, QueueCalls
+from studio.ui.gradio_middleware import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING, QueueCalls
 
 pytestmark = pytest.mark.slow
 
 
 class Pages:
-    """The running app, with a clock of its own, and what is kept in it."""
+    """The running app with a fake clock, and the state it keeps."""
 
     def __init__(self, folder: Path) -> None:
         self.world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
@@ -46,18 +46,18 @@ class Pages:
         return self.client.post("/gradio_api/queue/join", json=call).status_code
 
     def listen(self, session: str) -> str:
-        """All the answers to a page, until there is none to come."""
+        """All responses to a page until no more are expected."""
         return self.client.get(f"/gradio_api/queue/data?session_hash={session}").text
 
     def until_done(self) -> None:
-        """Until no call is being worked on."""
+        """Wait until no call is in progress."""
         until_s = time.monotonic() + 20.0
         while self.blocks._queue.event_ids_to_events:
             assert time.monotonic() < until_s
             time.sleep(0.01)
 
-    def kept(self) -> set[str]:
-        """Sessions that anything is kept of."""
+    def sessions_in_memory(self) -> set[str]:
+        """Sessions with any state in memory."""
         queue = self.blocks._queue
         tables = (queue.pending_messages_per_session, queue.pending_event_ids_session)
         states = (self.blocks.state_holder.session_data, self.blocks.state_holder.time_last_used)
@@ -72,17 +72,17 @@ def pages(tmp_path: Path) -> Iterator[Pages]:
     found.world.listening.close()
 
 
-def test_a_page_that_listens_hears_its_answer(pages: Pages) -> None:
+def test_listening_page_gets_its_response(pages: Pages) -> None:
     assert pages.join("abc") == 200
     assert "process_completed" in pages.listen("abc")
 
 
-def test_who_listens_where_nothing_is_to_come_is_told_so(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradio would begin an answer, wait in it and break it off with a traceback."""
-    monkeypatch.setattr(gradio_queue, "_LEAVING_S", 0.1)
+def test_listener_without_a_pending_call_is_told_so(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio would start a response, wait in it and abort it with a traceback."""
+    monkeypatch.setattr(gradio_middleware, "_LEAVING_S", 0.1)
     assert pages.join("abc") == 200
     assert "process_completed" in pages.listen("abc")
-    del pages.blocks._queue.pending_messages_per_session["abc"]  # as when a listener has left
+    del pages.blocks._queue.pending_messages_per_session["abc"]  # as after a listener has left
     assert pages.client.get("/gradio_api/queue/data?session_hash=abc").status_code == 404
     assert pages.join("abc") == 200
     with pages.calls._sessions.listening("abc"):
@@ -90,41 +90,41 @@ def test_who_listens_where_nothing_is_to_come_is_told_so(pages: Pages, monkeypat
     assert "process_completed" in pages.listen("abc")
 
 
-def test_answers_that_nobody_fetches_are_forgotten(pages: Pages) -> None:
+def test_unfetched_responses_are_dropped(pages: Pages) -> None:
     for k in range(20):
         assert pages.join(f"s{k}") == 200
     pages.until_done()
-    assert len(pages.kept()) == 20
+    assert len(pages.sessions_in_memory()) == 20
     pages.now_s += FORGOTTEN_S + 1.0
     assert pages.join("later") == 200
     pages.until_done()
-    assert pages.kept() == {"later"}
+    assert pages.sessions_in_memory() == {"later"}
 
 
-def test_they_are_forgotten_also_when_nobody_calls_any_more(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_queue, "FORGOTTEN_S", 0.2)
+def test_unfetched_responses_are_dropped_without_further_calls(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_middleware, "FORGOTTEN_S", 0.2)
     pages.calls._sessions._clock = time.monotonic
     assert pages.join("abc") == 200
     until_s = time.monotonic() + 20.0
-    while pages.kept():
+    while pages.sessions_in_memory():
         assert time.monotonic() < until_s
         time.sleep(0.05)
 
 
-def test_no_more_pages_are_kept_than_there_may_be(pages: Pages) -> None:
+def test_number_of_pages_in_memory_is_limited(pages: Pages) -> None:
     for k in range(MAX_SESSIONS + 30):
         assert pages.join(f"s{k}") in (200, 503)  # 503: the queue itself was full for a moment
     pages.until_done()
-    assert len(pages.kept()) <= MAX_SESSIONS
+    assert len(pages.sessions_in_memory()) <= MAX_SESSIONS
 
 
-def test_a_page_that_asks_and_never_listens_is_refused(pages: Pages) -> None:
+def test_page_that_never_listens_is_refused(pages: Pages) -> None:
     assert [pages.join("abc") for _ in range(MAX_WAITING + 2)] == [200] * MAX_WAITING + [503] * 2
     assert pages.join("another") == 200
 
 
-def test_pages_that_listen_keep_their_place(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_queue, "MAX_SESSIONS", 1)
+def test_listening_pages_keep_their_state(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_middleware, "MAX_SESSIONS", 1)
     sessions = pages.calls._sessions
 
     async def crowd() -> list[bool]:
@@ -137,7 +137,7 @@ def test_pages_that_listen_keep_their_place(pages: Pages, monkeypatch: pytest.Mo
     assert pages.client.portal.call(crowd) == [True, True, False, True]
 
 
-def test_wrong_tokens_on_a_page_are_limited_as_those_on_routes(pages: Pages) -> None:
+def test_wrong_tokens_on_a_page_are_limited_as_on_routes(pages: Pages) -> None:
     said: list[str] = []
     for n in range(12):
         assert pages.join("abc", data=[f"wrong {n}"]) == 200
@@ -146,21 +146,19 @@ def test_wrong_tokens_on_a_page_are_limited_as_those_on_routes(pages: Pages) -> 
     assert all("too many calls" in one.lower() for one in said[10:])
     right = pages.world.listening.access.first_token
     assert pages.join("abc", data=[right]) == 200
-    assert "too many calls" not in pages.listen("abc").lower(), "who brings the right one is not limited"
+    assert "too many calls" not in pages.listen("abc").lower(), "a caller with the right token is not limited"
 
 
 @pytest.mark.parametrize(
     "change",
     [{"fn_index": 100}, {"fn_index": True}, {"data": []}, {"data": ["", ""]}, {"data": [{"path": "/etc/passwd"}]}],
 )
-def test_a_call_of_no_function_of_ours_is_refused(pages: Pages, change: dict[str, Any]) -> None:
+def test_unknown_function_is_refused(pages: Pages, change: dict[str, Any]) -> None:
     assert pages.join("abc", **change) == 422
-    assert pages.kept() == set()
+    assert pages.sessions_in_memory() == set()
 
 
-def test_a_function_that_runs_in_the_browser_is_not_called_here(
-    pages: Pages, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_browser_side_function_is_not_called_on_the_server(pages: Pages, capfd: pytest.CaptureFixture[str]) -> None:
     script = next(n for n, fn in pages.blocks.fns.items() if not fn.fn)
     assert pages.join("abc", fn_index=script, data=[]) == 422
     assert pages.listen("nobody") == "this page has no pending call; reload the page\n"
@@ -168,7 +166,7 @@ def test_a_function_that_runs_in_the_browser_is_not_called_here(
 
 
 def test_heartbeats_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_queue, "MAX_HEARTBEATS", 2)
+    monkeypatch.setattr(gradio_middleware, "MAX_HEARTBEATS", 2)
     scope = {"type": "http", "path": "/gradio_api/heartbeat/abc", "query_string": b"", "headers": [], "method": "GET"}
     said: list[int] = []
 
@@ -191,7 +189,7 @@ def test_heartbeats_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -
         await asyncio.gather(*tasks)
         await beat(ended)
 
-    with ThreadPoolExecutor(1) as apart:  # a browser of another test may hold this thread's loop
+    with ThreadPoolExecutor(1) as apart:  # a browser of another test may occupy this thread's loop
         apart.submit(asyncio.run, crowd()).result()
     assert said == [503, 0]
     assert pages.calls._heartbeats == 0

@@ -1,4 +1,4 @@
-"""What a first start offers: a demo that any visitor rates at once, and for its owner what was said as a stimulus."""
+"""A first start: the demo test for visitors, and for the owner adding an utterance as a stimulus."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ TRIAL = "after => { const t = document.querySelector('.rate')?.dataset.trial; re
 
 
 class Fresh:
-    """A studio that was just started for the first time."""
+    """A studio started for the first time."""
 
     def __init__(self, folder: Path) -> None:
         self.server = Server(folder, str(folder), script="ui/demo_server.py")
@@ -34,11 +34,11 @@ def page(chromium: Any) -> Iterator[Any]:
     context.close()
 
 
-def test_a_visitor_rates_the_demo_at_once(fresh: Fresh, page: Any) -> None:
-    """From the Listening tests page, without a token, to a sound that plays and an answer that is kept."""
+def test_visitor_rates_the_demo_at_once(fresh: Fresh, page: Any) -> None:
+    """From the Listening tests page, without a token, to a played sound and a stored answer."""
     page.goto(fresh.url + "campaigns")
     link = page.wait_for_selector("#owner-demo a.button", timeout=60_000)
-    assert page.locator(".campaign").count() == 0, "the owner's list is the owner's"
+    assert page.locator(".campaign").count() == 0, "the owner's list is private"
     page.goto(fresh.url + link.get_attribute("href").removeprefix("./"))
     for stage, button in (("welcome", "Begin"), ("consent", "I agree"), ("instructions", "Continue")):
         page.wait_for_selector(f'.rate[data-stage="{stage}"]')
@@ -51,8 +51,8 @@ def test_a_visitor_rates_the_demo_at_once(fresh: Fresh, page: Any) -> None:
     assert page.wait_for_function(TRIAL, arg=trial).json_value() != trial
 
 
-def test_what_was_said_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Path) -> None:
-    """Shown to the owner alone, when the utterance has ended; a second time the studio says why not."""
+def test_utterance_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Path) -> None:
+    """Offered to the owner after the utterance has ended; repeating it is refused with a reason."""
     live = LivePage(page, fresh.url)
     live.open()
     form = page.locator(".live .collect")
@@ -60,18 +60,17 @@ def test_what_was_said_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Pat
     def speak(text: str, count: int) -> None:
         live.press("clear")
         live.paste(text)
-        live.finish()
-        live.wait_said(count)
+        live.finish(spoken=count)
         page.wait_for_selector('[data-get="trace"]:not([hidden])')
 
     speak("Tea is ready now.", 1)
-    assert form.is_hidden(), "a visitor is not asked"
+    assert form.is_hidden(), "not offered to a visitor"
     page.evaluate("token => sessionStorage.setItem('studio-owner', token)", fresh.token)
     speak("Tea is ready now.", 2)
     form.wait_for(state="visible")
     assert form.locator('select[name="campaign"] option').last.text_content() == "A new test"
-    assert "studio-demo" not in form.inner_text(), "only drafts take more"
-    name = tmp_path.name  # another one where a busy machine gets a second chance
+    assert "studio-demo" not in form.inner_text(), "only drafts accept more"
+    name = tmp_path.name  # a new one if a busy machine reruns the test
     form.locator('select[name="campaign"]').select_option(label="A new test")
     form.locator('input[name="new"]').fill(name)
     form.locator('select[name="template"]').select_option("incremental-mos")

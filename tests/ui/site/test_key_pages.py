@@ -1,4 +1,4 @@
-"""A studio with a key in the browser: one link opens every page, and raters never hear of it."""
+"""A studio with an access key: one link opens every page, and raters never need the key."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ KEY = "a-key-that-nobody-guesses"
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
-    """Listening tests on a server that wants a key."""
+    """Listening tests on a server that requires a key."""
     folder = tmp_path_factory.mktemp("keyed")
     server = Server(folder, str(folder), "--key", KEY, "--idle-socket-ms", "1000", script="ui/rate_server.py")
     yield Ratings(server.url, folder)
@@ -23,7 +23,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
 
 @pytest.fixture
 def new_page(chromium: Any) -> Iterator[Callable[[], Any]]:
-    """Opens a page in a browser that knows nothing yet."""
+    """Opens a page in a fresh browser."""
     contexts: list[Any] = []
 
     def make() -> Any:
@@ -44,15 +44,14 @@ def test_one_link_opens_every_page(keyed: Ratings, new_page: Callable[[], Any]) 
     assert page.url == f"{keyed.url}?tap=1"
     page.wait_for_selector(".live .options input", state="attached")
     live.type("one two three ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     for path in ("campaigns", "results"):
         page.goto(keyed.url + path)
         page.wait_for_selector(".owner-notice")
     assert (live.errors, live.foreign) == ([], [])
 
 
-def test_the_key_can_be_typed(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+def test_key_can_be_typed(keyed: Ratings, new_page: Callable[[], Any]) -> None:
     page = new_page()
     page.goto(keyed.url + "campaigns")
     page.get_by_label("Key").fill("not this one")
@@ -75,11 +74,11 @@ def test_raters_need_no_key(keyed: Ratings, new_page: Callable[[], Any]) -> None
     assert (rating.errors, rating.foreign) == ([], [])
 
 
-def test_raters_of_live_tests_need_none_either(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+def test_raters_of_live_tests_need_no_key(keyed: Ratings, new_page: Callable[[], Any]) -> None:
     rating = RatePage(new_page(), keyed, "live", "panel", "P2")
     rating.open()
     live = Live(rating)
-    rating.page.wait_for_timeout(2000)  # the socket is idle meanwhile, and closed: it comes back at the first key
+    rating.page.wait_for_timeout(2000)  # the socket is idle and closed meanwhile; it reconnects at the first key
     live.type()
     rating.page.wait_for_timeout(2000)
     live.hear()

@@ -1,4 +1,4 @@
-"""What is open is listed: every route of the running app, our own and those that Gradio brings, is held to the list."""
+"""The list of open routes: every route of the running app, including Gradio's, is checked against it."""
 
 import json
 import time
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 NOTHING = "there is nothing here\n"
 PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "rate", "annotate"}
-# What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.
+# Routes that are public, and those that need a rater's or owner's token. A new route fails until it is listed.
 FOR_ANYONE = {
     ("GET", "/health"),
     ("GET", "/api/voices"),
@@ -38,16 +38,16 @@ FOR_ANYONE = {
     ("GET", "/traces/{token}.prosody"),
     ("GET", "/traces/{token}.attention"),
     ("POST", "/traces/{token}/overlapped"),
-    ("GET", "/compare/view"),  # of traces by their tokens; of the library with the owner's
+    ("GET", "/compare/view"),  # traces by their tokens; the library with the owner's token
     ("GET", "/compare/words"),
     ("GET", "/compare/difference"),
-    ("POST", "/inspect/open"),  # a file of the caller's own, which is not kept
+    ("POST", "/inspect/open"),  # the caller's own file, not stored
     ("POST", "/inspect/prosody"),
     ("POST", "/inspect/attention"),
-    ("GET", "/inspect/voices"),  # those of /api/voices that take recordings
-    ("POST", "/inspect/force"),  # a recording of the caller's own; its trace lies where utterances' do
-    ("GET", "/mos/greet"),  # wants a signed link
-    ("GET", "/arena"),  # totals alone, and only while an arena is open
+    ("GET", "/inspect/voices"),  # those of /api/voices that accept recordings
+    ("POST", "/inspect/force"),  # the caller's own recording; its trace is stored like an utterance's
+    ("GET", "/mos/greet"),  # needs a signed link
+    ("GET", "/arena"),  # totals only, while an arena is open
     ("HEAD", "/arena"),
     ("POST", "/mos/join"),
     *(("GET", f"/{page}") for page in PAGES),
@@ -134,7 +134,7 @@ HOSTILE = (
 
 
 KEY = "a-key-that-nobody-guesses"
-# What a studio with a key answers to those who have not shown it: raters and annotators bring a signed link.
+# What a studio with a key answers without it: raters and annotators have a signed link.
 WITHOUT_KEY = {
     "/rate",
     "/annotate",
@@ -162,7 +162,7 @@ WITHOUT_KEY = {
 
 
 def whole_app(folder: Path, **settings: Any) -> Iterator[FastAPI]:
-    """As ``studio app`` makes it, on the engine that speaks tones."""
+    """As ``studio app`` makes it, on the tone engine."""
     world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
     engine, chosen = FakeEngine(), ServeSettings(traces_folder=folder / "traces", **settings)
     yield mount(create_app(engine, chosen, listening=world.listening), engine, chosen, world.listening)
@@ -180,14 +180,14 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 
 
 def gradio_of(mounted: Any) -> Any:
-    """Gradio's own app, inside what stands before it."""
+    """Gradio's own app, behind our middleware."""
     while hasattr(mounted, "_app"):
         mounted = mounted._app
     return mounted
 
 
 def every_route(app: Any) -> Iterator[tuple[str, str]]:
-    """Method and path of every route there is, from the tables themselves, those of what is mounted too."""
+    """Method and path of every route, including mounted apps."""
     for route in app.routes:
         if hasattr(route, "original_router"):
             yield from every_route(route.original_router)
@@ -200,7 +200,7 @@ def every_route(app: Any) -> Iterator[tuple[str, str]]:
 
 
 def filled(path: str, hostile: str) -> str:
-    """A route's path with something hostile in each of its places."""
+    """A route's path with hostile parameters."""
     out = path
     while "{" in out:
         head, _, rest = out.partition("{")
@@ -210,7 +210,7 @@ def filled(path: str, hostile: str) -> str:
 
 
 def the_list(found: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """What is open, the scripts with the digest that is in their address today."""
+    """The open paths, scripts with the digest of their current URL."""
     return FOR_ANYONE | WITH_TOKEN | {(m, p) for m, p in found if p.startswith("/studio-assets/")}
 
 
@@ -218,7 +218,7 @@ def client_of(app: FastAPI) -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1:7860", raise_server_exceptions=False, follow_redirects=False)
 
 
-def test_the_list_names_what_is_there(app: FastAPI) -> None:
+def test_listed_paths_exist(app: FastAPI) -> None:
     found = set(every_route(app))
     assert len(found) > 80, "the tables were not found"
     assert {path for method, path in found if method == "SOCKET"} == SOCKETS
@@ -226,12 +226,12 @@ def test_the_list_names_what_is_there(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "its own"])
-def test_every_route_is_listed_or_is_not_there(app: FastAPI, method: str) -> None:
-    """Ours and Gradio's, asked as they want it and as they do not, with hostile words in every place."""
+def test_every_route_is_listed_or_answers_404(app: FastAPI, method: str) -> None:
+    """Ours and Gradio's, with correct and incorrect methods and hostile parameters."""
     client, known = client_of(app), the_list(every_route(app))
     for its_own, path in sorted(set(every_route(app))):
         asked = its_own if method == "its own" else method
-        if asked == "SOCKET" or path.startswith("/gradio_api/heartbeat/"):  # it answers for ever
+        if asked == "SOCKET" or path.startswith("/gradio_api/heartbeat/"):  # it streams for ever
             continue
         for hostile in HOSTILE:
             for token in ("", "wrong"):
@@ -250,7 +250,7 @@ def test_every_route_is_listed_or_is_not_there(app: FastAPI, method: str) -> Non
 
 
 def opens(client: TestClient, path: str, *, enter: bool = False) -> bool:
-    """Whether there is a socket; to a rater's a wrong token is sent."""
+    """Whether there is a socket; a rater's gets a wrong token."""
     try:
         with client.websocket_connect(f"ws://127.0.0.1:7860{filled(path, '1')}") as ws:
             if enter:
@@ -258,20 +258,20 @@ def opens(client: TestClient, path: str, *, enter: bool = False) -> bool:
                 assert ws.receive_json()["code"] in ("forbidden", "too_many")
     except WebSocketDisconnect:
         return False
-    except CancelledError:  # how the client ends a session that is still at its end
+    except CancelledError:  # how the client ends a session that has not begun
         pass
     return True
 
 
-def test_sockets_are_listed_or_are_not_there(app: FastAPI) -> None:
-    """Every address is tried as a socket, also those that only answer requests."""
+def test_sockets_are_listed_or_refused(app: FastAPI) -> None:
+    """Every path is tried as a socket, including plain routes."""
     client = client_of(app)
     paths = {path for _, path in every_route(app)}
     assert {path for path in paths if opens(client, path, enter=path == "/mos/live")} == SOCKETS
 
 
-def test_with_a_key_only_raters_get_in(keyed: FastAPI) -> None:
-    """Of every route, asked without the key: what answers is listed, everything else wants it."""
+def test_with_a_key_only_rater_routes_are_open(keyed: FastAPI) -> None:
+    """Every route without the key: it is either listed or refused."""
     client = client_of(keyed)
     for method, path in sorted(set(every_route(keyed))):
         if method == "SOCKET":
@@ -300,8 +300,8 @@ def a_file(path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "studio.sqlite", "http://127.0.0.1:9/x"])
-def test_no_file_of_the_machine_is_read(site: Site, path: str) -> None:
-    """What a break-in did: a call that describes a file has Gradio copy it to where it can be fetched."""
+def test_no_file_of_the_machine_can_be_read(site: Site, path: str) -> None:
+    """An earlier vulnerability: a call with a file description made Gradio copy the file to a public path."""
     place = str(site.folder / path) if path == "studio.sqlite" else path
     call = {"data": [a_file(place)], "fn_index": 0, "session_hash": "abc"}
     for route in ("gradio_api/run/predict", "gradio_api/api/predict", "gradio_api/call/predict"):
@@ -331,26 +331,26 @@ def test_no_file_of_the_machine_is_read(site: Site, path: str) -> None:
         b"[" * 60_000,
     ],
 )
-def test_a_call_that_no_page_makes_is_refused(site: Site, body: bytes) -> None:
+def test_call_that_no_page_makes_is_refused(site: Site, body: bytes) -> None:
     assert refused(site, "gradio_api/queue/join", body, **{"Content-Type": "application/json"}) == 422
 
 
-def test_a_long_call_is_refused_before_it_is_kept(site: Site) -> None:
+def test_oversized_call_is_refused_before_it_is_stored(site: Site) -> None:
     body = json.dumps({"data": ["x" * 70_000], "fn_index": 0, "session_hash": "abc"}).encode()
     assert refused(site, "gradio_api/queue/join", body) == 413
 
 
-def test_gradio_checks_files_too(app: FastAPI) -> None:
-    """Beyond the list: mounting leaves Gradio's own check of paths off, so it is switched on."""
+def test_gradio_checks_file_paths_too(app: FastAPI) -> None:
+    """Mounting leaves Gradio's own path check off, so it is switched on."""
     gradio = gradio_of(app.routes[-1].app)
     assert gradio.get_blocks().has_launched
 
 
-def test_a_query_that_gradio_would_read_is_not_passed_on(site: Site) -> None:
+def test_query_that_gradio_would_interpret_is_dropped(site: Site) -> None:
     assert '"deep_link_state":"none"' in site.get("?deep_link=abc").replace(" ", "")
 
 
-def test_doors_that_no_page_uses_are_shut(site: Site) -> None:
+def test_unused_gradio_routes_are_closed(site: Site) -> None:
     for path in (
         "gradio_api/upload",
         "gradio_api/proxy=%00",

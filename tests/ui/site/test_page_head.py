@@ -1,11 +1,16 @@
-"""What a shared link shows is ours alone."""
+"""Metadata of shared links."""
 
 import re
 import struct
 import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from ui.rate_page import Ratings
+import pytest
+from ui.conftest import Server
+from ui.rate_page import RatePage, Ratings
+from ui.waits import comes_to
 
 
 def _page(url: str) -> str:
@@ -20,7 +25,7 @@ def _tags(html: str) -> dict[str, list[str]]:
     return found
 
 
-def test_a_shared_link_shows_our_title_description_and_picture_once(server: Any) -> None:
+def test_shared_link_shows_our_title_description_and_picture_once(server: Any) -> None:
     html = _page(server.url + "?text=hello")
     tags = _tags(html)
     assert tags["og:title"] == ["Streaming-TTS Studio"]
@@ -33,10 +38,49 @@ def test_a_shared_link_shows_our_title_description_and_picture_once(server: Any)
         assert struct.unpack(">II", answer.read()[16:24]) == (1200, 630)
 
 
-def test_a_link_to_a_listening_test_shows_nothing_of_the_studio(ratings: Ratings) -> None:
+def test_link_to_a_listening_test_shows_nothing_of_the_studio(ratings: Ratings) -> None:
     tags = _tags(_page(ratings.url + "rate"))
     assert not [name for name in tags if name.startswith(("og:", "twitter:", "description"))]
 
 
-def test_a_page_links_to_no_manifest_that_nobody_serves(server: Any) -> None:
+def test_page_links_to_no_missing_manifest(server: Any) -> None:
     assert 'rel="manifest"' not in _page(server.url)
+
+
+PAGES = {
+    "": "Live",
+    "inspect": "Inspect",
+    "compare": "Compare",
+    "library": "Library",
+    "campaigns": "Listening tests",
+    "edit": "Edit a test",
+    "results": "Results",
+    "engine": "Engine",
+    "rate": "Listening test",
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("titles")
+    server = Server(folder, str(folder), script="ui/demo_server.py")
+    yield server.url
+    server.stop()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_has_its_own_title(chromium: Any, url: str, path: str) -> None:
+    page = chromium.new_page()
+    page.goto(url + path)
+    page.locator(".rate:not([data-stage=loading])" if path == "rate" else ".masthead").wait_for()
+    page.wait_for_timeout(500)  # Gradio sets its own title when its page has loaded
+    comes_to(page.title, f"{PAGES[path]} · Streaming-TTS Studio")
+    page.close()
+
+
+def test_listening_test_has_the_title_that_raters_see(rate: Callable[..., RatePage]) -> None:
+    page = rate("mos").page
+    page.wait_for_selector('.rate[data-stage="welcome"]')
+    title = page.locator(".rate-title").text_content()
+    assert title
+    comes_to(page.title, title)

@@ -1,4 +1,4 @@
-"""The pages under their content security policy: they work whole, and what is smuggled in runs nothing."""
+"""Pages under their content security policy: they work, and injected code does not run."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from ui.live_page import LivePage
 from ui.owner_site import Site
 from ui.rate_page import RatePage
 
-from studio.ui.page_policy import PagePolicy, add_nonce
+from studio.ui.assets import PagePolicy, add_nonce
 
 SMUGGLE = """async () => {
   window.ran = [];
@@ -47,17 +47,16 @@ def page(chromium: Any) -> Iterator[Any]:
 
 
 def clean(page: Any) -> None:
-    """Nothing was blocked, and nothing was said of it."""
+    """Nothing was blocked or reported."""
     assert page.evaluate("window.violations ?? []") == []
     assert [line for line in page.said if "Content Security" in line or "Refused" in line] == []
 
 
-def test_the_live_page(page: Any, server: Server) -> None:
+def test_live_page(page: Any, server: Server) -> None:
     live = LivePage(page, server.url)
     live.open()
     live.type("one two three ")
-    live.finish()
-    live.wait_said()
+    live.finish(spoken=1)
     assert len(live.rendered())
     page.locator(".theme").click()
     clean(page)
@@ -66,7 +65,7 @@ def test_the_live_page(page: Any, server: Server) -> None:
 
 
 @pytest.mark.parametrize("path", ["campaigns", "results"])
-def test_the_owners_pages(page: Any, site: Site, path: str) -> None:
+def test_owner_pages(page: Any, site: Site, path: str) -> None:
     page.goto(site.url + path)
     page.wait_for_selector(".owner-notice")
     page.fill("#owner-token input", site.token)
@@ -77,8 +76,8 @@ def test_the_owners_pages(page: Any, site: Site, path: str) -> None:
     assert page.evaluate(SMUGGLE) == [[], "blocked"]
 
 
-def test_the_report_that_the_results_page_saves(page: Any, site: Site, tmp_path: Path) -> None:
-    """It is opened from a disk, where no server says anything: it brings a policy of its own."""
+def test_report_saved_by_the_results_page(page: Any, site: Site, tmp_path: Path) -> None:
+    """It is opened from disk, without response headers, so it contains its own policy."""
     page.goto(site.url + "results?campaign=kestrel")
     page.wait_for_selector(".owner-notice")
     page.fill("#owner-token input", site.token)
@@ -98,7 +97,7 @@ def test_the_report_that_the_results_page_saves(page: Any, site: Site, tmp_path:
     assert page.evaluate(SMUGGLE) == [[], "blocked"]
 
 
-def test_the_raters_page(page: Any, rate: Callable[..., RatePage]) -> None:
+def test_rater_page(page: Any, rate: Callable[..., RatePage]) -> None:
     rating = rate("mos", who="policy")
     rating.page.add_init_script(LISTEN)
     rating.page.reload()
@@ -109,8 +108,8 @@ def test_the_raters_page(page: Any, rate: Callable[..., RatePage]) -> None:
     assert rating.page.evaluate(SMUGGLE) == [[], "blocked"]
 
 
-def test_no_other_site_hears_the_address(page: Any, site: Site) -> None:
-    """A rater's link, and the link with the key, are addresses."""
+def test_no_other_site_receives_the_url(page: Any, site: Site) -> None:
+    """A rater's link and the link with the key are secret."""
     heard: list[str | None] = []
 
     def other(route: Any) -> None:
@@ -125,7 +124,7 @@ def test_no_other_site_hears_the_address(page: Any, site: Site) -> None:
     assert heard == [None]
 
 
-def test_each_answer_has_a_number_of_its_own_and_every_script_has_it(site: Site) -> None:
+def test_nonce_is_new_per_response_and_on_every_script(site: Site) -> None:
     numbers = set()
     for _ in range(3):
         html = site.get("")
@@ -137,12 +136,12 @@ def test_each_answer_has_a_number_of_its_own_and_every_script_has_it(site: Site)
     assert len(numbers) == 3
 
 
-def test_only_tags_are_marked() -> None:
+def test_only_tags_get_the_nonce() -> None:
     html = b'<script>const a = "<script src=x>"</script><SCRIPT src="a.js"></SCRIPT><scripty></scripty>'
     found = add_nonce(html, "NUMBER").decode()
     assert found.count('nonce="NUMBER"') == 2 and 'const a = "<script src=x>"' in found and "<scripty>" in found
 
 
-def test_a_strange_host_stays_out_of_the_policy() -> None:
+def test_unknown_host_is_not_in_the_policy() -> None:
     scope = {"type": "http", "method": "GET", "headers": [(b"host", b"a.example;script-src *")]}
     assert "a.example" not in PagePolicy(None, []).policy(scope, "NUMBER")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
+import { TimelineCanvas } from "../timeline/canvas.js";
 import { drawRuler, FONT } from "../timeline/ruler.js";
 import { budget, differencePicture, heardPicture, Peaks } from "../timeline/tiles.js";
 import { TimeMap } from "./timemap.js";
@@ -12,26 +13,10 @@ const BOX = 22;
 const SOUND = 58;
 const LANE = NAME + BOX + SOUND + 10;
 const DIFFERENCE = 150;
-const COLOURS = [
-  "paper",
-  "panel",
-  "ink",
-  "muted",
-  "line",
-  "faint",
-  "accent",
-  "accent-soft",
-  "accent-ink",
-  "stall",
-  "warn",
-  "good",
-];
 
-export class Scene {
+export class Scene extends TimelineCanvas {
   constructor(canvas, parts) {
-    this.onDrawn = null;
-    this.canvas = canvas;
-    this.paint = canvas.getContext("2d", { alpha: false });
+    super(canvas);
     const { takes, rows, reference } = parts.view;
     this.rows = rows;
     this.reference = reference;
@@ -65,9 +50,7 @@ export class Scene {
     this.difference = null; // {picture, one, other}
     this.pair = null; // requested pair [one, other]
     this.chosen = null; // selected row
-    this.selection = null; // [startMs, endMs]
     this.atMs = 0;
-    this.drawn = 0;
     this.axis = new Axis(0, this.endMs, 1);
     this.recolour();
   }
@@ -98,8 +81,7 @@ export class Scene {
 
   /** Switch word alignment on or off; the centre of the view stays in place. */
   stretch(isOn) {
-    const { axis } = this;
-    const isWhole = axis.leftMs <= axis.startMs && axis.rightMs >= axis.endMs;
+    const { axis, isWholeShown: isWhole } = this;
     const middle = this.maps[this.heard].own((axis.leftMs + axis.rightMs) / 2);
     const selected = this.selection?.map((ms) => this.maps[this.heard].own(ms));
     const span = axis.spanMs;
@@ -124,48 +106,21 @@ export class Scene {
   }
 
   recolour() {
-    const style = getComputedStyle(this.canvas);
-    this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.readColours();
     for (const { picture } of [...this.takes, ...(this.difference ? [this.difference] : [])])
       picture.recolour(isDark());
     this.ask();
   }
 
   resize() {
-    const width = this.canvas.clientWidth;
-    if (!width) return;
-    const scale = devicePixelRatio || 1;
-    this.scale = scale;
-    const { leftMs, rightMs, startMs, endMs } = this.axis;
-    const isWhole = leftMs <= startMs && rightMs >= endMs;
-    this.canvas.style.blockSize = `${this.height}px`;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(this.height * scale);
-    this.axis.resize(width);
-    if (isWhole) this.axis.fit();
-    else this.axis.show(leftMs, rightMs);
-    this.draw();
+    if (this.canvas.clientWidth) this.fitTo(this.canvas.clientWidth, this.height);
   }
 
-  ask() {
-    this.frameRequest ??= requestAnimationFrame(() => this.draw());
-  }
-
-  draw() {
-    cancelAnimationFrame(this.frameRequest);
-    this.frameRequest = undefined;
-    if (!this.canvas.width) return;
-    const { paint, axis, colours } = this;
-    paint.setTransform(this.scale, 0, 0, this.scale, 0, 0);
-    paint.lineWidth = 1;
-    paint.fillStyle = colours.panel;
-    paint.fillRect(0, 0, axis.width, this.height);
+  drawAll() {
+    this.paint.lineWidth = 1;
+    this.clear(this.height);
     drawRuler(this, { y: 0, height: RULER });
-    if (this.selection) {
-      const [left, right] = this.selection.map((ms) => axis.x(ms));
-      paint.fillStyle = colours["accent-soft"];
-      paint.fillRect(left, RULER, right - left, this.height);
-    }
+    this.shade(RULER, this.height);
     this.spend = budget();
     const isWhole = this.takes.map((take, k) => this.drawTake(take, k)).every(Boolean);
     const isSeen = this.takes.length < 2 || this.drawDifference(this.lane(this.takes.length));

@@ -2,24 +2,19 @@
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
-import { placePlayhead } from "../timeline/ruler.js";
+import { TimelineViewer } from "../timeline/viewer.js";
 import { common, fillPair, fillUtterances, fillWords } from "./figures.js";
 import { Mixer } from "./mixer.js";
 import { Scatter } from "./scatter.js";
 import { Scene } from "./scene.js";
 
-const ZOOM = 1.6;
-
-export class Viewer {
+export class Viewer extends TimelineViewer {
   /** `difference(one, other, stretch)` fetches the spectral difference of a pair. */
   constructor(page, parts, difference) {
-    this.page = page;
+    super(page);
     this.view = parts.view;
     this.difference = difference;
     this.measured = null; // pitch and level of words, loaded later
-    this.closing = new AbortController();
-    page.dataset.state = "open";
-    this.find(".view").hidden = false;
     this.scene = new Scene(this.find(".scene"), parts);
     this.player = new Mixer(
       this.scene.takes,
@@ -40,10 +35,6 @@ export class Viewer {
     this.pair(0, Math.min(1, this.scene.takes.length - 1));
     this.player.place(0);
     page.viewer = this; // for tests
-  }
-
-  find(selector) {
-    return this.page.querySelector(selector);
   }
 
   get isPair() {
@@ -93,9 +84,6 @@ export class Viewer {
 
   listen() {
     const signal = { signal: this.closing.signal };
-    for (const button of this.page.querySelectorAll("[data-do]")) {
-      button.addEventListener("click", () => this.act(button.dataset.do), signal);
-    }
     for (const which of ["one", "other"]) {
       this.find(`[data-pair="${which}"]`).addEventListener(
         "change",
@@ -117,24 +105,21 @@ export class Viewer {
       signal,
     );
     this.find(".view").addEventListener("keydown", (e) => this.pressed(e), signal);
-    this.size = new ResizeObserver(() => {
-      this.scene.resize();
-      this.scatter.resize();
-    });
-    this.size.observe(canvas);
-    this.theme = new MutationObserver(() => {
-      this.scene.recolour();
-      this.scatter.resize();
-    });
-    this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    this.watch(
+      () => {
+        this.scene.resize();
+        this.scatter.resize();
+      },
+      () => {
+        this.scene.recolour();
+        this.scatter.resize();
+      },
+    );
   }
 
   close() {
-    this.closing.abort();
-    this.size.disconnect();
-    this.theme.disconnect();
     this.scatter.close();
-    this.player.close();
+    super.close();
   }
 
   /** Add pitch and level of words, which are loaded later; `lacks` names what pitch needs. */
@@ -149,45 +134,21 @@ export class Viewer {
   // ------------------------------------------------------------ commands
 
   act(name) {
-    const { scene, player } = this;
-    const middle = scene.axis.width / 2;
-    if (name === "play") player.toggle();
-    else if (name === "loop") this.loop(!player.loop);
-    else if (name === "stretch") this.stretch(!scene.isStretched);
+    const { scene } = this;
+    if (name === "stretch") this.stretch(!scene.isStretched);
     else if (name === "picture") scene.isSpectral = !scene.isSpectral;
-    else if (name === "in") scene.axis.zoom(ZOOM, middle);
-    else if (name === "out") scene.axis.zoom(1 / ZOOM, middle);
-    else if (name === "fit") scene.axis.fit();
-    scene.ask();
-    this.changed();
+    super.act(name);
   }
 
   pressed(e) {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
     if (e.target.closest("button, summary") && [" ", "Enter"].includes(e.key)) return;
     const { scene } = this;
-    const isPicture = e.target === scene.canvas;
-    const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
     const keys = {
-      " ": () => this.act("play"),
-      l: () => this.act("loop"),
+      ...this.keys,
       s: () => this.canStretch && this.act("stretch"),
       v: () => this.act("picture"),
-      "+": () => this.act("in"),
-      "=": () => this.act("in"),
-      "-": () => this.act("out"),
-      0: () => this.act("fit"),
-      "[": () => this.step(-1),
-      "]": () => this.step(1),
-      Escape: () => this.select(null),
-      ...(isPicture
-        ? {
-            ArrowLeft: () => move(-0.15),
-            ArrowRight: () => move(0.15),
-            Home: () => this.jump(0),
-            End: () => this.jump(scene.endMs),
-          }
-        : {}),
+      ...(e.target === scene.canvas ? this.moves(0, scene.endMs) : {}),
     };
     const isNumber = /^[1-9]$/.test(e.key);
     const act = isNumber ? () => this.hear(Number(e.key) - 1) : keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
@@ -247,20 +208,13 @@ export class Viewer {
   }
 
   jump(ms) {
-    const { axis } = this.scene;
-    this.player.place(ms);
-    if (ms < axis.leftMs || ms > axis.rightMs) axis.show(ms - axis.spanMs / 2, ms + axis.spanMs / 2);
     this.scatter.choose(this.scene.chosen);
-    this.scene.ask();
+    super.jump(ms);
   }
 
   select(span) {
-    this.scene.selection = span;
-    if (this.player.loop) this.player.loop = span;
-    if (!span) this.scene.chosen = null;
+    super.select(span);
     this.scatter.choose(this.scene.chosen);
-    this.scene.ask();
-    this.changed();
   }
 
   loop(isOn) {
@@ -310,15 +264,7 @@ export class Viewer {
     scene.atMs = ms;
     this.nowAt = scene.wordAt(ms, Infinity)?.word ?? null;
     if (this.nowAt !== before) scene.ask();
-    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) {
-      scene.axis.pan(0.9 * scene.axis.spanMs);
-      scene.ask();
-    }
-    this.placed();
-  }
-
-  placed() {
-    placePlayhead(this.scene.axis, this.scene.atMs, this.find(".head"), this.find(".whole i"));
+    this.follow(ms);
   }
 
   hover(ms, y) {

@@ -1,12 +1,17 @@
 // The owner's page for one draft: create from a template, edit with autosave, preview, and open for raters.
 
 import { AGAIN_MS, Calls, download, token } from "../owner/calls.js";
-import { ask as askIn, button, h } from "../rate/dom.js";
-import { Checks, panel, Raters, words } from "./design.js";
+import { ask as askIn, h } from "../rate/dom.js";
+import { Checks } from "./checks.js";
+import { panel, words } from "./design.js";
 import { count } from "./fields.js";
+import { newTest } from "./new_test.js";
 import { Preview } from "./preview.js";
 import { Questions } from "./questions.js";
-import { Systems, TextList } from "./systems.js";
+import { Raters } from "./raters.js";
+import { readyCard } from "./ready.js";
+import { Systems } from "./systems.js";
+import { TextList } from "./text_list.js";
 
 const SAVE_MS = 600;
 const POLL_MS = 1000; // while texts are synthesized
@@ -48,23 +53,10 @@ class Editor {
     this.status.hidden = !text;
   }
 
-  // --- a new test -------------------------------------------------------------------------------
-
   drawNew() {
     this.showMessage();
     this.root.dataset.stage = "new";
-    const request = { template: "", name: "" };
-    const name = h("input", {
-      type: "text",
-      id: "edit-name",
-      maxlength: 80,
-      required: true,
-      autocomplete: "off",
-      on: { input: () => (request.name = name.value.trim()) },
-    });
-    const kinds = this.templates.map((one) => this.template(one, () => (request.template = one.name)));
-    const make = async (event) => {
-      event.preventDefault();
+    const create = async (request) => {
       try {
         if (!request.template) return this.showMessage("Choose a kind of test first.", "error");
         const state = await this.calls.post("drafts", request);
@@ -75,51 +67,7 @@ class Editor {
         return this.showMessage(error.message, "error");
       }
     };
-    const field = h(
-      "div",
-      { class: "field" },
-      h("label", { for: "edit-name", text: "Name" }),
-      name,
-      h("small", { class: "muted", text: "Only you see the name. Raters see the title." }),
-    );
-    const form = h(
-      "form",
-      { class: "new-test", on: { submit: make } },
-      h("fieldset", { class: "kinds" }, h("legend", { text: "Kind of test" }), ...kinds),
-      field,
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create draft" })),
-    );
-    this.page.replaceChildren(
-      h("h1", { text: "New listening test" }),
-      h("p", {
-        class: "muted",
-        text: "The test starts as a draft with the settings of a template. You can change everything except the kind.",
-      }),
-      form,
-    );
-  }
-
-  template({ name, title, about, asks }, take) {
-    const input = h("input", {
-      type: "radio",
-      name: "edit-template",
-      value: name,
-      required: true,
-      on: { change: take },
-    });
-    const quoted = asks.map(({ prompt }) => `“${prompt}”`).join(" ");
-    return h(
-      "label",
-      { class: "kind-card" },
-      input,
-      h(
-        "span",
-        {},
-        h("b", { text: title }),
-        h("span", { text: about }),
-        h("small", { class: "muted", text: `${name}: ${quoted}` }),
-      ),
-    );
+    this.page.replaceChildren(...newTest(this.templates, create));
   }
 
   // --- a draft ----------------------------------------------------------------------------------
@@ -204,46 +152,9 @@ class Editor {
     }
   }
 
-  drawAside({ state, not_ready: unready, advice, links }) {
-    const look = button("Preview", () => this.preview());
-    const save = button("Download the settings", () => this.download());
-    const toResults = h("a", {
-      class: "button",
-      href: `./results?campaign=${encodeURIComponent(this.name)}`,
-      text: "Results",
-    });
-    const open = button("Open for raters", () => this.open(), { class: "primary", disabled: unready.length > 0 });
-    const toRate = h("a", {
-      class: "button",
-      href: `.${links.rater}`,
-      target: "_blank",
-      rel: "noopener",
-      text: "Rater link",
-    });
-    const missing = h("ul", { class: "lacking" }, ...unready.map((text) => h("li", { text })));
-    const content = {
-      draft: unready.length
-        ? [h("h2", { text: "Not ready yet" }), missing]
-        : [
-            h("h2", { text: "Ready to open" }),
-            h("p", { class: "muted", text: "Once it is open, it can no longer be changed." }),
-          ],
-      open: [
-        h("h2", { text: "Open" }),
-        h("p", {
-          class: "muted",
-          text: "An open test cannot be changed. Close it in the list of tests, and create a new draft for another test.",
-        }),
-      ],
-      closed: [
-        h("h2", { text: "Closed" }),
-        h("p", { class: "muted", text: "A closed test cannot be changed. You can reopen it in the list of tests." }),
-      ],
-    };
-    const actions =
-      state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
-    const notes = advice.map((text) => h("p", { class: "advice", text: `Note: ${text}` }));
-    this.aside.replaceChildren(...content[state], ...notes, h("div", { class: "actions" }, ...actions));
+  drawAside(state) {
+    const actions = { preview: () => this.preview(), download: () => this.download(), open: () => this.open() };
+    this.aside.replaceChildren(...readyCard(this.name, state, actions));
   }
 
   // --- saving -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
+import { TimelineCanvas } from "../timeline/canvas.js";
 import { drawRuler, FONT } from "../timeline/ruler.js";
 import { framesPicture, heardPicture, Peaks } from "../timeline/tiles.js";
 import { Attention, drawAttention, drawLikelihood } from "./attention.js";
@@ -33,28 +34,12 @@ const NAMES = {
 };
 const NARROW_PX = 560; // below this width, names stand above their lanes
 const NAME_PX = 18;
-const COLOURS = [
-  "paper",
-  "panel",
-  "ink",
-  "muted",
-  "line",
-  "faint",
-  "accent",
-  "accent-soft",
-  "accent-ink",
-  "stall",
-  "warn",
-  "good",
-];
 
-export class Scene {
+export class Scene extends TimelineCanvas {
   /** `lanes`: names of the lanes to draw, where they exist. */
   constructor(canvas, { view, pcm, frames, p_eos: pEos }, lanes = Object.keys(HEIGHTS)) {
-    this.onDrawn = null;
-    this.canvas = canvas;
+    super(canvas);
     this.lanes = lanes;
-    this.paint = canvas.getContext("2d", { alpha: false });
     this.line = view.timeline;
     this.rateHz = view.timeline.rate_hz;
     this.frameSamples = view.frame_samples;
@@ -79,9 +64,7 @@ export class Scene {
     this.isNarrow = false;
     this.marked = []; // annotation lanes, under the sound
     this.chosen = null; // index of the selected word
-    this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
-    this.drawn = 0;
     this.isWhole = false; // whether all tiles were drawn
     this.places = this.layout();
     this.recolour();
@@ -150,8 +133,7 @@ export class Scene {
   }
 
   recolour() {
-    const style = getComputedStyle(this.canvas);
-    this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.readColours();
     for (const [name, share] of [
       ["good-even", 16],
       ["good-odd", 26],
@@ -165,40 +147,20 @@ export class Scene {
   }
 
   resize() {
-    const scale = devicePixelRatio || 1;
     const width = this.canvas.clientWidth;
     if (!width) return;
     if (this.isNarrow !== width < NARROW_PX) {
       this.isNarrow = width < NARROW_PX;
       this.places = this.layout();
     }
-    const { leftMs, rightMs, startMs, endMs } = this.axis;
-    const isWhole = leftMs <= startMs && rightMs >= endMs;
-    this.canvas.style.blockSize = `${this.height}px`;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(this.height * scale);
-    this.scale = scale;
-    this.axis.resize(width);
-    if (isWhole) this.axis.fit();
-    else this.axis.show(leftMs, rightMs);
-    this.draw();
+    this.fitTo(width, this.height);
   }
 
-  /** Schedule a redraw in the next animation frame. */
-  ask() {
-    this.frameRequest ??= requestAnimationFrame(() => this.draw());
-  }
-
-  draw() {
-    cancelAnimationFrame(this.frameRequest);
-    this.frameRequest = undefined;
-    if (!this.canvas.width) return;
-    const { paint, places, colours, axis } = this;
-    paint.setTransform(this.scale, 0, 0, this.scale, 0, 0);
-    paint.fillStyle = colours.panel;
-    paint.fillRect(0, 0, axis.width, this.height);
+  drawAll() {
+    const { places } = this;
+    this.clear(this.height);
     drawRuler(this, places.ruler);
-    this.shade();
+    this.shade(places.ruler.height, this.height);
     if (places.typed) {
       drawJoins(this, places.typed, places.made, places.heard);
       drawTyped(this, places.typed);
@@ -217,14 +179,6 @@ export class Scene {
     this.drawn++;
     if (!this.isWhole) this.ask();
     this.onDrawn?.();
-  }
-
-  /** Shade the selection over the full height. */
-  shade() {
-    if (!this.selection) return;
-    const [left, right] = this.selection.map((ms) => this.axis.x(ms));
-    this.paint.fillStyle = this.colours["accent-soft"];
-    this.paint.fillRect(left, this.places.ruler.height, right - left, this.height);
   }
 
   /** Draw lane names at the left edge. */

@@ -2,25 +2,21 @@
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
-import { placePlayhead } from "../timeline/ruler.js";
+import { TimelineViewer } from "../timeline/viewer.js";
 import { PAUSES } from "./lanes.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
 
 const AROUND_MS = 100; // played on each side of a seam
-const ZOOM = 1.6;
 
-export class Viewer {
+export class Viewer extends TimelineViewer {
   constructor(page, parts, name) {
-    this.page = page;
+    super(page);
     this.view = parts.view;
     this.name = name;
     this.annotator = null;
     this.annotationInput = null; // input handler of annotation lanes
-    this.closing = new AbortController();
-    page.dataset.state = "open";
-    this.find(".view").hidden = false;
     this.scene = new Scene(this.find(".scene"), parts);
     this.find(".looked").textContent = "";
     this.find('[data-do="attention"]').disabled = false;
@@ -39,10 +35,6 @@ export class Viewer {
     page.viewer = this; // for tests
   }
 
-  find(selector) {
-    return this.page.querySelector(selector);
-  }
-
   fill() {
     const { view, page } = this;
     this.find(".view h1").textContent = view.timeline.text.trim() || this.name;
@@ -57,25 +49,15 @@ export class Viewer {
 
   listen() {
     const signal = { signal: this.closing.signal };
-    for (const button of this.page.querySelectorAll("[data-do]")) {
-      button.addEventListener("click", () => this.act(button.dataset.do), signal);
-    }
     pointed(this, signal);
     this.scene.canvas.addEventListener("keydown", (e) => this.pressed(e), signal);
-    this.size = new ResizeObserver(() => this.scene.resize());
-    this.size.observe(this.scene.canvas);
-    this.theme = new MutationObserver(() => {
-      this.scene.recolour();
-      fillLegend(this.find(".legend"), this.view, this.scene.colours);
-    });
-    this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-  }
-
-  close() {
-    this.closing.abort();
-    this.size.disconnect();
-    this.theme.disconnect();
-    this.player.close();
+    this.watch(
+      () => this.scene.resize(),
+      () => {
+        this.scene.recolour();
+        fillLegend(this.find(".legend"), this.view, this.scene.colours);
+      },
+    );
   }
 
   /** Add level and pitch, which are loaded later; `lacks` names what pitch needs. */
@@ -125,65 +107,29 @@ export class Viewer {
 
   act(name) {
     const { scene, player } = this;
-    const middle = scene.axis.width / 2;
-    if (name === "play") player.toggle();
-    else if (name === "loop") this.loop(!player.loop);
-    else if (name === "half") player.speed = player.speed === 1 ? 0.5 : 1;
-    else if (name === "in") scene.axis.zoom(ZOOM, middle);
-    else if (name === "out") scene.axis.zoom(1 / ZOOM, middle);
-    else if (name === "fit") scene.axis.fit();
+    if (name === "half") player.speed = player.speed === 1 ? 0.5 : 1;
     else if (name === "picture") scene.shown = scene.shown === "frames" ? "heard" : "frames";
     else if (name === "png") this.savePng();
     else if (name === "attention") this.attend();
-    scene.ask();
-    this.changed();
+    super.act(name);
   }
 
   pressed(e) {
     if (this.annotationInput?.onKey(e)) return this.scene.ask();
     if (e.ctrlKey || e.metaKey || e.altKey) return undefined;
-    const { scene } = this;
-    const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
     const keys = {
-      " ": () => this.act("play"),
-      l: () => this.act("loop"),
+      ...this.keys,
+      ...this.moves(this.player.firstMs, this.player.lastMs),
       h: () => this.act("half"),
-      "+": () => this.act("in"),
-      "=": () => this.act("in"),
-      "-": () => this.act("out"),
-      0: () => this.act("fit"),
-      ArrowLeft: () => move(-0.15),
-      ArrowRight: () => move(0.15),
-      Home: () => this.jump(this.player.firstMs),
-      End: () => this.jump(this.player.lastMs),
-      "[": () => this.step(-1),
-      "]": () => this.step(1),
       n: () => this.next((_, k) => k > 0, true),
       f: () => this.next((_, k, all) => all[k - 1]?.forced, false),
-      Escape: () => this.select(null),
     };
     const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
     if (!act) return undefined;
     e.preventDefault();
     act();
-    scene.ask();
+    this.scene.ask();
     return undefined;
-  }
-
-  /** Move the playhead, and scroll to it. */
-  jump(ms) {
-    const { axis } = this.scene;
-    this.player.place(ms);
-    if (ms < axis.leftMs || ms > axis.rightMs) axis.show(ms - axis.spanMs / 2, ms + axis.spanMs / 2);
-    this.scene.ask();
-  }
-
-  select(span) {
-    this.scene.selection = span;
-    if (this.player.loop) this.player.loop = span;
-    if (!span) this.scene.chosen = null;
-    this.scene.ask();
-    this.changed();
   }
 
   loop(isOn) {
@@ -257,16 +203,7 @@ export class Viewer {
     const before = scene.wordAt(scene.atMs, Infinity);
     scene.atMs = ms;
     if (scene.wordAt(ms, Infinity) !== before) scene.ask();
-    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) {
-      scene.axis.pan(0.9 * scene.axis.spanMs);
-      scene.ask();
-    }
-    this.placed();
-  }
-
-  /** Update the playhead and the overview bar. */
-  placed() {
-    placePlayhead(this.scene.axis, this.scene.atMs, this.find(".head"), this.find(".whole i"));
+    this.follow(ms);
   }
 
   /** Show details of a point on the canvas. */

@@ -3,6 +3,7 @@
 import { Calls, download, token } from "../owner/calls.js";
 import { ask, button, h } from "../rate/dom.js";
 import { Assignments } from "./assignments.js";
+import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
 import { Search } from "./search.js";
 import { UploadForm } from "./upload_form.js";
@@ -10,7 +11,6 @@ import { counted } from "./words.js";
 
 const ASK =
   "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
-const MAX_COMPARED = 8;
 const waysToAdd = () => [
   h("li", {
     text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while it is open.",
@@ -175,34 +175,9 @@ class Library {
     this.assignments.selectionChanged();
   }
 
-  /** Two to eight selected entries can be compared. */
   showTicked() {
-    const names = [...this.ticked.keys()];
-    const query = new URLSearchParams(names.map((name) => ["kept", name]));
-    const isReady = names.length > 1 && names.length <= MAX_COMPARED;
-    const hint =
-      names.length > MAX_COMPARED
-        ? `At most ${MAX_COMPARED} can be compared.`
-        : names.length < 2
-          ? "Choose one more to compare them."
-          : "";
-    this.against.hidden = !names.length;
-    this.against.replaceChildren(
-      ...(isReady
-        ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })]
-        : []),
-      button("Choose none", () => this.untick()),
-      h("span", {
-        class: "muted",
-        role: "status",
-        text:
-          hint ||
-          names
-            .map((name) => this.ticked.get(name).title || this.ticked.get(name).text || name)
-            .map((label) => (label.length > 40 ? `${label.slice(0, 40)}…` : label))
-            .join(" · "),
-      }),
-    );
+    this.against.hidden = !this.ticked.size;
+    this.against.replaceChildren(...compareBar(this.ticked, () => this.untick()));
   }
 
   untick() {

@@ -11,6 +11,8 @@ import { Caption } from "./field/caption.js";
 import { Typist } from "./field/typist.js";
 import { WordHighlights } from "./field/word_highlights.js";
 import { Figures } from "./figures.js";
+import { checkSound, drawFrame } from "./frame.js";
+import { updateLinks } from "./links.js";
 import { MESSAGE_HANDLERS } from "./messages.js";
 import { RACE_WPM, Race } from "./race/race.js";
 import { Settings } from "./settings.js";
@@ -234,31 +236,10 @@ export class Live {
       );
   }
 
-  /** The settings as a query string. */
-  get settingsQuery() {
-    const changed = [...(this.settings.entries() ?? [])].filter(([, value]) => value !== null);
-    return changed.length ? `&${new URLSearchParams(changed)}` : "";
-  }
-
   links(urls) {
     this.collectForm.offer(urls);
     this.timeline.show(urls?.trace_url ?? null);
-    const hasLibrary = document.querySelector('.masthead a[href$="/library"]') !== null;
-    for (const link of this.root.querySelectorAll("[data-get]")) {
-      link.hidden = !urls || (link.dataset.get === "keep" && !hasLibrary);
-      const path =
-        urls &&
-        {
-          wav: urls.wav_url,
-          trace: urls.trace_url,
-          heard: `${urls.wav_url}?as_heard=1`,
-          inspect: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "inspect?trace=$1"),
-          compare: urls.trace_url.replace(/^traces\/(.+)\.trace$/, `compare?trace=$1${this.settingsQuery}`),
-          keep: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "library?keep=$1"),
-        }[link.dataset.get];
-      if (path) link.href = new URL(path, this.server).href;
-    }
-    this.root.querySelector('[data-do="curl"]').disabled = !urls;
+    updateLinks(this.root, this.server, urls, this.settings.entries());
   }
 
   /** A message of the player in the audio context. */
@@ -274,38 +255,13 @@ export class Live {
   tick(nowMs) {
     if (!this.root.isConnected) return this.dispose();
     this.frame = requestAnimationFrame((t) => this.tick(t));
-    const position = this.player.clock?.position();
-    const isOurs = position && this.play && position.play === this.play.play;
-    const sample = isOurs ? position.sample + (this.play.from ?? 0) : 0;
-    if (isOurs && !this.isPlayedOut) this.caption.update(sample, nowMs);
-    else if (this.caption.stale) this.caption.draw();
-    if (isOurs && this.phase === "idle" && !position.playing && !this.isPlayedOut) {
-      this.isPlayedOut = true;
-      this.caption.finish(nowMs);
-    }
-    this.scope.draw(sample, this.phase !== "idle", nowMs);
-    this.race.tick();
-    if (this.caption.isNew) {
-      this.caption.isNew = false;
-      this.highlights.show(this.caption);
-    }
-    if (this.isMoving !== (isOurs && position.playing)) {
-      this.isMoving = isOurs && position.playing;
-      this.show();
-    }
+    drawFrame(this, nowMs);
     if (nowMs - (this.latencySent ?? 0) > LATENCY_EVERY_MS && this.player.clock) {
       this.latencySent = nowMs;
       this.post({ type: "latency", ms: this.player.clock.latencyMs });
-      this.checkSound();
+      checkSound(this);
     }
     return undefined;
-  }
-
-  /** Browsers mute a page until the first gesture. */
-  checkSound() {
-    const isMute = this.phase === "open" && !this.player.isAwake && !this.player.isPaused;
-    if (isMute) this.status.show("warn", "Sound is off. Click anywhere, or press a key, to turn it on.", "mute");
-    else this.status.drop("mute");
   }
 
   show() {

@@ -1,6 +1,7 @@
 // Annotation of one utterance: document, lanes on the canvas, pointer and keyboard input, panel.
 
 import { AnnotationInput } from "./annotation_input.js";
+import { merge, reload, restore } from "./conflicts.js";
 import { Document, freshId } from "./document.js";
 import { Lane } from "./lane.js";
 import { Panel } from "./panel.js";
@@ -37,7 +38,7 @@ export class Annotator {
       this.document,
       (edit) => source.send(edit),
       showState,
-      (error) => this.merge(error),
+      (error) => merge(this, error),
       `studio-unsaved ${source.key}`,
     );
     this.active = [...this.document.layers.keys()][0] ?? null;
@@ -49,7 +50,7 @@ export class Annotator {
     addEventListener("beforeunload", guard, { signal: viewer.closing.signal });
     viewer.closing.signal.addEventListener("abort", () => this.close());
     this.panel.showState("saved");
-    this.restore(this.saver.stored());
+    restore(this, this.saver.stored());
     viewer.annotator = this; // for tests
   }
 
@@ -97,49 +98,9 @@ export class Annotator {
     this.panel?.show();
   }
 
-  /** Conflict with another window: reload, apply what still fits, and ask about the rest. */
-  merge(error) {
-    return this.load((unsaved) => this.restore(unsaved, error.message), error.message);
-  }
-
   /** Drop unsaved changes and reload. */
   discard() {
-    return this.load(() => this.panel.showState("saved"));
-  }
-
-  /** Reload, then call `after` with the unsaved changes; nothing changes on failure. */
-  async load(after, why = "") {
-    try {
-      const data = await this.source.load();
-      const { unsaved } = this.saver;
-      this.saver.drop();
-      this.loaded(data);
-      after(unsaved);
-    } catch (error) {
-      this.panel.showState("refused", `${why} ${error.message}`);
-    }
-  }
-
-  /** Reapply unsaved changes; ask the user about conflicting ones. */
-  restore(unsaved, why = "It was changed in another window.") {
-    const { document: whole, saver } = this;
-    const { fitting, conflicting } = whole.divide(unsaved);
-    if (fitting.length) whole.act(fitting.map(({ was, ...change }) => change));
-    saver.conflicts = conflicting;
-    saver.store();
-    if (!conflicting.length) return;
-    const count = conflicting.length === 1 ? "One of your changes is" : `${conflicting.length} of your changes are`;
-    const decide = (isMine) => () => {
-      saver.conflicts = [];
-      const possible = conflicting.filter(({ op, layer }) => op === "put_layer" || whole.layers.has(layer));
-      if (isMine && possible.length) whole.act(possible.map(({ was, ...change }) => change));
-      saver.store();
-      this.panel.showState(saver.isSaved ? "saved" : "saving");
-    };
-    this.panel.showState("refused", `${why} ${count} not applied. You see the saved version now.`, [
-      ["Use mine", decide(true)],
-      ["Keep the saved version", decide(false)],
-    ]);
+    return reload(this, () => this.panel.showState("saved"));
   }
 
   /** Replace the document with the server's. */

@@ -4,6 +4,7 @@ import { button, h } from "../../rate/dom.js";
 import { ImportExport } from "./import_export.js";
 import { colourOf, numbered } from "./lane.js";
 import { LayerForm } from "./layer_form.js";
+import { MarkForm } from "./mark_form.js";
 import { SNAPS } from "./positions.js";
 
 const PAGE = 100; // marks per list page
@@ -39,8 +40,7 @@ export class Panel {
     this.layers = h("ul", { class: "layers", "aria-label": "Layers" });
     this.labels = h("div", { class: "labels", role: "group", "aria-label": "Labels" });
     this.form = new LayerForm(annotator);
-    this.label = this.note = this.start = this.end = null; // fields, set by markForm()
-    this.mark = this.markForm();
+    this.mark = new MarkForm(annotator, (sample) => this.seconds(sample));
     this.caption = h("caption");
     this.rows = h("tbody");
     this.pages = h("div", { class: "actions pages" });
@@ -67,7 +67,7 @@ export class Panel {
       h("div", { class: "actions" }, this.layers, this.form.more),
       this.form.element,
       this.labels,
-      this.mark,
+      this.mark.element,
       list,
       this.pages,
       this.others,
@@ -116,8 +116,8 @@ export class Panel {
 
   /** Focus the label field of the selected mark. */
   type() {
-    this.label.focus();
-    this.label.select();
+    this.mark.label.focus();
+    this.mark.label.select();
   }
 
   show() {
@@ -140,7 +140,7 @@ export class Panel {
     this.form.fill();
     this.labels.replaceChildren(...(layer?.labels ?? []).map((label) => this.chip(layer, label)));
     this.labels.hidden = !layer?.labels.length;
-    this.fillMark();
+    this.mark.fill();
     this.fillList(layer);
     if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
@@ -185,76 +185,6 @@ export class Panel {
     );
     chip.style.setProperty("--mark", colourOf(layer, label));
     return chip;
-  }
-
-  // ------------------------------------------------------------ selected mark
-
-  markForm() {
-    const field = (name, text, attributes, take) => {
-      const input = h("input", {
-        id: `annotation-${name}`,
-        autocomplete: "off",
-        ...attributes,
-        on: { change: () => take(input), keydown: (event) => this.keyed(event, input) },
-      });
-      this[name] = input;
-      return h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
-    };
-    const { annotator } = this;
-    const span = (name) => (input) => {
-      const sample = Math.round(Number(input.value) * annotator.scene.rateHz);
-      if (input.value !== "" && sample >= 0 && sample <= annotator.document.samples)
-        annotator.change({ [name]: sample });
-      this.fillMark(true);
-    };
-    this.choices = h("datalist", { id: "annotation-labels" });
-    const time = { type: "number", step: "0.001", min: 0 };
-    return h(
-      "fieldset",
-      { class: "mark" },
-      h("legend", { text: "Selected mark" }),
-      this.choices,
-      field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) =>
-        annotator.change({ label: input.value.trim() }),
-      ),
-      field("note", "Note", { type: "text", maxlength: 2000 }, (input) =>
-        annotator.change({ note: input.value.trim() }),
-      ),
-      field("start", "Start (s)", time, span("start")),
-      field("end", "End (s)", time, span("end")),
-      h(
-        "div",
-        { class: "actions" },
-        button("Play", () => annotator.playMark()),
-        button("Remove", () => annotator.remove(), { data: { key: "remove" } }),
-      ),
-    );
-  }
-
-  keyed(event, input) {
-    if (event.key !== "Enter" && event.key !== "Escape") return;
-    event.preventDefault();
-    if (event.key === "Escape") this.fillMark(true);
-    else input.dispatchEvent(new Event("change"));
-    this.annotator.scene.canvas.focus();
-  }
-
-  fillMark(isSure = false) {
-    const { mark, layer } = this.annotator;
-    this.mark.disabled = !mark;
-    this.choices.replaceChildren(...(layer?.labels ?? []).map((label) => new Option(label)));
-    const values = {
-      label: mark?.label ?? "",
-      note: mark?.note ?? "",
-      start: mark ? this.seconds(mark.start) : "",
-      end: mark ? this.seconds(mark.end) : "",
-    };
-    for (const [name, value] of Object.entries(values)) {
-      const input = this[name];
-      if (isSure || document.activeElement !== input || input.dataset.of !== mark?.id) input.value = value;
-      input.dataset.of = mark?.id ?? "";
-    }
-    this.end.disabled = layer?.kind === "points";
   }
 
   // ------------------------------------------------------------ list
