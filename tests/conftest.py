@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 os.environ["STUDIO_POISON"] = "1"  # unwritten slots are NaN, in child processes as well
+os.environ["TRITON_INTERPRET"] = "1"  # kernels of the CUDA form run on the CPU; read when they are defined
 _SLOW_FOLDERS = {"bench", "durability", "train"}
 _MARKS = {"chromium": "browser", "postgresql": "postgres"}
 _TESTS = Path(__file__).parent

@@ -40,6 +40,10 @@ class TooLate(StudioError, code="too_late"):
     """The text to be revised was played already, or is being spoken."""
 
 
+class NoMemory(StudioError, code="no_memory"):
+    """A GPU's memory does not hold so many streams."""
+
+
 class BadVoice(StudioError, code="bad_voice"):
     """A voice is missing, or its files do not match its card."""
 

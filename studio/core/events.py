@@ -7,7 +7,7 @@
 import math
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 
@@ -31,6 +31,12 @@ class Event:
         super().__init_subclass__()
         cls.type = type
         _KINDS[type] = dataclass(frozen=True, kw_only=True)(cls)
+
+    def stamped(self, t_ms: float) -> Self:
+        """The same event at a time; ``dataclasses.replace`` takes seven times as long."""
+        event = object.__new__(type(self))
+        event.__dict__.update(self.__dict__, t_ms=t_ms)
+        return event
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: ``{"type": ..., "t_ms": ..., ...}``; binary fields are left out."""

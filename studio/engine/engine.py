@@ -24,6 +24,7 @@ from studio.engine.admission import Admission, EngineLimits, engine_closing
 from studio.engine.families.base import family_info
 from studio.engine.monitoring import LoadMeter, Watchdog
 from studio.engine.nets.cpu.threads import THREADS
+from studio.engine.nets.cuda.device import usable_device
 from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
@@ -341,7 +342,13 @@ def open_engine(
         raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
     found = find_voices(voices, voice_names, vocoder)
     engine = LocalEngine(
-        found, pick_device(device), slots, normalise, clock or MonotonicClock(), threads, limits=limits
+        found,
+        usable_device(pick_device(device), fall_back=device == "auto"),
+        slots,
+        normalise,
+        clock or MonotonicClock(),
+        threads,
+        limits=limits,
     )
     try:
         if voice_names:

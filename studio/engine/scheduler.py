@@ -7,11 +7,12 @@ an error ends only the requests that cause it.
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from studio.core.errors import StudioError
 from studio.core.time import Clock
-from studio.engine.families.base import Module, ModuleInput
+from studio.engine.families.base import PENDING, Module, ModuleInput, SupportsManyFrames
 from studio.engine.monitoring import LoadMeter, Watchdog
 from studio.engine.request.request import EngineRequest
 
@@ -106,16 +107,34 @@ class Scheduler:
 
     def _run(self, voice: "Voice", batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Run a voice's modules, then its vocoder; each request takes its result at once."""
-        for name, module in voice.family.modules.items():
-            rows = [(request, wanted.inputs) for request, wanted in batch if wanted.module == name]
-            for part in _batches(rows, module.max_rows):
-                for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part):
-                    _guard(request, request.on_output, outputs, ms)
+        modules = voice.family.modules
+        for name, module in {id(module): (name, module) for name, module in modules.items()}.values():
+            rows = [(request, wanted.inputs) for request, wanted in batch if modules[wanted.module] is module]
+            for frames, group in self._by_frames(module, rows):
+                for part in _batches(group, module.max_rows):
+                    for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part, frames):
+                        if frames > 1:
+                            _guard(request, request.on_outputs, outputs, ms)
+                        elif outputs is not PENDING:
+                            _guard(request, request.on_output, outputs, ms)
         chunks = [(one, one.pending_frames) for one, _ in batch if not one.done and len(one.pending_frames)]
         for count in sorted({len(frames) for _, frames in chunks}):  # a batch holds chunks of one length
             for part in _batches([chunk for chunk in chunks if len(chunk[1]) == count], voice.vocode.max_rows):
                 for request, samples, ms in self._run_batch("vocode", voice.vocode, voice.vocode.slots, part):
                     _guard(request, request.on_samples, samples, ms)
+
+    def _by_frames(
+        self, module: Module, rows: list[tuple[EngineRequest, Any]]
+    ) -> Iterator[tuple[int, list[tuple[EngineRequest, Any]]]]:
+        """The rows of a run, by the number of frames: several for listeners that are far ahead, to save host time."""
+        if not isinstance(module, SupportsManyFrames):
+            yield 1, rows
+            return
+        now_ms, groups = self._clock.now_ms(), dict[int, list[tuple[EngineRequest, Any]]]()
+        for request, inputs in rows:
+            count = 1 if inputs is not None else request.frames_ahead(now_ms, LOW_BUFFER_MS, module.max_frames)
+            groups.setdefault(1 << (count.bit_length() - 1), []).append((request, inputs))
+        yield from sorted(groups.items(), key=itemgetter(0))
 
     def _dispatch(self, batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Send what follows the sound of this step."""
@@ -123,13 +142,14 @@ class Scheduler:
             _guard(request, request.on_step_end)
 
     def _run_batch(
-        self, name: str, module: Module, slots: Any, batch: list[tuple[EngineRequest, Any]]
+        self, name: str, module: Any, slots: Any, batch: list[tuple[EngineRequest, Any]], frames: int = 1
     ) -> Iterator[tuple[EngineRequest, Any, float]]:
         """Run one batch of a module; yields each row's result with its share of the time."""
         voice, began_ms = batch[0][0].card.name, self._clock.now_ms()
         self._watchdog.start_run(f"{name} of {voice}")
         try:
-            outputs = module.run(slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch])
+            given = slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch]
+            outputs = module.run(*given) if frames == 1 else module.run(*given, frames)
         except Exception as error:  # noqa: BLE001 - the engine must go on for the others
             outputs = error
         finally:
@@ -139,7 +159,7 @@ class Scheduler:
                 _fail(batch[0][0], outputs)
                 return
             for row in batch:  # find the row that fails
-                yield from self._run_batch(name, module, slots, [row])
+                yield from self._run_batch(name, module, slots, [row], frames)
             return
         duration_ms = self._clock.now_ms() - began_ms
         is_slow = duration_ms > self._slow_run_ms

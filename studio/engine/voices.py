@@ -1,20 +1,24 @@
 """Voices: a card, a family's net and a vocoder, loaded and verified together."""
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.progress import Progress
 
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
-from studio.engine.families.base import Family, Row, SupportsLookup, family_info
+from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
+from studio.engine.nets.cuda.device import tensor_bytes
 from studio.engine.nets.loading import load_weights, parameter_limit
 from studio.engine.tokenizers import dmel
 from studio.engine.tokenizers.dmel import acoustic_tokenizer
@@ -24,6 +28,7 @@ from studio.engine.vocoders.module import VocodeModule, build_vocoder
 _log = logging.getLogger(__name__)
 
 _RESTORE = "restore card.json from the repository"
+_USABLE_SHARE = 0.9  # of a GPU's free memory
 
 
 @dataclass
@@ -35,6 +40,24 @@ class Voice:
     vocode: VocodeModule
     device: torch.device
     free_slots: list[int]
+
+    def slot_bytes(self) -> int:
+        """Memory of one concurrency slot: KV caches and the vocoder's state."""
+        return (
+            tensor_bytes([self.family.slots, self.vocode.slots])
+            // max(1, len(self.free_slots))
+            * self.family.slots_per_row
+        )
+
+    def prepare(self, progress: Progress) -> None:
+        """Compile the kernels and capture the steps of all batch sizes, on a GPU."""
+        modules = {id(one): one for one in self.family.modules.values()}.values()
+        steps = [step for one in modules if isinstance(one, SupportsCapture) for step in one.capture_steps()]
+        steps += [partial(self.vocode.capture, size) for size in self.vocode.capture_sizes()]
+        prompts = [self.family.prompt(speaker) for speaker in range(len(self.card.speakers))]
+        steps += [partial(self.vocode.reset, self.free_slots[-1], prompt, 0) for prompt in prompts]
+        for step in progress.track(steps, description=f"preparing {self.card.name}"):
+            step()
 
     @property
     def vocoder(self) -> Vocoder:
@@ -173,7 +196,14 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
             family.prompt(speaker)
         kv_slots = slots * family.slots_per_row
         vocode = VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), kv_slots, device)
-    return Voice(card, family, vocode, device, [*range(kv_slots)][::-1])
+    voice = Voice(card, family, vocode, device, [*range(kv_slots)][::-1])
+    if device.type == "cuda":
+        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+            voice.prepare(progress)
+        free = torch.cuda.mem_get_info(device)[0]
+        held = slots + int(_USABLE_SHARE * free) // max(1, voice.slot_bytes())
+        _log.info("this GPU holds %d streams of %s, %d of which are set up", held, card.name, slots)
+    return voice
 
 
 @contextmanager

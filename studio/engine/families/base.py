@@ -10,19 +10,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice, StudioError
-from studio.core.events import Event
+from studio.core.events import Event, Frames
 from studio.core.options import OptionSpec
 
 if TYPE_CHECKING:
     import torch  # rows and the pool, which import this, know no torch
 
 ENTRY_POINTS = "studio.families"
+
+
+PENDING: Final = object()  # a row's output where its input takes another step: it asks for the same input again
 
 
 class NotFinite(StudioError):
@@ -53,6 +56,22 @@ class RowOutput:
     before: list[Event] = field(default_factory=list[Event])
     after: list[Event] = field(default_factory=list[Event])
     is_clause_end: bool = False
+
+    @staticmethod
+    def join(parts: Sequence["RowOutput"]) -> "RowOutput":
+        """The outputs of consecutive runs, of which only the last may have events after its sound."""
+        if len(parts) == 1:
+            return parts[0]
+        before = list[Event]()
+        for event in (event for part in parts for event in part.before):
+            last = before[-1] if before else None
+            if isinstance(event, Frames) and isinstance(last, Frames):
+                levels = np.concatenate((last.levels, event.levels))
+                before[-1] = Frames(first_frame=last.first_frame, p_eos=last.p_eos + event.p_eos, levels=levels)
+            else:
+                before.append(event)
+        frames = np.concatenate([part.frames for part in parts])
+        return RowOutput(frames, before, parts[-1].after, parts[-1].is_clause_end)
 
 
 class RowCheckpoint(Protocol):
@@ -174,8 +193,9 @@ class Module(Protocol):
     max_rows: int
 
     def run(self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> list[Any]:
-        """Run rows, given by their slots, on their inputs; returns the argument of each row's ``on_output``.
+        """Run rows, given by their slots, on their inputs.
 
+        Returns the argument of each row's ``on_output``, or PENDING.
         A run that raises leaves every row's length unchanged, so that each row can be retried alone.
         """
         ...
@@ -202,6 +222,31 @@ class Family(Protocol):
 
     def prompt(self, speaker: int) -> np.ndarray:
         """Frames [S, ...] that precede every utterance in the net and the vocoder; their audio is dropped."""
+        ...
+
+
+@runtime_checkable
+class SupportsManyFrames(Protocol):
+    """A module that can feed back frames several times in one run (GPU), for rows that are far enough ahead."""
+
+    max_frames: int
+
+    def run(
+        self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any], frames: int = 1
+    ) -> list[list[Any]]:
+        """``Module.run`` of rows whose inputs are None: a list of ``frames`` outputs for each.
+
+        A row takes them in order while it asks for None, and drops the rest.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsCapture(Protocol):
+    """A module whose kernels are compiled and whose steps are captured before the first utterance (GPU)."""
+
+    def capture_steps(self) -> Sequence[Callable[[], None]]:
+        """What to call, once each."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A trained decoder with a KV cache: the form that families run, in float32 on a CPU, or in batches on a GPU."""
+"""A trained decoder with a KV cache on a CPU: compiled in float32, else by torch's products in int8."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep, CpuPrefill
 from studio.engine.nets.cpu.kernels import PanelLinear
-from studio.engine.nets.cuda import BatchedDecodeStep
 from studio.engine.nets.folded import FoldedLayer, RotaryTable, unit
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear
@@ -20,21 +19,18 @@ class CachedDecoder:
     """Runs a trained decoder over the slots of a KV cache; equal to ``Decoder.forward`` within rounding.
 
     Attributes:
-        cpu_decode: one token of each row on a CPU, in float32; None elsewhere.
-        cpu_prefill: many tokens of one row there, without cross-attention; None elsewhere.
-        batched_decode: one token of all rows at once, on a GPU.
+        cpu_decode: one token of each row, in float32; None in int8.
+        cpu_prefill: many tokens of one row, without cross-attention, in float32; None in int8.
     """
 
     @torch.no_grad()
     def __init__(self, decoder: Decoder, number_format: NumberFormat = "float32") -> None:
         self.config = c = decoder.config
         self._layers = [FoldedLayer(block, c, number_format) for block in decoder.layers()]
-        self._device = decoder.norm.weight.device
-        self._rotary = RotaryTable(c.head_width, c.rotary_base, self._device)
-        self.batched_decode = BatchedDecodeStep(self._layers, c, self._rotary.rates)
+        self._rotary = RotaryTable(c.head_width, c.rotary_base)
         self.cpu_decode: CpuDecodeStep | None = None
         self.cpu_prefill: CpuPrefill | None = None
-        if number_format == "float32" and self._device.type == "cpu":
+        if number_format == "float32":
             decode_layers = [layer.for_decode() for layer in self._layers]
             prefill_layers = [layer.for_prefill(one) for layer, one in zip(self._layers, decode_layers, strict=True)]
             self.cpu_decode = CpuDecodeStep(decode_layers, self._rotations)
@@ -56,9 +52,8 @@ class CachedDecoder:
     def extend(self, x: Tensor, slots: KVCache, rows: Sequence[int], between: Between | None = None) -> Tensor:
         """Run T new tokens of each row, and append their keys and values to its slot.
 
-        Either one row with any number of tokens, or several rows with one token each. On a CPU, attention runs row by
-        row over exactly the tokens of the row, so a row's result does not depend on its batch. On a GPU it does within
-        rounding.
+        Either one row with any number of tokens, or several rows with one token each. Attention runs row by row over
+        exactly the tokens of the row, so a row's result does not depend on its batch.
 
         Args:
             x: [B, T, D]; row b continues slot ``rows[b]`` at its length.
@@ -73,8 +68,6 @@ class CachedDecoder:
         if tokens == 1 and self.cpu_decode is not None:
             cross = None if between is None else _on_arrays(between)
             return torch.from_numpy(self.cpu_decode.extend(x[:, 0].numpy(), slots, rows, cross))
-        if tokens == 1 and self._device.type != "cpu":
-            return self.batched_decode.extend(x[:, 0], slots, rows, between)
         if self.cpu_prefill is not None and between is None:
             return torch.from_numpy(self.cpu_prefill.extend(x[0].numpy(), slots, rows[0]))
         at = [int(slots.length[row]) for row in rows]

@@ -34,14 +34,10 @@ def rotations_at(positions: Tensor, rates: Tensor) -> Tensor:
 
 
 class RotaryTable:
-    """Rotations of absolute positions, complex64 [positions, width / 2], computed a table at a time.
+    """Rotations of absolute positions, complex64 [positions, width / 2], computed a table at a time."""
 
-    Attributes:
-        rates: angle per position of each pair, float64 [width / 2].
-    """
-
-    def __init__(self, width: int, base: float, device: torch.device) -> None:
-        self.rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
+    def __init__(self, width: int, base: float) -> None:
+        self._rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
         self._tables: OrderedDict[int, Tensor] = OrderedDict()
 
     def at(self, position: int, count: int) -> Tensor:
@@ -56,7 +52,7 @@ class RotaryTable:
     def _table(self, number: int) -> Tensor:
         if number not in self._tables:
             first, last = number * _TABLE_POSITIONS, (number + 1) * _TABLE_POSITIONS
-            self._tables[number] = rotations_at(torch.arange(first, last, device=self.rates.device), self.rates)
+            self._tables[number] = rotations_at(torch.arange(first, last), self._rates)
             while len(self._tables) > _MAX_TABLES:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(number)

@@ -70,16 +70,16 @@ class FrameEmbeddingTable:
     def __init__(self, level: nn.Embedding, frame: nn.Linear) -> None:
         parts = frame.weight.view(frame.out_features, -1, level.embedding_dim)
         table = torch.einsum("dcl,sl->csd", parts, level.weight)  # contribution of each level of each channel
-        self._table = table.reshape(-1, frame.out_features).contiguous()
+        self.table = table.reshape(-1, frame.out_features).contiguous()
         self._first = torch.arange(parts.shape[1], device=parts.device) * dmel.SYMBOLS
 
     def for_cpu(self) -> "CpuFrameEmbeddingTable":
         """The numpy form."""
-        return CpuFrameEmbeddingTable(self._table.numpy(), self._first.numpy())
+        return CpuFrameEmbeddingTable(self.table.numpy(), self._first.numpy())
 
     def __call__(self, levels: Tensor) -> Tensor:
         """Levels uint8 [N, C] -> [N, D]."""
-        return F.embedding_bag(levels + self._first, self._table, mode="sum")
+        return F.embedding_bag(levels + self._first, self.table, mode="sum")
 
 
 class CpuFrameEmbeddingTable:

@@ -27,7 +27,7 @@ class KVCache:
     of positions matter.
 
     Attributes:
-        keys, values: for each layer [slots, heads, capacity, head_width].
+        keys, values: for each layer [slots, heads, capacity, head_width], on ``device``.
         start, length: int64 [slots] on the CPU, the first token held, and the number ever written.
         epoch: int64 [slots] on the CPU, how many owners a slot has had.
         poison: fill a slot with NaN when it changes owner (slow; used by all tests).
@@ -52,7 +52,8 @@ class KVCache:
         self.values = [torch.full(shape, fill, device=device, dtype=dtype) for _ in range(layers)]
         # On the CPU for any device: planning a step must not wait for a GPU.
         self.start, self.length, self.epoch = (torch.zeros(slots, dtype=torch.int64) for _ in range(3))
-        self.capacity, self.poison = capacity, poison
+        self.slots, self.capacity, self.poison = slots, capacity, poison
+        self.device = self.keys[0].device
 
     @functools.cached_property
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:

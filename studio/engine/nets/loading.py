@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_type_hints
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -165,6 +163,9 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     Raises:
         BadVoice: the file is missing, has another hash, or does not fit the net.
     """
+    from safetensors import SafetensorError  # absent on bare machines, which run random weights
+    from safetensors.torch import load_file
+
     path = weights_file(folder, card, name)
     try:
         tensors = dequantise(load_file(path))

@@ -67,11 +67,11 @@ class FrameNoise:
     """The noise of each slot's next frame, computed many frames ahead.
 
     Attributes:
-        seed, frame: of each slot, which noise comes next.
+        seed, frame: int64 [slots], which noise comes next.
     """
 
     def __init__(self, slots: int, channels: int, device: torch.device) -> None:
-        self.seed, self.frame = [0] * slots, [0] * slots
+        self.seed, self.frame = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
         self._noise = torch.zeros(slots, _AHEAD_FRAMES, channels, device=device)
         self._first: list[int | None] = [None] * slots
 
@@ -98,10 +98,10 @@ class FrameNoise:
         """Each slot with the index of its next frame in the computed noise."""
         indices = []
         for slot in slots:
-            first, frame = self._first[slot], self.frame[slot]
+            first, frame = self._first[slot], int(self.frame[slot])
             if first is None or not first <= frame < first + _AHEAD_FRAMES:
                 frames = torch.arange(frame, frame + _AHEAD_FRAMES, device=self._noise.device)
-                seeds = torch.full_like(frames, self.seed[slot])
+                seeds = torch.full_like(frames, int(self.seed[slot]))
                 self._noise[slot] = uniform(seeds, frames, self._noise.shape[-1])
                 self._first[slot] = first = frame
             indices.append((slot, frame - first))

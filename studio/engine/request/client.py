@@ -4,7 +4,6 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +55,7 @@ class Outbox:
         self.is_over = ev.is_last(event)
         if self._queue.empty():
             self._unread_since_ms = self._clock.now_ms()
-        self._queue.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))
+        self._queue.put(event.stamped(self._clock.now_ms() - self._start_ms))
 
     @property
     def is_full(self) -> bool:

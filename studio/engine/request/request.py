@@ -1,12 +1,13 @@
 """A request: one utterance inside the engine, stepped by the engine's thread."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from studio.core import events as ev
-from studio.engine.families.base import ModuleInput, NotFinite, RevisableRow
+from studio.engine.families.base import ModuleInput, NotFinite, RevisableRow, RowOutput
 from studio.engine.request.client import RequestClient
 from studio.engine.request.playback import RevisionPoints
 from studio.engine.request.text_intake import IntakeStep
@@ -138,6 +139,29 @@ class EngineRequest(RequestClient):
         self._output = self._row.on_output(outputs)
         for event in self._output.before:
             self._emit(event)
+
+    def on_outputs(self, outputs: Sequence[Any], share_ms: float) -> None:
+        """Take the outputs of several runs; those after the row wants something else are dropped."""
+        parts, row = [self._row.on_output(outputs[0])], self._row
+        for output in outputs[1:]:
+            next_input = None if parts[-1].after or parts[-1].is_clause_end else row.next_input()
+            if next_input is None or next_input.inputs is not None:
+                break
+            parts.append(row.on_output(output))
+        self._compute_ms += share_ms
+        self._output = joined = RowOutput.join(parts)
+        for event in joined.before:
+            self._emit(event)
+
+    def frames_ahead(self, now_ms: float, low_ms: float, most: int) -> int:
+        """How many frames may be made at once: 1 unless the listener has sound meanwhile, and the credit lasts."""
+        samples, spare_ms = self.card.frame_samples, self._waits.buffered_ms(now_ms) - low_ms
+        if spare_ms <= 0.0:  # minus infinity before the first sound
+            return 1
+        spare = int(spare_ms * self.card.sample_rate_hz / (1000.0 * samples))
+        if self._credit_until is not None:
+            spare = min(spare, (self._credit_until - self._samples) // samples)
+        return max(1, min(most, spare))
 
     @property
     def pending_frames(self) -> np.ndarray:

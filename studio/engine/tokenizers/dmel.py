@@ -14,7 +14,6 @@ from functools import cache
 
 import numpy as np
 import torch
-import torchaudio.functional as audio_functional
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadVoice
@@ -50,6 +49,8 @@ def resample(pcm: Tensor, from_hz: int, to_hz: int) -> Tensor:
         raise BadFile(
             f"{from_hz:,} samples a second cannot be made {to_hz:,}", "give 16000, 22050, 24000, 44100 or 48000"
         )
+    import torchaudio.functional as audio_functional  # absent on bare machines, which analyse no recordings
+
     return audio_functional.resample(
         pcm,
         near.denominator,
@@ -64,6 +65,8 @@ def resample(pcm: Tensor, from_hz: int, to_hz: int) -> Tensor:
 @cache
 def _filterbank() -> Tensor:
     """Slaney mel filters, [513, 80]."""
+    import torchaudio.functional as audio_functional
+
     return audio_functional.melscale_fbanks(
         _FFT // 2 + 1, _LOW_HZ, _HIGH_HZ, CHANNELS, _ANALYSIS_HZ, norm="slaney", mel_scale="slaney"
     )

@@ -7,11 +7,10 @@ cross-faded.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from studio.core import events as ev
@@ -20,7 +19,7 @@ from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.teacher_forcing import MAX_RECORDING_S, CallerGone, NotSupported
 from studio.core.traces.trace import OVERLAPPED, Trace
-from studio.engine.nets.cuda import MAX_CUDA_ROWS, GraphRunner, padded_rows
+from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
 from studio.engine.nets.linear import use_rowwise_linear
 from studio.engine.tokenizers.dmel import AcousticTokenizer, acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder, VocoderState
@@ -30,14 +29,21 @@ from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import VocStream
 
+if TYPE_CHECKING:
+    from studio.engine.vocoders.cuda import CudaVocStream
+
 MAX_CPU_ROWS = 16
+Form = Literal["cpu", "cuda"]
 
 
 class VocodeModule:
     """Runs a vocoder over slots; see ``studio.engine.families.base.Module``.
 
+    The CPU form has compiled kernels for the source-filter vocoders. The CUDA form has kernels for VocStream and runs
+    torch steps of the others, as graphs on a GPU; its batches are padded with an unused slot.
+
     Args:
-        pads_batches: whether batches are padded with an unused slot; always on a GPU.
+        form: by default that of the device; the CUDA form also runs on a CPU, in Triton's interpreter.
 
     Attributes:
         look_ahead_frames: frames that the vocoder needs beyond those it vocodes; 0 in causal ones.
@@ -50,17 +56,21 @@ class VocodeModule:
         slots: int,
         device: torch.device,
         *,
-        pads_batches: bool = False,
+        form: Form | None = None,
     ) -> None:
-        pads_batches = pads_batches or device.type != "cpu"
-        on_cpu = None if pads_batches else cpu_vocoder(vocoder)
-        use_rowwise_linear(vocoder)
-        cpu_rows = MAX_CPU_ROWS if vocoder.is_batch_invariant else 1
-        self.max_rows = MAX_CUDA_ROWS if device.type != "cpu" else cpu_rows
+        form = form or _form_of(device)
+        assert form == "cuda" or device.type == "cpu", "the CPU form runs on a CPU"
+        self._kernels = _cuda_kernels(vocoder) if form == "cuda" else None
+        on_cpu = None if form == "cuda" else cpu_vocoder(vocoder)
+        if form == "cuda":
+            self.max_rows = MAX_ROWS
+        else:
+            use_rowwise_linear(vocoder)
+            self.max_rows = MAX_CPU_ROWS if vocoder.is_batch_invariant else 1
         self.vocoder, self._tokenizer, self._device = vocoder, tokenizer, device
-        self._spare = slots if pads_batches else None
-        self._graphs = GraphRunner(device)
-        self.slots: VocoderState = vocoder.init_state(slots if self._spare is None else slots + 1, device)
+        self._spare = slots if form == "cuda" else None
+        self._steps = StepRunner(GraphCache(device))
+        self.slots = _init_slots(vocoder, self._kernels, slots if self._spare is None else slots + 1, device)
         self.look_ahead_frames = vocoder.look_ahead_frames
         self._frame_samples = int(vocoder.config.frame_samples)
         self._skip_frames = [self.look_ahead_frames] * slots  # whose samples belong to the prompt or were sent
@@ -72,12 +82,24 @@ class VocodeModule:
             on_cpu.step(silence, dummy, np.zeros(1, np.int64))  # compile now, before the first utterance
             self._cpu = (on_cpu, SourceFilterArrays(self.slots))
 
+    def capture_sizes(self) -> list[int]:
+        """Batch sizes to ``capture`` before the first utterance; none in the CPU form."""
+        return [] if self._spare is None else [*batch_sizes(min(self._spare, self.max_rows))]
+
+    @torch.inference_mode()
+    def capture(self, size: int) -> None:
+        """Compile and capture the step of one frame of ``size`` rows; other lengths are captured at their first use."""
+        assert self._spare is not None, "the CPU form has nothing to capture"
+        frames = torch.from_numpy(np.zeros((size, 1, *self._tokenizer.frame_shape), self._tokenizer.dtype))
+        self._run_step(self.slots, torch.full((size,), self._spare), frames)
+
     @torch.inference_mode()
     def reset(self, slot: int, prompt: np.ndarray, seed: int) -> None:
         """Give a slot to a new owner, in the state after the frames of ``prompt``, which are not played."""
         key = prompt.tobytes()
         if key not in self._prompted:  # once per speaker
-            _, self._prompted[key] = self.vocoder.step(self._mels(prompt), self.vocoder.init_state(1, self._device))
+            _, state = self.vocoder.step(self._mels(prompt), self.vocoder.init_state(1, self._device))
+            self._prompted[key] = state if self._kernels is None else self._kernels.to_rings(state)
         self.slots.put(self._index([slot]), self._prompted[key])
         self.slots.seed[slot] = seed
         self._skip_frames[slot] = self.look_ahead_frames  # the prompt's own samples come first
@@ -114,20 +136,27 @@ class VocodeModule:
             return vocoder.step(self._mels(*inputs).numpy(), arrays, np.array(numbers))
         index, frames = torch.tensor(numbers), torch.from_numpy(np.stack(inputs))
         if self._spare is not None:
-            index = F.pad(index, (0, padded_rows(len(numbers)) - len(numbers)), value=self._spare)
-            frames = torch.cat((frames, frames.new_zeros(len(index) - len(frames), *frames.shape[1:])))
+            padding = padded_rows(len(numbers)) - len(numbers)
+            index = torch.cat((index, torch.full((padding,), self._spare)))
+            frames = torch.cat((frames, frames.new_zeros(padding, *frames.shape[1:])))
+        return self._run_step(slots, index, frames)[: len(numbers)].numpy()
+
+    def _run_step(self, slots: Any, index: Tensor, frames: Tensor) -> Tensor:
+        """Samples [B, k * frame_samples] of frames [B, k, ...] of slots int64 [B]."""
 
         def dummy() -> list[Tensor]:
             assert self._spare is not None, "steps are captured on a GPU only"
             return [torch.full_like(index, self._spare), torch.zeros_like(frames)]
 
         def step(index: Tensor, frames: Tensor) -> Tensor:
-            pcm, after = self.vocoder.step(self._tokenizer.to_mels(frames), slots.take(index))
+            mels = self._tokenizer.to_mels(frames)
+            if self._kernels is not None:
+                return self._kernels.step(mels, slots, index)
+            pcm, after = self.vocoder.step(mels, slots.take(index))
             slots.put(index, after)
             return pcm.float()
 
-        key = ("vocode", id(slots), frames.shape)
-        return self._graphs.run(key, step, [index, frames], dummy)[: len(numbers)].numpy()
+        return self._steps.run(("vocode", id(slots), frames.shape), step, [index, frames], dummy)
 
     @torch.inference_mode()
     def finish(self, slot: int) -> np.ndarray:
@@ -143,6 +172,31 @@ class VocodeModule:
 
     def _index(self, slots: list[int]) -> Tensor:
         return torch.tensor(slots, device=self._device)
+
+
+def slot_bytes(vocoder: Vocoder[Any], device: torch.device, form: Form | None = None) -> int:
+    """Bytes of a slot's state, to plan memory before slots are allocated."""
+    kernels = _cuda_kernels(vocoder) if (form or _form_of(device)) == "cuda" else None
+    return sum(leaf.nbytes for leaf in _init_slots(vocoder, kernels, 1, device).leaves())
+
+
+def _form_of(device: torch.device) -> Form:
+    return "cpu" if device.type == "cpu" else "cuda"
+
+
+def _cuda_kernels(vocoder: Vocoder[Any]) -> "CudaVocStream | None":
+    """The CUDA form of a trained vocoder; None for those that torch runs."""
+    if not isinstance(vocoder, VocStream):
+        return None
+    from studio.engine.vocoders import cuda
+
+    return cuda.CudaVocStream(vocoder) if cuda.supports(vocoder.config) else None
+
+
+def _init_slots(
+    vocoder: Vocoder[Any], kernels: "CudaVocStream | None", slots: int, device: torch.device
+) -> VocoderState:
+    return vocoder.init_state(slots, device) if kernels is None else kernels.init_rings(slots)
 
 
 VOCODERS: dict[str, type[Vocoder[Any]]] = {kind.name: kind for kind in (HifiGan, SourceFilter, SourceVocos, VocStream)}

@@ -88,7 +88,7 @@ def steps_of(family: DsmFamily, given: list[DsmInput], row: tuple[int, int] = (0
 
 @pytest.fixture(params=["numpy", "torch"])
 def way(request, monkeypatch):
-    """Steps run in numpy, as on every CPU, and in torch, as on a GPU."""
+    """Steps run in numpy, as in float32, and in torch, as in int8."""
     if request.param == "torch":
         monkeypatch.setattr(DsmRunner, "_for_cpu", lambda self, *_: None)
 

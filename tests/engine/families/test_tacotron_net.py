@@ -16,9 +16,10 @@ from studio.core.cards import sha256_of
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.families.tacotron.decode import CAPACITY_SYMBOLS
 from studio.engine.families.tacotron.model import Tacotron, TacotronConfig, lstm_step
 from studio.engine.families.tacotron.policy import TacotronChunk, TacotronClause
-from studio.engine.families.tacotron.runner import CAPACITY_SYMBOLS, TacotronFamily
+from studio.engine.families.tacotron.runner import TacotronFamily
 from studio.engine.nets.kv_cache import ContextFull
 from studio.text.normalise import best
 

@@ -24,6 +24,11 @@ def sigmoid(logit: np.float32) -> float:
     return 0.5 * (1.0 + math.tanh(0.5 * float(logit)))
 
 
+def sigmoids(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of logits float32 [N], float64."""
+    return 0.5 * (1.0 + np.tanh(0.5 * logits.astype(np.float64)))
+
+
 def check_finite(is_finite: bool) -> None:
     """Raises NotFinite unless the net's outputs were finite."""
     if not is_finite:

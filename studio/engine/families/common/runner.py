@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +12,14 @@ from studio.engine.families.base import Module, Row
 from studio.engine.families.common.rows import FrameOutput, RowSetup, sigmoid
 from studio.engine.families.common.teacher_forcing import TeacherForcedSegment, TeacherForcingInput
 from studio.engine.nets.cpu.kernels import PanelLinear
+from studio.engine.nets.cuda.device import check_memory
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.sampling import FrameNoise, sample_levels, sample_levels_numpy
 from studio.engine.nets.transformer import DecoderConfig
 from studio.engine.tokenizers import dmel
 
 MAX_DECODE_ROWS = 16
+Form = Literal["cpu", "cuda"]
 RowT = TypeVar("RowT", bound=Row)
 
 
@@ -30,10 +32,10 @@ class FrameSlots:
         noise: position in the noise stream.
     """
 
-    def __init__(self, count: int, device: torch.device, *caches: KVCache) -> None:
-        self._caches = caches
+    def __init__(self, *caches: KVCache) -> None:
+        self._caches, count, device = caches, caches[0].slots, caches[0].device
         self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
-        self.temperature = torch.ones(count, device=device)
+        self.temperature = torch.ones(count)  # on the CPU for any device: a step's inputs are planned there
         self.noise = FrameNoise(count, dmel.CHANNELS, device)
 
     def reset(self, slot: int) -> None:
@@ -48,9 +50,23 @@ class FrameSlots:
         self.noise.seek(slot, seed, frame)
 
 
-def allocate_cache(sizes: DecoderConfig, count: int, capacity: int, device: torch.device) -> KVCache:
-    """The KV cache of a decoder, ``capacity`` tokens in each of ``count`` slots."""
-    return KVCache(sizes.layers, count, sizes.heads, capacity, sizes.head_width, device=device)
+def form_on(device: torch.device, form: Form | None = None) -> Form:
+    """The form of a family's modules: that of the device, unless given."""
+    return form or ("cpu" if device.type == "cpu" else "cuda")
+
+
+def allocate_cache(
+    sizes: DecoderConfig, count: int, capacity: int, device: torch.device, form: Form | None = None
+) -> KVCache:
+    """The KV cache of a decoder, ``capacity`` tokens in each of ``count`` slots.
+
+    The CUDA form has one slot more, for the padding of batches, and its own number format.
+    """
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    spare = form_on(device, form) == "cuda"
+    numbers = 2 * sizes.layers * sizes.width * capacity
+    check_memory(device, count + spare, numbers * dtype.itemsize)
+    return KVCache(sizes.layers, count + spare, sizes.heads, capacity, sizes.head_width, device=device, dtype=dtype)
 
 
 def join_heads(levels: nn.Linear, end: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
 """The depth transformer (paper 002, sections 3.3 and 4.1): predicts a frame group by group.
 
-It attends only to the groups of its own step; the past is in the backbone's hidden state. Forms: reference, cached
-steps in torch, and in numpy for CPUs (a frame is eight small runs, and a numpy call costs a third of a torch call).
+It attends only to the groups of its own step; the past is in the backbone's hidden state. Forms: reference, and for
+CPUs cached steps in numpy (a frame is eight small runs, and a numpy call costs a third of a torch call) or, in int8,
+in torch. The CUDA form is in ``cuda``.
 """
 
 from collections.abc import Callable
@@ -93,7 +94,7 @@ class DepthTransformer(nn.Module):
 
 
 class DepthRunner:
-    """Runs a trained depth transformer group by group for independent rows.
+    """Runs a trained depth transformer on a CPU, group by group for independent rows.
 
     Its KV cache lives as long as a step, so it needs no slots.
 
@@ -116,7 +117,7 @@ class DepthRunner:
         self._own = range(len(trained.stacks))
         c, stacks = self._config, [trained.stack(g) for g in self._own]
         self.layers = [[FoldedLayer(block, c, number_format) for block in one.layers()] for one in stacks]
-        self.rotations = RotaryTable(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
+        self.rotations = RotaryTable(c.head_width, c.rotary_base).at(0, GROUPS)
         gain = backbone.norm.weight * backbone.config.width**0.5
         self._entries, self._entry_gain = [trained.entry(g) for g in self._own], gain
         self.enter = [RowwiseLinear(one.weight * gain, one.bias, number_format) for one in self._entries]
@@ -152,7 +153,7 @@ class DepthRunner:
         c, count = self._config, len(hidden)
         entered = [enter(hidden) for enter in self.enter]
         shape = (2, c.layers, count, c.heads, GROUPS, c.head_width)
-        cache, levels = torch.empty(shape, device=hidden.device), list[Tensor]()
+        cache, levels = torch.empty(shape), list[Tensor]()
         for group in range(GROUPS):
             h = entered[group % len(entered)] + self.group[group]
             if levels:

@@ -1,7 +1,7 @@
 """DSM-TTS at inference. Modules: warm (only the backbone, during the delay) and decode (also the depth transformer).
 
-Rows of one module run together; rows without sound yet take the cheaper steps (appendix I of the paper). A guided row
-runs its second slot beside the first, with the same sound but no text and no speaker.
+On a CPU, rows without sound yet take the cheaper steps (appendix I of the paper); on a GPU both modules are one. A
+guided row runs its second slot beside the first, with the same sound but no text and no speaker.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,47 +17,23 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.common.rows import RowSetup
-from studio.engine.families.common.runner import MAX_DECODE_ROWS, DmelFamily, allocate_cache
+from studio.engine.families.common.runner import MAX_DECODE_ROWS, DmelFamily, Form, allocate_cache, form_on
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, DepthCpuRunner, DepthRunner
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, OPTION_SPECS, DsmInput, DsmOutput, options_of
 from studio.engine.families.dsm.row import DsmDelays, DsmRow
+from studio.engine.families.dsm.slots import DsmSlots, SpeakerMemory
 from studio.engine.families.dsm.teacher_forcing import ATTENDS_TO, DsmTeacherForcing, passages
 from studio.engine.nets.cached_decoder import CachedCrossAttention, CachedDecoder
 from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
 from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.frame_decoder import CpuFrameEmbeddingTable, FrameEmbeddingTable
-from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
 from studio.engine.nets.loading import load_weights
-from studio.engine.nets.sampling import FrameNoise, sample_levels, sample_levels_numpy
+from studio.engine.nets.sampling import sample_levels, sample_levels_numpy
 from studio.engine.tokenizers import dmel
-
-_NOISE = dmel.CHANNELS + 1  # the last one is for the action
-
-
-class DsmSlots:
-    """State of all rows, two slots each.
-
-    Attributes:
-        steps: KV cache of the backbone.
-        speakers: KV cache of the cross-attention.
-        last: uint8 [slots, 80], levels of the step before, in a row's first slot.
-        noise: position in the noise stream.
-    """
-
-    def __init__(self, steps: KVCache, speakers: KVCache, count: int, device: torch.device) -> None:
-        self.steps, self.speakers = steps, speakers
-        self.last = torch.full((count, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8, device=device)
-        self.noise = FrameNoise(count, _NOISE, device)
-
-    def reset(self, slot: int) -> None:
-        """Give a slot to a new row; its first step sets the rest."""
-        for memory in (self.steps, self.speakers):
-            memory.reset(slot)
-        self.noise.reset(slot)
 
 
 class DsmCpuRunner:
@@ -144,13 +120,11 @@ class DsmCpuRunner:
 
 
 class DsmRunner:
-    """Both modules: the net prepared for inference, with a table in the place of a product over a frame's levels.
+    """The net on a CPU, with a table in the place of a product over a frame's levels.
 
     Attributes:
-        cpu: the float32 step on a CPU, else None.
+        cpu: the step in float32; None in int8.
     """
-
-    max_rows = MAX_DECODE_ROWS
 
     @torch.no_grad()
     def __init__(self, net: Dsm, number_format: NumberFormat = "float32") -> None:
@@ -163,7 +137,7 @@ class DsmRunner:
             self.decoder.folded_head(net.decoder, net.action_out.weight), net.action_out.bias, number_format
         )
         self._depth = DepthRunner(net.depth, net.level, net.decoder, number_format)
-        self._embedded = net.encoder(net.extract)
+        self._memory = SpeakerMemory(net)
         self.cpu = None if self.decoder.cpu_decode is None else self._for_cpu(self.decoder.cpu_decode)
 
     def _for_cpu(self, tokens: CpuDecodeStep) -> DsmCpuRunner:
@@ -184,7 +158,7 @@ class DsmRunner:
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
         """One step of several rows: all of them warm, or none; see ``studio.engine.families.base.Module``."""
         for row, given in zip(rows, inputs, strict=True):
-            self._update_slots(slots, row, given)
+            slots.update(row, given, self._memory)
         if self.cpu is not None:
             return self.cpu.run(slots, rows, inputs)
         return self._sample(slots, rows, inputs, self.backbone(slots, rows, inputs))
@@ -196,12 +170,10 @@ class DsmRunner:
             [N, D], each divided by its length.
         """
         guided = [b for b, given in enumerate(inputs) if given.guidance != 1.0]
-        device = slots.last.device
         text = [given.text for given in inputs] + [self._nothing] * len(guided)
         ahead = [given.ahead for given in inputs] + [self._nothing] * len(guided)
-        source = torch.tensor([slot for slot, *_ in rows] + [rows[b][0] for b in guided], device=device)
-        x = self.net.text.weight[torch.tensor(text, device=device)]
-        x = x + self.net.ahead.weight[torch.tensor(ahead, device=device)]
+        source = [slot for slot, *_ in rows] + [rows[b][0] for b in guided]
+        x = self.net.text.weight[text] + self.net.ahead.weight[ahead]
         x = x + self._frames(slots.last[source]) + self._bias
         numbers = [slot for slot, *_ in rows] + [rows[b][1] for b in guided]
 
@@ -215,11 +187,11 @@ class DsmRunner:
 
         A guided row's logits are l0 + alpha (lc - l0), where l0 is its second slot's (equation 8).
         """
-        count, device = len(inputs), hidden.device
-        guided = torch.tensor([b for b, given in enumerate(inputs) if given.guidance != 1.0], device=device).long()
-        alpha = torch.tensor([given.guidance for given in inputs], device=device)[guided, None, None]
-        temperature = torch.tensor([given.temperature for given in inputs], device=device)
-        check = torch.zeros(count, device=device)
+        count = len(inputs)
+        guided = torch.tensor([b for b, given in enumerate(inputs) if given.guidance != 1.0]).long()
+        alpha = torch.tensor([given.guidance for given in inputs])[guided, None, None]
+        temperature = torch.tensor([given.temperature for given in inputs])
+        check = torch.zeros(count)
 
         def draw(group: int, all_logits: Tensor) -> Tensor:
             logits = all_logits[:count]
@@ -232,51 +204,34 @@ class DsmRunner:
             return torch.cat((levels, levels[guided])) if len(guided) else levels
 
         levels = self._depth.frame(hidden, draw)[:count]
-        alone = torch.tensor([given.groups == "first" for given in inputs], device=device)
+        alone = torch.tensor([given.groups == "first" for given in inputs])
         levels[:, GROUP_CHANNELS:].masked_fill_(alone[:, None], dmel.PAD)
         return levels, check
 
     def _sample(
         self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput], hidden: Tensor
     ) -> list[DsmOutput]:
-        """Sample the step's outputs, with one copy to the CPU for all rows; warm rows have only the action."""
-        count = len(inputs)
-        noise = slots.noise.next([slot for slot, *_ in rows])
+        """Sample the step's outputs; warm rows have only the action."""
+        count, firsts = len(inputs), [slot for slot, *_ in rows]
+        noise = slots.noise.next(firsts)
         action = self._action(hidden[:count])
         if inputs[0].groups == "none":
-            levels = torch.full((count, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8, device=hidden.device)
+            levels = torch.full((count, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8)
             check = hidden[:count].sum(1)
         else:
             levels, check = self._sample_levels(inputs, hidden, noise)
-            slots.last[torch.tensor([slot for slot, *_ in rows], device=hidden.device)] = levels
-        host = torch.cat((action, check[:, None], noise[:, -1:], levels), 1).cpu().numpy()
-        return [
-            DsmOutput.of(row[3:].astype("uint8"), row[0], float(row[2]), row[1], given.temperature)
-            for row, given in zip(host, inputs, strict=True)
-        ]
+            slots.last[firsts] = levels
+        found = zip(levels.numpy(), action[:, 0].numpy(), noise[:, -1].tolist(), check.numpy(), strict=True)
+        return [DsmOutput.of(*one, given.temperature) for one, given in zip(found, inputs, strict=True)]
 
-    def _update_slots(self, slots: DsmSlots, row: tuple[int, ...], given: DsmInput) -> None:
-        """Apply a step's inputs to its row's slots."""
-        pair = row if given.guidance != 1.0 else row[:1]
-        for slot in pair:
-            slots.steps.start[slot], slots.steps.length[slot] = given.start, given.at
-        slots.noise.seek(row[0], given.seed, given.at)
-        if given.last is not None:
-            slots.last[row[0]] = torch.from_numpy(given.last).to(slots.last.device)
-        elif given.begins:
-            slots.last[row[0]] = dmel.PAD
-        if given.begins:
-            for slot, who in zip(pair, (given.speakers, ()), strict=False):
-                self._attend_to(slots.speakers, slot, who)
 
-    def _attend_to(self, slots: KVCache, slot: int, who: Sequence[int]) -> None:
-        device = self._embedded.device
-        which = torch.tensor([[*who, *[-1] * (MOST_SPEAKERS - len(who))]], device=device)
-        memory = self.net.speakers(self._embedded, which)
-        for layer, cross in enumerate(self.net.crossings()):
-            keys, values = cross.keys_values(memory)
-            slots.write(layer, slot, 0, keys[0], values[0])
-        slots.length[slot] = MOST_SPEAKERS
+class DsmModule:
+    """Steps of a ``DsmRunner``; see ``studio.engine.families.base.Module``. Rows of one object run together."""
+
+    max_rows = MAX_DECODE_ROWS
+
+    def __init__(self, runner: DsmRunner) -> None:
+        self.run = runner.run
 
 
 MOST_CONTEXT_FRAMES = 4000
@@ -294,13 +249,26 @@ class DsmFamily(DmelFamily[DsmRow]):
     attends_to = ATTENDS_TO
 
     def __init__(
-        self, net: Dsm, bpe: Bpe, rows: int, device: torch.device, number_format: NumberFormat = "float32"
+        self,
+        net: Dsm,
+        bpe: Bpe,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        form: Form | None = None,
     ) -> None:
         self.net, self.bpe, c = net.eval(), bpe, net.config
-        runner, count, sizes = DsmRunner(net, number_format), rows * self.slots_per_row, net.decoder.config
-        steps, speakers = (allocate_cache(sizes, count, n, device) for n in (c.context_frames, MOST_SPEAKERS))
-        self.slots = DsmSlots(steps, speakers, count, device)
-        self.modules: Mapping[str, Module] = {"warm": runner, "decode": runner}
+        count, sizes = rows * self.slots_per_row, net.decoder.config
+        steps, speakers = (allocate_cache(sizes, count, n, device, form) for n in (c.context_frames, MOST_SPEAKERS))
+        self.slots = DsmSlots(steps, speakers)
+        if form_on(device, form) == "cuda":
+            from studio.engine.families.dsm.cuda import DsmCudaModule  # Triton: on a GPU only
+
+            module = DsmCudaModule(net, self.slots)
+            self.modules: Mapping[str, Module] = {"warm": module, "decode": module}
+        else:
+            runner = DsmRunner(net, number_format)
+            self.modules = {name: DsmModule(runner) for name in ("warm", "decode")}
         self._delays = DsmDelays(
             sound=c.delay_frames,
             acoustic=c.acoustic_delay_frames,

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,9 +16,11 @@ from studio.engine.families.common.rows import FrameOutput, RowSetup
 from studio.engine.families.common.runner import (
     DecodeModule,
     DmelFamily,
+    Form,
     FrameSlots,
     PrefillModule,
     allocate_cache,
+    form_on,
     frame_outputs,
     join_heads,
     sample_frames,
@@ -45,17 +48,21 @@ _MOST_WORDS = 60  # of a passage: fewer than an utterance commits ahead, or ``wh
 
 
 class IstSlots(FrameSlots):
-    """KV cache and sampling state of all rows; ``place`` is the index of ``last`` in its passage, for each slot."""
+    """KV cache, sampling state and the first frame of its passage, int64 [slots], of all rows."""
 
-    def __init__(self, cache: KVCache, count: int, device: torch.device) -> None:
-        super().__init__(count, device, cache)
-        self.cache, self.place = cache, [0] * count
+    def __init__(self, cache: KVCache) -> None:
+        super().__init__(cache)
+        self.cache, self._first_frame = cache, np.zeros(cache.slots, np.int64)
 
     def update(self, slot: int, given: IstPrefill) -> None:
         """Apply a prefill's inputs to its row's slot."""
         self.cache.start[slot], self.cache.length[slot] = given.start, given.at
-        self.place[slot] = given.place - 1
+        self._first_frame[slot] = given.frame - given.place
         self.seek(slot, given.temperature, given.seed, given.frame)
+
+    def last_places(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Index of each slot's last frame in its passage, int64 [B]."""
+        return self.noise.frame[numbers] - 1 - self._first_frame[numbers]
 
 
 class IstRunner:
@@ -79,11 +86,9 @@ class IstRunner:
         return self.net.embed_layout(given.layout, given.ratio, self.embed_frames).unsqueeze(0)
 
     def sample(self, slots: IstSlots, numbers: list[int], x: Tensor) -> list[FrameOutput]:
-        """Run tokens [B, T, D] and sample each row's next frame, with one copy to the CPU for all rows."""
+        """Run tokens [B, T, D] and sample each row's next frame."""
         out = sample_frames(slots, numbers, self.head(self.decoder.extend(x, slots.cache, numbers)))
-        for slot in numbers:
-            slots.place[slot] += 1
-        return frame_outputs(out.cpu().numpy())
+        return frame_outputs(out.numpy())
 
     def prefill(self, slots: IstSlots, slot: int, given: IstPrefill) -> FrameOutput:
         """Feed a chunk of text and sample a frame."""
@@ -92,8 +97,8 @@ class IstRunner:
 
     def decode(self, slots: IstSlots, numbers: list[int]) -> list[FrameOutput]:
         """Feed back each slot's last frame and sample the next."""
-        index = torch.tensor(numbers, device=slots.last.device)
-        places = torch.tensor([slots.place[slot] for slot in numbers], device=slots.last.device)
+        index = torch.tensor(numbers)
+        places = torch.from_numpy(slots.last_places(numbers))
         return self.sample(slots, numbers, self.embed_frames(slots.last[index], places).unsqueeze(1))
 
 
@@ -103,15 +108,24 @@ class IstFamily(DmelFamily[IstRow]):
     attends_to = ATTENDS_TO
 
     def __init__(
-        self, net: Ist, bpe: Bpe, rows: int, device: torch.device, number_format: NumberFormat = "float32"
+        self,
+        net: Ist,
+        bpe: Bpe,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        form: Form | None = None,
     ) -> None:
         self.net, self.bpe = net.eval(), bpe
-        runner = IstRunner(net, number_format)
-        self.slots = IstSlots(allocate_cache(net.decoder.config, rows, CAPACITY_TOKENS, device), rows, device)
-        self.modules: Mapping[str, Module] = {
-            "prefill": PrefillModule(runner.prefill),
-            "decode": DecodeModule(runner.decode),
-        }
+        self.slots = IstSlots(allocate_cache(net.decoder.config, rows, CAPACITY_TOKENS, device, form))
+        if form_on(device, form) == "cuda":
+            from studio.engine.families.ist.tokens import IstTokens  # Triton: on a GPU only
+
+            module = IstTokens(net, CAPACITY_TOKENS).module(self.slots)
+            self.modules: Mapping[str, Module] = {"prefill": module, "decode": module}
+        else:
+            runner = IstRunner(net, number_format)
+            self.modules = {"prefill": PrefillModule(runner.prefill), "decode": DecodeModule(runner.decode)}
         self._limits = limits_of(net.config)
         end = net.config.symbols.end
         self._prompts = [IstPrompt([*tokens, end], frames) for tokens, frames in net.prompts()]

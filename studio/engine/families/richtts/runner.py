@@ -11,7 +11,14 @@ import torch
 from studio.core.cards import Card
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.common.rows import FrameOutput, RowSetup
-from studio.engine.families.common.runner import DmelFamily, PrefillModule
+from studio.engine.families.common.runner import (
+    DecodeModule,
+    DmelFamily,
+    Form,
+    PrefillModule,
+    allocate_cache,
+    form_on,
+)
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.richtts.model import RichTts, RichTtsConfig
 from studio.engine.families.richtts.policy import (
@@ -26,7 +33,8 @@ from studio.engine.families.richtts.policy import (
     option_specs,
 )
 from studio.engine.families.richtts.teacher_forcing import ATTENDS_TO, RichTtsTeacherForcing
-from studio.engine.families.speakstream.runner import FrameDecoderRunner, SpeakStreamSlots
+from studio.engine.families.speakstream.runner import FrameDecoderRunner
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.linear import NumberFormat, check_format
 from studio.engine.nets.loading import load_weights
 
@@ -53,15 +61,27 @@ class RichTtsFamily(DmelFamily[RichTtsRow]):
 
     attends_to = ATTENDS_TO
 
-    def __init__(self, net: RichTts, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+    def __init__(
+        self,
+        net: RichTts,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        form: Form | None = None,
+    ) -> None:
         self.net = net.eval()
-        runner = RichTtsRunner(net, number_format)
         capacity = MOST_WHOLE_WORDS * net.config.longest_word_frames + 2 * MOST_LETTERS
-        self.slots = SpeakStreamSlots.allocate(net.decoder.config, rows, capacity, device)
-        self.modules: Mapping[str, Module] = {
-            "prefill": PrefillModule(runner.prefill),
-            "decode": runner.decode_module(),
-        }
+        self.slots = SpeakStreamSlots(allocate_cache(net.decoder.config, rows, capacity, device, form))
+        if form_on(device, form) == "cuda":
+            from studio.engine.families.speakstream.tokens import (
+                FrameDecoderTokens,
+                token_modules,
+            )  # Triton: on a GPU only
+
+            self.modules: Mapping[str, Module] = token_modules(FrameDecoderTokens(net), self.slots)
+        else:
+            runner = RichTtsRunner(net, number_format)
+            self.modules = {"prefill": PrefillModule(runner.prefill), "decode": DecodeModule(runner.decode)}
         self.prompts = net.silence.cpu().numpy()
 
     @staticmethod

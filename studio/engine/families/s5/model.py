@@ -18,6 +18,7 @@ from studio.core.errors import BadVoice
 from studio.engine.families.common.text_tokens import IDS, SPACE, STRESSED, SYMBOLS
 from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, S5StepInput, SpeakerReference
 from studio.engine.nets.frame_decoder import init_levels
+from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.loading import NetConfig, load_weights
 from studio.engine.nets.transformer import CrossAttention, Decoder, DecoderConfig, attend_whole, rotary
 from studio.engine.tokenizers import dmel
@@ -282,6 +283,16 @@ def encode_input(net: "S5", given: S5StepInput, device: torch.device) -> Tensor:
         seen = torch.ones_like(seen)
     places = given.place + torch.arange(symbols.shape[1], device=device).unsqueeze(0)
     return net.encode(net.embed_symbols(symbols), places, seen)
+
+
+def encode_text(net: "S5", given: S5StepInput, text: KVCache, slot: int) -> None:
+    """Encode the words in view of a step, and write the cross-attention's keys and values into a slot."""
+    encoded = encode_input(net, given, text.device)
+    text.start[slot] = 0
+    for layer, cross in enumerate(net.crossings()):
+        keys, values = cross.keys_values(encoded)
+        text.write(layer, slot, 0, keys[0], values[0])
+    text.length[slot] = encoded.shape[1]
 
 
 def decoder_mask(net: "S5", given: S5StepInput, device: torch.device) -> Tensor | None:

@@ -18,16 +18,18 @@ from studio.engine.families.common.runner import (
     CpuFrameHead,
     DecodeModule,
     DmelFamily,
+    Form,
     FrameSlots,
     PrefillModule,
     RowT,
     allocate_cache,
+    form_on,
     frame_outputs,
     join_heads,
     sample_frames,
 )
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
-from studio.engine.families.s5.model import S5, S5Config, decoder_mask, encode_input, load_s5_weights, speaker_reference
+from studio.engine.families.s5.model import S5, S5Config, decoder_mask, encode_text, load_s5_weights, speaker_reference
 from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, OPTION_SPECS, S5Options, S5Output, S5StepInput
 from studio.engine.families.s5.row import S5Row
 from studio.engine.families.s5.teacher_forcing import ATTENDS_TO, S5TeacherForcing
@@ -36,7 +38,6 @@ from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
 from studio.engine.nets.frame_decoder import CpuFrameEmbeddingTable, FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
-from studio.engine.nets.transformer import DecoderConfig
 from studio.text import phonemes
 
 CAPACITY_TOKENS = 2048  # decoder slot, in frames
@@ -52,17 +53,10 @@ class S5Slots(FrameSlots):
         speaker, k: [slots].
     """
 
-    @staticmethod
-    def allocate(sizes: DecoderConfig, rows: int, capacities: tuple[int, int], device: torch.device) -> "S5Slots":
-        """Allocate slots of so many frames and symbols for ``rows`` rows."""
-        frames, text = (allocate_cache(sizes, rows, capacity, device) for capacity in capacities)
-        return S5Slots(frames, text, rows, device)
-
-    def __init__(self, frames: KVCache, text: KVCache, count: int, device: torch.device) -> None:
-        super().__init__(count, device, frames, text)
+    def __init__(self, frames: KVCache, text: KVCache) -> None:
+        super().__init__(frames, text)
         self.frames, self.text = frames, text
-        self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
-        self.k = torch.zeros(count, dtype=torch.int64, device=device)
+        self.speaker, self.k = (torch.zeros(frames.slots, dtype=torch.int64) for _ in range(2))
 
     def place(self, slot: int, given: S5StepInput) -> None:
         """Set a slot's token positions, conditions and sampling state from a step's input."""
@@ -140,15 +134,6 @@ class S5Runner:
         """Frames uint8 [N, 80] -> [N, D]; ``S5.embed_frames`` within rounding."""
         return self._frames(levels) + self._bias
 
-    def encode(self, given: S5StepInput, slots: S5Slots, slot: int) -> None:
-        """Encode the words in view of one row and write the cross-attention's keys and values into its slot."""
-        encoded = encode_input(self.net, given, slots.last.device)
-        slots.text.start[slot] = 0
-        for layer, cross in enumerate(self.net.crossings()):
-            keys, values = cross.keys_values(encoded)
-            slots.text.write(layer, slot, 0, keys[0], values[0])
-        slots.text.length[slot] = encoded.shape[1]
-
     def feed(
         self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None
     ) -> tuple[Tensor, list[list[Tensor]]]:
@@ -198,14 +183,13 @@ class S5Runner:
     def _prepare(self, slots: S5Slots, slot: int, given: S5StepInput) -> tuple[Tensor, Tensor | None]:
         """Encode a step's text into the slot; returns its tokens [1, T, D] and their ``decoder_mask``."""
         slots.place(slot, given)
-        self.encode(given, slots, slot)
-        device = slots.last.device
-        x = self.embed_frames(torch.from_numpy(given.frames).to(device))
+        encode_text(self.net, given, slots.text, slot)
+        x = self.embed_frames(torch.from_numpy(given.frames))
         if given.begins:
             x = torch.cat((self.net.bos.unsqueeze(0), x))
         here = slice(slot, slot + 1)
         x = x + self.net.embed_row(slots.speaker[here], slots.k[here])
-        return x.unsqueeze(0), decoder_mask(self.net, given, device)
+        return x.unsqueeze(0), decoder_mask(self.net, given, torch.device("cpu"))
 
 
 class PhonemeFamily(DmelFamily[RowT]):
@@ -216,14 +200,25 @@ class PhonemeFamily(DmelFamily[RowT]):
     """
 
     def __init__(
-        self, net: S5, rows: int, device: torch.device, number_format: NumberFormat, capacities: tuple[int, int]
+        self,
+        net: S5,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat,
+        capacities: tuple[int, int],
+        form: Form | None = None,
     ) -> None:
-        runner = S5Runner(net.eval(), number_format)
-        self.slots = S5Slots.allocate(net.decoder.config, rows, capacities, device)
-        self.modules: Mapping[str, Module] = {
-            "word": PrefillModule(runner.prefill),
-            "decode": DecodeModule(runner.decode),
-        }
+        sizes = net.eval().decoder.config
+        frames, text = (allocate_cache(sizes, rows, capacity, device, form) for capacity in capacities)
+        self.slots = S5Slots(frames, text)
+        if form_on(device, form) == "cuda":
+            from studio.engine.families.s5.tokens import S5Tokens  # Triton: on a GPU only
+
+            module = S5Tokens(net, self.slots).module
+            self.modules: Mapping[str, Module] = {"word": module, "decode": module}
+        else:
+            runner = S5Runner(net, number_format)
+            self.modules = {"word": PrefillModule(runner.prefill), "decode": DecodeModule(runner.decode)}
         self.silence = net.silence.cpu().numpy()
         self.references = [speaker_reference(net, speaker) for speaker in range(net.config.speakers)]
         self.prompts = [np.concatenate((r.frames, s)) for r, s in zip(self.references, self.silence, strict=True)]
@@ -238,8 +233,15 @@ class S5Family(PhonemeFamily[S5Row]):
 
     attends_to = ATTENDS_TO
 
-    def __init__(self, net: S5, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
-        super().__init__(net, rows, device, number_format, (CAPACITY_TOKENS, CAPACITY_SYMBOLS))
+    def __init__(
+        self,
+        net: S5,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        form: Form | None = None,
+    ) -> None:
+        super().__init__(net, rows, device, number_format, (CAPACITY_TOKENS, CAPACITY_SYMBOLS), form)
         self.net, c = net, net.config
         self._limits = RowLimits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
 

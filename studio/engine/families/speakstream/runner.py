@@ -3,7 +3,7 @@
 Modules: prefill (a segment's text, its first frame), decode (the next frame), read (text ahead).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from studio.core.cards import Card
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.common.rows import FrameOutput, RowLimits, RowSetup
 from studio.engine.families.common.runner import (
-    MAX_DECODE_ROWS,
     CpuFrameHead,
     DecodeModule,
     DmelFamily,
-    FrameSlots,
+    Form,
     PrefillModule,
     allocate_cache,
+    form_on,
     frame_outputs,
     join_heads,
     sample_frames,
@@ -35,16 +35,13 @@ from studio.engine.families.speakstream.policy import (
     SpeakStreamOptions,
 )
 from studio.engine.families.speakstream.row import SpeakStreamRow
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.families.speakstream.teacher_forcing import ATTENDS_TO, SpeakStreamTeacherForcing
 from studio.engine.nets.cached_decoder import CachedDecoder
 from studio.engine.nets.cpu.decoder import EXACT_TOKENS
-from studio.engine.nets.cuda import MAX_CUDA_ROWS, BatchedDecodeStep, GraphRunner, padded_rows
 from studio.engine.nets.frame_decoder import FrameDecoder, FrameEmbeddingTable
-from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
 from studio.engine.nets.loading import load_weights
-from studio.engine.nets.sampling import sample_levels, uniform
-from studio.engine.nets.transformer import DecoderConfig
 from studio.engine.tokenizers import dmel
 
 # At m = 6 and .3 s a word, 600 frames with their segments' text take 2,750 tokens, and a segment up to 480 more;
@@ -52,82 +49,8 @@ from studio.engine.tokenizers import dmel
 CAPACITY_TOKENS = 4096
 
 
-class SpeakStreamSlots(FrameSlots):
-    """KV cache, speakers [slots] and sampling state of all rows; ``spare`` is the padding slot (GPU only)."""
-
-    @staticmethod
-    def allocate(sizes: DecoderConfig, rows: int, capacity_tokens: int, device: torch.device) -> "SpeakStreamSlots":
-        """Allocate slots for ``rows`` rows; on a GPU one more, to pad batches."""
-        count = rows if device.type == "cpu" else rows + 1
-        return SpeakStreamSlots(allocate_cache(sizes, count, capacity_tokens, device), count, device)
-
-    def __init__(self, cache: KVCache, count: int, device: torch.device) -> None:
-        super().__init__(count, device, cache)
-        self.cache, self.spare = cache, count - 1
-        self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
-
-    def start(self, slot: int, span: tuple[int, int], speaker: int, temperature: float, seed: int, frame: int) -> None:
-        """Set a slot's first and next token position, its speaker and its sampling state."""
-        self.cache.start[slot], self.cache.length[slot] = span
-        self.speaker[slot] = speaker
-        self.seek(slot, temperature, seed, frame)
-
-
-class SpeakStreamCudaDecoder:
-    """Decode step on a GPU: all rows in one CUDA graph of fixed shapes, one copy in and one out.
-
-    Args:
-        embed: frames uint8 [B, 80] of speakers [B] -> [B, D].
-        head: [B, D] -> logits [B, 80 * LEVELS + 1], the last for s_eos.
-    """
-
-    def __init__(
-        self,
-        tokens: BatchedDecodeStep,
-        embed: Callable[[Tensor, Tensor], Tensor],
-        head: Callable[[Tensor], Tensor],
-        recorded: GraphRunner,
-    ) -> None:
-        self._tokens, self._embed, self._head, self._recorded = tokens, embed, head, recorded
-
-    def decode(self, slots: SpeakStreamSlots, numbers: Sequence[int]) -> list[FrameOutput]:
-        """Feed back each slot's last frame and sample the next. Raises ContextFull."""
-        index, span = self._tokens.plan(slots.cache, numbers)
-        noise = torch.tensor([[slots.noise.seed[n], slots.noise.frame[n]] for n in numbers], dtype=torch.int64)
-        given = torch.cat((index, noise.T))
-        rows = padded_rows(len(numbers))  # the padding uses the spare slot
-        idle = torch.zeros(len(given), rows, dtype=torch.int64)
-        idle[0] = slots.spare
-        filled = torch.cat((given, idle[:, len(numbers) :]), 1)
-
-        def body(given: Tensor) -> Tensor:
-            return self._step(slots, given, span)
-
-        outputs = self._recorded.run(("decode", id(slots), rows, span), body, [filled], lambda: [idle]).numpy()
-        slots.cache.length[list(numbers)] += 1
-        slots.noise.advance(numbers)
-        return frame_outputs(outputs[: len(numbers)])
-
-    def _step(self, slots: SpeakStreamSlots, given: Tensor, span: int) -> Tensor:
-        """One step of ``given`` int64 [5, B]: slots, token positions, first positions held, seeds, frames.
-
-        Returns:
-            See ``sample_frames``.
-        """
-        (slot, _, _, seed, frame), memory = given, slots.cache
-        x = self._embed(slots.last[slot], slots.speaker[slot])
-        out = self._head(self._tokens.step(x, memory, given[:3], span))
-        logits = out[:, :-1].unflatten(1, (dmel.CHANNELS, dmel.LEVELS))
-        levels = sample_levels(logits, slots.temperature[slot], uniform(seed, frame, dmel.CHANNELS))
-        slots.last[slot] = levels
-        return torch.cat((out[:, -1:], out.sum(1, keepdim=True), levels), 1)
-
-
 class FrameDecoderRunner:
-    """A ``FrameDecoder`` prepared for inference: table look-ups for frame embeddings, one fused head.
-
-    The decode step has three forms: numpy on a CPU in float32, a CUDA graph on a GPU, torch elsewhere.
-    """
+    """A ``FrameDecoder`` on a CPU: table look-ups for frame embeddings, one joined head."""
 
     @torch.no_grad()
     def __init__(self, net: FrameDecoder, number_format: NumberFormat = "float32") -> None:
@@ -136,31 +59,21 @@ class FrameDecoderRunner:
         self._speakers = net.speaker.weight + net.frame.bias
         heads, bias = join_heads(net.levels_out, net.eos_out)
         self.head = RowwiseLinear(self.decoder.folded_head(net.decoder, heads), bias, number_format)
-        device = heads.device
-        self.cuda = None if device.type == "cpu" else self.cuda_decoder(GraphRunner(device))
         self._cpu_step, self._cpu_head = self.decoder.cpu_decode, None
         if self._cpu_step is not None:
             self._cpu_head = CpuFrameHead(self.decoder.cpu_head(net.decoder, heads, bias))
             self._cpu_frames, self._cpu_speakers = self._frames.for_cpu(), self._speakers.numpy()
-
-    def cuda_decoder(self, recorded: GraphRunner) -> SpeakStreamCudaDecoder:
-        """A decode step of all rows on a GPU."""
-        return SpeakStreamCudaDecoder(self.decoder.batched_decode, self.embed_frames, self.head, recorded)
-
-    def decode_module(self) -> DecodeModule:
-        """The module of the decode step."""
-        return DecodeModule(self.decode, MAX_DECODE_ROWS if self.cuda is None else MAX_CUDA_ROWS)
 
     def embed_frames(self, levels: Tensor, speaker: Tensor) -> Tensor:
         """Frames uint8 [N, 80] of speakers [N] -> [N, D]; ``FrameDecoder.embed_frames`` within rounding."""
         return self._frames(levels) + self._speakers[speaker]
 
     def sample(self, slots: SpeakStreamSlots, numbers: list[int], x: Tensor) -> list[FrameOutput]:
-        """Run tokens [B, T, D] of slots and sample each row's next frame; one device-to-host copy for all rows."""
+        """Run tokens [B, T, D] of slots and sample each row's next frame."""
         hidden = self.decoder.extend(x, slots.cache, numbers)
         if self._cpu_head is not None:
             return self._cpu_head.sample(slots, numbers, hidden.numpy())
-        return frame_outputs(sample_frames(slots, numbers, self.head(hidden)).cpu().numpy())
+        return frame_outputs(sample_frames(slots, numbers, self.head(hidden)).numpy())
 
     def decode(self, slots: SpeakStreamSlots, numbers: list[int]) -> list[FrameOutput]:
         """Feed back each slot's last frame and sample the next."""
@@ -168,9 +81,7 @@ class FrameDecoderRunner:
             last, speaker = slots.last.numpy()[numbers], slots.speaker.numpy()[numbers]
             x = self._cpu_frames(last) + self._cpu_speakers[speaker]
             return self._cpu_head.sample(slots, numbers, self._cpu_step.extend(x, slots.cache, numbers))
-        if self.cuda is not None:
-            return self.cuda.decode(slots, numbers)
-        index = torch.tensor(numbers, device=slots.last.device)
+        index = torch.tensor(numbers)
         x = self.embed_frames(slots.last[index], slots.speaker[index])
         return self.sample(slots, numbers, x.unsqueeze(1))
 
@@ -225,18 +136,25 @@ class SpeakStreamFamily(DmelFamily[SpeakStreamRow]):
         device: torch.device,
         number_format: NumberFormat = "float32",
         capacity_tokens: int = CAPACITY_TOKENS,
+        form: Form | None = None,
     ) -> None:
         self.net, c = net.eval(), net.config
-        runner = SpeakStreamRunner(net, number_format)
-        self.slots = SpeakStreamSlots.allocate(net.decoder.config, rows, capacity_tokens, device)
-        self.modules: Mapping[str, Module] = {
-            "prefill": PrefillModule(runner.prefill),
-            "decode": runner.decode_module(),
-        }
-        self._ahead_tokens, prefill = 0, runner.decoder.cpu_prefill
-        if prefill is not None and prefill.is_exact:  # the same bits whether text is read at once or as it is typed
-            self._ahead_tokens = EXACT_TOKENS
-            self.modules = {**self.modules, "read": PrefillModule(runner.read_ahead)}
+        self.slots = SpeakStreamSlots(allocate_cache(net.decoder.config, rows, capacity_tokens, device, form))
+        self._ahead_tokens = 0
+        if form_on(device, form) == "cuda":
+            from studio.engine.families.speakstream.tokens import (
+                SpeakStreamTokens,
+                token_modules,
+            )  # Triton: on a GPU only
+
+            self.modules: Mapping[str, Module] = token_modules(SpeakStreamTokens(net), self.slots)
+        else:
+            runner = SpeakStreamRunner(net, number_format)
+            prefill = runner.decoder.cpu_prefill
+            self.modules = {"prefill": PrefillModule(runner.prefill), "decode": DecodeModule(runner.decode)}
+            if prefill is not None and prefill.is_exact:  # the same bits whether text is read at once or as it is typed
+                self._ahead_tokens = EXACT_TOKENS
+                self.modules = {**self.modules, "read": PrefillModule(runner.read_ahead)}
         self._limits = RowLimits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self.prompts = net.silence.cpu().numpy()
 

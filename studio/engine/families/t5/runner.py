@@ -8,6 +8,7 @@ import torch
 from studio.core.cards import Card
 from studio.engine.families.base import FamilyInfo
 from studio.engine.families.common.rows import RowSetup
+from studio.engine.families.common.runner import Form
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.s5.model import load_s5_weights
 from studio.engine.families.s5.runner import CAPACITY_SYMBOLS, PhonemeFamily
@@ -23,11 +24,18 @@ class T5Family(PhonemeFamily[T5Row]):
 
     attends_to = ATTENDS_TO
 
-    def __init__(self, net: T5, rows: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
+    def __init__(
+        self,
+        net: T5,
+        rows: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        form: Form | None = None,
+    ) -> None:
         self.net, c = net, net.config
         before = 1 + c.reference_frames + net.silence.shape[1]
         capacities = (before + MOST_WORDS * c.longest_word_frames, CAPACITY_SYMBOLS + c.reference_frames)
-        super().__init__(net, rows, device, number_format, capacities)
+        super().__init__(net, rows, device, number_format, capacities, form)
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, rows: int) -> "T5Family":

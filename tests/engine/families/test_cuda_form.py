@@ -1,0 +1,89 @@
+"""The CUDA form of every family, run by Triton's interpreter: the same frames as the CPU form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import engine.nets.interpreted  # noqa: F401 - before the kernels
+import numpy as np
+import pytest
+import tinyvoice
+import torch
+
+from studio.core.options import default_options
+from studio.engine.families.base import PENDING, Family, family_info
+from studio.engine.families.common import token_module
+from studio.engine.families.ist.runner import IstFamily
+from studio.engine.families.richtts.runner import RichTtsFamily
+from studio.engine.families.s5.runner import S5Family
+from studio.engine.families.speakstream.runner import SpeakStreamFamily
+from studio.engine.families.t5.runner import T5Family
+from studio.text import phonemes
+
+CPU = torch.device("cpu")
+TEXTS = (["the", "morning", "light"], ["slowly"])
+OPTIONS: dict[str, Mapping[str, Any]] = {"speakstream": {"m": 2}, "richtts": {"mode": "ngram", "n": 2}}
+
+
+def family_of(name: str, form: Any) -> Family:
+    """A family with random weights in two slots."""
+    torch.manual_seed(7)
+    net = tinyvoice.NETS[name](0.0)
+    match name:
+        case "speakstream":
+            return SpeakStreamFamily(net, 2, CPU, form=form)
+        case "richtts":
+            return RichTtsFamily(net, 2, CPU, form=form)
+        case "ist":
+            return IstFamily(net, BPE, 2, CPU, form=form)
+        case "s5":
+            return S5Family(net, 2, CPU, form=form)
+        case _:
+            return T5Family(net, 2, CPU, form=form)
+
+
+class BPE:
+    """Every word is two tokens."""
+
+    @staticmethod
+    def encode(word: str) -> list[int]:
+        return [len(word) % 20, ord(word[0]) % 20]
+
+
+def frames_of(family: Family, name: str, steps: int = 400) -> list[np.ndarray]:
+    """All frames of two utterances, the second of which begins some steps later."""
+    phonemes.load()
+    info = family_info(name)
+    options = {**default_options(info.options), **OPTIONS.get(name, {})}
+    rows, frames = [], [[], []]
+    for slot, text in enumerate(TEXTS):
+        family.slots.reset(slot)
+        row = family.row((slot,), 0, options, 0.6, 5 + slot)
+        row.commit(text)
+        row.end()
+        rows.append(row)
+    for step in range(steps):
+        active = [(k, row, row.next_input()) for k, row in enumerate(rows) if step >= 5 * k and not row.is_finished]
+        if not active:
+            break
+        for module in {id(module): module for module in family.modules.values()}.values():
+            part = [one for one in active if one[2] is not None and family.modules[one[2].module] is module]
+            for first in range(0, len(part), module.max_rows):
+                batch = part[first : first + module.max_rows]
+                outputs = module.run(family.slots, [row.slots for _, row, _ in batch], [w.inputs for _, _, w in batch])
+                for (k, row, _), output in zip(batch, outputs, strict=True):
+                    if output is not PENDING:
+                        frames[k].append(row.on_output(output).frames)
+    assert all(row.is_finished for row in rows)
+    return [np.concatenate(one) for one in frames]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["speakstream", "richtts", "ist", "s5", "t5"])
+def test_the_cuda_form_samples_the_frames_of_the_cpu_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows, mixed steps, and prefills that take several steps."""
+    monkeypatch.setattr(token_module, "MAX_CHUNK", 7)
+    expected = frames_of(family_of(name, "cpu"), name)
+    found = frames_of(family_of(name, "cuda"), name)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.shape == theirs.shape
+        assert (mine == theirs).mean() > 0.999
