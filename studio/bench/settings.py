@@ -129,7 +129,8 @@ class WireSetting(Parameters):
 
     frames: Annotated[int, typer.Option(min=100, max=200_000, help="Timed frames.")] = 20_000
     warm: int = 500  # frames that are not timed
-    block: int = 100  # frames per timing
+    block: int = 120  # frames per timing
+    chunk: int = 1  # frames of a packet
     voices: Path = VOICES  # its first card gives the length of a frame; nothing is spoken
 
 
@@ -149,7 +150,7 @@ class SubjectSetting(Parameters):
     Attributes:
         voices: folder of voices; ``voice`` is one of its names, empty for the first.
         size: random weights of a named size instead of a voice: ``paper`` (258M) or ``small``.
-        vocoder: one of the card's, or for a size one of ``subject.VOCODERS`` (default vocstream, as in the paper).
+        vocoder: one of the card's, or for a size one of ``random_voice.VOCODERS`` (default vocstream, as in the paper).
     """
 
     voice: VoiceName = ""
@@ -195,6 +196,30 @@ class StepSetting(SubjectSetting):
     def result_name(self) -> str:
         """Name in bench/results."""
         return self.subject.result_name("step")
+
+
+class GpuSetting(Parameters):
+    """The GPU: kernels against the reference, step times beside the floor, streams, first sound, memory; one JSON.
+
+    ``python -m studio.bench.speed.gpu`` does the same where this command cannot be installed.
+    """
+
+    rows: Annotated[
+        tuple[int, ...], typer.Option(min=1, max=512, help="Streams at once; 1, 8, 64, 512 by default.")
+    ] = (1, 8, 64, 512)
+    size: Annotated[tuple[str, ...], typer.Option(help="Sizes of the net; paper and small by default.")] = (
+        "paper", "small",
+    )  # fmt: skip
+    device: Device = "cuda"
+
+
+class HostSetting(Parameters):
+    """CPU time of a frame on the host, with nets that cost nothing: engine and socket threads."""
+
+    rows: Annotated[tuple[int, ...], typer.Option(min=1, max=1024, help="Streams at once; 1, 64, 512 by default.")] = (
+        1, 64, 512,
+    )  # fmt: skip
+    frames: Annotated[int, typer.Option(min=20, help="Frames of each stream.")] = 400
 
 
 class LoadSetting(SubjectSetting):

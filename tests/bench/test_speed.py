@@ -17,7 +17,8 @@ from studio.bench.settings import LoadSetting, StepSetting
 from studio.bench.speed import load, step, step_baselines, typists
 from studio.bench.speed.latency import packets_ms
 from studio.bench.speed.load import MEANS_S, Arrivals, plot_load, seconds_per_char, texts_of
-from studio.bench.speed.subject import Subject, frames_of
+from studio.bench.speed.random_voice import frames_of
+from studio.bench.speed.subject import Subject
 from studio.bench.speed.typists import batches
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError

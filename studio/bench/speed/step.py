@@ -5,8 +5,7 @@ reaches in the same run.
 """
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MethodType
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from rich.progress import Progress
 
 from studio.bench.settings import StepSetting
+from studio.bench.speed.device import copy_bandwidth, seconds
 from studio.bench.speed.step_baselines import Stock, bench_pool, stock_loop
 from studio.bench.speed.step_baselines import show as show_pool
 from studio.core.errors import BadOption
@@ -29,8 +29,6 @@ from studio.engine.voices import Voice
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table
 
-_COPIED_BYTES = 256 * 2**20  # far larger than any cache
-_COPIES = 7
 _WORDS = "several ordinary words that a voice may speak for a while without coming to an end".split()
 
 
@@ -64,27 +62,6 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
     return out
 
 
-def copy_bandwidth(device: torch.device) -> float:
-    """Copy bandwidth in bytes a second, reads and writes counted, the best of several runs."""
-    source = torch.ones(_COPIED_BYTES, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    best_s = min(_seconds(lambda: target.copy_(source), device) for _ in range(_COPIES))
-    return 2.0 * _COPIED_BYTES / best_s
-
-
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    _settle(device)
-    began_s = time.perf_counter()
-    work()
-    _settle(device)
-    return time.perf_counter() - began_s
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[str, Any]:
     opened = [_at_context(voice, context, seed) for seed in range(rows)]
     slots = [row.slots for row in opened]
@@ -93,8 +70,8 @@ def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[
     vocode, frames = voice.vocode, [np.zeros((1, *_frame(voice).shape), _frame(voice).dtype)] * rows
     decode_ms, vocode_ms = [], []
     for _ in range(setting.warm + setting.steps):
-        decode_ms.append(1000.0 * _seconds(lambda: _in_batches(module, voice.family.slots, slots, inputs), device))
-        vocode_ms.append(1000.0 * _seconds(lambda: _in_batches(vocode, vocode.slots, slots, frames), device))
+        decode_ms.append(1000.0 * seconds(lambda: _in_batches(module, voice.family.slots, slots, inputs), device))
+        vocode_ms.append(1000.0 * seconds(lambda: _in_batches(vocode, vocode.slots, slots, frames), device))
     for row in opened:
         voice.release(row)
     keys = _keys_and_values(voice.family.slots)

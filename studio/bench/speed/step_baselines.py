@@ -11,7 +11,7 @@ import torch
 
 from studio.core import events as ev
 from studio.core.options import default_options
-from studio.core.time import MonotonicClock
+from studio.core.time import Clock, MonotonicClock
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
 from studio.engine.voices import Voice
@@ -28,7 +28,7 @@ NOTE = (
 )
 
 
-class _Late(MonotonicClock):
+class LateClock(MonotonicClock):
     """A clock that is so late that no row has sound left, so that all take part in every step."""
 
     def now_ms(self) -> float:
@@ -62,8 +62,8 @@ def bench_pool(voice: Voice, rows: int, frames: int, warm: int) -> dict[str, Any
 def _ms_a_frame(voice: Voice, rows: int, frames: int, warm: int, *, is_together: bool) -> float:
     """Time the next frames of the same rows, batched or one row after another."""
     frame_samples = voice.card.frame_samples
-    everybody = [_begun(voice, seed, warm * frame_samples) for seed in range(rows)]
-    pool = Scheduler(_Late())
+    everybody = [begin_request(voice, seed, warm * frame_samples) for seed in range(rows)]
+    pool = Scheduler(LateClock())
     _run(pool, everybody)
     warmed = sum(one.samples for one in everybody)
     for one in everybody:
@@ -86,14 +86,15 @@ def _run(pool: Scheduler, rows: Sequence[EngineRequest]) -> None:
         pass
 
 
-def _begun(voice: Voice, seed: int, credit_samples: int) -> EngineRequest:
+def begin_request(voice: Voice, seed: int, credit_samples: int, clock: Clock | None = None) -> EngineRequest:
+    """An utterance of a long text that may make so many samples."""
     card, options = voice.card, default_options(voice.card.options)
     speaker = seed % len(card.speakers)
     about: dict[str, Any] = {"voice": card.name, "speaker": card.speakers[speaker], "family": card.family}
     shape: dict[str, Any] = {"rate_hz": card.sample_rate_hz, "frame_samples": card.frame_samples}
     ready = ev.Ready(utterance=0, **about, **shape, seed=seed, options=options)
     row = voice.open(speaker, options, card.temperature, seed)
-    one = EngineRequest(voice, row, ready, best(), MonotonicClock(), lambda: None, credit_samples, {})
+    one = EngineRequest(voice, row, ready, best(), clock or MonotonicClock(), lambda: None, credit_samples, {})
     one.begin()
     one.push_text(_TEXT)
     one.end()

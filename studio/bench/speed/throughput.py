@@ -49,8 +49,9 @@ def bench_wire(setting: WireSetting) -> dict[str, Any]:
     """
     card = next(iter(read_cards(setting.voices).values()))[0]
     blocks = max(1, setting.frames // setting.block)
-    frames = setting.warm + blocks * setting.block
-    utterance = _Prepared(card, frames)
+    chunks = (setting.warm + blocks * setting.block) // setting.chunk
+    frames = chunks * setting.chunk
+    utterance = _Prepared(card, chunks, setting.chunk)
     client = _Client(utterance.go_on, setting)
     with tempfile.TemporaryDirectory() as folder, _nothing_collected():
         began_s = time.process_time()
@@ -121,8 +122,8 @@ class _Client:
         """Receive a message of the server (ASGI)."""
         if message.get("bytes") is not None:
             self._packets += 1
-            timed = self._packets - self._setting.warm
-            if timed >= 0 and timed % self._setting.block == 0:
+            timed = self._packets * self._setting.chunk - self._setting.warm
+            if timed >= 0 and timed % self._setting.block < self._setting.chunk:
                 self.moments_s.append((time.perf_counter(), time.thread_time()))
             self._took()
         elif '"type":"trace"' in message.get("text", ""):
@@ -132,9 +133,9 @@ class _Client:
 class _Prepared:
     """An utterance with prepared events, released a frame at a time; the part of the port that is used here."""
 
-    def __init__(self, card: Card, frames: int) -> None:
+    def __init__(self, card: Card, chunks: int, chunk: int) -> None:
         self.id, self.card, self.provenance = 0, card, dict[str, Any]()
-        self._turns: list[Sequence[ev.Event]] = _turns(card, frames)[::-1]  # only the last is left
+        self._turns: list[Sequence[ev.Event]] = _turns(card, chunks, chunk)[::-1]  # only the last is left
         self._news: Callable[[], None] = lambda: None
 
     def go_on(self) -> None:
@@ -178,10 +179,10 @@ class _Prepares:
         return True
 
 
-def _turns(card: Card, frames: int) -> list[Sequence[ev.Event]]:
-    """Events of each step: sound with its frame, and each word's position and segment."""
-    size, rate_hz = card.frame_samples, card.sample_rate_hz
-    pcm, levels = np.zeros(size, np.int16), np.zeros((1, _CHANNELS), np.uint8)
+def _turns(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
+    """Events of each step: sound with its frames, and each word's position and segment."""
+    size, rate_hz, word_chunks = card.frame_samples, card.sample_rate_hz, -(-_WORD_FRAMES // chunk)
+    pcm, levels = np.zeros(size * chunk, np.int16), np.zeros((chunk, _CHANNELS), np.uint8)
     about: dict[str, Any] = {
         "voice": card.name,
         "speaker": card.speakers_default_first[0],
@@ -190,26 +191,25 @@ def _turns(card: Card, frames: int) -> list[Sequence[ev.Event]]:
     }
     ready = ev.Ready(utterance=0, rate_hz=rate_hz, frame_samples=size, **about)
     found: list[Sequence[ev.Event]] = []
-    for k in range(frames):
+    for number in range(chunks):
+        k, (i, part) = number * chunk, divmod(number, word_chunks)
         t_ms, sample = 1000.0 * k * size / rate_hz, k * size
         turn: list[ev.Event] = [
             ev.Audio(t_ms=t_ms, sample=sample, pcm=pcm),
-            ev.Frames(t_ms=t_ms, first_frame=k, p_eos=[0.25], levels=levels),
+            ev.Frames(t_ms=t_ms, first_frame=k, p_eos=[0.25] * chunk, levels=levels),
         ]
-        if k % _WORD_FRAMES == 0:
-            i = k // _WORD_FRAMES
+        if part == 0:
             turn[:0] = [
                 ev.Committed(t_ms=t_ms, i=i, word="kettle", written=i, char_start=7 * i, char_end=7 * i + 6),
                 ev.Segment(t_ms=t_ms, index=i, words=[i], seen=[i, i + 1, i + 2], sample=sample, frame=k),
                 ev.WordStart(t_ms=t_ms, i=i, sample=sample, source="eos"),
             ]
-        if k % _WORD_FRAMES == _WORD_FRAMES - 1:
-            i = k // _WORD_FRAMES
-            turn.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + 1, p=0.75, forced=False))
-            turn.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + size, source="eos"))
+        if part == word_chunks - 1:
+            turn.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + chunk, p=0.75, forced=False))
+            turn.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + len(pcm), source="eos"))
         found.append(turn)
     found[0] = [ready, *found[0]]
-    return [*found, [ev.Ended(samples=frames * size)]]
+    return [*found, [ev.Ended(samples=chunks * len(pcm))]]
 
 
 def show_wire(out: Mapping[str, Any]) -> None:
