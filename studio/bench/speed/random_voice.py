@@ -4,7 +4,7 @@ Speed does not depend on the weights, except for the length of the speech: segme
 word lengths, so that a text lasts as long as read speech.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class _TimedRow(SpeakStreamRow):
     def on_output(self, outputs: FrameOutput) -> Any:
         segment = self._segment
         over = segment is not None and len(segment.frames) >= sum(frames_of(self._words[i]) for i in segment.plan.speak)
-        return super().on_output(replace(outputs, p_eos=1.0 if over else 0.0))
+        return super().on_output(FrameOutput(outputs.levels, float(over), outputs.is_finite))
 
 
 class TimedFamily(SpeakStreamFamily):

@@ -215,6 +215,7 @@ class FrameStep:
         self._fill_padding(0, size)
         self._copy_in(size, None)
         self.graphs.capture((size, is_mixed), lambda: self._launch(size, is_mixed=is_mixed))
+        self._settle()  # the host's buffer is written again
 
     @torch.inference_mode()
     def run(self, batch: TokenBatch, frames: int = 1) -> list[StepFrames]:
@@ -231,11 +232,18 @@ class FrameStep:
         for number in range(frames):
             self.graphs.launch((size, batch.is_mixed), lambda: self._launch(size, is_mixed=batch.is_mixed))
             attended.append(self._copy_out(number, count, batch.tokens))
-        if self.graphs.device.type == "cuda":
-            torch.cuda.current_stream(self.graphs.device).synchronize()
+        self._settle()
         levels = self._host_levels[:frames, :count].numpy().copy()
         ends = self._host_ends[:frames, :count].numpy().copy()
         return [StepFrames(levels[k], ends[k, :, 0], ends[k, :, 1], attended[k]) for k in range(frames)]
+
+    def launch(self, size: int) -> None:
+        """A decode step on the inputs of the last run, without copies: for measurements."""
+        self.graphs.launch((size, False), lambda: self._launch(size, is_mixed=False))
+
+    def _settle(self) -> None:
+        if self.graphs.device.type == "cuda":
+            torch.cuda.current_stream(self.graphs.device).synchronize()
 
     def _fill(self, batch: TokenBatch) -> None:
         numbers, tokens, count = self._numbers, batch.tokens, len(batch.tokens)

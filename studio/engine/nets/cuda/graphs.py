@@ -77,7 +77,7 @@ class GraphCache:
                 launch()
         torch.cuda.current_stream(self.device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):  # others may allocate
             launch()
         return graph
 
