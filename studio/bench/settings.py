@@ -211,6 +211,7 @@ class GpuSetting(Parameters):
         "paper", "small",
     )  # fmt: skip
     device: Device = "cuda"
+    result_name = "gpu-kernels"
 
 
 class HostSetting(Parameters):

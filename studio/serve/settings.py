@@ -78,7 +78,7 @@ class ServeSettings:
     idle_socket_ms: Positive = 300_000  # a socket without speech for so long is closed; a page reconnects
     max_text_chars: Positive = 1_000_000  # maximum text of one utterance
     messages_per_s: Positive = 400  # messages that a socket may send per second
-    send_timeout_ms: Positive = 5_000  # a client that reads nothing for so long is disconnected
+    send_timeout_ms: Positive = 5_000  # a client is disconnected after a send was blocked for so long
     log_level: Literal["critical", "error", "warning", "info"] = "warning"  # of the server; user text is never logged
 
     @model_validator(mode="wrap")

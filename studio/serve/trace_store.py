@@ -53,11 +53,17 @@ class TraceStore:
         self._prune()
 
     def begin(self, meta: Mapping[str, Any], owner: str = "") -> tuple[str, TraceWriter]:
-        """A new trace's token and writer; ``owner`` is the network address in whose share it counts."""
+        """A new trace's token and writer; ``owner`` is the network address in whose share it counts. Raises OSError."""
         token = secrets.token_urlsafe(16)
         self._writing.add(token)
         self._owners[token] = owner
-        return token, TraceWriter(self.folder / token, meta)
+        try:
+            return token, TraceWriter(self.folder / token, meta)
+        except OSError:
+            self._writing.discard(token)
+            del self._owners[token]
+            shutil.rmtree(self.folder / token, ignore_errors=True)
+            raise
 
     def finish(self, writer: TraceWriter) -> None:
         """Close a trace into its zip and evict others for it. Raises OSError, after which the trace is dropped."""
@@ -72,12 +78,14 @@ class TraceStore:
 
     def put(self, trace: Trace, owner: str = "") -> str:
         """Store a complete trace and return its token. Raises NotStored."""
-        token, writer = self.begin(trace.meta, owner)
+        token, writer = "", None
         try:
+            token, writer = self.begin(trace.meta, owner)
             writer.write(*trace.events)
             writer.close(trace.layers)
         except OSError as error:
-            writer.drop()
+            if writer is not None:
+                writer.drop()
             raise NotStored("the trace could not be written", "the server's owner looks at its disk") from error
         finally:
             self._writing.discard(token)

@@ -26,7 +26,9 @@ def test_every_part_is_in_one_json(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu, name, value)
     monkeypatch.setattr(gpu, "_prepare", lambda voice: None)
     monkeypatch.setattr(gpu, "stock_loop", lambda *_: {"left_out": "slow here"})
-    monkeypatch.setattr(gpu, "all_checks", lambda _: [{"what": "a", "error": 0.5, "limit": 0.1, "passed": False}])
+    monkeypatch.setattr(
+        gpu_checks, "all_checks", lambda _: [{"what": "a", "error": 0.5, "limit": 0.1, "passed": False}]
+    )
     out = gpu.run_gpu_bench(torch.device("cpu"), (1, 2), ("tiny",), ("sourcefilter",))
     assert json.loads(json.dumps(out)) == out
     assert [one["rows"] for one in out["steps"]] == [1, 2]

@@ -1,14 +1,18 @@
 """Eviction from the trace store: clients cannot evict each other's traces."""
 
+import errno
 import itertools
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 from serve.serving import Serving, eventually
 
 from studio.core import events as ev
+from studio.core.errors import NotStored
+from studio.core.traces.trace import Trace
 from studio.serve.trace_store import TraceStore
 
 
@@ -91,3 +95,21 @@ def test_socket_is_identified_by_its_address(serving: Serving, monkeypatch: Any)
             urls.append(talk.until("trace")[-1]["trace_url"])
     eventually(lambda: len(list(server.settings.traces_folder.iterdir())) == 3, "three traces")
     assert [httpx.get(f"{server.url}/{url}").status_code for url in urls] == [200, 404, 404, 200, 200]
+
+
+def test_a_trace_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    kept = finished(trace_store)
+
+    def full(folder: Path, meta: Any) -> None:
+        folder.mkdir()
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("studio.serve.trace_store.TraceWriter", full)
+        with pytest.raises(OSError, match="no space left"):
+            trace_store.begin({})
+        with pytest.raises(NotStored, match="could not be written"):
+            trace_store.put(Trace({}, [], np.zeros(0, np.int16), np.zeros((0, 80), np.uint8), [], {}))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{kept}.trace"]
+    assert finished(trace_store) in there(trace_store)

@@ -14,11 +14,9 @@ import numpy as np
 import torch
 
 from studio.bench.speed.device import copy_bandwidth, seconds, settle
-from studio.bench.speed.gpu_checks import all_checks
 from studio.bench.speed.random_voice import random_card, random_voice
 from studio.bench.speed.step_baselines import LateClock, Stock, begin_request, stock_loop
 from studio.core.time import MonotonicClock
-from studio.engine.families.common.token_module import TokenModule
 from studio.engine.nets.cuda.device import check_gpu, tensor_bytes
 from studio.engine.nets.cuda.graphs import padded_rows
 from studio.engine.scheduler import Scheduler
@@ -40,6 +38,8 @@ def run_gpu_bench(
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Everything; ``report`` is told what begins. Raises NeedsPackage: the GPU cannot run the CUDA form."""
+    from studio.bench.speed import gpu_checks  # imports Triton
+
     if device.type == "cuda":
         check_gpu()
     began_s = time.perf_counter()
@@ -47,7 +47,7 @@ def run_gpu_bench(
     out: dict[str, Any] = {"device": _about(device) | {"copy_gb_s": bandwidth / 1e9}}
     with torch.inference_mode():
         report("checks against the reference")
-        out["checks"] = all_checks(device)
+        out["checks"] = gpu_checks.all_checks(device)
         out["steps"], out["load"] = [], []
         for size in sizes:
             for vocoder in vocoders:
@@ -103,7 +103,6 @@ def _prepare(voice: Voice) -> None:
 def _step(voice: Voice, rows: int, bandwidth: float) -> dict[str, Any]:
     """Milliseconds of a decode step and of a vocoder step of so many rows, each with CONTEXT_TOKENS tokens held."""
     module: Any = voice.family.modules["decode"]
-    assert isinstance(module, TokenModule)
     slots, cache = voice.family.slots, voice.family.slots.cache
     numbers = [(slot,) for slot in range(rows)]
     decode_ms, vocode_ms = [], []
@@ -127,7 +126,7 @@ def _step(voice: Voice, rows: int, bandwidth: float) -> dict[str, Any]:
     }
 
 
-def _launch_steps(module: TokenModule, rows: int) -> None:
+def _launch_steps(module: Any, rows: int) -> None:
     """Decode steps without host work between them; they count positions up, within the slots' capacity."""
     for _ in range(_TIMED_STEPS):
         module.step.launch(padded_rows(rows))

@@ -5,7 +5,7 @@ ones; modules and vocoder answer at once.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def _null_voice(rows: int) -> Any:
     return Voice(card, family, vocode, device, [*range(rows)])
 
 
-def show(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     rows = [
         [
