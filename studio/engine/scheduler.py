@@ -110,7 +110,7 @@ class Scheduler:
         modules = voice.family.modules
         for name, module in {id(module): (name, module) for name, module in modules.items()}.values():
             rows = [(request, wanted.inputs) for request, wanted in batch if modules[wanted.module] is module]
-            for frames, group in self._by_frames(module, rows):
+            for frames, group in self._by_frames(voice, module, rows):
                 for part in _batches(group, module.max_rows):
                     for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part, frames):
                         if frames > 1:
@@ -124,10 +124,10 @@ class Scheduler:
                     _guard(request, request.on_samples, samples, ms)
 
     def _by_frames(
-        self, module: Module, rows: list[tuple[EngineRequest, Any]]
+        self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]]
     ) -> Iterator[tuple[int, list[tuple[EngineRequest, Any]]]]:
         """The rows of a run, by the number of frames: several for listeners that are far ahead, to save host time."""
-        if not isinstance(module, SupportsManyFrames):
+        if not isinstance(module, SupportsManyFrames) or voice.vocode.look_ahead_frames:  # its sound depends on chunks
             yield 1, rows
             return
         now_ms, groups = self._clock.now_ms(), dict[int, list[tuple[EngineRequest, Any]]]()

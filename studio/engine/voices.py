@@ -16,9 +16,9 @@ from rich.progress import Progress
 
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.checks import escape_unprintable
-from studio.core.errors import BadOption, BadVoice, NeedsPackage
+from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
-from studio.engine.nets.cuda.device import tensor_bytes
+from studio.engine.nets.cuda.device import free_bytes, tensor_bytes
 from studio.engine.nets.loading import load_weights, parameter_limit
 from studio.engine.tokenizers import dmel
 from studio.engine.tokenizers.dmel import acoustic_tokenizer
@@ -198,10 +198,9 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         vocode = VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), kv_slots, device)
     voice = Voice(card, family, vocode, device, [*range(kv_slots)][::-1])
     if device.type == "cuda":
-        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+        with _naming_voice(card), Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
             voice.prepare(progress)
-        free = torch.cuda.mem_get_info(device)[0]
-        held = slots + int(_USABLE_SHARE * free) // max(1, voice.slot_bytes())
+        held = slots + int(_USABLE_SHARE * free_bytes(device)) // max(1, voice.slot_bytes())
         _log.info("this GPU holds %d streams of %s, %d of which are set up", held, card.name, slots)
     return voice
 
@@ -215,6 +214,10 @@ def _naming_voice(card: Card) -> Generator[None]:
         if card.name in error.what:
             raise
         raise BadVoice(f"voice {card.name!r}: {error.what}", error.do) from error
+    except torch.OutOfMemoryError as error:
+        raise NoMemory(
+            f"the GPU's memory does not hold {card.name!r} and so many streams", "choose fewer concurrency slots"
+        ) from error
     except BadOption as error:
         raise BadVoice(f"the card of {card.name!r} describes no net that can be built: {error}", _RESTORE) from error
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError) as error:

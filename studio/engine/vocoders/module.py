@@ -88,7 +88,7 @@ class VocodeModule:
 
     @torch.inference_mode()
     def capture(self, size: int) -> None:
-        """Compile and capture the step of one frame of ``size`` rows; other lengths are captured at their first use."""
+        """Compile and capture the step of one frame of ``size`` rows: causal vocoders take chunks frame by frame."""
         assert self._spare is not None, "the CPU form has nothing to capture"
         frames = torch.from_numpy(np.zeros((size, 1, *self._tokenizer.frame_shape), self._tokenizer.dtype))
         self._run_step(self.slots, torch.full((size,), self._spare), frames)
@@ -139,7 +139,10 @@ class VocodeModule:
             padding = padded_rows(len(numbers)) - len(numbers)
             index = torch.cat((index, torch.full((padding,), self._spare)))
             frames = torch.cat((frames, frames.new_zeros(padding, *frames.shape[1:])))
-        return self._run_step(slots, index, frames)[: len(numbers)].numpy()
+        if self.look_ahead_frames:
+            return self._run_step(slots, index, frames)[: len(numbers)].numpy()
+        parts = [self._run_step(slots, index, one)[: len(numbers)] for one in frames.split(1, 1)]  # as captured
+        return torch.cat(parts, 1).numpy()
 
     def _run_step(self, slots: Any, index: Tensor, frames: Tensor) -> Tensor:
         """Samples [B, k * frame_samples] of frames [B, k, ...] of slots int64 [B]."""

@@ -43,7 +43,7 @@ def test_a_cpu_needs_no_check() -> None:
 
 
 def test_streams_that_do_not_fit_are_refused_with_the_number_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (3 * 2**30, 8 * 2**30))
+    monkeypatch.setattr(cuda_device, "free_bytes", lambda _: 3 * 2**30)
     check_memory(GPU, 20, 100 * 2**20)
     with pytest.raises(NoMemory, match="one takes 100 MiB: 21 do not fit; choose at most 19 concurrency slots"):
         check_memory(GPU, 21, 100 * 2**20)

@@ -13,6 +13,7 @@ from studio.engine.families.common.rows import FrameOutput, RowSetup, sigmoid
 from studio.engine.families.common.teacher_forcing import TeacherForcedSegment, TeacherForcingInput
 from studio.engine.nets.cpu.kernels import PanelLinear
 from studio.engine.nets.cuda.device import check_memory
+from studio.engine.nets.cuda.graphs import MAX_FRAMES
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.sampling import FrameNoise, sample_levels, sample_levels_numpy
 from studio.engine.nets.transformer import DecoderConfig
@@ -60,10 +61,11 @@ def allocate_cache(
 ) -> KVCache:
     """The KV cache of a decoder, ``capacity`` tokens in each of ``count`` slots.
 
-    The CUDA form has one slot more, for the padding of batches, and its own number format.
+    The CUDA form has one slot more, for the padding of batches, and room for frames that a row drops after its end.
     """
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     spare = form_on(device, form) == "cuda"
+    capacity += MAX_FRAMES * spare
     numbers = 2 * sizes.layers * sizes.width * capacity
     check_memory(device, count + spare, numbers * dtype.itemsize)
     return KVCache(sizes.layers, count + spare, sizes.heads, capacity, sizes.head_width, device=device, dtype=dtype)

@@ -16,7 +16,6 @@ from studio.engine.families.base import PENDING
 from studio.engine.families.common.rows import FrameOutput, sigmoids
 from studio.engine.families.common.runner import FrameSlots
 from studio.engine.nets.cuda.frame_step import (
-    MAX_FRAMES,
     MAX_TOKENS,
     NO_ROW,
     FrameStep,
@@ -24,7 +23,7 @@ from studio.engine.nets.cuda.frame_step import (
     TokenBatch,
     TokenRows,
 )
-from studio.engine.nets.cuda.graphs import MAX_ROWS, padded_rows
+from studio.engine.nets.cuda.graphs import MAX_FRAMES, MAX_ROWS, padded_rows
 from studio.engine.nets.kv_cache import KVCache
 
 MAX_CHUNK = 256  # tokens of one row in a step
@@ -70,10 +69,10 @@ class TokenModule:
     A row's output is PENDING while its prefill has not been fed completely.
     """
 
-    max_rows, max_frames = MAX_ROWS, MAX_FRAMES
+    max_rows = MAX_ROWS
 
-    def __init__(self, step: FrameStep, planner: TokenPlanner) -> None:
-        self.step, self._planner = step, planner
+    def __init__(self, step: FrameStep, planner: TokenPlanner, max_frames: int = MAX_FRAMES) -> None:
+        self.step, self._planner, self.max_frames = step, planner, max_frames
         self._prefills: dict[int, _Prefill] = {}
 
     def capture_steps(self) -> list[Callable[[], None]]:

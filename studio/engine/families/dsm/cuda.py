@@ -184,6 +184,7 @@ class DsmStep:
         self._send({}, 0, size)
         self.graphs.capture((size, has_depth), partial(self._launch, size, has_depth=has_depth))
         self._captured.add((size, has_depth))
+        self._settle()  # the host's buffer is written again
 
     def run(self, fields: Mapping[str, np.ndarray | int], count: int, *, has_depth: bool) -> DsmSamples:
         """One step of ``count`` tokens; ``fields`` has numbers [N] for each of ``_FIELDS``."""
@@ -195,9 +196,12 @@ class DsmStep:
         self.graphs.launch(key, partial(self._launch, size, has_depth=has_depth))
         self._host_levels[:count].copy_(self._levels[:count], non_blocking=True)
         self._host_ends[:count].copy_(self._ends[:count], non_blocking=True)
+        self._settle()
+        return DsmSamples(self._host_levels[:count].numpy().copy(), *self._host_ends[:count].numpy().T.copy())
+
+    def _settle(self) -> None:
         if self.graphs.device.type == "cuda":
             torch.cuda.current_stream(self.graphs.device).synchronize()
-        return DsmSamples(self._host_levels[:count].numpy().copy(), *self._host_ends[:count].numpy().T.copy())
 
     def _send(self, fields: Mapping[str, np.ndarray | int], count: int, size: int) -> None:
         """Copy the numbers of ``count`` tokens and of padding to the device."""

@@ -39,7 +39,8 @@ class IstTokens:
         """The module of all steps."""
         net, decoder = self._net, CudaDecoder(self._net.decoder, max_tokens(slots.cache), slots.cache.keys[0].dtype)
         heads = join_heads(net.levels_out, net.eos_out)
-        return TokenModule(FrameStep(decoder, self._table.joined(), _EXTRAS, *heads, slots.cache, slots.last), self)
+        step = FrameStep(decoder, self._table.joined(), _EXTRAS, *heads, slots.cache, slots.last)
+        return TokenModule(step, self, max_frames=1)  # the host numbers each frame's place
 
     def cache(self, slots: "IstSlots") -> KVCache:
         """See ``TokenPlanner``."""

@@ -18,7 +18,6 @@ from studio.engine.nets.transformer import Block, CrossAttention, Decoder, Decod
 
 GEMV_ROWS = 8  # above this, tensor cores pay
 _MAX_SPLITS = 8
-_PROCESSORS = 132
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
@@ -240,7 +239,10 @@ class CudaDecoder:
 
     def _normalise(self, count: int, *, add: bool = False) -> None:
         width = self.config.width
-        kernels.add_and_normalise[(count,)](self.x, self._added, self.hidden, width, next_power(width), add)
+        warps = max(1, min(4, width // 128))  # no thread may load what another one stores
+        kernels.add_and_normalise[(count,)](
+            self.x, self._added, self.hidden, width, next_power(width), add, num_warps=warps
+        )
 
     def _attend(self, layer: _Layer, number: int, count: int, at: TokenIndex, cache: KVCache, *, mixed: bool) -> None:
         c, splits = self.config, self._splits(count)

@@ -35,7 +35,10 @@ def usable_device(device: torch.device, *, fall_back: bool) -> torch.device:
 @functools.cache
 def check_gpu() -> None:
     """Raises NeedsPackage: the GPU has no bfloat16, or Triton is missing or cannot compile a kernel for it."""
-    capability = torch.cuda.get_device_capability()
+    try:
+        capability = torch.cuda.get_device_capability()
+    except RuntimeError as error:
+        raise NeedsPackage(f"the GPU does not answer: {error!s:.200}", _ON_CPU) from error
     if capability < _MIN_CAPABILITY:
         name, version = torch.cuda.get_device_name(), ".".join(map(str, capability))
         raise NeedsPackage(
@@ -54,11 +57,17 @@ def check_gpu() -> None:
         ) from error
 
 
+def free_bytes(device: torch.device) -> int:
+    """Bytes of a GPU that new tensors can take, those that torch keeps for itself included."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
+
+
 def check_memory(device: torch.device, slots: int, slot_bytes: int) -> None:
     """Raises NoMemory unless so many slots fit into a GPU's free memory."""
     if device.type != "cuda":
         return
-    free = torch.cuda.mem_get_info(device)[0] - _RESERVED_BYTES
+    free = free_bytes(device) - _RESERVED_BYTES
     if slots * slot_bytes > free:
         fitting = max(0, free // slot_bytes - 1)
         raise NoMemory(

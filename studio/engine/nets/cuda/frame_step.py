@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, CudaLinear, TokenIndex, next_power
-from studio.engine.nets.cuda.graphs import GraphCache, batch_sizes, host_buffer, padded_rows
+from studio.engine.nets.cuda.graphs import MAX_FRAMES, GraphCache, batch_sizes, host_buffer, padded_rows
 from studio.engine.nets.cuda.kernels import GIVEN_FRAME, NO_FRAME
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
@@ -22,7 +22,6 @@ MAX_TOKENS = 1024  # of a step
 NO_ROW = -1  # in place of a table row, or of the slot that a sample goes to
 _FIELDS = ("slot", "start", "visible", "source", "target", "low", "high", "temperature", "position", "frame")
 _COUNTED = slice(8, 10)  # fields that a decode step counts up
-MAX_FRAMES = 8  # decode steps of one run
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Graphs are on unless STUDIO_GRAPHS=0 is set. Batches are padded to a power of tw
 """
 
 import os
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ GRAPHS = "STUDIO_GRAPHS"  # environment variable: 0 turns graphs off
 _WARM_UPS = 2  # kernels are compiled and libraries allocate workspaces in the first runs, which cannot be captured
 
 MAX_ROWS = 512  # of a batch on a GPU
+MAX_FRAMES = 8  # decode steps of one run
+
+_CAPTURING = threading.Lock()
 
 
 def padded_rows(rows: int) -> int:
@@ -69,6 +73,10 @@ class GraphCache:
             self._graphs[key] = self._capture(launch)
 
     def _capture(self, launch: Callable[[], None]) -> Any:
+        with _CAPTURING:  # one at a time in a process
+            return self._captured(launch)
+
+    def _captured(self, launch: Callable[[], None]) -> Any:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         stream = torch.cuda.Stream(self.device)
         stream.wait_stream(torch.cuda.current_stream(self.device))
