@@ -112,7 +112,7 @@ def test_dsm_steps_of_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_full_dsm_slot_is_refused_before_the_step() -> None:
     family = dsm_family("cuda")
     with pytest.raises(ContextFull):
-        run_dsm(family, [[(0, a_step(0, "none")), (1, a_step(60, "all"))]])
+        run_dsm(family, [[(0, a_step(0, "none")), (1, a_step(family.slots.steps.capacity, "all"))]])
     assert family.slots.steps.length.tolist() == [0] * 5
 
 
