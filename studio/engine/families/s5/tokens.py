@@ -26,7 +26,8 @@ class S5Tokens:
     @torch.no_grad()
     def __init__(self, net: S5, slots: "S5Slots") -> None:
         self._net, table = net, EmbeddingTable(net.level, net.frame)
-        self._look_ahead = table.add(net.look_ahead.weight)
+        look_ahead = getattr(net, "look_ahead", None)  # T5-TTS has none
+        self._look_ahead = None if look_ahead is None else table.add(look_ahead.weight)
         self._speaker = None if net.speaker is None else table.add(net.speaker.weight)
         self._bos, self._bias = table.add(net.bos.unsqueeze(0)), table.bias
         dtype = slots.frames.keys[0].dtype
@@ -58,11 +59,9 @@ class S5Tokens:
         return S5Output(frame.levels, frame.p_eos, attended, frame.is_finite)
 
     def _conditions(self, slots: "S5Slots", numbers: np.ndarray | int) -> list[np.ndarray]:
-        """Rows of look-ahead and speaker."""
-        rows = [self._look_ahead + slots.k.numpy()[numbers]]
-        if self._speaker is not None:
-            rows.append(self._speaker + slots.speaker.numpy()[numbers])
-        return rows
+        """Rows of look-ahead and speaker, where the net has them."""
+        parts = (self._look_ahead, slots.k), (self._speaker, slots.speaker)
+        return [first + values.numpy()[numbers] for first, values in parts if first is not None]
 
     def _tokens(self, slots: "S5Slots", slot: int, given: S5StepInput) -> TokenRows:
         """Encode a step's text into the slot; returns its tokens."""
