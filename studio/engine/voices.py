@@ -18,12 +18,12 @@ from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
-from studio.engine.nets.cuda.device import free_bytes, tensor_bytes
+from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes
 from studio.engine.nets.loading import load_weights, parameter_limit
 from studio.engine.tokenizers import dmel
 from studio.engine.tokenizers.dmel import acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.module import VocodeModule, build_vocoder
+from studio.engine.vocoders.module import VocodeModule, build_vocoder, slot_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -195,6 +195,8 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
         kv_slots = slots * family.slots_per_row
+        if device.type == "cuda":
+            check_memory(device, kv_slots + 1, slot_bytes(vocoder, device))
         vocode = VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), kv_slots, device)
     voice = Voice(card, family, vocode, device, [*range(kv_slots)][::-1])
     if device.type == "cuda":

@@ -18,7 +18,7 @@ from studio.bench.speed.device import copy_bandwidth, seconds, settle
 from studio.bench.speed.random_voice import random_card, random_voice
 from studio.bench.speed.step_baselines import LateClock, Stock, begin_request, stock_loop
 from studio.core.time import MonotonicClock
-from studio.engine.nets.cuda.device import check_gpu, tensor_bytes
+from studio.engine.nets.cuda.device import check_gpu, free_bytes, tensor_bytes
 from studio.engine.nets.cuda.graphs import padded_rows
 from studio.engine.scheduler import Scheduler
 from studio.engine.voices import Voice, pick_device
@@ -199,7 +199,7 @@ def _memory(voice: Voice) -> dict[str, Any]:
     slot_bytes = voice.slot_bytes()
     plan = {"stream_mib": slot_bytes / 2**20, "set_up": len(voice.free_slots)}
     if voice.device.type == "cuda":
-        plan["streams"] = len(voice.free_slots) + int(0.9 * torch.cuda.mem_get_info(voice.device)[0] / slot_bytes)
+        plan["streams"] = len(voice.free_slots) + int(0.9 * free_bytes(voice.device) / slot_bytes)
     return plan
 
 

@@ -24,7 +24,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from studio.engine.nets.cuda.kernels import hash32, jit
+from studio.engine.nets.cuda.kernels import jit
+from studio.engine.nets.cuda.sampling_kernels import hash32
 
 _NOISE_SCALE = tl.constexpr(3.0**0.5 / 2.0**31)
 _SIZES = ("COUNT", "ROWS", "LENGTH", "NEXT_LENGTH", "DILATION")  # one compiled kernel serves all

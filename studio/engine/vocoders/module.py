@@ -7,7 +7,7 @@ cross-faded.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.teacher_forcing import MAX_RECORDING_S, CallerGone, NotSupported
 from studio.core.traces.trace import OVERLAPPED, Trace
+from studio.engine.nets.cuda.device import Form, form_on
 from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
 from studio.engine.nets.linear import use_rowwise_linear
 from studio.engine.tokenizers.dmel import AcousticTokenizer, acoustic_tokenizer
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from studio.engine.vocoders.cuda import CudaVocStream
 
 MAX_CPU_ROWS = 16
-Form = Literal["cpu", "cuda"]
 
 
 class VocodeModule:
@@ -58,7 +58,7 @@ class VocodeModule:
         *,
         form: Form | None = None,
     ) -> None:
-        form = form or _form_of(device)
+        form = form_on(device, form)
         assert form == "cuda" or device.type == "cpu", "the CPU form runs on a CPU"
         self._kernels = _cuda_kernels(vocoder) if form == "cuda" else None
         on_cpu = None if form == "cuda" else cpu_vocoder(vocoder)
@@ -179,12 +179,8 @@ class VocodeModule:
 
 def slot_bytes(vocoder: Vocoder[Any], device: torch.device, form: Form | None = None) -> int:
     """Bytes of a slot's state, to plan memory before slots are allocated."""
-    kernels = _cuda_kernels(vocoder) if (form or _form_of(device)) == "cuda" else None
+    kernels = _cuda_kernels(vocoder) if (form_on(device, form)) == "cuda" else None
     return sum(leaf.nbytes for leaf in _init_slots(vocoder, kernels, 1, device).leaves())
-
-
-def _form_of(device: torch.device) -> Form:
-    return "cpu" if device.type == "cpu" else "cuda"
 
 
 def _cuda_kernels(vocoder: Vocoder[Any]) -> "CudaVocStream | None":

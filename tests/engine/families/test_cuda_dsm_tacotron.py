@@ -24,7 +24,7 @@ from studio.engine.families.tacotron import kernels as tacotron_kernels
 from studio.engine.families.tacotron.policy import TacotronChunk, TacotronClause, TacotronFrames
 from studio.engine.families.tacotron.runner import TacotronFamily
 from studio.engine.nets.cuda import decoder as cuda_decoder
-from studio.engine.nets.cuda import kernels
+from studio.engine.nets.cuda import sampling_kernels
 from studio.engine.nets.cuda.decoder import next_power
 from studio.engine.nets.kv_cache import ContextFull
 from studio.engine.tokenizers import dmel
@@ -219,7 +219,7 @@ def kernels_of(low: str) -> list[Variant]:
         variant(dsm_kernels.guide_logits,
                 {"logits_ptr": low, "guide_ptr": ints, "alpha_ptr": full, "out_ptr": full, "WIDTH": int_}, {"WP": 256},
                 num_warps=1),
-        variant(kernels.sample_frames, sampling, {**group, "L": 16, "END": False}),
+        variant(sampling_kernels.sample_frames, sampling, {**group, "L": 16, "END": False}),
         variant(tacotron_kernels.relu_dropout, {"x_ptr": full, **noise, "WIDTH": int_, "FIRST": int_, "SHARE": "fp32"},
                 {"WP": 256}),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from studio.bench.speed.gpu_checks import decoder_error, randomise
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.speakstream.policy import SegmentInput, SegmentPrefill
 from studio.engine.families.speakstream.runner import SpeakStreamFamily
-from studio.engine.nets.cuda import kernels
+from studio.engine.nets.cuda import frame_step, kernels, sampling_kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, TokenIndex
 from studio.engine.nets.kv_cache import ContextFull, KVCache
 from studio.engine.nets.sampling import sample_levels, uniform
@@ -117,7 +117,7 @@ def test_sampling_draws_the_levels_of_the_cpu_form() -> None:
     last, out = torch.zeros(3, channels, dtype=torch.uint8), torch.zeros(count, channels, dtype=torch.uint8)
     ends, target = torch.zeros(count, 2), torch.tensor([2, -1, 0, -1], dtype=torch.int32)
     halves = [(seeds & 0xFFFFFFFF).to(torch.int64), seeds >> 32, frames]
-    kernels.sample_frames[(count,)](
+    sampling_kernels.sample_frames[(count,)](
         logits, bias, *(one.to(torch.int32) for one in halves), heat, target, last, out, ends, logits.shape[1], 0, 0,
         channels, 16, levels, True, channels,
     )  # fmt: skip
@@ -172,12 +172,13 @@ def test_a_full_slot_raises_and_no_length_changes() -> None:
 @pytest.mark.slow
 @torch.inference_mode()
 def test_every_kernel_compiles_for_two_generations_of_gpus(tmp_path: Path) -> None:
-    with recorded_launches(kernels) as launches:
+    with recorded_launches(kernels) as launches, recorded_launches(frame_step) as sampled:
         rows = Rows(2, 8)
         rows.step((0, 3), (1, 1))
         rows.step((0, 1))
         rows.step(*((row, 1) for row in (0, 1)), spare=8)
         family = a_family(16)
         family.modules["decode"].run(family.slots, [(0,)], [prefill(0)])
+    launches += sampled
     assert {one.name for one in launches} >= {"gemv", "decode_attention", "mixed_attention", "sample_frames"}
     assert compile_kernels(launches, tmp_path)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from studio.engine.families.base import Module, Row
 from studio.engine.families.common.rows import FrameOutput, RowSetup, sigmoid
 from studio.engine.families.common.teacher_forcing import TeacherForcedSegment, TeacherForcingInput
 from studio.engine.nets.cpu.kernels import PanelLinear
-from studio.engine.nets.cuda.device import check_memory
+from studio.engine.nets.cuda.device import Form, check_memory, form_on
 from studio.engine.nets.cuda.graphs import MAX_FRAMES
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.sampling import FrameNoise, sample_levels, sample_levels_numpy
@@ -20,7 +20,6 @@ from studio.engine.nets.transformer import DecoderConfig
 from studio.engine.tokenizers import dmel
 
 MAX_DECODE_ROWS = 16
-Form = Literal["cpu", "cuda"]
 RowT = TypeVar("RowT", bound=Row)
 
 
@@ -49,11 +48,6 @@ class FrameSlots:
         """Set a slot's sampling state."""
         self.temperature[slot] = temperature
         self.noise.seek(slot, seed, frame)
-
-
-def form_on(device: torch.device, form: Form | None = None) -> Form:
-    """The form of a family's modules: that of the device, unless given."""
-    return form or ("cpu" if device.type == "cpu" else "cuda")
 
 
 def allocate_cache(

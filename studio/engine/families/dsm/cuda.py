@@ -17,9 +17,10 @@ from studio.engine.families.dsm.policy import MOST_SPEAKERS, DsmInput, DsmOutput
 from studio.engine.families.dsm.slots import ACTION_CHANNEL, DsmSlots, SpeakerMemory
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, TokenIndex, next_power
-from studio.engine.nets.cuda.frame_step import MAX_TOKENS, NO_ROW, EmbeddingTable
-from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, batch_sizes, host_buffer, padded_rows
+from studio.engine.nets.cuda.frame_step import MAX_TOKENS, NO_ROW, EmbeddingTable, low_half
+from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, batch_sizes, host_buffer, padded_rows, settle
 from studio.engine.nets.cuda.kernels import NO_FRAME
+from studio.engine.nets.cuda.sampling_kernels import sample_frames
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.tokenizers import dmel
@@ -121,7 +122,7 @@ class CudaDepth:
             dsm_kernels.guide_logits[(count,)](
                 logits, fields["guide"], fields["alpha"], ends, outputs, next_power(outputs), num_warps=1
             )
-            kernels.sample_frames[(count,)](
+            sample_frames[(count,)](
                 logits, self._head_biases[g], *of_sampling, fields["others" if g else "first"], last, levels, ends,
                 outputs, 0, g * GROUP_CHANNELS, GROUP_CHANNELS, next_power(GROUP_CHANNELS), dmel.LEVELS, False,
                 dmel.CHANNELS,
@@ -156,7 +157,7 @@ class DsmStep:
         self._slots, device = slots, slots.last.device
         self._spare = slots.steps.slots - 1
         self.max_tokens = tokens = min(MAX_TOKENS, padded_rows(self._spare))
-        self.graphs, self._captured = graphs or GraphCache(device), set[tuple[int, bool]]()
+        self.graphs = graphs or GraphCache(device)
         self._backbone = CudaDecoder(net.decoder, tokens, slots.steps.keys[0].dtype, net.crossings())
         table = EmbeddingTable(net.level, net.frame)
         self.bias, self.text, self.ahead = table.bias, table.add(net.text.weight), table.add(net.ahead.weight)
@@ -183,25 +184,20 @@ class DsmStep:
         """Capture a step ahead of its first use, on tokens of the spare slot."""
         self._send({}, 0, size)
         self.graphs.capture((size, has_depth), partial(self._launch, size, has_depth=has_depth))
-        self._captured.add((size, has_depth))
-        self._settle()  # the host's buffer is written again
+        settle(self.graphs.device)  # the host's buffer is written again
 
     def run(self, fields: Mapping[str, np.ndarray | int], count: int, *, has_depth: bool) -> DsmSamples:
         """One step of ``count`` tokens; ``fields`` has numbers [N] for each of ``_FIELDS``."""
         size = padded_rows(count)
         key = size, has_depth
-        if self.graphs.captures and key not in self._captured:  # a capture runs the step: not on the rows' slots
+        if self.graphs.needs(key):  # a capture runs the step: not on the rows' slots
             self.capture(size, has_depth=has_depth)
         self._send(fields, count, size)
         self.graphs.launch(key, partial(self._launch, size, has_depth=has_depth))
         self._host_levels[:count].copy_(self._levels[:count], non_blocking=True)
         self._host_ends[:count].copy_(self._ends[:count], non_blocking=True)
-        self._settle()
+        settle(self.graphs.device)
         return DsmSamples(self._host_levels[:count].numpy().copy(), *self._host_ends[:count].numpy().T.copy())
-
-    def _settle(self) -> None:
-        if self.graphs.device.type == "cuda":
-            torch.cuda.current_stream(self.graphs.device).synchronize()
 
     def _send(self, fields: Mapping[str, np.ndarray | int], count: int, size: int) -> None:
         """Copy the numbers of ``count`` tokens and of padding to the device."""
@@ -272,7 +268,7 @@ class DsmCudaModule:
         fields = {
             "slot": source, "position": ones["at"], "start": ones["start"], "visible": np.full(count, MOST_SPEAKERS),
             "source": source, "first": np.where(groups == "none", NO_ROW, source),
-            "others": np.where(groups == "all", source, NO_ROW), "low": _int32(seeds), "high": _int32(seeds >> 32),
+            "others": np.where(groups == "all", source, NO_ROW), "low": low_half(seeds), "high": low_half(seeds >> 32),
             "frame": ones["at"], "temperature": floats["temperature"], "alpha": floats["guidance"], "guide": guide,
             "text": step.text + ones["text"], "ahead": step.ahead + ones["ahead"], "bias": np.full(count, step.bias),
         }  # fmt: skip
@@ -287,11 +283,6 @@ class DsmCudaModule:
         }
         more = {name: np.broadcast_to(changes.get(name, one[guided]), len(guided)) for name, one in fields.items()}
         return {name: np.concatenate((one, more[name])) for name, one in fields.items()}
-
-
-def _int32(numbers: np.ndarray) -> np.ndarray:
-    """The low 32 bits of int64."""
-    return (numbers & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
 def _output(samples: DsmSamples, b: int, given: DsmInput) -> DsmOutput:

@@ -8,7 +8,8 @@ See ``studio.engine.nets.cuda.kernels``.
 
 import triton.language as tl
 
-from studio.engine.nets.cuda.kernels import _uniform, jit
+from studio.engine.nets.cuda.kernels import jit
+from studio.engine.nets.cuda.sampling_kernels import uniform
 
 UNGUIDED, NO_GUIDE = (
     -1,
@@ -30,7 +31,7 @@ def read_actions(
     high = tl.load(high_ptr + n).to(tl.uint32, bitcast=True)
     frame = tl.load(frame_ptr + n).to(tl.uint32, bitcast=True)
     tl.store(out_ptr + n * 3, logit)
-    tl.store(out_ptr + n * 3 + 1, _uniform(low, high, frame, tl.full((), CHANNEL + 1, tl.uint32)))
+    tl.store(out_ptr + n * 3 + 1, uniform(low, high, frame, tl.full((), CHANNEL + 1, tl.uint32)))
     tl.store(out_ptr + n * 3 + 2, 0.0)
 
 

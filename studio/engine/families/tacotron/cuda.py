@@ -19,8 +19,9 @@ from studio.engine.families.tacotron.decode import (
 from studio.engine.families.tacotron.model import Tacotron, frame_values, lstm_step, normalise
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import GEMV_ROWS, CudaLinear, next_power
-from studio.engine.nets.cuda.frame_step import NO_ROW, EmbeddingTable
-from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, batch_sizes, host_buffer, padded_rows
+from studio.engine.nets.cuda.frame_step import NO_ROW, EmbeddingTable, low_half
+from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, batch_sizes, host_buffer, padded_rows, settle
+from studio.engine.nets.cuda.sampling_kernels import sample_frames
 from studio.engine.tokenizers import dmel
 
 LAUNCH_FRAMES = 4  # sampled before the host reads them
@@ -50,7 +51,7 @@ class TacotronStep:
         self._device, dtype = slots.last.device, slots.memory.dtype
         self._spare = len(slots.last) - 1
         self.max_rows = rows = padded_rows(min(MAX_ROWS, self._spare))
-        self.graphs, self._captured = graphs or GraphCache(self._device), set[int]()
+        self.graphs = graphs or GraphCache(self._device)
         cell, attention, head = net.attention_lstm, net.attention, net.head
         of_input, of_hidden, bias, other_bias = net.decoder_lstm.all_weights[0]
         self._prenet = [_Product(layer.weight, dtype) for layer in (net.prenet_in, net.prenet_out)]
@@ -96,13 +97,12 @@ class TacotronStep:
         self._numbers[0, _FIELDS.index("target")] = NO_ROW
         self._now.copy_(self._host[0])
         self.graphs.capture(size, partial(self._launch, size))
-        self._captured.add(size)
 
     def draw(self, slots: TacotronSlots, numbers: list[int], frames: Sequence[int]) -> list[np.ndarray]:
         """See ``TacotronDrawer``. A row with fewer frames than others goes on in the spare slot."""
         index, wanted, size = np.array(numbers), np.minimum(frames, LAUNCH_FRAMES), padded_rows(len(numbers))
         launches = int(wanted.max())
-        if self.graphs.captures and size not in self._captured:  # a capture runs the step: not on the rows' slots
+        if self.graphs.needs(size):  # a capture runs the step: not on the rows' slots
             self.capture(size)
         for number in range(launches):
             self._fill(number, index, wanted > number)
@@ -112,8 +112,7 @@ class TacotronStep:
             self.graphs.launch(size, partial(self._launch, size))
             self._results[number, :size].copy_(self._result[:size])
         self._host_results[:launches].copy_(self._results[:launches], non_blocking=True)
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
+        settle(self._device)
         slots.noise.frame[index] += wanted
         found = self._host_results.numpy()
         return [found[:count, row].copy() for row, count in enumerate(wanted)]
@@ -126,8 +125,8 @@ class TacotronStep:
             "slot": np.where(is_active, index, self._spare),
             "symbols": np.where(is_active, slots.symbols[index], 0),
             "target": np.where(is_active, index, NO_ROW),
-            "low": (seed & 0xFFFFFFFF).astype(np.uint32).view(np.int32),
-            "high": (seed >> 32 & 0xFFFFFFFF).astype(np.uint32).view(np.int32),
+            "low": low_half(seed),
+            "high": low_half(seed >> 32),
             "frame": slots.noise.frame[index] + number,
             "temperature": slots.temperature.numpy()[index].view(np.int32),
         }
@@ -150,7 +149,7 @@ class TacotronStep:
         decoded, state = lstm_step(self._decoder_gates(seen) + self._decoder_bias, slots.decoder_state[index])
         slots.decoder_hidden[index], slots.decoder_state[index] = decoded, state
         logits = self._heads(self._run_head(count, decoded, context))
-        kernels.sample_frames[(count,)](
+        sample_frames[(count,)](
             logits, self._head_bias, *noise, fields["temperature"], fields["target"], slots.last, self._levels,
             self._ends, logits.shape[1], 0, 0, dmel.CHANNELS, next_power(dmel.CHANNELS), dmel.LEVELS, True,
             dmel.CHANNELS,

@@ -8,7 +8,8 @@ See ``studio.engine.nets.cuda.kernels``.
 
 import triton.language as tl
 
-from studio.engine.nets.cuda.kernels import _LOW, _uniform, jit
+from studio.engine.nets.cuda.kernels import _LOW, jit
+from studio.engine.nets.cuda.sampling_kernels import uniform
 
 
 @jit
@@ -28,7 +29,7 @@ def relu_dropout(
     frame = tl.load(frame_ptr + b).to(tl.uint32, bitcast=True)
     x = tl.load(x_ptr + b * WIDTH + k, mask=here, other=0.0)
     x = tl.where(x < 0.0, 0.0, x)  # unlike a maximum, it keeps what is no number
-    is_held = _uniform(low, high, frame, (FIRST + k + 1).to(tl.uint32)) >= SHARE
+    is_held = uniform(low, high, frame, (FIRST + k + 1).to(tl.uint32)) >= SHARE
     tl.store(x_ptr + b * WIDTH + k, tl.where(is_held, x, 0.0) / (1.0 - SHARE), mask=here)
 
 

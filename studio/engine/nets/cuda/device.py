@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,11 +11,18 @@ from torch import Tensor
 from studio.core.checks import escape_unprintable
 from studio.core.errors import NeedsPackage, NoMemory
 
+Form = Literal["cpu", "cuda"]
+
 _log = logging.getLogger(__name__)
 
 _MIN_CAPABILITY = (8, 0)  # the first with bfloat16
 _RESERVED_BYTES = 2**30  # for activations, graphs and libraries
 _ON_CPU = "--device cpu works everywhere"
+
+
+def form_on(device: torch.device, form: Form | None = None) -> Form:
+    """The form of modules on a device, unless given."""
+    return form or ("cpu" if device.type == "cpu" else "cuda")
 
 
 def usable_device(device: torch.device, *, fall_back: bool) -> torch.device:

@@ -12,16 +12,23 @@ from torch import Tensor, nn
 
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, CudaLinear, TokenIndex, next_power
-from studio.engine.nets.cuda.graphs import MAX_FRAMES, GraphCache, batch_sizes, host_buffer, padded_rows
+from studio.engine.nets.cuda.graphs import MAX_FRAMES, GraphCache, batch_sizes, host_buffer, padded_rows, settle
 from studio.engine.nets.cuda.kernels import GIVEN_FRAME, NO_FRAME
+from studio.engine.nets.cuda.sampling_kernels import sample_frames
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
+from studio.engine.nets.sampling import MASK32
 from studio.engine.tokenizers import dmel
 
 MAX_TOKENS = 1024  # of a step
 NO_ROW = -1  # in place of a table row, or of the slot that a sample goes to
 _FIELDS = ("slot", "start", "visible", "source", "target", "low", "high", "temperature", "position", "frame")
 _COUNTED = slice(8, 10)  # fields that a decode step counts up
+
+
+def low_half(numbers: np.ndarray) -> np.ndarray:
+    """The lower 32 bits of int64 numbers, as int32."""
+    return (numbers & MASK32).astype(np.uint32).view(np.int32)
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,7 @@ class FrameStep:
         self._fill_padding(0, size)
         self._copy_in(size, None)
         self.graphs.capture((size, is_mixed), lambda: self._launch(size, is_mixed=is_mixed))
-        self._settle()  # the host's buffer is written again
+        settle(self.graphs.device)  # the host's buffer is written again
 
     @torch.inference_mode()
     def run(self, batch: TokenBatch, frames: int = 1) -> list[StepFrames]:
@@ -231,7 +238,7 @@ class FrameStep:
         for number in range(frames):
             self.graphs.launch((size, batch.is_mixed), lambda: self._launch(size, is_mixed=batch.is_mixed))
             attended.append(self._copy_out(number, count, batch.tokens))
-        self._settle()
+        settle(self.graphs.device)
         levels = self._host_levels[:frames, :count].numpy().copy()
         ends = self._host_ends[:frames, :count].numpy().copy()
         return [StepFrames(levels[k], ends[k, :, 0], ends[k, :, 1], attended[k]) for k in range(frames)]
@@ -240,16 +247,11 @@ class FrameStep:
         """A decode step on the inputs of the last run, without copies: for measurements."""
         self.graphs.launch((size, False), lambda: self._launch(size, is_mixed=False))
 
-    def _settle(self) -> None:
-        if self.graphs.device.type == "cuda":
-            torch.cuda.current_stream(self.graphs.device).synchronize()
-
     def _fill(self, batch: TokenBatch) -> None:
         numbers, tokens, count = self._numbers, batch.tokens, len(batch.tokens)
-        low, high = batch.seed & 0xFFFFFFFF, (batch.seed >> 32) & 0xFFFFFFFF
         values = (
             batch.slot, batch.start, 0 if tokens.visible is None else tokens.visible, tokens.source, batch.target,
-            low.astype(np.uint32).view(np.int32), high.astype(np.uint32).view(np.int32),
+            low_half(batch.seed), low_half(batch.seed >> 32),
             batch.temperature.astype(np.float32).view(np.int32), batch.position, batch.frame,
         )  # fmt: skip
         for field, value in enumerate(values):
@@ -279,7 +281,7 @@ class FrameStep:
         )  # fmt: skip
         decoder.run(count, self._index, self.cache, mixed=is_mixed, encoded=self._encoded)
         logits = decoder.project(self._head, self._logits, self._low_logits, count)
-        kernels.sample_frames[(count,)](
+        sample_frames[(count,)](
             logits, self._bias, *self._of_sampling, self._temperature, self._target, self.last, self._levels,
             self._ends, self._head.outputs, 0, 0, dmel.CHANNELS, next_power(dmel.CHANNELS), dmel.LEVELS, True,
             dmel.CHANNELS,

@@ -33,6 +33,12 @@ def batch_sizes(largest: int) -> Iterator[int]:
         size *= 2
 
 
+def settle(device: torch.device) -> None:
+    """Wait for a GPU's queued work: the host's buffers can be read and written again."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
 class GraphCache:
     """Runs launches of kernels, captured as CUDA graphs on a GPU.
 
