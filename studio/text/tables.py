@@ -3,7 +3,16 @@
 from studio.core.text.typography import MONTHS
 
 MONTH_NAMES = {name: name.lower() for name in MONTHS}
-MONTH_NAMES |= {name[:3] + ".": name.lower() for name in MONTHS if name != "May"} | {"Sept.": "september"}
+MONTH_NAMES |= {name[:3] + stop: name.lower() for name in MONTHS if name != "May" for stop in ("", ".")}
+MONTH_NAMES |= {"Sept": "september", "Sept.": "september"}
+WEEKDAYS = {
+    short: day
+    for day, shorts in {
+        "monday": "Mon", "tuesday": "Tue Tues", "wednesday": "Wed", "thursday": "Thu Thur Thurs", "friday": "Fri",
+        "saturday": "Sat", "sunday": "Sun",
+    }.items()
+    for short in shorts.split()
+}  # fmt: skip
 
 # Keys end with the full stop; a test holds them equal to core.typography.ABBREVIATIONS.
 ABBREVIATIONS = {
@@ -14,12 +23,35 @@ ABBREVIATIONS = {
     "Rd.": "road", "Inc.": "incorporated", "Ltd.": "limited", "Co.": "company", "Corp.": "corporation",
     "No.": "no", "Nos.": "numbers", "Fig.": "figure", "Vol.": "volume", "etc.": "etcetera", "vs.": "versus",
     "Vs.": "versus", "approx.": "approximately", "dept.": "department", "Dept.": "department", "pp.": "pages",
-    "cf.": "compare", "Ph.D.": "p h d",
+    "cf.": "compare", "Ph.D.": "p h d", "p.": "page", "fig.": "figure", "ext.": "extension", "Apt.": "apartment",
+    "Figs.": "figures", "vol.": "volume", "Ch.": "chapter", "Sec.": "section", "Eq.": "equation", "Hwy.": "highway",
+    "Pkwy.": "parkway", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
+    "tsp.": "teaspoons", "tbsp.": "tablespoons", "oz.": "ounces", "lb.": "pounds", "lbs.": "pounds", "hr.": "hours",
+    "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
+# Read without their full stop, too. "Dr" and "St" depend on the words beside them (``context``).
+_NO_STOP = (
+    "Mr Mrs Ms Prof Sgt Capt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Maj Cpl "
+    "Bros Feb Apr Jul Aug Sep "
+    "Sept Oct Nov Dec"
+)
+NUMBERED = {"No.": "number", "#": "number", "Fig": "figure", "Vol": "volume", "p.": "page", "pp": "pages"}
+# Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
+STARTERS = frozenset(
+    "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
+    "Their "
+    "What Who Why How Where Now Many Most Some Later".split()
+)
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
 # These may end a sentence: with a capital after them, or nothing, their full stop is also the sentence's.
-MAY_END = frozenset(
-    ("etc.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Inc.", "Ltd.", "Co.", "Corp.", "No.", "Ph.D.", "St.")
+MAY_END = (
+    frozenset(
+        ("etc.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Inc.", "Ltd.", "Co.", "Corp.", "No.", "Ph.D.", "St.", "Dr.")
+    )
+    | frozenset(
+        ("tsp.", "tbsp.", "oz.", "lb.", "lbs.", "hr.", "hrs.", "mins.", "secs.", "yds.", "Hwy.", "Pkwy.", "Bros.")
+    )
+    | {key for key in MONTH_NAMES if key.endswith(".")}
 )
 
 SYMBOLS = {
@@ -27,17 +59,57 @@ SYMBOLS = {
     ">": "greater than", "^": "caret", "~": "about", "\\": "backslash", "/": "slash", "*": "times", "_": "underscore",
     "|": "bar", "$": "dollars", "£": "pounds", "€": "euros", "¥": "yen", "₹": "rupees", "¢": "cents", "§": "section",
     "°": "degrees", "±": "plus or minus", "×": "times", "÷": "divided by", "µ": "micro", "²": "squared", "³": "cubed",
-    "π": "pi", "√": "square root of", "∞": "infinity", "≈": "about", "≠": "is not", "≤": "at most", "≥": "at least",
+    "π": "pi", "√": "square root of", "∞": "infinity", "≈": "about", "≠": "is not equal to",
+    "≤": "less than or equal to",
+    "≥": "greater than or equal to", "−": "minus", "→": "to", "Ω": "ohms",
     "©": "copyright", "®": "registered", "™": "trademark", ".": "dot", ":": "colon", "-": "dash", ",": "comma",
     "?": "question mark", "!": "exclamation mark", ";": "semicolon", "'": "apostrophe",
 }  # fmt: skip
 
+# Signs of two characters, the longest first.
+OPERATORS = {
+    "!=": "is not equal to", "==": "equals", "<=": "less than or equal to", ">=": "greater than or equal to",
+    "->": "to",
+}  # fmt: skip
+SHORT_FORMS = {
+    "w/": "with",
+    "w/o": "without",
+    "w/in": "within",
+    "w/out": "without",
+    "c/o": "care of",
+    "b/c": "because",
+    "b/w": "between",
+}
+
 CURRENCIES = {  # one, several, a hundredth, hundredths
     "$": ("dollar", "dollars", "cent", "cents"), "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"), "¥": ("yen", "yen", "sen", "sen"),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₹": ("rupee", "rupees", "paisa", "paise"), "₩": ("won", "won", "jeon", "jeon"),
+    "₽": ("ruble", "rubles", "kopek", "kopeks"), "₺": ("lira", "lira", "kurush", "kurush"),
+    "฿": ("baht", "baht", "satang", "satang"), "₪": ("shekel", "shekels", "agora", "agorot"),
+    "₦": ("naira", "naira", "kobo", "kobo"), "₫": ("dong", "dong", "xu", "xu"), "₱": ("peso", "pesos", "cent", "cents"),
+    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"),
 }  # fmt: skip
-SCALES = frozenset(("hundred", "thousand", "million", "billion", "trillion"))
+_DOLLARS = {"US": "u s", "C": "canadian", "CA": "canadian", "A": "australian", "AU": "australian", "NZ": "new zealand",
+            "HK": "hong kong", "S": "singapore", "NT": "taiwan", "R": "brazilian"}  # fmt: skip
+CURRENCIES |= {
+    f"{prefix}$": (f"{nation} dollar", f"{nation} dollars", "cent", "cents") for prefix, nation in _DOLLARS.items()
+} | {"R$": ("real", "reais", "centavo", "centavos")}
+CODES = {  # ISO 4217, read as the sign or by name
+    "USD": "US$", "CAD": "C$", "AUD": "A$", "NZD": "NZ$", "HKD": "HK$", "SGD": "S$", "EUR": "€", "GBP": "£",
+    "JPY": "¥", "INR": "₹", "KRW": "₩", "RUB": "₽", "TRY": "₺", "THB": "฿", "ILS": "₪", "NGN": "₦", "VND": "₫",
+    "PHP": "₱", "UAH": "₴", "BRL": "R$", "CHF": "CHF", "CNY": "CNY", "RMB": "CNY", "SEK": "SEK", "NOK": "NOK",
+    "DKK": "DKK", "PLN": "PLN", "MXN": "MXN", "ZAR": "ZAR", "BTC": "BTC",
+}  # fmt: skip
+CURRENCIES |= {
+    "CHF": ("swiss franc", "swiss francs", "rappen", "rappen"), "CNY": ("yuan", "yuan", "fen", "fen"),
+    "SEK": ("swedish krona", "swedish kronor", "ore", "ore"),
+    "NOK": ("norwegian krone", "norwegian kroner", "ore", "ore"),
+    "DKK": ("danish krone", "danish kroner", "ore", "ore"), "PLN": ("zloty", "zlotys", "grosz", "groszy"),
+    "MXN": ("mexican peso", "mexican pesos", "cent", "cents"), "ZAR": ("rand", "rand", "cent", "cents"),
+    "BTC": ("bitcoin", "bitcoins", "cent", "cents"),
+}  # fmt: skip
+SCALES = frozenset(("hundred", "thousand", "million", "billion", "trillion", "lakh", "crore"))
 SCALE_LETTERS = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "bn": "billion",
                  "B": "billion", "b": "billion", "T": "trillion", "tn": "trillion"}  # fmt: skip
 
@@ -50,20 +122,38 @@ _REGULAR = {
     "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "W": "watt", "kW": "kilowatt", "MW": "megawatt",
     "kWh": "kilowatt hour", "V": "volt", "mA": "milliamp", "dB": "decibel", "ha": "hectare", "Pa": "pascal",
     "kPa": "kilopascal", "kcal": "kilocalorie", "cal": "calorie", "px": "pixel", "°": "degree", "m²": "square meter",
-    "km²": "square kilometer", "cm²": "square centimeter", "m³": "cubic meter", "cm³": "cubic centimeter",
+    "Ω": "ohm", "kΩ": "kiloohm", "kJ": "kilojoule", "mW": "milliwatt",
+    "mV": "millivolt", "kV": "kilovolt", "GW": "gigawatt", "GWh": "gigawatt hour", "MWh": "megawatt hour",
+    "Wh": "watt hour", "mAh": "milliamp hour", "hPa": "hectopascal", "bar": "bar", "µg": "microgram",
+    "mcg": "microgram", "dl": "deciliter", "dL": "deciliter", "mo": "month", "yds": "yard", "dm": "decimeter",
+    "t": "ton", "K": "kelvin", "tsp": "teaspoon",
+    "tbsp": "tablespoon", "Tbsp": "tablespoon", "pt": "pint", "qt": "quart", "gal": "gallon", "kbit": "kilobit",
+    "Mbit": "megabit", "Gbit": "gigabit", "MP": "megapixel", "mol": "mole", "wk": "week", "wks": "week",
+    "yr": "year", "yrs": "year", "mol/L": "mole per liter",
+    "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "PB": "petabyte", "kn": "knot", "nmi": "nautical mile",
 }  # fmt: skip
 UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
-    "ft": ("foot", "feet"), "Hz": ("hertz", "hertz"), "kHz": ("kilohertz", "kilohertz"),
+    "ft": ("foot", "feet"), "mmHg": ("millimeter of mercury", "millimeters of mercury"), "hz": ("hertz", "hertz"),
+    "lx": ("lux", "lux"), "Hz": ("hertz", "hertz"), "kHz": ("kilohertz", "kilohertz"),
     "MHz": ("megahertz", "megahertz"), "GHz": ("gigahertz", "gigahertz"),
     "°C": ("degree celsius", "degrees celsius"), "°F": ("degree fahrenheit", "degrees fahrenheit"),
-    "km/h": ("kilometer per hour", "kilometers per hour"), "kph": ("kilometer per hour", "kilometers per hour"),
-    "mph": ("mile per hour", "miles per hour"), "m/s": ("meter per second", "meters per second"),
+    "psi": ("pound per square inch", "pounds per square inch"), "kph": ("kilometer per hour", "kilometers per hour"),
+    "mph": ("mile per hour", "miles per hour"),
+    "kbps": ("kilobit per second", "kilobits per second"), "Gbps": ("gigabit per second", "gigabits per second"),
+    "mpg": ("mile per gallon", "miles per gallon"), "bpm": ("beat per minute", "beats per minute"),
+    "ppm": ("part per million", "parts per million"),
     "Mbps": ("megabit per second", "megabits per second"), "fps": ("frame per second", "frames per second"),
     "rpm": ("turn per minute", "turns per minute"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
     "wpm": ("word per minute", "words per minute"), "x": ("times", "times"), "×": ("times", "times"),
 }  # fmt: skip
 
-VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
+LENGTHS = frozenset(("mm", "cm", "dm", "m", "km", "mi", "ft", "in", "yd", "µm"))  # with ²: square; other units: squared
+PER = frozenset(  # words behind a slash that make a rate
+    "hour day night week month year second minute person head piece unit item mile kilo pound seat user word".split()
+)
+VULGAR = {"⅐": "1/7", "⅑": "1/9", "⅒": "1/10", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5", "⅙": "1/6", "⅚": "5/6",
+          "¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8",
+          "⅞": "7/8"}  # fmt: skip
 
 # Capitals: two or three letters are spelled but for these words; four and five only where listed or without a vowel.
 _CAPITAL_WORDS = (
@@ -76,7 +166,44 @@ _CAPITAL_WORDS = (
     "why win won wow yes yet you zip zoo"
 )
 CAPITAL_WORDS = frozenset(_CAPITAL_WORDS.split())
-SPELLED = frozenset(("html", "http", "https", "ieee", "ascap", "ymca", "ncaa", "ucla", "lapd", "aclu"))
-READ_AS = {"OK": "okay", "Ok": "okay", "ok": "okay",
-         "II": "two", "III": "three", "IV": "four", "VI": "six", "VII": "seven", "VIII": "eight", "IX": "nine",
-         "XI": "eleven", "XII": "twelve", "XIII": "thirteen", "XIV": "fourteen", "XV": "fifteen"}  # fmt: skip
+SPELLED = frozenset(
+    ("isbn", "issn", "iban", "html", "http", "https", "ieee", "ascap", "ymca", "ncaa", "ucla", "lapd", "aclu")
+)
+READ_AS = {
+    "PhD": "p h d",
+    "BSc": "b s c",
+    "MSc": "m s c",
+    "govt": "government",
+    "Govt": "government",
+    "mgr": "manager",
+    "avg": "average",
+    "misc": "miscellaneous",
+    "OK": "okay",
+    "Ok": "okay",
+    "ok": "okay",
+} | {short: (ABBREVIATIONS | MONTH_NAMES)[f"{short}."] for short in _NO_STOP.split()}
+
+# A Roman numeral of one letter is read after these words; "I" and "V" are letters elsewhere.
+PARTS = frozenset(
+    "War Part Chapter Act Scene Book Volume Phase Stage Section Article Title Type Class Level Unit Figure Table "
+    "Appendix "
+    "Bowl Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade Mark Apollo".split()
+)
+# After the first names of sovereigns a numeral is an ordinal.
+SOVEREIGNS = frozenset(
+    "Henry Elizabeth Louis Charles George Edward James William Richard Mary John Paul Benedict Pius Leo Gregory "
+    "Innocent "
+    "Clement Urban Napoleon Nicholas Alexander Peter Catherine Frederick Wilhelm Philip Ferdinand Francis Joseph Ivan "
+    "Ramesses Ramses Rameses Ptolemy Cleopatra Darius Xerxes Victor Umberto Albert Leopold Christian Margrethe Harald "
+    "Gustav Carl Sigismund Constantine Justinian Theodosius Otto Robert David Kenneth Boniface Sixtus Julius "
+    "Juan Alfonso Felipe Carlos Pedro Manuel Mehmed Selim Murad Suleiman Tsar Rama".split()
+)
+# People with these names are more often followed by the word "I".
+COMMON_NAMES = frozenset("Mary John Paul Peter Alexander Joseph Victor Albert Otto Robert David Kenneth Juan".split())
+PLACES = frozenset(
+    "Apt Apartment Room Gate Flat Seat Row Suite Floor Bus Exit Unit Section Figure Table Part Class".split()
+)
+DATED = frozenset("on due by until till since before after dated".split())  # 5/8 is a date after these
+YEARS = frozenset("in since by until from year after before circa".split())  # 1066 is a year after these
+CALLED = frozenset("call dial phone ring text".split())  # 911 is read digit by digit after these
+SCORED = frozenset("won lost win lose beat lead led drew scored score".split())  # 3 - 1 is a score after these

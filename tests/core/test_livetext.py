@@ -246,3 +246,11 @@ def test_pasted_text_has_no_key_times() -> None:
     desk.clock.ms += 10.0
     desk.type(" ")
     assert len(desk.out.typed[0].before_ms) == 1000, "bounded"
+
+
+def test_a_pair_of_surrogates_cut_between_two_edits_is_one_character() -> None:
+    desk = Desk()
+    desk.edit(0, 0, "\ud835")
+    desk.edit(1, 0, "\udc07ello ")
+    assert desk.live.text == "\U0001d407ello "
+    assert desk.out.sent == "\U0001d407ello "

@@ -83,7 +83,7 @@ $5m | five million dollars
 ¥500 | five hundred yen
 5¢ | five cents
 $5-$10 | five dollars to ten dollars
-$20/hr | twenty dollars hr
+$20/hr | twenty dollars per hour
 50% | fifty percent
 50 % | fifty percent
 12.5%, | twelve point five percent,
@@ -112,11 +112,11 @@ $20/hr | twenty dollars hr
 400 ms. | four hundred milliseconds.
 2 GB | two gigabytes
 5x | five times
-5 ft 3 in | five feet three in
+5 ft 3 in | five feet three inches
 5 apples | five apples
 555-1234 | five five five, one two three four
 555-123-4567 | five five five, one two three, four five six seven
-(555) 123-4567 | five five five, one two three four five six seven
+(555) 123-4567 | five five five, one two three, four five six seven
 +44 20 7946 0958 | plus four four, two zero, seven nine four six, zero nine five eight
 10-20 | ten to twenty
 10–20 | ten to twenty

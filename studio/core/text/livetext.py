@@ -34,6 +34,15 @@ _END_CHARS = 40  # of the word being typed, examined for the end of a sentence
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def join_surrogates(text: str) -> str:
+    """A text whose pairs of surrogates are characters; a lone surrogate is U+FFFD, and a last high one stays."""
+    if not _SURROGATE.search(text):
+        return text
+    half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    whole = text[: len(text) - len(half)].encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return _SURROGATE.sub("\ufffd", whole) + half
+
+
 class LiveText:
     """A text field that an utterance speaks while it is typed. Every method may be called from any thread.
 
@@ -65,6 +74,7 @@ class LiveText:
         self._revises = revises
         self._is_changing = False  # a revised word is being rewritten: nothing is sent
         self._unspoken = False
+        self._half: tuple[int, str] | None = None  # where the field ends in a high surrogate, and which
         self._ended = False
         self._sent_chars = 0
 
@@ -88,7 +98,13 @@ class LiveText:
         """
         with self._lock:
             self._check(at, remove, insert)
-            insert = _SURROGATE.sub("\ufffd", insert)  # keeps positions, and encodes as UTF-8
+            half, self._half = self._half, None
+            if half and at == half[0] + 1 and not remove and "\udc00" <= insert[:1] <= "\udfff":
+                at, remove, insert = half[0], 1, half[1] + insert  # the pair is one character
+            insert = join_surrogates(insert)
+            if _SURROGATE.search(insert[-1:]):
+                self._half = (at + len(insert) - 1, insert[-1])
+                insert = insert[:-1] + "\ufffd"  # until its other half comes
             self._typed_ms[at : at + remove] = array("d", [self._clock.now_ms()]) * len(insert)
             if self._ended:
                 self._edit_ended(at, remove, insert)

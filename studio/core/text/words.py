@@ -1,9 +1,11 @@
 """Commitment of words: text goes in, in any chunks; final spoken words come out (DESIGN section 5).
 
-A written token is complete at the white space after it, or at the end. A complete token that can still grow
-(digits, currency, abbreviation, hyphen, a month that may have a day) is held until a token that cannot grow is
-complete; the held group is then normalised together, so that "$5 million" is five million dollars. The result does
-not depend on time or on how the text was cut into chunks.
+A written token is complete at the white space after it, or at the end; a tag of markup goes on over white space, and
+a word that a hyphen parts at a line's end over the line break. A complete token that can still grow (an amount, an
+abbreviation, a hyphen, a month that may have a day) is held until a token that cannot grow is complete, or until
+MAX_HELD_TOKENS are held; the held group is then normalised together, so that "$5 million" is five million dollars.
+The normaliser also sees the two tokens before the group. The result does not depend on time or on how the text was
+cut into chunks.
 """
 
 import re
@@ -12,27 +14,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from studio.core.ports import Normaliser
-from studio.core.text.typography import (
-    CURRENCY,
-    FRACTIONS,
-    MARKS,
-    MAX_TOKEN_CHARS,
-    MAX_WORD_LETTERS,
-    MONTHS,
-    MUTE,
-    PAUSE,
-    WHITE,
-    TokenPiece,
-    UnsupportedSpan,
-    is_abbreviation,
-    split_token,
-)
+from studio.core.text.holding import can_grow
+from studio.core.text.pieces import TokenPiece, UnsupportedSpan, goes_on, is_open_tag, split_token, token_parts
+from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, MAX_WORD_LETTERS, PAUSE, TOKEN, WHITE
 
 MAX_HELD_TOKENS = 6
 _RUNS = re.compile(f"[{WHITE}]+|[^{WHITE}]+")
-_GROWING = re.compile(f"[0-9#{re.escape(CURRENCY)}{FRACTIONS}]")
+MAX_TAG_CHARS = 1000  # of a tag of markup that goes on over white space
+_MAX_GAP_CHARS = 40  # of white space inside a token
+_LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SPOKEN = re.compile(rf"[a-z']{{1,{MAX_WORD_LETTERS}}}[{MARKS}]?")
-_MONTHS = frozenset(MONTHS)
 _NO_READING = "this normaliser has no reading for it: write it in words"
 
 
@@ -61,6 +52,7 @@ class TextPosition:
         words: spoken words committed.
         written: tokens completed.
         token, token_start: the part read so far of a token that follows a flush.
+        before: the last two tokens committed, which tell how the next one is read.
     """
 
     at: int
@@ -68,6 +60,7 @@ class TextPosition:
     written: int
     token: tuple[str, ...] = ()
     token_start: int = 0
+    before: tuple[str, ...] = ()
 
 
 @dataclass
@@ -93,13 +86,6 @@ def is_spoken_word(word: str) -> bool:
     return _SPOKEN.fullmatch(word) is not None
 
 
-def can_grow(token: str) -> bool:
-    """Whether the next token can still change how this one is spoken. A mark at its end closes it."""
-    if token[-1] in MARKS:
-        return token[-1] == "." and is_abbreviation(token[:-1])
-    return token in MUTE or token[-1] == "-" or token in _MONTHS or _GROWING.search(token) is not None
-
-
 class WordStream:
     """Text in, committed spoken words out.
 
@@ -116,8 +102,9 @@ class WordStream:
         self._normalise = normalise
         self._why: str = getattr(normalise, "why", _NO_READING)
         self._at = 0  # characters received
-        self._token: list[str] = []
-        self._token_start = 0
+        self._token: list[str] = []  # with the white space inside it, and behind it while it may go on
+        self._token_start = self._part_start = 0
+        self._before: tuple[str, ...] = ()
         self._written = 0
         self._held: list[tuple[TokenPiece, int]] = []
         self._words = 0
@@ -129,16 +116,19 @@ class WordStream:
 
         Text appended after the end may be part of the last token, or be normalised together with it.
         """
-        return None if self._held or self._is_closing or self._ended else self.position()
+        return None if self._held or self._is_closing or self._ended or self._has_gap() else self.position()
 
     def position(self) -> TextPosition:
         """The current position, regardless of held tokens."""
-        return TextPosition(self._at, self._words, self._written, tuple(self._token), self._token_start)
+        token = tuple(self._token)
+        return TextPosition(self._at, self._words, self._written, token, self._token_start, self._before)
 
     def rewind(self, mark: TextPosition) -> None:
         """Return to a position; the text from there on has to be pushed again."""
         self._at, self._words, self._written = mark.at, mark.words, mark.written
-        self._token, self._token_start = [*mark.token], mark.token_start
+        self._token, self._token_start, self._before = [*mark.token], mark.token_start, mark.before
+        gaps = [k for k, run in enumerate(self._token, start=1) if run[0] in WHITE]
+        self._part_start = self._token_start + sum(map(len, self._token[: gaps[-1] if gaps else 0]))
         self._held, self._ended, self._is_closing = [], False, False
 
     def push(self, text: str) -> WordChanges:
@@ -156,19 +146,32 @@ class WordStream:
         assert not self._ended, "text after the end"
         for run in _RUNS.finditer(text):
             if run[0][0] in WHITE:
-                yield from self._close_token()
+                if self._may_go_on(run[0]):
+                    self._token.append(run[0])
+                else:
+                    yield from self._close_token()
                 self._at += len(run[0])
                 yield WordChanges()
                 continue
+            if self._has_gap():
+                if self._goes_on_with(run[0]):
+                    self._part_start = self._at
+                else:
+                    yield from self._close_token()
             if not self._token:
-                self._token_start = self._at
-            room = MAX_TOKEN_CHARS + 1 - (self._at - self._token_start)
-            self._token.append(run[0][: max(0, room)])  # only the length of an endless token is stored
+                self._token_start = self._part_start = self._at
+            room = MAX_TOKEN_CHARS + 1 - (self._at - self._part_start)
+            if room > 0:
+                self._token.append(run[0][:room])  # only the length of an endless token is stored
             self._at += len(run[0])
 
     def flush(self) -> WordChanges:
         """Commit every complete token, held or not; never half a word."""
-        return self._release([])
+        changes = WordChanges()
+        for step in self._close_token() if self._has_gap() else ():
+            changes.extend(step)
+        changes.extend(self._release([]))
+        return changes
 
     def end(self) -> WordChanges:
         """Commit everything; the text has ended."""
@@ -179,30 +182,62 @@ class WordStream:
         self._ended = True
         return changes
 
+    def _has_gap(self) -> bool:
+        """Whether white space was read behind a token that may go on."""
+        return bool(self._token) and self._token[-1][0] in WHITE
+
+    def _may_go_on(self, white: str) -> bool:
+        """Whether the token may go on behind so much more white space."""
+        if not self._token:
+            return False
+        if not self._has_gap():
+            is_short = self._at - self._part_start <= MAX_TOKEN_CHARS and self._at - self._token_start <= MAX_TAG_CHARS
+            return is_short and len(white) <= _MAX_GAP_CHARS and goes_on("".join(self._token))
+        gap = self._gap() + white
+        return len(gap) <= _MAX_GAP_CHARS and len(_LINE_BREAK.findall(gap)) <= 1
+
+    def _goes_on_with(self, text: str) -> bool:
+        """Whether the token, behind whose white space this text follows, goes on with it."""
+        gap = self._gap()
+        lines = len(_LINE_BREAK.findall(gap))
+        if lines > 1:
+            return False
+        if is_open_tag("".join(self._token).rstrip(WHITE)):
+            return text[0].isalpha() or text[0] in "/>"
+        return lines == 1 and "a" <= text[0] <= "z"
+
+    def _gap(self) -> str:
+        """The white space at the token's end; cuts of the input may have parted it."""
+        text = "".join(self._token)
+        return text[len(text.rstrip(WHITE)) :]
+
     def _close_token(self) -> Iterator[WordChanges]:
         """At white space or the end: hold the token's pieces, or commit the group they complete."""
         if not self._token:
             return
         self._is_closing = True
-        token_pieces, spans = self._pieces()
-        for piece in token_pieces:
-            self._held.append((piece, self._written))
-            if not can_grow(piece.text) or len(self._held) >= MAX_HELD_TOKENS:
-                # Spans of this token that lie before a later piece go out with it, in order.
-                before = [span for span in spans if span.char_start < piece.char_start]
-                spans = spans[len(before) :]
-                yield self._release(before)
-        if spans:
-            yield self._release(spans)
+        text = "".join(self._token)
+        for begin, end in token_parts(text) if any(run[0] in WHITE for run in self._token) else [(0, len(text))]:
+            token_pieces, spans = self._pieces(text[begin:end], self._token_start + begin)
+            for piece in token_pieces:
+                self._held.append((piece, self._written))
+                if not can_grow(piece.text) or len(self._held) >= MAX_HELD_TOKENS:
+                    # Spans of this token that lie before a later piece go out with it, in order.
+                    before = [span for span in spans if span.char_start < piece.char_start]
+                    spans = spans[len(before) :]
+                    yield self._release(before)
+            if spans:
+                yield self._release(spans)
+            self._written += len(TOKEN.findall(text, begin, end))
         self._token.clear()
-        self._written += 1
         self._is_closing = False
 
-    def _pieces(self) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
-        if self._at - self._token_start > MAX_TOKEN_CHARS:
+    def _pieces(self, token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
+        if max(map(len, TOKEN.findall(token))) > MAX_TOKEN_CHARS:
+            end = self._at if start == self._part_start else start + len(token)
             why = f"more than {MAX_TOKEN_CHARS} characters without white space cannot be spoken"
-            return [], [UnsupportedSpan(self._token_start, self._at, why)]
-        return split_token("".join(self._token), self._token_start)
+            return [], [UnsupportedSpan(start, end, why)]
+        return split_token(token, start)
 
     def _release(self, spans: list[UnsupportedSpan]) -> WordChanges:
         """Normalise and commit the held group; ``spans`` were found unsupported before."""
@@ -211,25 +246,32 @@ class WordStream:
         if not held:
             return changes
         silent = {k for k, (piece, _) in enumerate(held) if piece.text != PAUSE}
-        for word, k in self._normalise([piece.text for piece, _ in held]):
+        texts = [piece.text for piece, _ in held]
+        for word, k in self._normalise(texts, self._before):
+            silent.discard(k)
+            if not word:
+                continue  # spoken with its neighbours
             assert is_spoken_word(word), f"a normaliser returned {word!r}"
             piece, written = held[k]
             changes.words.append(SpokenWord(self._words, word, written, piece.char_start, piece.char_end))
             self._words += 1
-            silent.discard(k)
-        self.resume_points = _resume_points(held, changes.words)
+        self.resume_points = _resume_points(held, changes.words, self._before)
+        self._before = (*self._before, *texts)[-2:]
         unread = [UnsupportedSpan(held[k][0].char_start, held[k][0].char_end, self._why) for k in silent]
         changes.unsupported = sorted([*spans, *unread], key=lambda span: span.char_start)
         return changes
 
 
-def _resume_points(held: list[tuple[TokenPiece, int]], words: list[SpokenWord]) -> list[TextPosition]:
+def _resume_points(
+    held: list[tuple[TokenPiece, int]], words: list[SpokenWord], committed: tuple[str, ...]
+) -> list[TextPosition]:
     """Positions between tokens of a group that separate its words into those before and those after."""
     points: list[TextPosition] = []
-    for (before, _), (piece, written) in pairwise(held):
+    for k, ((before, _), (piece, written)) in enumerate(pairwise(held), start=1):
         after = [word for word in words if word.char_start >= piece.char_start]
         if after and words[-len(after) :] == after and before.char_end < piece.char_start:
-            points.append(TextPosition(piece.char_start, after[0].i, written))
+            beside = (*committed, *(one.text for one, _ in held[:k]))[-2:]
+            points.append(TextPosition(piece.char_start, after[0].i, written, before=beside))
     return points
 
 

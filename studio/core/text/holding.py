@@ -1,0 +1,31 @@
+"""Which tokens are held until the next one is complete, because it may change how they are spoken."""
+
+import re
+
+from studio.core.text.typography import CURRENCY, FRACTIONS, MARKS, MONTHS, MUTE, is_abbreviation
+
+# Words that are read with the token after them, and abbreviations that are not.
+BESIDE = frozenset(
+    "Dr St Ft Fig Vol pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "
+    "RUB TRY THB ILS NGN VND PHP UAH BRL CHF CNY RMB SEK NOK DKK PLN MXN ZAR BTC".split()
+) | frozenset(MONTHS)
+SELF_CONTAINED = frozenset(
+    "Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx dept Dept cf ext Apt "
+    "Bros e.g i.e".split()
+)
+# Amounts: 5, $2.50, US$3, 10-20, 1/2, #, 1st; a variable (2x) before a sign; the second time of "6 pm-8 pm".
+_GROWING = re.compile(
+    f"[^A-Za-z%¢]*[0-9#{re.escape(CURRENCY)}{FRACTIONS}][^A-Za-z%¢]*|[0-9]{{1,2}}(?:st|nd|rd|th)|[0-9]+[a-z]"
+    r"|[A-Z]{1,3}\$[0-9.,-]+|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
+)
+_WHOLE = re.compile(r"[0-9]+(?:([./-])[0-9]+\1[0-9]+|(?:\.[0-9]+){3})[:/0-9]*")  # dates, versions and addresses
+
+
+def can_grow(token: str) -> bool:
+    """Whether the next token can still change how this one is spoken. A mark at its end closes it."""
+    if token[-1] in MARKS:
+        base = token[:-1]
+        return token[-1] == "." and len(base) > 1 and base not in SELF_CONTAINED and is_abbreviation(base)
+    if token in MUTE or token[-1] == "-" or token in BESIDE:
+        return True
+    return _GROWING.fullmatch(token) is not None and _WHOLE.fullmatch(token) is None

@@ -1,0 +1,222 @@
+"""Pieces of a written token: folded to plain characters, without markup, split at quotes, brackets and dashes."""
+
+import html
+import re
+from dataclasses import dataclass
+
+from studio.core.text.typography import (
+    BREAK,
+    CURRENCY,
+    MARKS,
+    MAX_WORD_LETTERS,
+    MUTE,
+    WHITE,
+    fold,
+    is_abbreviation,
+    why_unsayable,
+)
+
+_PLAIN = re.compile(r"[A-Za-z]{1,40}(?:'[A-Za-z]{1,10})?[,.?!;:]?")
+_SPLIT = re.compile(r"\0+|-{2,}|\.{2,}(?=[A-Za-z0-9])")
+_LONG = re.compile(rf"[A-Za-z']{{{MAX_WORD_LETTERS + 1},}}")
+_LAYOUT = "*_~|"  # around a word: emphasis and tables
+_TAIL = "'" + _LAYOUT + MARKS
+_ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
+# HTML elements whose tags appear in copied text; "<tags>" and "<me@example.com>" are spoken.
+_ELEMENTS = frozenset(
+    "a abbr b big blockquote body br center cite code dd del div dl dt em font h1 h2 h3 h4 h5 h6 head hr html i img "
+    "ins kbd li link meta ol p pre q s samp script small span strike strong style sub sup table tbody td th thead "
+    "title tr tt u ul var".split()
+)
+# Elements of SSML and of speech markup; their tags have attributes, too.
+_SSML = "speak break prosody emphasis say-as phoneme audio voice lang p s w mark sub desc"
+_NAMES = "|".join(sorted({*_ELEMENTS, *_SSML.split()}, key=len, reverse=True))
+_ATTRIBUTE = r"""[\w:.-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]*)"""
+_TAG = re.compile(rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*\s*/?)>")
+# The beginning of a tag whose rest may follow behind white space.
+_OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
+_LINK = re.compile(r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_HYPHENATED = re.compile(rf"(?P<first>[A-Za-z]{{2,{MAX_WORD_LETTERS}}})(?P<gap>-[{WHITE}]+)(?=[a-z])")
+_LINE_HYPHEN = re.compile(r"(?:.*[^\w'-])?[A-Za-z]{2,40}[-‐]")
+# A hyphen at a line's end stays after these: well-known, twenty-one.
+_TWO_PARTS = frozenset(
+    "well self high low long short half full part ill all old new ex non twenty thirty forty fifty sixty seventy "
+    "eighty ninety".split()
+)
+_A_TAG = "a tag of markup is not spoken"
+_A_TARGET = "the address of a link is not spoken"
+
+
+@dataclass(frozen=True)
+class TokenPiece:
+    """Input of a normaliser: ASCII and SYMBOLS, at most one trailing mark, and its place in the text as sent."""
+
+    text: str
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True)
+class UnsupportedSpan:
+    """[char_start, char_end) of the text as sent cannot be spoken."""
+
+    char_start: int
+    char_end: int
+    why: str
+
+
+def token_parts(token: str) -> list[tuple[int, int]]:
+    """The written tokens in a text that ``goes_on`` held together: where each begins and ends.
+
+    White space inside a tag of markup, or behind a hyphen that parts a word at a line's end, parts no token.
+    """
+    tags, _, plains = _markup(token)
+    parts: list[tuple[int, int]] = []
+    begin: int | None = None
+    for at, char in enumerate(token):
+        if char in WHITE and at not in tags and at not in plains:
+            if begin is not None:
+                parts.append((begin, at))
+            begin = None
+        elif begin is None:
+            begin = at
+    return parts if begin is None else [*parts, (begin, len(token))]
+
+
+def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
+    """Pieces and unsupported spans of one written token that begins at ``start``, each in order.
+
+    Quotes, brackets, dashes and ellipses split a token; quotes and emphasis around a word are dropped. Markup tags, and
+    signs of emphasis and tables that surround no word, are unsupported.
+    """
+    if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
+        return [TokenPiece(token, start, start + len(token))], []
+    text, starts, ends, spans = _fold_token(token, start)
+    pieces: list[TokenPiece] = []
+    begin = 0
+    for gap in [*_SPLIT.finditer(text), None]:
+        stop = gap.start() if gap else len(text)
+        pause = bool(gap) and text[stop] != BREAK
+        piece = _trim(text, begin, stop, pause)
+        if piece is None and set(text[begin:stop]) & set(_LAYOUT):
+            spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
+        elif piece is None and pieces and stop > begin:
+            pieces[-1] = _add_mark(pieces[-1], text[begin:stop])
+        elif piece is not None:
+            word, first = piece
+            place = (starts[first], ends[stop - 1])
+            if _LONG.search(word):
+                spans.append(UnsupportedSpan(*place, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
+            else:
+                pieces.append(TokenPiece(word, *place))
+        begin = gap.end() if gap else stop
+    return pieces, sorted(spans, key=lambda span: span.char_start)
+
+
+def _add_mark(piece: TokenPiece, after: str) -> TokenPiece:
+    """A piece with the mark that follows its closing quote or bracket, unless it has one already."""
+    mark = next((mark for mark in MARKS if mark in after), "")
+    if not mark or piece.text in MUTE or piece.text[-1] in MARKS:
+        return piece
+    return TokenPiece(piece.text + mark, piece.char_start, piece.char_end)
+
+
+def goes_on(token: str) -> bool:
+    """Whether the white space behind this token may lie inside it: in a tag of markup, or behind a line's hyphen."""
+    return _LINE_HYPHEN.fullmatch(token) is not None or is_open_tag(token)
+
+
+def is_open_tag(token: str) -> bool:
+    """Whether the token ends inside a tag of markup."""
+    return "<" in token and _OPEN_TAG.fullmatch(token) is not None
+
+
+def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
+    """The folded token, the start and end of each of its characters in the text as sent, and the unsupported spans."""
+    text: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    spans: list[UnsupportedSpan] = []
+    in_span = False  # whether the character before was unsupported
+    tags, entities, plains = _markup(token)
+    at = 0
+    while at < len(token):
+        stop, why = at + 1, tags.get(at, "")
+        if entity := entities.get(at):
+            stop, char = entity
+            folded = [BREAK if c in WHITE else fold(c) for c in char]
+            plain = None if None in folded else "".join(one or "" for one in folded)
+        else:
+            char = token[at]
+            plain = None if why else plains[at] if at in plains else fold(char)
+        begin, end = start + at, start + stop
+        at = stop
+        if plain is None and not in_span:
+            spans.append(UnsupportedSpan(begin, end, why or why_unsayable(char[0])))
+            text.append(BREAK)
+            starts.append(begin)
+            ends.append(end)
+        elif plain is None or (not plain and in_span):
+            spans[-1] = UnsupportedSpan(spans[-1].char_start, end, spans[-1].why)
+        elif not plain and ends:
+            ends[-1] = end  # an accent or an invisible character belongs to the letter before it
+        else:
+            text.extend(plain)
+            starts.extend([begin] * len(plain))
+            ends.extend([end] * len(plain))
+        in_span = plain is None or (not plain and in_span)
+    return "".join(text), starts, ends, spans
+
+
+def _markup(token: str) -> tuple[dict[int, str], dict[int, tuple[int, str]], dict[int, str]]:
+    """The parts of a token that are not read character by character, by their indices.
+
+    Returns:
+        characters that are not spoken, with the reason; HTML entities, with their end and character; and characters
+        that are read as others: angle brackets around words, and hyphens and white space inside a word.
+    """
+    tags: dict[int, str] = {}
+    entities: dict[int, tuple[int, str]] = {}
+    plains: dict[int, str] = {}
+    for match in _TAG.finditer(token):
+        tags |= dict.fromkeys(range(*match.span()), _A_TAG)
+    for match in _LINK.finditer(token):
+        tags |= dict.fromkeys(range(*match.span()), _A_TARGET)
+    for match in _ANGLED.finditer(token):
+        if match.start() in tags:
+            continue
+        if match[1] or match[3] or match[2].lower() in _ELEMENTS:
+            tags |= dict.fromkeys(range(*match.span()), _A_TAG)
+        else:
+            plains |= {match.start(): BREAK, match.end() - 1: BREAK}
+    for match in _ENTITY.finditer(token):
+        char = html.unescape(match[0])
+        if match.start() not in tags and char != match[0]:
+            entities[match.start()] = (match.end(), char)
+    for match in _HYPHENATED.finditer(token):
+        keeps = match["first"].lower() in _TWO_PARTS
+        plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
+    return tags, entities, plains
+
+
+def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | None:
+    """A piece stripped to a word and one trailing mark, and its start in ``text``; None where nothing is left."""
+    bare = text[begin:stop]
+    if bare in MUTE:
+        return bare, begin
+    while begin < stop and text[begin] in _TAIL:
+        after = text[begin + 1 : begin + 2]
+        if (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY])) or text[begin : begin + 2] == "!=":
+            break
+        begin += 1
+    end = stop
+    while end > begin and text[end - 1] in _TAIL:
+        end -= 1
+    word, tail = text[begin:end], text[end:stop]
+    if not word:
+        return None
+    if tail.startswith(".") and is_abbreviation(word):
+        word, tail = word + ".", tail[1:]
+    mark = next((mark for mark in MARKS if mark in tail), "," if pause else "")
+    return word + mark, begin

@@ -1,0 +1,146 @@
+"""Readings of a token by the ones beside it, as a table of patterns with their readers."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from studio.core.text.typography import MARKS, split_mark
+from studio.text import numbers
+from studio.text.groups import HALF
+from studio.text.numbers import NUM, cardinal
+from studio.text.tables import (
+    CALLED,
+    CODES,
+    COMMON_NAMES,
+    CURRENCIES,
+    DATED,
+    MONTH_NAMES,
+    NUMBERED,
+    PARTS,
+    PLACES,
+    SCALES,
+    SCORED,
+    SOVEREIGNS,
+    STARTERS,
+    UNITS,
+    YEARS,
+)
+from studio.text.tokens import short_date
+
+
+class Beside(NamedTuple):
+    """What stands beside a token; empty at the edges.
+
+    Attributes:
+        earlier, before: the second and the first token before it.
+        after: the token after it.
+        rest: all held tokens after it.
+    """
+
+    earlier: str
+    before: str
+    after: str
+    rest: Sequence[str]
+
+
+ContextReader = Callable[[re.Match[str], Beside], str | None]
+_VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))[²³]?[?!.,;:]?")
+# What may begin a range with blanks around its dash: an amount, a time, a unit.
+_FROM = re.compile(rf"\S*\d\S*[^{MARKS}]|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
+
+
+def _roman(m: re.Match[str], at: Beside) -> str | None:
+    text, name = m[0], split_mark(at.before)[0] if at.before and at.before[-1] not in MARKS else ""
+    value = numbers.roman(text)
+    if not value:
+        return None
+    if name in SOVEREIGNS and value < 40 and not (text == "I" and name in COMMON_NAMES):
+        return f"the {numbers.ordinal(str(value))}"
+    is_part = name in PARTS or name.capitalize() in PARTS - {"Game", "Mark", "Class"}
+    if len(text) == 1:
+        return cardinal(str(value)) if is_part and text in "IVX" else None
+    is_numeral = set(text) <= set("IVX") or (set(text) <= set("IVXL") and len(text) > 2 and text != "XXL")
+    if is_part or is_numeral or (len(text) > 3 and 1100 <= value <= 2099):
+        return numbers.number(str(value)) if value >= 1000 else cardinal(str(value))
+    return None
+
+
+def _hyphen(m: re.Match[str], at: Beside) -> str | None:
+    """A sign alone between two numbers or variables: a difference, a product or a range."""
+    sign = m[0]
+    if not at.after or not at.before:
+        return None
+    letters = len(at.before) == 1 and at.before.isalpha() and re.fullmatch(rf"[A-Za-z][{MARKS}]?", at.after)
+    if not letters and not (_VARIABLE.fullmatch(at.before) and _VARIABLE.fullmatch(at.after)):
+        if (
+            sign in "-~"
+            and _FROM.fullmatch(at.before)
+            and (at.after[0].isdecimal() or at.after[0] in CURRENCIES or at.after in MONTH_NAMES)
+        ):
+            return "to"
+        return "minus" if sign == "−" and at.before and at.before[-1] not in MARKS else None
+    if sign == "*":
+        return "times"
+    if sign == "~" or at.before[-1] in MARKS:
+        return "to" if at.before[-1] not in MARKS else None
+    if at.earlier.lower() in SCORED:
+        return "to"
+    if sign == "−" or "=" in at.rest or not (_number(at.before) and _number(at.after)):
+        return "minus"
+    return "minus" if float(_number(at.before)) > float(_number(at.after)) else "to"
+
+
+def _number(text: str) -> str:
+    match = re.fullmatch(rf"({NUM})[{MARKS}]?", text)
+    return numbers.to_plain(match[1]) if match else ""
+
+
+def _doctor(m: re.Match[str], at: Beside) -> str:
+    named = at.before[:1].isupper() and at.before[-1] not in MARKS and at.before not in STARTERS
+    return "drive" if named and not at.after[:1].isupper() else "doctor"
+
+
+def _saint(m: re.Match[str], at: Beside) -> str:
+    return "saint" if at.after[:1].isupper() else "street"
+
+
+def _numbered(m: re.Match[str], at: Beside) -> str | None:
+    if not at.after[:1].isdecimal():
+        return None
+    return NUMBERED[m[0]]
+
+
+_CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
+    (r"[-−*~]", _hyphen),
+    (r"[IVXLCDM]+", _roman),
+    (r"Dr\.?", _doctor),
+    (r"St\.?", _saint),
+    (r"Ft", lambda m, at: "fort" if at.after[:1].isupper() else None),
+    ("|".join(map(re.escape, NUMBERED)), _numbered),
+    (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),
+    (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS else None),
+    (r"(\d\d?)/(\d\d?)", lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED else None),
+    (r"(\d+)-(\d+)", lambda m, at: f"{cardinal(m[1])} to {cardinal(m[2])}" if at.before.lower() in SCORED else None),
+    (
+        r"(\d+)([a-hj-z])",
+        lambda m, at: (
+            f"{cardinal(m[1])} {m[2]}"
+            if re.match(r"[-+−=*/<>^]", at.after) or re.fullmatch(r"[-+−=*]", at.before)
+            else None
+        ),
+    ),
+    (r"in", lambda m, at: "inches" if at.before.isdecimal() and at.earlier in ("ft", "feet") else None),
+    ("|".join(CODES), lambda m, at: CURRENCIES[CODES[m[0]]][1] if at.before in SCALES else None),
+    (rf"({NUM})([A-Z])", lambda m, at: f"{cardinal(m[1])} {m[2].lower()}" if at.before.rstrip(".") in PLACES else None),
+    (r">", lambda m, at: None if not at.before or at.before[-1] in MARKS else "greater than"),
+)
+CONTEXT_RULES = [(re.compile(pattern), read) for pattern, read in _CONTEXTS]
+
+
+def read_in_context(base: str, at: Beside) -> str | None:
+    """A token by the tokens beside it; None where it reads as it does alone."""
+    for pattern, read in CONTEXT_RULES:
+        match = pattern.fullmatch(base)
+        if match is not None:
+            return read(match, at)
+    return None

@@ -1,0 +1,211 @@
+"""Readings of several written tokens together, as a table of patterns with their readers.
+
+A pattern is matched against tokens joined by spaces; its reader returns one phrase for each token that it used.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from studio.core.text.typography import MARKS
+from studio.text import numbers
+from studio.text.numbers import NUM, SIGN, cardinal
+from studio.text.tables import (
+    CODES,
+    CURRENCIES,
+    MAY_END,
+    MONTH_NAMES,
+    SCALES,
+)
+from studio.text.tokens import (
+    AMOUNT,
+    CURRENCY,
+    UNIT,
+    VULGARS,
+    amount_of,
+    groups,
+    is_one,
+    money,
+    phrase,
+    unit_name,
+)
+
+HALF = r"[aApP]\.?[mM]\.?"
+_MONTH = "|".join(sorted(map(re.escape, MONTH_NAMES), key=len, reverse=True))
+_CODE = "|".join(CODES)
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_HOUR = r"\d\d?(?:[:.]\d\d)?"
+_HALF_TOKEN = re.compile(HALF)
+_SCALE = "|".join(SCALES)
+_GROUPED_DIGITS = (7, 19)  # digits of telephone and card numbers in groups
+
+
+Phrases = list[str]
+GroupReader = Callable[[re.Match[str], str], Phrases | None]
+
+
+def _spread(spoken: str, tokens: int) -> Phrases:
+    """A phrase over so many tokens: the first words to the first one, and one word to each of the others.
+
+    Tokens without a word get an empty phrase.
+    """
+    words = spoken.split()
+    last = words[max(1, len(words) - tokens + 1) :] if tokens > 1 else []
+    return [" ".join(words[: len(words) - len(last)]), *last, *[""] * (tokens - 1 - len(last))]
+
+
+def _month_day(m: re.Match[str], before: str) -> Phrases | None:
+    last = f" to {numbers.ordinal(m[3])}" if m[3] else ""
+    return [MONTH_NAMES[m[1]], numbers.ordinal(m[2]) + last]
+
+
+def _day_month(m: re.Match[str], before: str) -> Phrases | None:
+    last = f" to the {numbers.ordinal(m[2])}" if m[2] else ""
+    the = "" if before.lower() == "the" else "the "
+    return [f"{the}{numbers.ordinal(m[1])}{last} of", MONTH_NAMES[m[3]]]
+
+
+def _digit_groups(m: re.Match[str], before: str) -> Phrases | None:
+    """Telephone and card numbers; groups of three behind a first one without zero are thousands."""
+    found = re.findall(r"\d+", m[0])
+    count = sum(map(len, found))
+    plain = m[0][0] == "+" or found[0][0] == "0"
+    if not _GROUPED_DIGITS[0] <= count <= _GROUPED_DIGITS[1] or (
+        len(found) == 2 and m[0][0] != "+" and [*map(len, found)] not in ([3, 4], [5, 4])
+    ):
+        return None
+    if not plain and all("1100" <= one <= "2099" and len(one) == 4 for one in found) and len(found) < 4:
+        return None  # years
+    if not plain and len(found) > 2 and count < 10 and len(found[-1]) != 4:
+        return None
+    tokens = m[0].split()
+    return [groups(token) + "," * (k < len(tokens) - 1) for k, token in enumerate(tokens)]
+
+
+def _thousands(m: re.Match[str], before: str) -> Phrases | None:
+    sign, currency, amount, decimals, after = m[1], m[2] or "", m[3], m[4] or "", m[5]
+    tokens = amount.count(" ") + 1
+    plain = amount.replace(" ", "") + decimals.replace(",", ".")
+    if currency:
+        return _spread(money(sign, currency, plain), tokens)
+    spoken = _spread(cardinal(sign + plain), tokens)
+    if not after:
+        return spoken
+    if after in CURRENCIES or after in CODES:
+        return _spread(money(sign, CODES.get(after, after), plain), tokens + 1)
+    name = unit_name(after, several=True)
+    return [*spoken, name] if name else None
+
+
+def _money_scale(m: re.Match[str], before: str) -> Phrases | None:
+    start = money(m["sign"] or m["neg"], m["cur"], m["num"], m["scale"]).split()
+    several = len(CURRENCIES[m["cur"]][1].split()) + 1
+    return [" ".join(start[:-several]), " ".join(start[-several:])]
+
+
+def _code_first(m: re.Match[str], before: str) -> Phrases | None:
+    sign = CODES[m[1]]
+    if m[3]:
+        spoken = money("", sign, m[2], m[3]).split()
+        return [
+            " ".join(spoken[: -len(CURRENCIES[sign][1].split()) - 1]),
+            "",
+            " ".join(spoken[-len(CURRENCIES[sign][1].split()) - 1 :]),
+        ]
+    return _spread(money("", sign, m[2]), 2)
+
+
+def _code_last(m: re.Match[str], before: str) -> Phrases | None:
+    sign = CODES.get(m[3], m[3])
+    if m[2]:
+        return [amount_of(m[1]), m[2], CURRENCIES[sign][1]]
+    names = money("", sign, m[1])
+    if "." not in m[1] and "," not in m[1] and len(name := CURRENCIES[sign][0 if is_one(m[1]) else 1]) > 1:
+        return [amount_of(m[1]), name]
+    return _spread(names, 2)
+
+
+def _measured(m: re.Match[str], before: str) -> Phrases | None:
+    name = unit_name(m[2], not is_one(m[1]))
+    if name is None:
+        return None
+    amount = amount_of(m[1]) if re.fullmatch(AMOUNT, m[1]) else phrase(m[1])
+    return [amount, name] if amount else None
+
+
+def _clock_half(m: re.Match[str], before: str) -> Phrases | None:
+    """8 pm, 7:45 p.m., 7.30 pm, 1-2 pm."""
+    times = [re.split("[:.]", one) for one in re.split("[-~]", m[1])]
+    spoken = [numbers.clock(one[0], one[1] if len(one) > 1 else "00", "p")[:-4] for one in times]
+    return [" to ".join(spoken), f"{m[2][0].lower()} m"]
+
+
+def _clock_halves(m: re.Match[str], before: str) -> Phrases | None:
+    """6:30 pm-8 pm."""
+    first = _clock_half(re.fullmatch(rf"({_HOUR}) ({HALF})", f"{m[1]} {m[2]}") or m, before) or []
+    second = _clock_half(re.fullmatch(rf"({_HOUR}) ({HALF})", f"{m[3]} {m[4]}") or m, before) or []
+    return [first[0], f"{first[1]} to {second[0]}", second[1]]
+
+
+def _mixed(m: re.Match[str], before: str) -> Phrases | None:
+    part = numbers.mixed(m[1], m[2]).split(" ", len(cardinal(m[1]).split()))[-1]
+    spoken = [cardinal(m[1]), part]
+    if not m[3]:
+        return spoken
+    name = unit_name(m[3], several=True)
+    return [*spoken, name] if name else None
+
+
+_GROUPS: tuple[tuple[str, GroupReader], ...] = (
+    (rf"({_MONTH}) ({_DAY})(?:[-~]({_DAY}))?", _month_day),
+    (rf"({_DAY})(?:[-~]({_DAY}))? ({_MONTH})", _day_month),
+    (rf"({_MONTH}) (\d{{4}})", lambda m, _: [MONTH_NAMES[m[1]], numbers.number(m[2])]),
+    (
+        rf"({SIGN}?)({CURRENCY})?([1-9]\d{{0,2}}(?: \d{{3}})+)([.,]\d{{1,2}})?(?: ({CURRENCY}|{_CODE}|{UNIT}))?(?! \d)",
+        _thousands,
+    ),
+    (rf"({SIGN}?)({CURRENCY})?([1-9]\d{{0,2}}(?: \d{{3}})+)([.,]\d{{1,2}})?()(?! \d)", _thousands),
+    (r"\+?\d{1,6}(?:[ -]\d{2,6})+", _digit_groups),
+    (
+        rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−]?)(?P<num>{NUM}(?:[-~]{NUM})?) (?P<scale>{_SCALE})",
+        _money_scale,
+    ),
+    (rf"({_CODE}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
+    (rf"({_CODE}) ({SIGN}?{NUM})()", _code_first),
+    (rf"({AMOUNT}) (?:({_SCALE}) )?({CURRENCY}|{_CODE})", _code_last),
+    (rf"(?:{CURRENCY})({NUM})() ({_CODE})", _code_last),
+    (rf"({_HOUR}(?:[-~]{_HOUR})?) ({HALF})", _clock_half),
+    (rf"({_HOUR}) ({HALF})[-~]({_HOUR}) ({HALF})", _clock_halves),
+    (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])(?: ({UNIT}))?", _mixed),
+    (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])()", _mixed),
+    (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]) ({UNIT})", _measured),
+)
+GROUP_RULES = [(re.compile(rf"(?:{pattern})(?=[{MARKS}]?(?: |\Z))"), read) for pattern, read in _GROUPS]
+
+
+def read_group(tokens: Sequence[str], before: str) -> list[tuple[str, int]] | None:
+    """The words of the first tokens that are read together, each with its token's index; None where none are.
+
+    The word of a token that is spoken with its neighbours is empty.
+    """
+    text = " ".join(tokens)
+    for pattern, read in GROUP_RULES:
+        match = pattern.match(text)
+        if match is None or " " not in match[0] or (phrases := read(match, before)) is None:
+            continue
+        mark = text[match.end() : match.end() + 1].strip()
+        after = text[match.end() + len(mark) :].strip()
+        mark = mark or closing_stop(tokens[len(phrases) - 1], after)
+        words: list[tuple[str, int]] = [
+            (word, k) for k, spoken in enumerate(phrases) for word in spoken.split() or [""]
+        ]
+        last = max(k for k, (word, _) in enumerate(words) if word)
+        if words[last][0][-1] not in MARKS:
+            words[last] = (words[last][0] + mark, words[last][1])
+        return words
+    return None
+
+
+def closing_stop(token: str, after: str) -> str:
+    """The full stop of an abbreviation (p.m., oz.) that also ends the sentence."""
+    may_end = token in MAY_END or (token.endswith(".") and _HALF_TOKEN.fullmatch(token))
+    return "." if may_end and (not after or after[0].isupper()) else ""

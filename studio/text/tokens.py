@@ -1,0 +1,247 @@
+"""Readings of one written token, as a table of patterns with their readers. The first that fits and reads wins."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from studio.text.numbers import (
+    NUM,
+    SIGN,
+    SIGNS,
+    cardinal,
+    clock,
+    digits,
+    fraction,
+    mixed,
+    number,
+    ordinal,
+    plural,
+    power,
+    to_plain,
+    year,
+)
+from studio.text.tables import (
+    CURRENCIES,
+    LENGTHS,
+    MONTH_NAMES,
+    PER,
+    SCALE_LETTERS,
+    SHORT_FORMS,
+    UNITS,
+    VULGAR,
+    WEEKDAYS,
+)
+
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
+_MONTHS = tuple(dict.fromkeys(MONTH_NAMES.values()))
+_SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
+_HALF = r"[aApP]\.?[mM]\.?"
+CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
+VULGARS = "".join(VULGAR)
+AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
+UNIT = r"(?:[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?|(?:tsp|tbsp|oz|lbs?|hrs?|mins|secs|yds)\.)"
+EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
+_SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
+_FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 the day of a month
+_SCREENS = ("2", "4", "5", "8")  # 4K
+
+Reader = Callable[[re.Match[str]], str | None]
+
+
+def is_one(amount: str) -> bool:
+    """Whether a unit after this amount is in the singular."""
+    return amount in ("1", "-1", "−1") or "/" in amount or amount in VULGAR
+
+
+def unit_name(unit: str, several: bool) -> str | None:
+    """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None where it is no unit."""
+    unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
+    if unit in UNITS:
+        return UNITS[unit][several]
+    if unit[-1] in "²³":
+        if (bare := unit_name(unit[:-1], several)) is None or "/" in unit:
+            return _rate(unit, several)
+        word = ("square", "cubic") if unit[:-1] in LENGTHS else ("squared", "cubed")
+        exponent = word["²³".index(unit[-1])]
+        return f"{exponent} {bare}" if unit[:-1] in LENGTHS else f"{bare} {exponent}"
+    return _rate(unit, several)
+
+
+def _rate(unit: str, several: bool) -> str | None:
+    over, slash, under = unit.partition("/")
+    if not slash or not over or not under or "/" in under:
+        return None
+    below = under if under in PER else unit_name(under, several=False)
+    above = unit_name(over, several)
+    return None if above is None or below is None else f"{above} per {below}"
+
+
+def amount_of(text: str) -> str:
+    """An amount or a range of two: 5, -3.2, 10-20."""
+    if match := re.fullmatch(rf"({SIGN}?{NUM})[-~]({NUM})", text):
+        return f"{cardinal(match[1])} to {cardinal(match[2])}"
+    return cardinal(text)
+
+
+def money(sign: str, currency: str, amount: str, scale: str = "") -> str:
+    """An amount of money; ``sign`` is a character of SIGNS or empty."""
+    one, several, cent, cents = CURRENCIES[currency]
+    start = f"{SIGNS[sign]} " if sign else ""
+    if scale:
+        return f"{start}{amount_of(amount)} {SCALE_LETTERS.get(scale, scale)} {several}"
+    whole, _, hundredths = ("", "", "") if "-" in amount or "~" in amount else to_plain(amount).partition(".")
+    if currency == "€" and re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", amount):
+        return f"{start}{cardinal(amount.replace('.', ''))} {several}"
+    if len(hundredths) != 2:
+        return f"{start}{amount_of(amount)} {one if amount == '1' else several}"
+    parts = []
+    if whole.strip("0") or hundredths == "00":
+        grouped = amount[:-3] if "," in amount[:-3] else whole  # lakhs are read as lakhs
+        spoken = cardinal(grouped or "0")
+        parts.append(f"{spoken} {one if whole == '1' else several}")
+    if hundredths != "00":
+        parts.append(f"{cardinal(hundredths.lstrip('0'))} {cent if hundredths == '01' else cents}")
+    return start + " and ".join(parts)
+
+
+def short_date(month: str, day: str) -> str | None:
+    """12/25 and 25/12: december twenty fifth."""
+    if int(month) > 12:
+        month, day = day, month
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return None
+    return f"{_MONTHS[int(month) - 1]} {ordinal(day)}"
+
+
+def _date(month: str, day: str, the_year: str) -> str | None:
+    spoken = short_date(month, day)
+    return spoken and f"{spoken} {number(the_year)}"
+
+
+def _date_or_fraction(match: re.Match[str]) -> str | None:
+    top, bottom = match[1], match[2]
+    has_zero = (len(top) == len(bottom) == 2 and "0" in (top[0], bottom[0])) or (top + bottom)[0] == "0"
+    is_day = 12 < int(bottom) <= 31 and int(bottom) not in _FRACTION_OF and 0 < int(top) <= 12
+    return short_date(top, bottom) if has_zero or is_day else fraction(top, bottom)
+
+
+def _time(match: re.Match[str]) -> str | None:
+    hours, minutes, seconds, half = match["h"], match["m"], match["s"] or "", match["half"] or ""
+    return clock(hours, minutes, half, seconds) if int(hours) < 25 and int(minutes) < 60 else None
+
+
+def groups(text: str) -> str:
+    """Groups of digits, each read digit by digit, with commas between them."""
+    spoken = ", ".join(digits(group) for group in re.findall(r"\d+", text))
+    return f"plus {spoken}" if text[0] == "+" else spoken
+
+
+def _range(match: re.Match[str]) -> str | None:
+    first, second = phrase(match["a"]), phrase(match["b"])
+    if first is None or second is None:
+        return None
+    if match["b"].endswith("%"):
+        first = first.removesuffix(" percent")
+    if match["cur"] and match["b"][0].isdecimal():  # $10-15
+        second = phrase(match["cur"] + match["b"])
+        return second and f"{cardinal(match['a'].removeprefix(match['cur']))} to {second}"
+    return f"{first} to {second}"
+
+
+def _measure(match: re.Match[str]) -> str | None:
+    name = unit_name(match[2], not is_one(match[1]))
+    return name and f"{amount_of(match[1])} {name}"
+
+
+def _fraction_measure(match: re.Match[str]) -> str | None:
+    name = unit_name(match[2], several=False)
+    return name and f"{phrase(match[1])} {name}"
+
+
+def _scaled(match: re.Match[str]) -> str:
+    if match[2] == "K" and match[1] in _SCREENS:
+        return f"{cardinal(match[1])} k"
+    return f"{cardinal(match[1])} {SCALE_LETTERS[match[2]]}"
+
+
+def _per(match: re.Match[str]) -> str | None:
+    under = match[2] if match[2] in PER else unit_name(match[2], several=False)
+    amount = phrase(match[1])
+    return f"{amount} per {under}" if under and amount else None
+
+
+def _address(match: re.Match[str]) -> str:
+    names = {".": "dot", ":": "colon", "/": "slash"}
+    return " ".join(names.get(c) or digits(c) for c in match[0])
+
+
+def _prefixed(match: re.Match[str]) -> str | None:
+    return money(match["sign"] or match["neg"], match["cur"], match["num"], match["scale"] or "") + (
+        " plus" if match["plus"] else ""
+    )
+
+
+_TO = "[-~]"
+_RULES: list[tuple[re.Pattern[str], Reader]] = [
+    (re.compile(pattern), read)
+    for pattern, read in (
+        (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
+        (
+            rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?P<scale>{_SCALES})?(?P<plus>\+?)",
+            _prefixed,
+        ),
+        (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
+        (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
+        (
+            r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s?)",
+            lambda m: plural(ordinal(m[1])) if m[2] else ordinal(m[1]),
+        ),
+        (r"([2-9]0|\d\d\d0)'?s", lambda m: plural(year(m[1]) if len(m[1]) == 4 else cardinal(m[1]))),
+        (rf"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>{_HALF})?", _time),
+        (r"(\d{1,3}):(\d{1,3})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])}"),
+        (r"(\d\d?)\.(\d\d)([aApP])\.?[mM]\.?", lambda m: clock(m[1], m[2], m[3])),
+        (r"(\d\d?)'(\d\d?)", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
+        (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
+        (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
+        (r"(\d{4})([/.-])(\d\d?)\2(\d\d?)", lambda m: _date(m[3], m[4], m[1])),
+        (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
+        (rf"(?:{_BYTE}\.){{3}}{_BYTE}(?::\d{{1,5}})?(?:/\d\d?)?", _address),
+        (r"(?:\+?\d{1,3}\.)?\d{3}\.\d{3}\.\d{4}", lambda m: groups(m[0])),
+        (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
+        (r"(\d\d?)/(\d\d?)", _date_or_fraction),
+        (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
+        (r"((?:19|20)\d\d)-(0[1-9])", lambda m: f"{_MONTHS[int(m[2]) - 1]} {number(m[1])}"),
+        (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
+        (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
+        (rf"(\d*)-?([{VULGARS}])", lambda m: mixed(m[1], m[2])),
+        (r"(\d{1,3})-(\d{1,2}/\d{1,2})", lambda m: mixed(m[1], m[2])),
+        (r"\+\d{7,15}|0\d{6,14}|\+?\d{1,6}(?:-\d{1,6}){2,6}|\d{3}-\d{4}|\d{5}-\d{4}|0\d+-\d+", lambda m: groups(m[0])),
+        (rf"({SIGN}?{NUM})[×x*]10({EXPONENT})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
+        (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
+        (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
+        (rf"([A-Za-z])({EXPONENT})", lambda m: f"{m[1].lower()} {power(m[2])}"),
+        (rf"({NUM})([kKMBT]|bn|mn|tn)", _scaled),
+        (rf"({AMOUNT})-?({UNIT})", _measure),
+        (rf"([½¼¾⅓⅔⅛]|\d+/\d+)({UNIT})", _fraction_measure),
+        (r"(?:mm|cm|m|km)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
+        (rf"({NUM})−({NUM})", lambda m: f"{cardinal(m[1])} minus {cardinal(m[2])}"),
+        (
+            rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
+            _range,
+        ),
+        (rf"({'|'.join(WEEKDAYS)})[-~]({'|'.join(WEEKDAYS)})", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
+        (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
+        (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),
+        (r"((?:[A-Za-z]\.)+[A-Za-z]?|Ph\.D)\.?'?s", lambda m: f"{' '.join(m[1].lower()).replace(' .', '')}'s"),
+    )
+]
+
+
+@lru_cache(maxsize=2048)
+def phrase(token: str) -> str | None:
+    """The reading of a token (without its mark) as a number, money, time, date or measure; else None."""
+    for pattern, read in _RULES:
+        match = pattern.fullmatch(token)
+        if match is not None and (reading := read(match)):
+            return reading
+    return None
