@@ -156,14 +156,16 @@ class Engine(Protocol):
 
 
 class Normaliser(Protocol):
-    """Turns written tokens into spoken words; a pure function of the tokens.
+    """Turns written tokens into spoken words; a pure function of its arguments.
 
-    Input: the tokens of one held group, without white space inside a token. Output: for each spoken word, the word
+    Input: the tokens of one held group, without white space inside a token, and up to two tokens before them, which
+    are spoken already. Output: for each spoken word, the word
     (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written
-    token that it came from. A token without a reading yields no word.
+    token that it came from. A token without a reading yields no word; one that is spoken with its neighbours (the
+    "000" of "5 000") may yield an empty word, which is not passed on.
     """
 
-    def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]: ...
+    def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]: ...
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
-from studio.core.errors import BadOption, BadVoice, Busy, Stuck, StudioError
+from studio.core.errors import BadOption, Stuck, StudioError
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
@@ -21,16 +20,13 @@ from studio.core.traces.provenance import loaded_git_sha, provenance
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
 from studio.core.traces.trace import Trace
 from studio.engine.admission import Admission, EngineLimits, engine_closing
-from studio.engine.families.base import family_info
 from studio.engine.monitoring import LoadMeter, Watchdog
 from studio.engine.nets.cpu.threads import THREADS
 from studio.engine.nets.cuda.device import usable_device
+from studio.engine.recomputing import Recomputer
 from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
-from studio.engine.teacher_forcing import attention_of_trace, trace_of_recording
-from studio.engine.vocoders.module import revocode_by_segment
-from studio.engine.vocoders.overlapped import FADES
 from studio.engine.voices import Voice, VoiceStore, find_voices, load_voice, pick_device
 
 _log = logging.getLogger(__name__)
@@ -79,7 +75,7 @@ class LocalEngine:
         self._scheduler = Scheduler(clock, self._meter, limits.slow_run_ms, self._watchdog)
         self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
         self._pending: deque[_PendingOpen] = deque()
-        self._recomputing = threading.Lock()  # one teacher-forced pass at a time
+        self._recomputer = Recomputer(self._voices, device, threads, normalise)
         self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
         self._wakeup = threading.Event()  # set when something arrived since the last step began
         self._draining = self._closed = False
@@ -121,47 +117,27 @@ class LocalEngine:
                 return pending.result.result()
             raise _stuck("what the engine computes for others") from None
 
+    def recomputer(self) -> Recomputer:
+        """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""
+        return self._recomputer
+
     def teacher_forcing_cards(self) -> Sequence[Card]:
         """Cards of the voices that support teacher forcing, the default first."""
-        return [card for card in self.cards() if family_info(card.family).supports_teacher_forcing]
+        return self._recomputer.teacher_forcing_cards()
 
     def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
         """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
-        with self._one_recomputation():
-            return attention_of_trace(self._voice_of(trace), trace, should_continue)
+        return self._recomputer.compute_attention(trace, should_continue)
 
     def teacher_force(
         self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
     ) -> Trace:
         """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
-        card, speaker = parse_voice(recording.voice, self._voices.cards)
-        meta = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
-        with self._one_recomputation():
-            return trace_of_recording(self.voice(card.name), speaker, recording, self._normalise, meta, should_continue)
+        return self._recomputer.teacher_force(recording, should_continue)
 
     def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
         """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
-        with self._one_recomputation():
-            voice = self._voice_of(trace)
-            fade = FADES[family_info(voice.card.family).fade]
-            return revocode_by_segment(voice.card, voice.vocoder, fade, trace, should_continue)
-
-    @contextmanager
-    def _one_recomputation(self) -> Generator[None]:
-        """Run one recomputation at a time, on the caller's thread; KV slots are not touched. Raises Busy."""
-        if not self._recomputing.acquire(blocking=False):
-            raise Busy("another recording or utterance is being recomputed", "try again in a moment")
-        try:
-            yield
-        finally:
-            self._recomputing.release()
-
-    def _voice_of(self, trace: Trace) -> Voice:
-        name = str(trace.meta.get("voice", ""))
-        if name not in self._voices.cards:
-            there = ", ".join(self._voices.cards)
-            raise BadVoice(f"the voice {name!r} of this trace is not here", f"there are {there}")
-        return self.voice(name)
+        return self._recomputer.vocode_overlapped(trace, should_continue)
 
     def free_slots(self) -> int:
         """How many more utterances can begin now."""

@@ -182,6 +182,9 @@ def _traced_segments(trace: Trace, card: Card) -> list[TracedSegment]:
     base = default_options(card.options)
     options = merge_options(card.options, _meta_value(trace, "options", {}), base)
     flushed, plans = 0, dict[int, tuple[dict[str, Any], int]]()
+    # The row's own ends. In speech, the frames made when each was reported: its sample may lie before a pause.
+    is_forced = trace.meta.get("source") == "forced"
+    frames, ends = 0, dict[int, int]()
     for event in trace.events:
         if isinstance(event, ev.OptionsChanged):
             options = merge_options(card.options, event.options, base)
@@ -189,18 +192,23 @@ def _traced_segments(trace: Trace, card: Card) -> list[TracedSegment]:
             flushed = event.words
         elif isinstance(event, ev.Segment):
             plans[event.index] = options, flushed
+        elif isinstance(event, ev.Frames):
+            frames = event.first_frame + len(event.p_eos)
+        elif isinstance(event, ev.WordEnd):
+            ends[event.i] = event.sample // card.frame_samples if is_forced else frames
+        elif isinstance(event, ev.Revised):
+            frames = event.from_sample // card.frame_samples
+            ends = {i: end for i, end in ends.items() if end <= frames}
     segments = trace.segments()
     if not segments:
         raise BadFile("no segment of this utterance was spoken", "there is no attention to recompute")
     traced: list[TracedSegment] = []
-    ends = {word.i: word.end for word in trace.words()}
     words_before = 0
     for one, after in zip(segments, [*segments[1:], None], strict=True):
         words, seen = _word_range(one.words), _word_range(one.seen)
         stop = len(trace.frames) if after is None else after.frame
         options, flushed = plans[one.index]
-        end = ends.get(words[-1]) if words else None
-        last_word_end = None if end is None else end // card.frame_samples
+        last_word_end = ends.get(words[-1]) if words else None
         # a segment without a word of its own (IST-LM) is flushed where all words before it were
         is_flushed = words.start < flushed if words else 0 < flushed == words_before
         traced.append(TracedSegment(words, seen, one.frame, stop, last_word_end, options, is_flushed))

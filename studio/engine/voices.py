@@ -18,6 +18,7 @@ from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
+from studio.engine.families.common.word_times import WordTimes
 from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes
 from studio.engine.nets.loading import load_weights, parameter_limit
 from studio.engine.tokenizers import dmel
@@ -82,6 +83,11 @@ class Voice:
         self.vocode.reset(slots[0], self.family.prompt(speaker), seed)
         del self.free_slots[-count:]
         row.slots = slots
+
+    def word_times(self, speaker: int) -> WordTimes:
+        """The rule that moves an utterance's word events to the sound of its words."""
+        energies = acoustic_tokenizer(self.card.alphabet).energies
+        return WordTimes(self.card.frame_samples, energies, self.family.prompt(speaker))
 
     def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
         """A row in free slots. Raises BadOption."""

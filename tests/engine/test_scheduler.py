@@ -11,6 +11,7 @@ from tones import tone_card
 from toyfamily import ToyRow
 
 from studio.core import events as ev
+from studio.engine.families.common.word_times import WordTimes
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import LOW_BUFFER_MS, MAX_SHORT_STEPS, MIN_BUFFERED_ROWS, Scheduler, SchedulingPolicy
 
@@ -149,7 +150,11 @@ class _World:
         self.pool = Scheduler(SimpleNamespace(now_ms=lambda: self.now))  # pyright: ignore
         step, vocode = self._module(0.6, self._frames), self._module(0.4, self._sound)
         family = SimpleNamespace(modules={"step": step}, slots=None)
-        of_a_voice = {"start_lookup": lambda words: None, "release": lambda row: None}
+        of_a_voice = {
+            "start_lookup": lambda words: None,
+            "release": lambda row: None,
+            "word_times": lambda speaker: WordTimes(600, lambda frames: np.zeros(len(frames)), np.zeros((1, 80))),
+        }
         self.voice = SimpleNamespace(card=tone_card(), family=family, vocode=vocode, **of_a_voice)
 
     def speak(self, slot: int) -> EngineRequest:
@@ -159,7 +164,14 @@ class _World:
         ready = ev.Ready(utterance=0, voice="tone", speaker="low", family="toy", seed=1, options=options, **rates)
         clock = SimpleNamespace(now_ms=lambda: self.now)
         one = EngineRequest(
-            self.voice, row, ready, lambda tokens: [(t, k) for k, t in enumerate(tokens)], clock, lambda: None, None, {}
+            self.voice,
+            row,
+            ready,
+            lambda tokens, before: [(t, k) for k, t in enumerate(tokens)],
+            clock,
+            lambda: None,
+            None,
+            {},
         )  # pyright: ignore
         one.begin()
         one.push_text("word " * 40)

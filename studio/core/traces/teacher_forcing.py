@@ -180,3 +180,12 @@ class SupportsOverlappedVocoding(Protocol):
             CallerGone: ``should_continue`` returned False.
         """
         ...
+
+
+@runtime_checkable
+class SupportsRecomputer(Protocol):
+    """An engine whose recomputations can run in another process."""
+
+    def recomputer(self) -> Any:
+        """A pickled object with the three protocols above; unpickled, it loads its voices where it is."""
+        ...

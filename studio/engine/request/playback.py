@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from studio.core import events as ev
 from studio.core.text.words import SpokenWord
 from studio.engine.families.base import RevisableRow, RowCheckpoint
+from studio.engine.families.common.word_times import WordTimes, WordTimesCheckpoint
 
 if TYPE_CHECKING:
     from studio.engine.vocoders.module import VocodeModule
@@ -40,6 +41,7 @@ class PlaybackTracker:
         self.sample = 0
         self._word_chars: dict[int, int] = {}  # of committed words
         self._segment: ev.Segment | None = None  # open, and its words are reported at its end
+        self._onset: int | None = None  # sample at which its first word starts
         self._spoken_chars, self._spoken_samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
         self._extent = PlayedExtent(0, None, 0)
         self._unplayed: deque[SpokenWord] = deque()
@@ -57,16 +59,17 @@ class PlaybackTracker:
     def on_event(self, event: ev.Event) -> None:
         """Record starts and ends of words."""
         if isinstance(event, ev.Segment):
-            self._segment = event
+            self._segment, self._onset = event, None
         elif isinstance(event, ev.WordStart):
             self._starts.append((event.sample, event.i))
+            self._onset = event.sample if self._onset is None else self._onset
             if event.source != "eos":  # this family reports words as they come
                 self._segment = None
         elif isinstance(event, ev.WordEnd):
             self._ends.append((event.sample, event.i))
             if self._segment is not None and event.source == "eos":
                 self._spoken_chars += sum(self._chars_of(self._segment))
-                self._spoken_samples += event.sample - self._segment.sample
+                self._spoken_samples += event.sample - (self._onset or self._segment.sample)
                 self._segment = None
             if len(self._ends) > _MAX_UNPLAYED_WORDS:
                 self._advance(self._ends[0][0])
@@ -99,13 +102,13 @@ class PlaybackTracker:
         Args:
             samples: made.
         """
-        segment, events = self._segment, list[ev.Event]()
-        if segment is None or not segment.words:
+        segment, onset, events = self._segment, self._onset, list[ev.Event]()
+        if segment is None or onset is None:  # no word of it sounds yet
             return events
         chars = self._chars_of(segment)
-        char_samples = max(self._spoken_samples / self._spoken_chars, (samples - segment.sample) / sum(chars))
+        char_samples = max(self._spoken_samples / self._spoken_chars, (samples - onset) / sum(chars))
         for i, before in zip(segment.words[1:], accumulate(chars), strict=False):
-            at = segment.sample + round(before * char_samples)
+            at = onset + round(before * char_samples)
             if at >= samples:
                 break
             events.append(ev.WordEnd(i=i - 1, sample=at, source="estimate"))
@@ -198,10 +201,11 @@ _MAX_POINTS = 64
 
 @dataclass(frozen=True)
 class RevisionPoint:
-    """State of the row and the vocoder at a segment's end."""
+    """State of the row, the word times and the vocoder at a segment's end."""
 
     sample: int
     row: RowCheckpoint
+    words: WordTimesCheckpoint
     vocoder: Any
 
 
@@ -221,8 +225,8 @@ class RevisionPoints:
         slot: the utterance's slot in the vocoder.
     """
 
-    def __init__(self, row: RevisableRow, vocode: "VocodeModule", slot: int) -> None:
-        self.row = row
+    def __init__(self, row: RevisableRow, word_times: WordTimes, vocode: "VocodeModule", slot: int) -> None:
+        self.row, self._word_times = row, word_times
         self._vocode, self._slot = vocode, slot
         self._points: deque[RevisionPoint] = deque()
 
@@ -235,7 +239,8 @@ class RevisionPoints:
         checkpoint = self.row.checkpoint()
         if checkpoint is None:
             return None
-        self._points.append(RevisionPoint(sample, checkpoint, self._vocode.checkpoint(self._slot)))
+        words, vocoder = self._word_times.checkpoint(), self._vocode.checkpoint(self._slot)
+        self._points.append(RevisionPoint(sample, checkpoint, words, vocoder))
         while len(self._points) > _MAX_POINTS or (len(self._points) > 1 and self._points[0].sample < played_sample):
             self._points.popleft()
         oldest = self._points[0].row
@@ -260,8 +265,9 @@ class RevisionPoints:
         return unseen[-1] if unseen else usable[0]
 
     def restore(self, point: RevisionPoint) -> None:
-        """Restore the row and the vocoder, and drop later points."""
+        """Restore the row, the word times and the vocoder, and drop later points."""
         self.row.restore(point.row)
+        self._word_times.restore(point.words)
         self._vocode.restore(self._slot, point.vocoder)
         self._points = deque(one for one in self._points if one.sample <= point.sample)
 

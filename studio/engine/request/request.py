@@ -71,7 +71,7 @@ class EngineRequest(RequestClient):
             self._intake.begin(self._begun_ms)
             self._outbox.begin(replace(self._ready, utterance=self.id, queued_ms=round(self.queued_ms, 3)))
             if isinstance(self._row, RevisableRow):
-                self._revision_points = RevisionPoints(self._row, self.voice.vocode, self.slots[0])
+                self._revision_points = RevisionPoints(self._row, self._word_times, self.voice.vocode, self.slots[0])
             self._record_revision_point()
         self._outbox.notify()
 
@@ -136,18 +136,19 @@ class EngineRequest(RequestClient):
     def on_output(self, outputs: Any, share_ms: float) -> None:
         """Take a module's result; events that precede the sound are sent at once (t1 of the ladder)."""
         self._compute_ms += share_ms
-        self._output = self._row.on_output(outputs)
+        self._output = self._word_times.move(self._row.on_output(outputs))
         for event in self._output.before:
             self._emit(event)
 
     def on_outputs(self, outputs: Sequence[Any], share_ms: float) -> None:
         """Take the outputs of several runs; those after the row wants something else are dropped."""
-        parts, row = [self._row.on_output(outputs[0])], self._row
+        row, word_times = self._row, self._word_times
+        parts = [word_times.move(row.on_output(outputs[0]))]
         for output in outputs[1:]:
             next_input = None if parts[-1].after or parts[-1].is_clause_end else row.next_input()
             if next_input is None or next_input.inputs is not None:
                 break
-            parts.append(row.on_output(output))
+            parts.append(word_times.move(row.on_output(output)))
         self._compute_ms += share_ms
         self._output = joined = RowOutput.join(parts)
         for event in joined.before:

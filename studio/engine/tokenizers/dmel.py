@@ -120,6 +120,11 @@ class AcousticTokenizer:
     dtype: np.dtype
     to_mels: Callable[[Tensor], Tensor]
 
+    def energies(self, frames: np.ndarray) -> np.ndarray:
+        """Energy of frames [k, *frame_shape] in dB, over all mel channels: float32 [k]."""
+        mels = self.to_mels(torch.from_numpy(np.ascontiguousarray(frames))).numpy()
+        return 10.0 * np.log10(np.square(np.power(10.0, mels)).sum(axis=-1) + _FLOOR)
+
     def none(self) -> np.ndarray:
         """No frames, [0, *frame_shape]."""
         return np.zeros((0, *self.frame_shape), self.dtype)

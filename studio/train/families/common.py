@@ -120,8 +120,8 @@ def encoded_words(
     Without dropout, nets overfit to the texts of a few hours of speech.
     """
     if rng is None or not dropout:
-        return [bpe.encode(word) for word in words]
-    return [bpe.encode_at_random(word, dropout, rng.random) for word in words]
+        return [bpe.encode(word, words[:i]) for i, word in enumerate(words)]
+    return [bpe.encode_at_random(word, dropout, rng.random, words[:i]) for i, word in enumerate(words)]
 
 
 def phones_of_tokens(bpe: Bpe) -> list[tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """The CUDA form of every family, run by Triton's interpreter: the same frames as the CPU form."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import engine.nets.interpreted  # noqa: F401 - before the kernels
@@ -45,7 +45,7 @@ class BPE:
     """Every word is two tokens."""
 
     @staticmethod
-    def encode(word: str) -> list[int]:
+    def encode(word: str, before: Sequence[str] = ()) -> list[int]:
         return [len(word) % 20, ord(word[0]) % 20]
 
 

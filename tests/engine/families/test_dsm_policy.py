@@ -1,5 +1,7 @@
 """DSM-TTS's grid of text, by table: the paper's own formulas, what waits for what, what options can be."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tinyvoice import row_setup
@@ -127,7 +129,7 @@ FIRST_SYMBOL = 1000  # beyond every letter
 DELAYS = DsmDelays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
 
 
-def spell(word: str) -> list[int]:
+def spell(word: str, before: Sequence[str] = ()) -> list[int]:
     return [ord(c) for c in word]
 
 

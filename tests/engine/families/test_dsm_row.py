@@ -1,7 +1,7 @@
 """DSM-TTS's row by table: steps and results without a net (the results are made up here)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
 DELAYS = DsmDelays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
 
 
-def spell(word: str) -> list[int]:
+def spell(word: str, before: Sequence[str] = ()) -> list[int]:
     """A token for every letter: a is 0. Marks have none."""
     return [ord(c) - ord("a") for c in word if c.isalpha()]
 

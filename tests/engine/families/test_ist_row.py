@@ -1,6 +1,7 @@
 """IST-LM's row by table: wants and results without a net (the results are made up here)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +30,7 @@ PROMPT = IstPrompt([90, 91, END], np.full((4, 80), 3, np.uint8))
 PROMPT_LENGTH = 1 + 3 + 4 + 1
 
 
-def spell(word: str) -> list[int]:
+def spell(word: str, before: Sequence[str] = ()) -> list[int]:
     """A token for every letter: a is 0."""
     return [ord(c) - ord("a") if c.isalpha() else 50 for c in word]
 

@@ -117,8 +117,8 @@ def refuse(*_, **__):
     [
         ("durable.replace", "ENOSPC"),
         ("durable.replace", "EROFS"),
-        ("pathlib.Path.read_bytes", "EACCES"),
-        ("pathlib.Path.read_bytes", "EIO"),
+        ("compiling.read_bounded", "EACCES"),
+        ("compiling.read_bounded", "EIO"),
     ],
 )
 def test_a_disk_that_refuses_is_said_once(folder: Path, name: str, code: str) -> None:

@@ -16,6 +16,7 @@ from studio.engine.families.base import ModuleInput, NotFinite, RowCheckpoint
 
 OptionsT = TypeVar("OptionsT")
 ClauseT = TypeVar("ClauseT")  # a family's state of the clause that is being spoken
+CONTEXT_WORDS = 8  # words before a homograph that choose its phonemes
 ALL_WORDS = sys.maxsize  # value of ``Row.fed`` once the net has seen the text's end
 
 
@@ -131,6 +132,10 @@ class TextRow(Generic[OptionsT]):
         """Replace the committed words from ``i`` on; the text is open again."""
         self._words[i - self._words_from :] = words
         self._flushed, self._ended = min(self._flushed, i), False
+
+    def _words_before(self, i: int) -> list[str]:
+        """The words before word ``i`` that may choose its phonemes."""
+        return self._words[max(0, i - CONTEXT_WORDS) : i]
 
     def _report_last(self, p_eos: float) -> Frames:
         """The event of the last frame."""

@@ -17,6 +17,7 @@ from studio.core.cards import Card, sha256_of
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.text.typography import MARKS
+from studio.engine.families.common.rows import CONTEXT_WORDS
 from studio.text import phonemes
 
 Pronounce = Callable[[Sequence[str]], list[str]]  # words seen together -> the phonemes of each
@@ -130,25 +131,38 @@ class Bpe:
         """The text of each token, by id."""
         return sorted(self._ids, key=self._ids.__getitem__)
 
-    def encode(self, word: str) -> tuple[int, ...]:
-        """Token ids of one spoken word with its punctuation."""
-        return self._cached(word)
+    def encode(self, word: str, before: Sequence[str] = ()) -> tuple[int, ...]:
+        """Token ids of one spoken word with its punctuation.
+
+        Args:
+            before: the words before it, which choose the phonemes of a homograph.
+        """
+        return self._cached(word, self._context(word, before))
 
     def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
         """See ``studio.engine.families.base.SupportsLookup``."""
         return None if self.spelling == "letters" else phonemes.request_phonemes(words)
 
-    def encode_at_random(self, word: str, dropout: float, draw: Callable[[], float]) -> tuple[int, ...]:
+    def encode_at_random(
+        self, word: str, dropout: float, draw: Callable[[], float], before: Sequence[str] = ()
+    ) -> tuple[int, ...]:
         """As ``encode``, with each merge skipped at probability ``dropout`` (BPE-dropout, Provilkov et al. 2020).
 
         Args:
             draw: uniform random numbers from [0, 1).
         """
-        return self._encode(word, lambda: draw() < dropout)
+        return self._encode(word, self._context(word, before), lambda: draw() < dropout)
 
-    def _encode(self, word: str, is_skipped: Callable[[], bool] = lambda: False) -> tuple[int, ...]:
+    def _context(self, word: str, before: Sequence[str]) -> tuple[str, ...]:
+        """The words before that its phonemes depend on."""
+        is_alone = self.spelling == "letters" or not before or not phonemes.depends_on_words_before(word)
+        return () if is_alone else tuple(before[-CONTEXT_WORDS:])
+
+    def _encode(
+        self, word: str, context: tuple[str, ...], is_skipped: Callable[[], bool] = lambda: False
+    ) -> tuple[int, ...]:
         bare = word.rstrip(MARKS)
-        spelt = bare if self.spelling == "letters" else spell_phonemes(bare)
+        spelt = bare if self.spelling == "letters" else spell_phonemes(word if context else bare, context)
         pieces = [*self._merged(WORD_START + spelt, is_skipped), *word[len(bare) :]]
         return tuple(self._ids[piece] for piece in pieces)
 
@@ -171,9 +185,11 @@ def alphabet_of(spelling: Spelling) -> list[str]:
 
 
 @lru_cache(_CACHED_WORDS)
-def spell_phonemes(word: str) -> str:
-    """The phonemes of a word in isolation, with stress; may be empty."""
-    return "".join(symbol for symbol in phonemes.pronounce([word])[0] if symbol in PHONEMES or symbol in STRESSES)
+def spell_phonemes(word: str, before: tuple[str, ...] = ()) -> str:
+    """The phonemes of a word after others, with no word behind it, with stress; may be empty."""
+    return "".join(
+        symbol for symbol in phonemes.pronounce([*before, word])[-1] if symbol in PHONEMES or symbol in STRESSES
+    )
 
 
 def _pair(merge: Any) -> tuple[str, str]:

@@ -56,7 +56,7 @@ class DsmRow(TextRow[DsmOptions]):
         setup: RowSetup,
         delays: DsmDelays,
         symbols: DsmSymbols,
-        encode: Callable[[str], Sequence[int]],
+        encode: Callable[[str, Sequence[str]], Sequence[int]],
         speakers: int,
     ) -> None:
         super().__init__(setup, DsmOptions.reader(speakers))
@@ -212,8 +212,9 @@ class DsmRow(TextRow[DsmOptions]):
             passage.feed_points.append(FeedPoint(before, feeding.turn))
             return True
         there = len(self._words)
-        ahead = self._encode(self._words[later]) if later < there else ()
-        feeding.streams.word([*self._turn(passage, i), *self._encode(self._with_mark(i))], ahead)
+        ahead = self._encode(self._words[later], self._words_before(later)) if later < there else ()
+        spelled = self._encode(self._with_mark(i), self._words_before(i))
+        feeding.streams.word([*self._turn(passage, i), *spelled], ahead)
         passage.feed_points.append(FeedPoint(before, feeding.turn))
         if i >= self._spoken and i not in [one.word for one in passage.onsets]:  # else it is a replay
             passage.onsets.append(WordOnset(i, feeding.step, feeding.p_due, feeding.is_forced))

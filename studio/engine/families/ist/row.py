@@ -102,7 +102,7 @@ class IstRow(TextRow[IstOptions]):
         setup: RowSetup,
         limits: IstLimits,
         symbols: IstSymbols,
-        encode: Callable[[str], Sequence[int]],
+        encode: Callable[[str, Sequence[str]], Sequence[int]],
         prompt: IstPrompt,
     ) -> None:
         super().__init__(setup, IstOptions)
@@ -232,7 +232,7 @@ class IstRow(TextRow[IstOptions]):
     def _encode_words(self, passage: IstPassage) -> None:
         """Encode committed words, up to the passage's end."""
         while not passage.is_closed and (i := passage.first_word + len(passage.ends)) < len(self._words):
-            passage.text += self._encode(self._words[i])
+            passage.text += self._encode(self._words[i], self._words_before(i))
             passage.ends.append(len(passage.text))
             self._close_if_long(passage)
         if self._ended and passage.text and not passage.is_closed:

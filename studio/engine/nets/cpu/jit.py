@@ -16,10 +16,12 @@ from numba.core.serialize import dumps
 
 from studio.core import durable
 from studio.core.errors import BadOption
+from studio.core.files import read_bounded
 from studio.core.folders import DEFAULT_CACHE, expand_folder
 
 log = logging.getLogger("studio.engine")
 _DIGEST_BYTES = 32
+_MAX_BYTES = 64_000_000  # of one function's code
 _TILES = Path(__file__).with_name("tiles.py")  # inlined in kernels
 
 # Sums may be reordered within a loop, but NaN stays NaN: NotFinite is raised where results are read.
@@ -60,7 +62,7 @@ class _Files:
         """The data saved under a key, or None if there is none for this source and numba; removes a damaged file."""
         path = self._path(key)
         try:
-            content = path.read_bytes()
+            content = read_bounded(path, _MAX_BYTES)  # a pipe in its place would block
             digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
             if hashlib.sha256(rest).digest() != digest:
                 raise ValueError("it is damaged")
