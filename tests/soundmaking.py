@@ -26,3 +26,15 @@ def put(root, *names):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_wav(path, (3000 * np.sin(np.arange(16_000) / 5)).astype(np.int16), 16_000)
+
+
+def folder(root):
+    """Two systems with two sounds each."""
+    put(root, "slt/i1.wav", "slt/i2.wav", "bdl/i1.wav", "bdl/i2.wav")
+    return root
+
+
+def write_csv(root, text, name="m.csv"):
+    """A manifest; returns its path."""
+    (root / name).write_text(text, encoding="utf-8")
+    return root / name

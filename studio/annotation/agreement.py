@@ -211,10 +211,19 @@ def _unmatched(marks: Sequence[AnnotationMark], matched: Sequence[AnnotationMark
     return tuple(rest.elements())
 
 
-def _frames(layers: Mapping[str, AnnotationLayer], labels: Mapping[str, int], samples: int, frame: float) -> np.ndarray:
-    """A code for the set of labels at the middle of each frame: int64 [annotators, frames]; 0 for no label."""
+def _frames(
+    layers: Mapping[str, AnnotationLayer],
+    labels: Mapping[str, int],
+    samples: int,
+    frame: float,
+    known: dict[int, int] | None = None,
+) -> np.ndarray:
+    """A code for the set of labels at the middle of each frame: int64 [annotators, frames]; 0 for no label.
+
+    ``known`` receives the code of each set, given as a bit mask of ``labels``, in the order of the codes.
+    """
     count = int(samples / frame)
-    known = {0: 0}
+    known = {0: 0} if known is None else known
     rows = np.zeros((len(layers), count), np.int64)
     for row, layer in zip(rows, layers.values(), strict=True):
         edges: dict[int, list[tuple[int, int]]] = {}
@@ -232,6 +241,24 @@ def _frames(layers: Mapping[str, AnnotationLayer], labels: Mapping[str, int], sa
                 bits = bits | 1 << label if active[label] else bits & ~(1 << label)
         row[before:] = known.setdefault(bits, len(known))
     return rows
+
+
+def frame_labels(
+    layers: Mapping[str, AnnotationLayer], samples: int, frame: float
+) -> Counter[tuple[frozenset[str], ...]]:
+    """How often each combination of the annotators' sets of labels occurs, over the middles of all frames.
+
+    ``layers``: with sorted marks; ``frame``: length in samples. Sets are in the order of ``layers``.
+    """
+    names = sorted({mark.label for one in layers.values() for mark in one.marks})
+    known = {0: 0}
+    codes = _frames(layers, {text: i for i, text in enumerate(names)}, samples, frame, known)
+    sets = [frozenset(name for i, name in enumerate(names) if bits >> i & 1) for bits in known]
+    columns, times = np.unique(codes, axis=1, return_counts=True)
+    found: Counter[tuple[frozenset[str], ...]] = Counter()
+    for column, count in zip(columns.T.tolist(), times.tolist(), strict=True):
+        found[tuple(sets[code] for code in column)] += count
+    return found
 
 
 _NO_FRAMES = AgreementFigure(None, 0, "points have no length")

@@ -15,7 +15,7 @@ Kind = Literal["regions", "points"]
 MAX_MARKS = 20_000
 MAX_SAMPLE = 1 << 53  # exact in every JSON reader
 MAX_NAME = 80
-MAX_LABEL = 200
+MAX_LABEL = 4_000  # a tier of utterances has whole sentences as labels
 MAX_NOTE = 2_000
 Id = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_SAMPLE)]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
+from studio.core.sound_files import read_mono
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, WordSpan
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_trace, read_trace_wav
@@ -22,7 +22,7 @@ from studio.measure.word_timing import SpokenSpan
 
 ALIGNER = "pocketsphinx"
 MAX_TEXT_CHARS = 100_000
-_RIFF = b"RIFF"
+_SOUNDS = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"fLaC", b"ID3", b"OggS", b"FORM")  # how sound files begin
 
 
 def open_file(path: Path, text: str | None = None) -> Trace:
@@ -31,9 +31,10 @@ def open_file(path: Path, text: str | None = None) -> Trace:
     ``text``: the text of a recording. Raises BadFile: it is absent, damaged, or neither; BadOption: there is a text for
     a trace; BadText: the text is longer than 100,000 characters.
     """
-    if path.is_file() and _begins_with_riff(path):
+    if path.is_file() and _begins_as_sound(path):
         try:
-            return recording_trace(*read_wav(read_bounded(path, MAX_BYTES["audio.wav"])), text or "")
+            data = read_bounded(path, MAX_BYTES["audio.wav"])
+            return recording_trace(*read_mono(data, path.name), text or "")
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror}", "give a WAV of at most 512 MB") from error
     if text:
@@ -56,8 +57,8 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
     ``limits``: None for those of trace files. Raises BadFile: it is neither, damaged, or exceeds the limits; BadText:
     the text is longer than 100,000 characters.
     """
-    if data.startswith(_RIFF):
-        return recording_trace(*read_wav(data), text)
+    if data.startswith(_SOUNDS):
+        return recording_trace(*read_mono(data), text)
     chosen = limits or UnpackLimits(MAX_BYTES, MAX_LAYER_BYTES)
     return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer, chosen.events))
 
@@ -67,7 +68,7 @@ def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
 
     ``max_bytes``: maximal unpacked size of a trace's sound. Raises BadFile: it is neither, damaged, or too large.
     """
-    return read_wav(data if data.startswith(_RIFF) else read_trace_wav(io.BytesIO(data), max_bytes))
+    return read_mono(data if data.startswith(_SOUNDS) else read_trace_wav(io.BytesIO(data), max_bytes))
 
 
 def recording_trace(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
@@ -107,9 +108,9 @@ def with_word_times(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
     return found
 
 
-def _begins_with_riff(path: Path) -> bool:
+def _begins_as_sound(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(4) == _RIFF
+        return file.read(4).startswith(_SOUNDS)
 
 
 def open_source(path: Path, text: str = "") -> Trace:

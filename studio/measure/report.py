@@ -7,17 +7,18 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studio.core.checks import escape_unprintable
 from studio.core.folders import DEFAULT_VOICE
 from studio.core.traces.provenance import command_lines, git_sha, versions
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console  # noqa: TID251
 
 RESULTS = Path("bench/results")
 _LONGEST_WORD = 30  # that a first column has room for
@@ -62,11 +63,21 @@ def setting_name(figures: Mapping[str, Any]) -> str:
 
 
 @cache
-def console() -> "Console":
-    """The console of tables; 140 columns if it is a pipe or a file, so that rows are not truncated."""
-    from rich.console import Console
+def console(*, stderr: bool = False, quiet: bool = False) -> "Console":
+    """A console for tables and progress bars that prints no escape sequences from outside.
 
-    return Console(width=None if sys.stdout.isatty() else 140)
+    140 columns if it is a pipe or a file, so that rows are not truncated.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for one in super().render(renderable, options):
+                yield one if one.control else one._replace(text=escape_unprintable(one.text))
+
+    stream = sys.stderr if stderr else sys.stdout
+    return SafeConsole(width=None if stream.isatty() else 140, stderr=stderr, quiet=quiet)
 
 
 def no_bar(quiet: bool = False) -> bool:

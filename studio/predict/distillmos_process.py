@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _write(answer: dict[str, object]) -> None:
-    print(json.dumps(answer), flush=True)
+    print(json.dumps(answer), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def test_recording_is_shown_with_its_text(tmp_path: Path) -> None:
     [
         ("a.trace", b"", "not a readable trace"),
         ("a.trace", b"PK\x03\x04 and then nothing", "not a readable trace"),
-        ("a.wav", b"RIFF\x00\x00", "cannot be read as WAV"),
+        ("a.wav", b"RIFF\x00\x00", "is no sound file that is read"),
         ("a.wav", wav_bytes(pcm()[:0], RATE_HZ), "holds no samples"),
         ("absent.trace", None, "there is no trace"),
     ],

@@ -13,8 +13,8 @@ from needs import needs
 from praatio import textgrid
 from praatio.data_classes.interval_tier import IntervalTier
 
-from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
+from studio.core.sound_files import read_mono
 from studio.train.corpus import shards, synthesis
 from studio.train.corpus.shards import import_recordings
 from studio.train.families.registry import training_for
@@ -103,7 +103,7 @@ def test_features_hold_the_spoken_text(folder, small):
     sentences, silence = read_features(folder / "features" / "slt-000.safetensors")
     assert [s.words for s in sentences] == [spoken_words(t) for t in SENTENCES[0:6:2]]
     for s, label in zip(sentences, shards.labels(test_shard), strict=True):
-        pcm, rate_hz = read_wav(test_shard / label["wav"])
+        pcm, rate_hz = read_mono(test_shard / label["wav"])
         assert len(s.levels) <= len(pcm) / rate_hz * 40 and len(s.levels) == len(s.phones)
         assert s.word_ends[-1] <= len(s.levels) <= s.word_ends[-1] + 4
         assert s.phones[0] == 0 and s.phones[2] != 0  # speech starts in the second or third frame

@@ -17,12 +17,12 @@ from studio.annotation.formats.tiers import (
     check_size,
     layers_from_tiers,
     notes_name,
-    parse_number,
     split_into_tiers,
     tier_name,
     unix_newlines,
 )
 from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
+from studio.core.csv_files import parse_number
 from studio.core.errors import BadFile
 
 MAX_DEPTH = 32
@@ -197,7 +197,7 @@ class _EafWriter:
 
 
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Every tier as a layer; annotations of dependent tiers have the times of their parents.
+    """Every tier as a layer; annotations without times of their own have those that ELAN shows.
 
     Raises BadFile: it is no EAF, is larger than 16 MB, or an annotation has no time within the sound.
     """
@@ -224,16 +224,30 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
 
 
 class _Times:
-    """Times of annotations in ms, from their slots or from the annotation that they depend on."""
+    """Times of annotations in ms of the sound.
+
+    As ELAN shows them: a time slot without a time lies evenly between those of the annotations around it, annotations
+    of a symbolic subdivision share their parent's time evenly, others have all of it, and ``TIME_ORIGIN`` is where the
+    times begin in the sound.
+    """
 
     def __init__(self, root: Element) -> None:
         order = root.first("TIME_ORDER")
-        slots = order.all("TIME_SLOT") if order else ()
-        self._slots = {one.need("TIME_SLOT_ID"): one.attributes.get("TIME_VALUE") for one in slots}
+        slots = list(order.all("TIME_SLOT")) if order else []
+        written = {one.need("TIME_SLOT_ID"): one.attributes.get("TIME_VALUE") for one in slots}
+        self._slots = {slot: None if at is None else parse_number(at, slot) for slot, at in written.items()}
         self._tiers = {one.need("TIER_ID"): one for one in root.all("TIER")}
         self._annotations = {
             one.need("ANNOTATION_ID"): one for tier in self._tiers.values() for one in _annotations(tier)
         }
+        types = {one.need("LINGUISTIC_TYPE_ID"): one.attributes for one in root.all("LINGUISTIC_TYPE")}
+        self._shares: dict[str, tuple[int, int]] = {}  # position and number among those that share a parent's time
+        for tier in self._tiers.values():
+            type_ = types.get(tier.attributes.get("LINGUISTIC_TYPE_REF", ""), {})
+            self._share(_annotations(tier), type_.get("CONSTRAINTS") == "Symbolic_Subdivision")
+            self._place_slots(_annotations(tier))
+        self._place_slots_in_order()
+        self._origin_ms = _origin_ms(root)
 
     def type_of(self, tier: Element) -> str:
         """The linguistic type of the tier that has the times: itself, or the one that it depends on."""
@@ -247,17 +261,84 @@ class _Times:
     def of(self, one: Element) -> tuple[float, float]:
         """Start and end of an annotation. Raises BadFile where it has none."""
         where = one.attributes.get("ANNOTATION_ID", "an annotation")
+        shares: list[tuple[int, int]] = []
         for _ in range(_MAX_PARENTS):
             if one.tag == "ALIGNABLE_ANNOTATION":
                 start, end = (self._slots.get(one.need(f"TIME_SLOT_REF{edge}")) for edge in (1, 2))
                 if start is None or end is None:
                     raise BadFile(f"the annotation {where[:40]} has no time", "give it one in ELAN, and save it")
-                return parse_number(start, where), parse_number(end, where)
+                for at, count in reversed(shares):
+                    length = end - start
+                    start, end = start + length * at / count, start + length * (at + 1) / count
+                return start + self._origin_ms, end + self._origin_ms
+            shares.append(self._shares.get(one.attributes.get("ANNOTATION_ID", ""), (0, 1)))
             parent = self._annotations.get(one.need("ANNOTATION_REF"))
             if parent is None:
                 break
             one = parent
         raise BadFile(f"the annotation {where[:40]} has no time", "save the file with ELAN")
+
+    def _share(self, annotations: list[Element], is_subdivision: bool) -> None:
+        """Order the annotations of each parent by what is named as the previous one."""
+        families: dict[str, list[Element]] = {}
+        for one in annotations:
+            if one.tag == "REF_ANNOTATION":
+                families.setdefault(one.need("ANNOTATION_REF"), []).append(one)
+        for family in families.values():
+            if not is_subdivision and not any("PREVIOUS_ANNOTATION" in one.attributes for one in family):
+                continue
+            ids = [one.need("ANNOTATION_ID") for one in family]
+            after = {one.attributes.get("PREVIOUS_ANNOTATION", ""): name for one, name in zip(family, ids, strict=True)}
+            ordered = [next((i for i, one in zip(ids, family, strict=True) if not _has_previous(one, ids)), ids[0])]
+            while (following := after.get(ordered[-1])) is not None and len(ordered) < len(ids):
+                ordered.append(following)
+            if len(set(ordered)) < len(ids):  # no chain of all: as they stand in the file
+                ordered = ids
+            self._shares |= {name: (at, len(ids)) for at, name in enumerate(ordered)}
+
+    def _place_slots(self, annotations: list[Element]) -> None:
+        """Place slots without a time evenly in each chain of annotations between two that have one."""
+        after = {
+            one.need("TIME_SLOT_REF1"): one.need("TIME_SLOT_REF2")
+            for one in annotations
+            if one.tag == "ALIGNABLE_ANNOTATION"
+        }
+        for first in [slot for slot in after if self._slots.get(slot) is not None]:
+            chain = [first, after[first]]
+            while self._slots.get(chain[-1]) is None and chain[-1] in after and len(chain) <= len(after):
+                chain.append(after[chain[-1]])
+            self._spread(chain)
+
+    def _place_slots_in_order(self) -> None:
+        """Place what is left evenly between its neighbours in the order of the slots."""
+        chain: list[str] = []
+        for slot, at in list(self._slots.items()):
+            if chain:
+                chain.append(slot)
+            if at is not None:
+                self._spread(chain)
+                chain = [slot]
+
+    def _spread(self, chain: list[str]) -> None:
+        if len(chain) < 3:
+            return
+        start, end = self._slots[chain[0]], self._slots.get(chain[-1])
+        if start is None or end is None:
+            return
+        for at, slot in enumerate(chain[1:-1], 1):
+            self._slots[slot] = start + (end - start) * at / (len(chain) - 1)
+
+
+def _has_previous(one: Element, among: Iterable[str]) -> bool:
+    return one.attributes.get("PREVIOUS_ANNOTATION", "") in among
+
+
+def _origin_ms(root: Element) -> float:
+    """Where the times begin in the first sound of the header, or in its first medium."""
+    header = root.first("HEADER")
+    media = list(header.all("MEDIA_DESCRIPTOR")) if header else []
+    media.sort(key=lambda one: not one.attributes.get("MIME_TYPE", "").startswith("audio/"))
+    return parse_number(media[0].attributes.get("TIME_ORIGIN", "0") or "0", "TIME_ORIGIN") if media else 0.0
 
 
 def _annotations(tier: Element) -> list[Element]:

@@ -1,17 +1,17 @@
 """Import and export formats of annotations, by name; those of Audacity and CSV."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from studio.annotation.formats import eaf, labelstudio, textgrid
-from studio.annotation.formats.tiers import SampleGrid, decode_text, parse_number
-from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
+from studio.annotation.formats.tiers import MAX_BYTES, SampleGrid, text_of, unix_newlines
+from studio.annotation.layers import MAX_MARKS, Annotation, AnnotationLayer, AnnotationMark, Kind
+from studio.core.csv_files import parse_number, read_table
 from studio.core.errors import BadFile
 from studio.core.traces.textgrid import decimal
 from studio.measure.tables import csv_text, plain_text, safe_cell
 
+MAX_ROWS = 100_000
 _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
 _KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
@@ -44,7 +44,7 @@ def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """
     grid = SampleGrid(rate_hz, samples)
     found: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
-    for at, line in enumerate(decode_text(data).split("\n"), 1):
+    for at, line in enumerate(text_of(data).split("\n"), 1):
         if not line.strip() or line.startswith("\\"):
             continue
         where = f"line {at}"
@@ -93,24 +93,19 @@ def write_csv(annotation: Annotation) -> bytes:
 def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Layers in the order in which they come; samples where they are given, else seconds. A missing end is a point's.
 
-    Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file is larger than 16 MB.
+    Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file has more than 16 MB or
+    100,000 rows.
     """
     grid = SampleGrid(rate_hz, samples)
-    text = decode_text(data)
-    head, _, _ = text.partition("\n")
-    rows = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), strict=True, restkey="", restval=""
-    )
+    is_ours = data.startswith(f"{','.join(COLUMNS)}\n".encode())
+    table = read_table(data, max_bytes=MAX_BYTES, exact=is_ours)
+    if not {"start_sample", "start_s"} & set(table.columns):
+        raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
     layers: dict[str, _LayerRows] = {}
-    try:
-        columns = {name.strip().lower() for name in rows.fieldnames or () if name}
-        if not columns & {"start_sample", "start_s"}:
-            raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
-        for at, row in enumerate(rows, 2):
-            cells = {name.strip().lower(): value for name, value in row.items() if name and isinstance(value, str)}
-            _add_row(cells, f"row {at}", layers, grid)
-    except csv.Error as error:
-        raise BadFile(f"the table cannot be read_csv: {error}", "save it as CSV again") from error
+    for count, (line, cells) in enumerate(table.rows):
+        if count == MAX_ROWS:
+            raise BadFile(f"the table has more than {MAX_ROWS:,} rows", "divide it")
+        _add_row(cells, f"line {line}", layers, grid)
     return grid.annotation(
         AnnotationLayer(name, one.kind or _kind_of_marks(one.marks), tuple(one.labels), tuple(one.marks))
         for name, one in layers.items()
@@ -118,8 +113,6 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
 
 
 def _add_row(cells: Mapping[str, str], where: str, layers: dict[str, _LayerRows], grid: SampleGrid) -> None:
-    if not any(cells.values()):
-        return
     layer = layers.setdefault(_cell_text(cells.get("layer", "")) or "marks", _LayerRows())
     kind = cells.get("kind", "").strip().lower()
     if kind not in _KINDS or (layer.kind and _KINDS[kind] not in (None, layer.kind)):
@@ -133,6 +126,8 @@ def _add_row(cells: Mapping[str, str], where: str, layers: dict[str, _LayerRows]
         return
     end = _edge_sample(cells, "end", where, grid)
     layer.marks.append(AnnotationMark(start, start if end is None else end, label, note))
+    if len(layer.marks) > MAX_MARKS:
+        raise BadFile(f"{where}: a layer has more than {MAX_MARKS:,} marks", "divide it")
 
 
 def _edge_sample(cells: Mapping[str, str], edge: str, where: str, grid: SampleGrid) -> int | None:
@@ -148,7 +143,7 @@ def _edge_sample(cells: Mapping[str, str], edge: str, where: str, grid: SampleGr
 def _cell_text(cell: str) -> str:
     """A cell's text; an apostrophe goes only where ``safe_cell`` would have put it."""
     plain = plain_text(cell)
-    return plain if safe_cell(plain) == cell else cell
+    return unix_newlines(plain if safe_cell(plain) == cell else cell)
 
 
 def _kind_of_marks(marks: list[AnnotationMark]) -> Kind:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from studio.annotation.layers import Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import decode_text
 
 MAX_BYTES = 16_000_000
 MAX_LAYERS = 500
 
 GRACE_S = 0.002  # formats in milliseconds may round the end of the sound up
-_DECIMAL = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -62,28 +62,13 @@ def check_size(data: bytes) -> bytes:
     return data
 
 
-def decode_text(data: bytes) -> str:
-    """Decode UTF-8, or UTF-16 with a BOM, with Unix line ends. Raises BadFile."""
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = check_size(data).decode(encoding)
-    except UnicodeDecodeError as error:
-        raise BadFile("the file is in neither UTF-8 nor UTF-16", "save it as UTF-8") from error
-    if "\0" in text:
-        raise BadFile("the file holds NUL characters, so it is no text", "export it again")
-    return unix_newlines(text)
+def text_of(data: bytes) -> str:
+    """The text of a file, with Unix line ends. Raises BadFile where it is damaged or exceeds 16 MB."""
+    return unix_newlines(decode_text(check_size(data)))
 
 
 def unix_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def parse_number(text: str, where: str) -> float:
-    """A decimal number, with a point or a comma; infinite beyond the range of a double. Raises BadFile."""
-    written = text.strip()
-    if len(written) > 60 or not _DECIMAL.fullmatch(written):
-        raise BadFile(f"{where}: {written[:40]!r} is not a number", "write a time such as 1.25")
-    return float(written.replace(",", "."))
 
 
 MAX_DEPTH = 100

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sqlmodel import Session, col, delete, select
 
+from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
@@ -29,7 +30,7 @@ from studio.mos.stimuli.derived import (
 )
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import CampaignLevel, ClipFolder, StoredClip, store_stimuli
-from studio.mos.store.sounds import LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, SourceSound, read_sound
+from studio.mos.store.sounds import LEVEL_RULES, LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, LevelRule, SourceSound, read_sound
 from studio.mos.store.tables import AssignmentMark, Campaign, Clip, Item, Look, Rater, Removal, Stimulus, System, row_id
 
 _ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
@@ -93,7 +94,8 @@ def extend_campaign(
         there, level = campaign_contents(session, row, listening.clips)
     given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
     is_whole = _is_heard(there)
-    manifest = read_manifest(source, given if excerpt_s is None else of_whole_scripts(given), is_whole)
+    given = given if excerpt_s is None else of_whole_scripts(given)
+    manifest = read_manifest(source, given, is_whole, config.incomplete)
     cuts, excerpts = {}, {}
     if excerpt_s is not None:
         manifest, excerpts = with_excerpts(manifest, excerpt_s)
@@ -159,7 +161,18 @@ def campaign_contents(
         return found, None
     _, _, first, rate_hz = rows[0]
     sources_hz = {(item, system): stimulus.source_rate_hz for item, system, stimulus, _ in rows}
-    return found, CampaignLevel(rate_hz, first.lufs_before + first.gain_db, sources_hz)
+    name, rule = level_rule(campaign_config(campaign))
+    if name == "active":
+        pcm, _ = clips.read(first.clip_sha)
+        level = min(rule.target, rule.measure(SourceSound(to_float(pcm), rate_hz)))
+    else:
+        level = first.gain_db if name == "keep" else first.lufs_before + first.gain_db
+    return found, CampaignLevel(rate_hz, level, sources_hz, clips.channels(first.clip_sha), rule)
+
+
+def level_rule(config: CampaignConfig) -> tuple[str, LevelRule]:
+    """How a campaign's sounds are levelled."""
+    return config.levels, LEVEL_RULES[config.levels]
 
 
 def _without_made_anchors(there: StimulusManifest) -> StimulusManifest:
@@ -199,7 +212,7 @@ def _store(
     loaders = {
         key: loader(key[1], path, (cuts or {}).get(key), (excerpts or {}).get(key[0])) for key, path in files.items()
     }
-    clips, notes = store_stimuli(loaders, listening.clips, level)
+    clips, notes = store_stimuli(loaders, listening.clips, level, level_rule(config)[1])
     for key in clips.keys() & manifest.traces.keys():
         trace = listening.clips.add_trace(manifest.traces[key].read_bytes())
         clips[key] = replace(clips[key], trace=trace)

@@ -13,7 +13,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
 from studio.mos.campaign.names import check_name
 from studio.mos.stats.means import MID_ANCHOR_HZ
-from studio.mos.store.sounds import LONGEST_S, SourceSound, read_sound, split_excerpts
+from studio.mos.store.sounds import LONGEST_S, SourceSound, each_channel, faded, read_sound
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (scipy carries no types)
@@ -53,8 +53,12 @@ def anchor(sound: SourceSound, cutoff_hz: int = LOW_HZ) -> SourceSound:
     if cutoff_hz not in (LOW_HZ, MID_HZ):
         raise BadOption(f"{cutoff_hz} Hz is no anchor", f"take {LOW_HZ} or {MID_HZ}")
     taps = anchor_taps(sound.rate_hz, cutoff_hz)
-    filtered = oaconvolve(sound.pcm.astype(np.float64), taps, mode="full")[len(taps) // 2 :][: len(sound.pcm)]
-    return replace(sound, pcm=filtered.astype(np.float32), name=f"{sound.name} below {cutoff_hz} Hz")
+
+    def low_pass(pcm: np.ndarray) -> np.ndarray:
+        filtered = oaconvolve(pcm.astype(np.float64), taps, mode="full")[len(taps) // 2 :][: len(pcm)]
+        return filtered.astype(np.float32)
+
+    return replace(each_channel(sound, low_pass), name=f"{sound.name} below {cutoff_hz} Hz")
 
 
 def anchor_taps(rate_hz: int, cutoff_hz: int) -> np.ndarray:
@@ -157,10 +161,16 @@ def read_excerpt(path: Path, excerpt: Excerpt, lowest_rate_hz: int) -> SourceSou
 
     Raises BadFile: the file is unusable (studio.mos.store.sounds.read_sound), or its two excerpts would overlap.
     """
-    sound = read_sound(path, LONGEST_WHOLE_S, lowest_rate_hz)
-    if sound.duration_s < 2 * excerpt.seconds:
-        raise BadFile(
-            f"{path.name} lasts {sound.duration_s:.1f} s: its first and last {excerpt.seconds:g} s overlap",
-            f"give sounds of {2 * excerpt.seconds:g} s or more, ask for shorter ends, or rate whole sounds",
-        )
-    return split_excerpts(sound, excerpt.seconds)[excerpt.last]
+
+    def part(samples: int, rate_hz: int) -> tuple[int, int]:
+        if samples < 2 * excerpt.seconds * rate_hz:
+            raise BadFile(
+                f"{path.name} lasts {samples / rate_hz:.1f} s: its first and last {excerpt.seconds:g} s overlap",
+                f"give sounds of {2 * excerpt.seconds:g} s or more, ask for shorter ends, or rate whole sounds",
+            )
+        count = round(excerpt.seconds * rate_hz)
+        return (samples - count, samples) if excerpt.last else (0, count)
+
+    sound = read_sound(path, LONGEST_WHOLE_S, lowest_rate_hz, part)
+    side = "last" if excerpt.last else "first"
+    return faded(replace(sound, name=f"the {side} {excerpt.seconds:g} s of {sound.name}"), at_start=excerpt.last)

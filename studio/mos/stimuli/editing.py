@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, delete, select
 
 from studio.core.errors import BadOption, StudioError
-from studio.mos.campaign.config import CampaignConfig, load_template, to_json
+from studio.mos.campaign.config import CampaignConfig, campaign_config, load_template, to_json
 from studio.mos.campaign.manifest import MAX_SYSTEMS, SYSTEM_ROLES, ManifestBuilder
 from studio.mos.campaign.names import TextLine, check_name, parse_texts
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec, system_voice
@@ -68,6 +68,12 @@ def change_settings(listening: ListeningTests, name: str, config: CampaignConfig
         written = json.dumps(to_json(config), allow_nan=False)
         if written == campaign.config:
             return settings_digest(campaign), []
+        has_sounds = session.exec(select(Stimulus.id).where(Stimulus.campaign_id == campaign.id)).first() is not None
+        if has_sounds and config.levels != campaign_config(campaign).levels:
+            raise BadOption(
+                f"the sounds of {name!r} have been brought to their level ({campaign_config(campaign).levels})",
+                "make the campaign anew with another levels setting",
+            )
         campaign.config = written
         session.add(campaign)
         return settings_digest(campaign), _forgotten(session, campaign)

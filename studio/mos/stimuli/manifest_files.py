@@ -1,7 +1,5 @@
 """Reads stimulus manifests from a folder, a CSV file or a JSON file."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,22 +8,28 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, field_validator
 
+from studio.core.csv_files import read_table
 from studio.core.errors import BadFile
-from studio.core.files import read_bounded
-from studio.mos.campaign.manifest import SOUNDS, ManifestBuilder, StimulusManifest
-from studio.mos.campaign.names import blaming, read_tags
+from studio.core.files import decode_text, read_bounded
+from studio.core.sound_files import SUFFIXES
+from studio.mos.campaign.manifest import ManifestBuilder, StimulusManifest
+from studio.mos.campaign.names import blaming, composed, named_texts, read_tags
 from studio.mos.store.json_columns import read_strict, write_json
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 CONTROL = "control"  # the system of training, trap and gold clips without one
 _IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
+_TEXTS = ("texts.csv", "texts.tsv", "texts.txt")
+_METADATA = "metadata.csv"  # of a corpus, as LJSpeech has it: its scripts without sounds are left out
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 
 
-def read_manifest(path: Path, there: StimulusManifest | None = None, whole: bool = True) -> StimulusManifest:
+def read_manifest(
+    path: Path, there: StimulusManifest | None = None, whole: bool = True, incomplete: bool = False
+) -> StimulusManifest:
     """Read a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; sound files are beside or below it.
 
     A ``manifest.json`` or ``manifest.csv`` in the folder takes precedence, with a warning. Raises BadFile: something is
@@ -34,12 +38,13 @@ def read_manifest(path: Path, there: StimulusManifest | None = None, whole: bool
     Args:
         there: existing content of a campaign; included in the result.
         whole: require every system for every script.
+        incomplete: allow systems to lack scripts nevertheless, with a warning.
     """
     inside = [path / name for name in _IN_FOLDERS if (path / name).is_file()] if path.is_dir() else []
     if len(inside) > 1:
         raise BadFile(f"{path.name} holds {' and '.join(f.name for f in inside)}", "name the one that is meant")
     if inside:
-        found = read_manifest(inside[0], there, whole)
+        found = read_manifest(inside[0], there, whole, incomplete)
         return replace(found, warnings=[f"{path.name} was read by its {inside[0].name}", *found.warnings])
     draft = ManifestBuilder.extending(path if path.is_dir() else path.parent, there or StimulusManifest([], [], {}, []))
     if path.is_dir():
@@ -52,7 +57,7 @@ def read_manifest(path: Path, there: StimulusManifest | None = None, whole: bool
         _read_json(draft, path)
     else:
         raise BadFile(f"{path.name} is not a manifest", "give a folder, a .csv or a .json file")
-    return draft.finish(whole)
+    return draft.finish(whole, incomplete)
 
 
 def _read_folder(draft: ManifestBuilder) -> None:
@@ -62,7 +67,7 @@ def _read_folder(draft: ManifestBuilder) -> None:
     """
     root, others = draft.root, list[str]()
     for entry in sorted(root.iterdir()):
-        if entry.name.startswith(".") or entry.name in ("texts.csv", "texts.txt"):
+        if entry.name.startswith(".") or entry.name in (*_TEXTS, _METADATA):
             continue
         if not entry.is_dir():
             others.append(entry.name)
@@ -87,22 +92,30 @@ def with_traps(manifest: StimulusManifest, folder: Path) -> StimulusManifest:
 
 
 def _read_role_folder(draft: ManifestBuilder, folder: Path) -> list[str]:
-    others = _add_sounds(draft, folder, CONTROL, folder.name)
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.name.startswith("."):
-            others += _add_sounds(draft, entry, entry.name, folder.name)
+    others = _add_sounds(draft, folder, CONTROL, folder.name, has_systems=True)
+    for entry in _entries(folder)[1]:
+        others += _add_sounds(draft, entry, entry.name, folder.name)
     return others
 
 
-def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str) -> list[str]:
-    """Add every sound in ``folder``; returns the names of other files."""
+def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, has_systems: bool = False) -> list[str]:
+    """Add every sound in ``folder``; returns the names of other files.
+
+    Of a folder that has no sounds but one subfolder with sounds, that one is read (``heron/wavs``). Other subfolders
+    with sounds are told; with ``has_systems`` they are read by the caller.
+    """
     others: list[str] = []
     draft.inside("the folder", str(folder.relative_to(draft.root)))
-    for file in sorted(folder.iterdir()):
+    files, folders = _entries(folder)
+    inner = [one for one in folders if any(map(_is_sound, _entries(one)[0]))]
+    if len(inner) == 1 and not has_systems and not any(map(_is_sound, files)):
+        return others + _add_sounds(draft, inner[0], system, role)
+    if inner and not has_systems:
+        names = ", ".join(str(one.relative_to(draft.root)) for one in inner[:10])
+        draft.warnings.append(f"the sounds of {len(inner)} subfolders were not read: {names}; move them up to be read")
+    for file in files:
         where = str(file.relative_to(draft.root))
-        if file.name.startswith(".") or file.is_dir():
-            continue
-        if file.suffix.lower() not in SOUNDS:
+        if not _is_sound(file):
             others.append(where)
             continue
         split = _EXPECTED_IN_NAME.fullmatch(file.stem) if role != "test" else None
@@ -113,19 +126,50 @@ def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str) ->
     return others
 
 
+def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files and the folders in a folder that are not hidden, sorted."""
+    entries = [one for one in sorted(folder.iterdir()) if not one.name.startswith(".")]
+    return [one for one in entries if not one.is_dir()], [one for one in entries if one.is_dir()]
+
+
+def _is_sound(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES
+
+
 def _read_texts(draft: ManifestBuilder, root: Path) -> None:
-    """Read item texts from ``texts.csv`` (item,text[,expected][,tags]) and ``texts.txt`` (item|text)."""
-    if (root / "texts.csv").exists():
-        for where, row in _rows(draft.inside("the folder", "texts.csv"), ("item", "text"), ("expected", "tags")):
-            draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
-    if (root / "texts.txt").exists():
-        for number, line in enumerate(_text_of(draft.inside("the folder", "texts.txt")).splitlines(), start=1):
-            where = f"line {number} of texts.txt"
-            item, mark, text = line.partition("|")
-            if line.strip() and not mark:
-                raise BadFile(f"{where} has no |", "write item|text")
-            if line.strip():
-                draft.describe(where, item.strip(), text.strip())
+    """Read item texts from the files beside the sounds."""
+    for name in _TEXTS:
+        if (root / name).exists():
+            for where, row in _texts(draft.inside("the folder", name)):
+                draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
+    if (root / _METADATA).exists():
+        unknown = 0
+        for where, row in _texts(draft.inside("the folder", _METADATA)):
+            if composed(row["item"]) in draft.items:
+                draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
+            else:
+                unknown += 1
+        if unknown:
+            draft.warnings.append(f"{unknown} lines of {_METADATA} are of no script that has sounds, left out")
+
+
+def _texts(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a table (item,text[,expected][,tags]), or of lines ``item|text`` or ``item|text|spoken``."""
+    text = _text_of(path)
+    try:
+        is_table = {"item", "text"} <= set(read_table(text, path.name).columns)
+    except BadFile:  # the first line names no columns: in metadata raw and spoken text may be the same
+        is_table = False
+    if is_table:
+        yield from _rows(path, ("item", "text"), ("expected", "tags"))
+        return
+    if path.suffix.lower() != ".txt" and "|" not in text:
+        read_table(text, path.name).need("item", "text", more=("expected", "tags"))
+    for number, item, said in named_texts(text):
+        where = f"line {number} of {path.name}"
+        if said is None:
+            raise BadFile(f"{where} has no |", "write item|text")
+        yield where, {"item": item, "text": said}
 
 
 def _read_csv(draft: ManifestBuilder, path: Path) -> None:
@@ -139,22 +183,15 @@ def _read_csv(draft: ManifestBuilder, path: Path) -> None:
 
 def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each row's location and its stripped cells."""
-    reader = csv.DictReader(io.StringIO(_text_of(path), newline=""), strict=True)
-    try:
-        columns = [str(c).strip() for c in reader.fieldnames or ()]
-        if set(needed) - set(columns) or set(columns) - {*needed, *more} or len(set(columns)) < len(columns):
-            raise BadFile(
-                f"{path.name} has the columns {', '.join(columns) or '(none)'}",
-                f"the first line names {', '.join(needed)}, and if wanted {', '.join(more)}, divided by commas",
-            )
-        reader.fieldnames = columns
-        for row in reader:
-            where = f"line {reader.line_num} of {path.name}"
-            if None in row or None in row.values():
-                raise BadFile(f"{where} has not {len(columns)} cells", "put quotes around a cell that holds a comma")
-            yield where, {name: cell.strip() for name, cell in row.items()}
-    except csv.Error as error:
-        raise BadFile(f"line {reader.line_num} of {path.name} is not CSV: {error}", "save it again as CSV") from error
+    table = read_table(_text_of(path), path.name)
+    table.need(*needed, more=more)
+    if unknown := [
+        title for title, key in zip(table.titles, table.columns, strict=True) if key not in {*needed, *more}
+    ]:
+        allowed = f"the first line names {', '.join(needed)}, and if wanted {', '.join(more)}"
+        raise BadFile(f"{path.name} has the columns {', '.join(unknown)[:200]}, which are not known", allowed)
+    for line, row in table.rows:
+        yield f"line {line} of {path.name}", row
 
 
 def read_tag_file(path: Path) -> dict[str, tuple[str, ...]]:
@@ -224,9 +261,7 @@ def _read_json(draft: ManifestBuilder, path: Path) -> None:
 def _text_of(path: Path) -> str:
     """The text of a manifest file, bounded in size."""
     try:
-        return read_bounded(path, MAX_MANIFEST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{path.name} is not UTF-8", "save it as UTF-8") from error
+        return decode_text(read_bounded(path, MAX_MANIFEST_BYTES), path.name)
     except OSError as error:
         hint = "check the path and its permissions; a manifest names sounds, it does not hold them"
         raise BadFile(f"{path.name} cannot be read: {error.strerror}", hint) from error

@@ -24,10 +24,10 @@ from studio.mos.campaign.manifest import ManifestBuilder, StimulusManifest
 from studio.mos.campaign.voices import SystemVoice
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import add_stimuli, create_campaign
-from studio.mos.stimuli.building import campaign_contents, require_draft
+from studio.mos.stimuli.building import campaign_contents, level_rule, require_draft
 from studio.mos.stimuli.derived import excerpt_length_s
 from studio.mos.store.clips import store_stimuli
-from studio.mos.store.sounds import sound_from_pcm
+from studio.mos.store.sounds import INTEGRATED, sound_from_pcm
 from studio.mos.store.tables import row_id
 
 
@@ -168,7 +168,9 @@ def add_utterance(
     if not is_sure:
         _check_whole(campaign, there, key)
     sound = sound_from_pcm(spoken.pcm, spoken.rate_hz, _WHERE)
-    clips, _ = store_stimuli({key: lambda: sound}, listening.clips, level)
+    clips, _ = store_stimuli(
+        {key: lambda: sound}, listening.clips, level, INTEGRATED if config is None else level_rule(config)[1]
+    )
     clips[key] = replace(clips[key], trace=listening.clips.add_trace(trace_bytes))
     systems, items = [draft.systems[spoken.system]], [draft.items[item]]
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from studio.core.checks import OBJECT, TEXT, Rule, check_values, is_file_name, list_of, number, rule_of
-from studio.core.clips import read_wav, to_float, to_int16, write_wav
-from studio.core.errors import BadFile, bad_file, needs
+from studio.core.clips import to_float, to_int16, write_wav
+from studio.core.errors import BadFile, bad_file
 from studio.core.files import read_bounded
+from studio.core.sound_files import read_mono
 from studio.core.traces.textgrid import MAX_BYTES, TextGridTier, read_tiers
 from studio.engine.tokenizers import dmel
 from studio.train.teachers.port import AlignedSpeech, spoken_words
@@ -132,7 +133,7 @@ def left_out(shard: Path) -> set[str]:
 
 def read_sound(path: Path) -> NDArray[np.int16]:
     """Samples of a corpus file. Raises BadFile unless it is mono 16-bit at the voice's rate."""
-    pcm, rate_hz = read_wav(path)
+    pcm, rate_hz = read_mono(path)
     if rate_hz != dmel.TIME_BASE.rate_hz:
         raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")
     return pcm
@@ -148,7 +149,6 @@ def import_recordings(
 
     Raises:
         BadFile: there are no recordings, or a file name has no speaker and none is given.
-        NeedsPackage: soundfile is not installed.
     """
     sounds = sorted(p for p in recordings.rglob("*") if p.suffix.lower() in _SOUNDS)
     if not sounds:
@@ -207,21 +207,12 @@ def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> AlignedSpe
 
     Raises:
         BadFile: the TextGrid has no tiers ``words`` and ``phones``, or a file cannot be read.
-        NeedsPackage: soundfile is not installed.
     """
-    with needs("recordings need soundfile", "train"):
-        import soundfile
-    with bad_file(
-        f"{grid.name} or {sound.name} cannot be read",
-        "align the corpus again",
-        BadFile,
-        ValueError,
-        soundfile.SoundFileError,
-    ):
+    with bad_file(f"{grid.name} or {sound.name} cannot be read", "align the corpus again", BadFile, ValueError):
         tiers = read_tiers(read_bounded(grid, MAX_BYTES))
         words = [(label.lower(), end) for label, end in _intervals(tiers, "words") if label not in _SILENCES]
         labels = _intervals(tiers, "phones")
-        samples, rate_hz = soundfile.read(sound, dtype="float32", always_2d=True)
+        pcm, rate_hz = read_mono(sound)
     expected = spoken_words(text)
     aligned = [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words]
     if not expected or aligned != [w.rstrip(",.?!;:") for w in expected]:
@@ -229,8 +220,7 @@ def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> AlignedSpe
     if any(label == "spn" for label, _ in labels):
         return None  # a word missing in the aligner's lexicon
     phones = [(_phone(label), end) for label, end in labels]
-    pcm, ends = to_int16(samples.mean(axis=1)), [end for _, end in words]
-    return AlignedSpeech(text, speaker, rate_hz, pcm, expected, ends, phones)
+    return AlignedSpeech(text, speaker, rate_hz, pcm, expected, [end for _, end in words], phones)
 
 
 def _intervals(tiers: Sequence[TextGridTier], name: str) -> list[tuple[str, float]]:

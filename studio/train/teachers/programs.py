@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.core.clips import read_wav
 from studio.core.errors import BadOption, NeedsPackage
+from studio.core.sound_files import read_mono
 from studio.train.teachers.port import AlignedSpeech, spoken_words
 
 SPEAKERS = {"slt": "festival's cmu_us_slt_arctic_hts (female)", "rms": "flite's cmu_us_rms (male)"}
@@ -126,7 +126,7 @@ def _joined(words: list[str], analysis: _Analysis) -> list[tuple[list[str], floa
 
 def _slt(text: str, words: list[str], analysis: _Analysis) -> AlignedSpeech | None:
     joined = _joined(words, analysis)
-    pcm, rate_hz = read_wav(analysis.wav)
+    pcm, rate_hz = read_mono(analysis.wav)
     analysis.wav.unlink()
     if joined is None or not words:
         return None
@@ -142,7 +142,7 @@ def _rms(text: str, words: list[str], analysis: _Analysis, folder: Path) -> Alig
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     phones = [(p.rpartition(":")[0], float(p.rpartition(":")[2])) for p in printed if ":" in p]
     owners = align_phones([p for p, _ in joined], [name for name, _ in phones])
-    pcm, rate_hz = read_wav(wav)
+    pcm, rate_hz = read_mono(wav)
     if owners is None:
         return None
     ends = [max(end for (_, end), owner in zip(phones, owners, strict=True) if owner == i) for i in range(len(words))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from needs import needs
 
-from studio.core.clips import read_wav
+from studio.core.sound_files import read_mono
 from studio.measure.recognisers.pocketsphinx import PocketSphinx, align_all, dictionary_words
 from studio.measure.word_timing import boundary_score
 
@@ -70,7 +70,7 @@ def test_aligner_agrees_with_the_phones_of_flite(tmp_path, recogniser):
     command = ["flite", "-voice", "rms", "-t", text, "-psdur", "-o", str(wav)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     phones = [(one.rpartition(":")[0], float(one.rpartition(":")[2])) for one in printed]
-    words = recogniser.align(*read_wav(wav), text)
+    words = recogniser.align(*read_mono(wav), text)
     ends = [end for name, end in phones]
     score = boundary_score([word.end_s for word in words], ends, 0.03)
     assert score.precision >= 0.75, "ends of words are not ends of phones"

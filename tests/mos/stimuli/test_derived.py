@@ -193,3 +193,12 @@ def test_passband_passes_and_stopband_is_removed():
 def test_only_two_anchors_are_known():
     with pytest.raises(BadOption, match="3500 or 7000"):
         anchor(SourceSound(np.zeros(16_000, np.float32), 16_000), 5000)
+
+
+def test_anchor_of_stereo_is_filtered_by_channel() -> None:
+    one = np.random.default_rng(0).normal(0, 0.1, RATE_HZ).astype(np.float32)
+    both = anchor(SourceSound(np.stack([one, -0.5 * one], 1), RATE_HZ))
+    alone = anchor(SourceSound(one, RATE_HZ))
+    assert np.allclose(both.pcm[:, 0], alone.pcm, atol=1e-6) and np.allclose(
+        both.pcm[:, 1], -0.5 * alone.pcm, atol=1e-6
+    )

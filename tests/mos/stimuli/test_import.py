@@ -11,12 +11,15 @@ import pytest
 from mos.world import AB, ACR, World
 from soundmaking import RATE_HZ, put, spiky, tone
 
-from studio.core.clips import to_int16, write_wav
+from studio.core.clips import to_float, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption
+from studio.core.sound_files import read_pcm
 from studio.mos.campaign.config import load_template
 from studio.mos.sessions.campaigns import load_campaign
+from studio.mos.sessions.stage_views import blinded_wav
 from studio.mos.stimuli.building import build_campaign, extend_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
+from studio.mos.store.sounds import SourceSound, loudness_lufs
 from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
 
 
@@ -235,3 +238,33 @@ def test_hidden_reference_is_no_duplicate(world: World, tmp_path: Path) -> None:
         noise = (1500 * rng.standard_normal(RATE_HZ)).clip(-9000, 9000).astype(np.int16)
         write_wav(root / system / "i1.wav", noise, RATE_HZ)
     assert twin_warnings(build_campaign(world.listening, "first", load_template("mushra"), read_manifest(root))) == []
+
+
+def stereo(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_wav(root / name, to_int16(np.stack([tone(0.1), tone(0.03, hz=440.0)], 1)), RATE_HZ)
+    return root
+
+
+def test_stereo_reaches_the_rater(world: World, tmp_path: Path) -> None:
+    """Clips, those of a mono system beside them, later imports, and the blinded copies have two channels."""
+    root = stereo(tmp_path / "begun", "slt/i1.wav", "slt/i2.wav")
+    put(root, "rms/i1.wav", "rms/i2.wav")
+    build_campaign(world.listening, "first", ACR, read_manifest(root), seed=1)
+    more = stereo(tmp_path / "more", "slt/i3.wav")
+    put(more, "rms/i3.wav")
+    extend_campaign(world.listening, "first", more)
+    clips = world.listening.clips
+    for clip in world.all(Clip):
+        pcm, rate_hz = clips.read(clip.sha)
+        assert pcm.shape == (clip.samples, 2)
+        assert loudness_lufs(SourceSound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.1)
+        copy, _ = read_pcm(blinded_wav(clips.path(clip.sha), clip.samples + 100, seed=7))
+        assert copy.shape == (clip.samples + 100, 2) and not copy[-50:].astype(bool).all()
+        assert np.abs(copy[: len(pcm)].astype(int) - pcm).max() <= 1 and rate_hz == clip.rate_hz
+
+
+def test_stereo_is_not_added_to_mono(draft: World, tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="are in stereo, and those of the campaign are mono"):
+        extend_campaign(draft.listening, "first", stereo(tmp_path / "more", "slt/i3.wav", "rms/i3.wav"))

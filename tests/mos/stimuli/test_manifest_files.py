@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from soundmaking import put
+from soundmaking import folder, put, write_csv
 
 from studio.core.errors import BadFile
 from studio.mos.campaign import manifest as drafts
@@ -14,16 +14,6 @@ from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.stimuli import manifest_files as manifests
 from studio.mos.stimuli.manifest_files import CONTROL, read_manifest
 from studio.mos.store.sounds import read_sound
-
-
-def folder(root):
-    put(root, "slt/i1.wav", "slt/i2.wav", "bdl/i1.wav", "bdl/i2.wav")
-    return root
-
-
-def write_csv(root, text, name="m.csv"):
-    (root / name).write_text(text, encoding="utf-8")
-    return root / name
 
 
 def write_json(root, **lists):
@@ -150,10 +140,16 @@ def test_differing_texts_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "head", ["", "system,item\n", "system;item;file\n", "system,item,file,colour\n", "system,item,file,file\n"]
+    ("head", "message"),
+    [
+        ("", "the first line names system, item, file"),
+        ("system,item\n", "no column file, but system, item; the first line names system, item, file"),
+        ("system,item,file,colour\n", "colour, which are not known; the first line names system, item, file"),
+        ("system,item,file,File\n", "two columns 'file'"),
+    ],
 )
-def test_columns_are_checked(tmp_path, head):
-    with pytest.raises(BadFile, match="the first line names system, item, file"):
+def test_columns_are_checked(tmp_path, head, message):
+    with pytest.raises(BadFile, match=message):
         read_manifest(write_csv(tmp_path, head))
 
 
@@ -250,8 +246,8 @@ def test_other_files_are_refused(tmp_path, monkeypatch):
     (tmp_path / "m.xlsx").write_bytes(b"PK")
     with pytest.raises(BadFile, match=r"give a folder, a \.csv or a \.json file"):
         read_manifest(tmp_path / "m.xlsx")
-    (tmp_path / "m.csv").write_bytes(b"system,item,file\nsl\xe9,i1,x.wav\n")
-    with pytest.raises(BadFile, match="is not UTF-8"):
+    (tmp_path / "m.csv").write_bytes("system,item,file\nslé,ä,ö.wav\n".encode() + b"\xff")
+    with pytest.raises(BadFile, match="is UTF-8, but not at byte"):
         read_manifest(tmp_path / "m.csv")
     monkeypatch.setattr(manifests, "MAX_MANIFEST_BYTES", 10)
     with pytest.raises(BadFile, match="a manifest names sounds"):
@@ -298,9 +294,9 @@ GOOD = "slt,i1,slt/i1.wav,,,\n"
         ("bdl,i1,linked/out.wav,,,", "leads out of the folder"),
         ("bdl,i1,loop.wav,,,", "cannot be followed|no file"),
         ("bdl,i1,absent.wav,,,", "there is no file 'absent.wav'"),
-        ("bdl,i1,slt,,,", "not a WAV or FLAC"),
-        ("bdl,i1,notes.txt,,,", "not a WAV or FLAC"),
-        ("bdl,i1,,,,", "not a WAV or FLAC"),
+        ("bdl,i1,slt,,,", "is not a sound file; they end in .wav, .flac"),
+        ("bdl,i1,notes.txt,,,", "is not a sound file; they end in .wav, .flac"),
+        ("bdl,i1,,,,", "is not a sound file; they end in .wav, .flac"),
         ("bdl,i1,big.wav,,,", "has 65 MiB; a sound may have 64 MiB"),
         ("slt,i1,slt/i1.wav,,,", r"line 3 of m\.csv: item 'i1' by system 'slt' is there twice; the first is line 2"),
         ("SLT,i1,slt/i1.wav,,,", r"the system 'SLT' differs only in capitals from line 2 of m\.csv"),
@@ -317,16 +313,14 @@ GOOD = "slt,i1,slt/i1.wav,,,\n"
         ("bdl,i1,=slt/i1.wav,,,", "the file '=slt/i1.wav' begins with ="),
         ('"b\tdl",i1,slt/i1.wav,,,', "holds control characters"),
         ('"b\ndl",i1,slt/i1.wav,,,', "line 4 of m.csv: the system .* holds control characters"),
-        ("bdl\x00,i1,slt/i1.wav,,,", "holds control characters"),
-        ("bdl,i1,slt/i1.wav\x00,,,", "holds control characters"),
+        ("bdl\x00,i1,slt/i1.wav,,,", "holds NUL characters"),
         (",i1,slt/i1.wav,,,", r"line 3 of m\.csv: the name '' is not allowed"),
         ("bdl,,slt/i1.wav,,,", "the name '' is not allowed"),
         ("<b>bdl</b>,i1,slt/i1.wav,,,", "is not allowed"),
         ("b/dl,i1,slt/i1.wav,,,", "is not allowed"),
         ("x" * 81 + ",i1,slt/i1.wav,,,", "has 81 characters; 80 are allowed"),
         ("bdl,i1,slt/i1.wav," + "x" * 4001 + ",,", "has 4001 characters; 4000 are allowed"),
-        ("bdl,i1,slt/i1.wav", r"line 3 of m\.csv has not 6 cells"),
-        ("bdl,i1,slt/i1.wav,Hello, you,,", "has not 6 cells"),
+        ("bdl,i1,slt/i1.wav,Hello, you,,", r"line 3 of m\.csv has 7 cells, its header 6; put quotes"),
         ('bdl,i1,slt/i1.wav,"x"y,,', "is not CSV"),
         ('bdl,i1,slt/i1.wav,"never closed', "is not CSV"),
     ],
@@ -358,3 +352,9 @@ def test_no_csv_raises_an_untyped_error(tmp_path_factory, cells, head):
         return
     assert all(path.is_relative_to(root) for path in found.files.values())
     assert not any(name[:1] in "=+-@" for spec in (*found.systems, *found.items) for name in (spec.name,))
+
+
+def test_short_rows_have_empty_cells_at_their_end(tmp_path):
+    folder(tmp_path)
+    rows = "slt,i1,slt/i1.wav,One\nbdl,i1,bdl/i1.wav\n"
+    assert [item.text for item in read_manifest(write_csv(tmp_path, "system,item,file,text\n" + rows)).items] == ["One"]

@@ -1,0 +1,197 @@
+"""One reader for every table of text: CSV as Excel, R, pandas and other programs write it.
+
+Read are UTF-8, UTF-16 and Windows-1252; a comma, semicolon, tab or bar between cells; Excel's line ``sep=;``; blank
+lines; blanks around cells; column names in any case. ``parse_number`` reads a decimal comma.
+"""
+
+import csv
+import io
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol
+
+from studio.core.errors import BadFile
+from studio.core.files import decode_text, read_bounded
+
+MAX_TABLE_BYTES = 16 << 20
+MAX_LINES = 500_000
+MAX_COLUMNS = 1_000
+_SEPARATORS = ",;\t|"
+_BLANK = re.compile(r"[\s,;\"\ufeff]*")
+_SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_HEADER_BYTES = 1 << 16  # the line with the column names
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: ``columns`` are the keys of the rows (``column_key``), ``titles`` the names as written, in order.
+
+    ``rows`` yields the line number and the cells of each row that is not blank, once; it raises BadFile with the line
+    where the text is no CSV or a row has more cells than columns. A cell that is missing is empty.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    titles: tuple[str, ...]
+    rows: Iterator[tuple[int, dict[str, str]]]
+
+    def need(self, *columns: str, more: Sequence[str] = ()) -> None:
+        """Raise BadFile if a column is missing. ``more``: further columns, for the message."""
+        if missing := [one for one in columns if one not in self.columns]:
+            named = f"the first line names {', '.join(columns)}" + (
+                f", and if wanted {', '.join(more)}" if more else ""
+            )
+            there = ", ".join(self.titles)[:200] or "(none)"
+            raise BadFile(f"{self.name} has no column {', '.join(missing)}, but {there}", named)
+
+
+def read_table(
+    source: Path | bytes | str,
+    name: str = "",
+    *,
+    max_bytes: int = MAX_TABLE_BYTES,
+    max_lines: int = MAX_LINES,
+    exact: bool = False,
+) -> Table:
+    """Read a table whose first line that is not blank names the columns. Columns without a name are left out.
+
+    Args:
+        source: a file, its bytes or its text.
+        name: the file's name in messages.
+        exact: keep blanks around cells, for files that are known to have a comma and no such blanks.
+
+    Raises:
+        BadFile: it cannot be read, is no text, is larger than ``max_bytes``, or names a column twice. While its rows
+            are read: a line is no CSV, or there are more than ``max_lines``.
+    """
+    name = name or (source.name if isinstance(source, Path) else "the table")
+    text = source if isinstance(source, str) else decode_text(_bytes_of(source, name, max_bytes), name)
+    text = text.removeprefix("\ufeff")
+    start, separator = _after_blank_lines(text, 0), ""
+    if not exact and (found := _SEP_LINE.match(text, start)):
+        separator = found[1].replace("\\t", "\t")
+        start = _after_blank_lines(text, found.end())
+    skipped = sum(text.count(one, 0, start) for one in "\r\n") - text.count("\r\n", 0, start)
+    separator = separator or ("," if exact else _separator_of(text[start : start + _HEADER_BYTES]))
+    reader = _reader(text, start, separator, exact)
+    try:
+        titles = tuple(cell.strip().strip("\ufeff") for cell in next(reader, list[str]()))
+    except csv.Error as error:
+        raise BadFile(f"line {skipped + 1} of {name} is not CSV: {error}", "save it again as CSV") from error
+    keys = [column_key(title) for title in titles]
+    if len(keys) > MAX_COLUMNS:
+        raise BadFile(f"{name} has {len(keys):,} columns", f"at most {MAX_COLUMNS:,} are read")
+    if twice := next((key for key in keys if key and keys.count(key) > 1), None):
+        raise BadFile(f"{name} has two columns {twice[:80]!r}", "give each column a name of its own")
+    rows = _rows(reader, keys, _Lines(name, skipped, max_lines), strip=not exact)
+    return Table(name, tuple(k for k in keys if k), tuple(t for t, k in zip(titles, keys, strict=True) if k), rows)
+
+
+def column_key(title: str) -> str:
+    """A column's name as rows have it: lower case, with one underscore for blanks and hyphens ("Start-s": start_s)."""
+    return re.sub(r"[\s\-]+", "_", title.strip().casefold())
+
+
+def parse_number(text: str, where: str, hint: str = "write a number such as 1.25") -> float:
+    """A decimal number, with a point or a comma; infinite beyond the range of a double. Raises BadFile."""
+    written = text.strip().replace("\u2212", "-")
+    if len(written) > 60 or not _NUMBER.fullmatch(written):
+        raise BadFile(f"{where}: {text.strip()[:40]!r} is not a number", hint)
+    return float(written.replace(",", "."))
+
+
+def _bytes_of(source: Path | bytes, name: str, max_bytes: int) -> bytes:
+    try:
+        data = source if isinstance(source, bytes) else read_bounded(source, max_bytes)
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no file {source}", "check the path") from error
+    except OSError as error:
+        raise BadFile(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from error
+    if len(data) > max_bytes:
+        raise BadFile(f"{name} has {len(data):,} bytes", f"at most {max_bytes:,} are read")
+    return data
+
+
+def _after_blank_lines(text: str, start: int) -> int:
+    """Where the first line that is not blank begins, at or after the start of a line."""
+    found = _BLANK.match(text, start)
+    end = found.end() if found else start
+    return max(text.rfind("\n", start, end), text.rfind("\r", start, end), start - 1) + 1
+
+
+def _separator_of(text: str) -> str:
+    """The separator that gives the line of column names most cells; a comma where there is one cell."""
+    return max(
+        _SEPARATORS, key=lambda one: len(next(csv.reader(io.StringIO(text, newline=""), delimiter=one), list[str]()))
+    )
+
+
+class _Cells(Protocol):
+    """What csv.reader returns."""
+
+    @property
+    def line_num(self) -> int: ...
+    def __iter__(self) -> "Iterator[list[str]]": ...
+    def __next__(self) -> list[str]: ...
+
+
+def _reader(text: str, start: int, separator: str, exact: bool) -> _Cells:
+    """The first reading without an error: as CSV; with blanks behind quotes; without quoting, where that is usual."""
+
+    def read(text: str = text, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL) -> _Cells:
+        lines = io.StringIO(text, newline="")
+        lines.seek(start)
+        return csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=not exact, quoting=quoting)
+
+    def is_good(reader: _Cells) -> bool:
+        try:
+            deque(islice(reader, MAX_LINES), maxlen=0)
+        except csv.Error:
+            return False
+        return True
+
+    if exact or is_good(read()):
+        return read()
+    tight = text[:start] + re.sub(rf'" +(?=[{re.escape(separator)}\r\n]|\Z)', '"', text[start:])
+    if is_good(read(tight)):
+        return read(tight)
+    return read(quoting=csv.QUOTE_NONE) if separator in "\t|" else read()
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The file's name, the lines before the reader's first, and the most that are read."""
+
+    name: str
+    skipped: int
+    most: int
+
+
+def _rows(reader: _Cells, keys: list[str], lines: _Lines, *, strip: bool) -> Iterator[tuple[int, dict[str, str]]]:
+    count, empty, unnamed = len(keys), [""] * len(keys), "" in keys
+    try:
+        for row in reader:
+            if reader.line_num > lines.most:
+                raise BadFile(f"{lines.name} has more than {lines.most:,} lines", "divide it")
+            cells = [cell.strip() for cell in row] if strip else row
+            if not any(cells):
+                continue
+            line = lines.skipped + reader.line_num
+            if len(cells) > count:  # also empty ones: a comma without quotes may have moved the others
+                raise BadFile(
+                    f"line {line} of {lines.name} has {len(cells)} cells, its header {count}",
+                    "put quotes around a cell that holds a separator",
+                )
+            cells = cells if len(cells) == count else cells + empty[len(cells) :]
+            found = dict(zip(keys, cells, strict=False))
+            if unnamed:
+                del found[""]
+            yield line, found
+    except csv.Error as error:
+        line = lines.skipped + reader.line_num
+        raise BadFile(f"line {line} of {lines.name} is not CSV: {error}", "save it again as CSV") from error
