@@ -1,4 +1,4 @@
-"""Coverage of the studio's intervals in typical tests: few raters, few scripts, scores near the ceiling.
+"""Coverage of the studio's intervals: few raters, few scripts, scores near the ceiling, raters of unequal diligence.
 
 The true value is the same estimator's result for very many raters of the same population, each with scripts of their
 own, because an interval by rater and script generalises to other raters *and* other scripts.
@@ -16,7 +16,7 @@ from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.core.errors import BadOption
 from studio.measure.report import console, no_bar, print_table
 from studio.mos.stats.bradley_terry import centred, fit
-from studio.mos.stats.columns import F8
+from studio.mos.stats.columns import F8, I8, Ratings, Votes
 from studio.mos.stats.elo_intervals import clustered_intervals
 from studio.mos.stats.interval import Clusters, Interval
 from studio.mos.stats.means import by_system, pairwise_differences
@@ -38,11 +38,27 @@ class CoverageCell:
     population: SimulatedRaters
     raters: int
     scripts: int
-    each: int = 0  # pairs per rater (votes)
+    each: int | tuple[int, ...] = 0  # votes of each rater, or rated scripts (0: all)
+    own_scripts: bool = False  # every vote has a script of its own, as in an arena
+    top_script: float = 0.0  # additional share of the votes on one script
+
+    def votes(self, rng: np.random.Generator) -> Votes:
+        layout = self.own_scripts, self.top_script
+        return self.population.votes(rng, self.raters, self.each or self.scripts, self.scripts, *layout)
+
+    def ratings(self, rng: np.random.Generator) -> Ratings:
+        ratings = self.population.ratings(rng, self.raters, self.scripts)
+        if not self.each:
+            return ratings
+        rank: I8 = rng.permuted(np.tile(np.arange(self.scripts), (self.raters, 1)), axis=1)
+        rated = rank < np.broadcast_to(self.each, self.raters)[:, None]
+        return ratings.where(rated[ratings.rater, ratings.item])
 
 
 def coverage_cells(tests: tuple[str, ...]) -> list[CoverageCell]:
-    """All simulated tests."""
+    """All simulated tests of these kinds; ``unequal`` are those of ``_unequal_cells``."""
+    if "unequal" in tests:
+        return _unequal_cells()
     result: list[CoverageCell] = []
     for scripts in (10, 100):
         size = f"{scripts} scripts"
@@ -63,6 +79,36 @@ def coverage_cells(tests: tuple[str, ...]) -> list[CoverageCell]:
         result.append(CoverageCell("mos", "MOS 20 x 30", population, 20, 30))
     result += [replace(cell, test="ordinal") for cell in result if cell.test == "mos"]
     return [cell for cell in result if cell.test in tests]
+
+
+_ZIPF = tuple(max(1, round(400 / rank)) for rank in range(1, 81))
+_UNEQUAL = {  # votes of each rater
+    "Zipf, 80 raters": _ZIPF,
+    "one of 400 among 80 of 5": (400, *[5] * 80),
+    "two of 300 among 80 of 5": (300, 300, *[5] * 80),
+}
+# At most 20 battles a day and 5 on a pair: of four systems 30 in all; most visitors come once.
+_ARENA = (*[30] * 8, *[20] * 8, *[5] * 20, *[2] * 20, *[1] * 24)
+
+
+def _unequal_cells() -> list[CoverageCell]:
+    """Tests in which few raters or one script have many of the answers."""
+    result: list[CoverageCell] = []
+    for taste in (0.2, 0.5):
+        two, four = (SimulatedRaters(systems=of, taste_sd=taste) for of in ((0.3, 0.0), (0.6, 0.2, -0.2, -0.6)))
+        for name, each in _UNEQUAL.items():
+            result.append(CoverageCell("preference", f"preference, {name}", two, len(each), 100, each))
+            result.append(CoverageCell("elo", f"Elo, {name}", four, len(each), 100, each))
+        result.append(CoverageCell("elo", "Elo, arena at its caps", four, len(_ARENA), 1, _ARENA, own_scripts=True))
+    for favour in (0.2, 0.5):
+        population = SimulatedRaters(systems=(0.3, 0.0), favour_sd=favour)
+        half = CoverageCell("preference", "preference, one script of half", population, 40, 40, 30, top_script=0.5)
+        result += [half, replace(half, test="elo", part="Elo, one script of half")]
+    for rater in (0.4, 0.8):
+        population = SimulatedRaters(systems=(3.6, 3.3), rater_sd=rater)
+        each = (90, 90, *[6] * 30)
+        result.append(CoverageCell("mos", "MOS, two raters of 90 among 30 of 6", population, len(each), 90, each))
+    return result
 
 
 def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
@@ -104,7 +150,7 @@ def _preference(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Ca
     tally = _CoverageTally(cell, "share", np.array([preference(everybody, "s1", "s2", "exact").share.mean]))
 
     def run_test() -> None:
-        votes = cell.population.votes(rng, cell.raters, cell.each, cell.scripts)
+        votes = cell.votes(rng)
         for method in METHODS:
             tally.mark_all(method, [preference(votes, "s1", "s2", method).share])
 
@@ -118,7 +164,7 @@ def _elo(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     gaps = _CoverageTally(cell, "differences", (truth[:, None] - truth)[upper])
 
     def run_test() -> None:
-        votes = cell.population.votes(rng, cell.raters, cell.each, cell.scripts)
+        votes = cell.votes(rng)
         fitted = fit(votes)
         mean = fitted.elo().mean()
         for method in METHODS:
@@ -139,7 +185,7 @@ def _mos(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     means, gaps = _CoverageTally(cell, "means", truth), _CoverageTally(cell, "differences", truth[:1] - truth[1:])
 
     def run_test() -> None:
-        ratings = cell.population.ratings(rng, cell.raters, cell.scripts)
+        ratings = cell.ratings(rng)
         for method in METHODS:
             means.mark_all(method, list(by_system(ratings, method).values()))
             gaps.mark_all(method, [d.interval for d in pairwise_differences(ratings, method)])

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from studio.bench.mos.margins import shares
 from studio.bench.mos.settings import LooksSetting, PlanSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.measure.report import console, no_bar, print_table
 from studio.mos.analysis.stopping_rule import ALPHA, evaluate_rule
 from studio.mos.campaign.config import StopRule
 from studio.mos.stats import means, preference
-from studio.mos.stats.bradley_terry import fit, points
+from studio.mos.stats.bradley_terry import fit
 from studio.mos.stats.columns import Ratings, Votes
 from studio.mos.stats.elo_intervals import clustered_intervals
 from studio.mos.stats.interval import Clusters
@@ -57,9 +58,7 @@ def plan_cases(names: tuple[PlannedTest, ...]) -> list[PlanCase]:
         PlanCase("mos", 0.25, 30, four.ratings),
         PlanCase("mushra", 5.0, 30, four.sliders),
         PlanCase("cmos", 0.4, 20, four.comparisons),
-        PlanCase(
-            "preference", 0.08, 30, lambda rng, raters, scripts: _shares(two.votes(rng, raters, scripts, scripts))
-        ),
+        PlanCase("preference", 0.08, 30, lambda rng, raters, scripts: shares(two.votes(rng, raters, scripts, scripts))),
         PlanCase("elo", 50.0, 30, lambda rng, raters, scripts: five.votes(rng, raters, _ELO_PAIRS, scripts)),
     ]
     return [one for one in every if one.test in names]
@@ -170,13 +169,6 @@ def _met(case: PlanCase, raters: int, rng: np.random.Generator, runs: int) -> fl
             widest = max(np.inf if i.half_width is None else i.half_width for i in by_system(drawn).values())
         met += widest <= case.half_width
     return met / runs
-
-
-def _shares(votes: Votes) -> Ratings:
-    """Votes on one pair as scores of its first system, 0 to 1."""
-    assert votes.rater is not None and votes.item is not None, "simulated raters and scripts are known"
-    worth = np.where(votes.a == 0, points(votes), 1 - points(votes))
-    return Ratings(worth, votes.rater, votes.item, np.zeros_like(votes.a), votes.raters, votes.items, ["s1 : s2"])
 
 
 @dataclass(frozen=True)

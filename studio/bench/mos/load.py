@@ -14,6 +14,7 @@ from studio.bench.mos.server import PROGRAM, bare_server
 from studio.bench.mos.settings import MosLoadSetting
 from studio.bench.mos.site import BenchSite, audit, make_site, rater_process
 from studio.bench.page.browser import own_command, running_app
+from studio.core.terminal import print_line
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
@@ -134,4 +135,4 @@ def show(out: Mapping[str, Any]) -> None:
     note = f"{out['server']}; " + ", ".join(f"{name} {value}" for name, value in out["settings"].items())
     print_table(title, ("", "p50", "p95", "p99", ""), rows, note)
     for failure in out["failures"][:10]:
-        print(failure)
+        print_line(failure)

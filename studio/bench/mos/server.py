@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench.page.browser import PageFailed, free_port
+from studio.core.terminal import print_line
 from studio.mos.service import open_listening_tests
 from studio.serve.app import guarded_app
 from studio.serve.library.access import LibraryAccess
@@ -25,7 +26,7 @@ from studio.serve.library.annotation import owner_routes
 from studio.serve.mos.routes import add_listening
 from studio.serve.server import run
 from studio.serve.settings import ServeSettings
-from studio.serve.traces import TraceViews
+from studio.serve.trace_views import TraceViews
 
 START_S = 60.0
 PROGRAM = ("-m", "studio.bench.mos.server")
@@ -141,7 +142,7 @@ def fork_servers() -> None:
             os.close(sys.stdin.fileno())
             serve(spec)
             os._exit(0)
-        print(child, flush=True)
+        print_line(child)
     if child and Path(f"/proc/{child}").exists():  # the bench ended without killing it
         os.kill(child, signal.SIGKILL)
 

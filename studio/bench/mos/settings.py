@@ -38,7 +38,7 @@ class CoverageSetting(Parameters):
     everybody: int = 40_000  # simulated raters whose mean is the true value
 
     def __post_init__(self) -> None:
-        if unknown := {*self.tests} - {*COVERAGE_TESTS, "ordinal"}:
+        if unknown := {*self.tests} - {*COVERAGE_TESTS, "ordinal", "unequal"}:
             raise BadOption(f"unknown test {min(unknown)!r}", f"choose {', '.join(COVERAGE_TESTS)}")
 
 
@@ -46,6 +46,21 @@ class OrdinalSetting(CoverageSetting):
     """Coverage of the ordinal model's expected scores: few raters, few scripts, high scores."""
 
     tests: tuple[str, ...] = ("ordinal",)
+
+
+class UnequalSetting(CoverageSetting):
+    """Coverage where few raters or one script have many of the answers: Zipf votes, an arena at its caps."""
+
+    tests: tuple[str, ...] = ("unequal",)
+    everybody: int = 10_000
+
+
+class FamilySetting(Parameters):
+    """Family-wise error of Holm-corrected differences of three equal systems."""
+
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 2000
+    seed: Seed = 0
+    cells: tuple[Any, ...] = ()  # of ``studio.bench.mos.family``; empty for all
 
 
 class LooksSetting(Parameters):
@@ -70,3 +85,18 @@ class PlanSetting(Parameters):
     pilot: tuple[int, int] = (400, 120)
     small: tuple[int, int] = (10, 12)
     plan_runs: int = 200
+
+
+class MarginSetting(Parameters):
+    """Tests with a margin (TOST): errors where the true difference is the margin, and the power of planned tests.
+
+    Attributes:
+        pilot: raters and scripts of the pilot that the plans use.
+    """
+
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 1000
+    seed: Seed = 0
+    tests: tuple[Literal["mos", "mushra", "cmos", "preference"], ...] = ("mos", "mushra", "cmos", "preference")
+    everybody: int = 40_000  # simulated raters whose difference is the true one
+    pilot: tuple[int, int] = (400, 120)
+    plan_runs: int = 2000

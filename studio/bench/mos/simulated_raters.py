@@ -6,6 +6,7 @@ two with an individual indifference band. Noise has heavier tails than normal, r
 scale, scripts favour systems, and some raters answer at random.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,19 +63,32 @@ class SimulatedRaters:
         return self._rows(rng, np.clip(np.rint(gap), -3, 3), ScoreScale(-3, 3), own_scripts)
 
     def votes(
-        self, rng: np.random.Generator, raters: int, pairs: int, scripts: int, own_scripts: bool = False
+        self,
+        rng: np.random.Generator,
+        raters: int,
+        pairs: int | Sequence[int],
+        scripts: int,
+        own_scripts: bool = False,
+        top_script: float = 0.0,
     ) -> Votes:
-        """Votes of every rater on ``pairs`` random pairs, without repeating a script while others are left.
+        """Votes of every rater on random pairs, without repeating a script while others are left.
 
-        Returns:
-            raters * pairs votes.
+        Args:
+            rng: random generator.
+            raters: number of raters.
+            pairs: votes of each rater, one number for all or one each.
+            scripts: number of scripts.
+            own_scripts: whether every vote has another script.
+            top_script: additional share of the votes on the first script.
         """
-        systems, n = len(self.systems), raters * pairs
-        rater = np.repeat(np.arange(raters), pairs)
+        systems, count = len(self.systems), np.broadcast_to(pairs, raters)
+        rater, n = np.repeat(np.arange(raters), count), int(count.sum())
+        nth = np.arange(n) - (np.cumsum(count) - count)[rater]  # vote of the rater
         a = rng.integers(systems, size=n)
         b = (a + rng.integers(1, systems, size=n)) % systems
         each = rng.permuted(np.tile(np.arange(scripts), (raters, 1)), axis=1)
-        script: I8 = np.arange(n) if own_scripts else np.tile(each, pairs // scripts + 1)[:, :pairs].ravel()
+        script: I8 = np.arange(n) if own_scripts else each[rater, nth % scripts]
+        script = np.where(rng.random(n) < top_script, 0, script) if top_script else script
         percept = np.array(self.systems)
         taste = rng.normal(0, self.taste_sd, (raters, systems))
         favour = rng.normal(0, self.favour_sd, (n if own_scripts else scripts, systems))

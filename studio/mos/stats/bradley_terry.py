@@ -235,7 +235,8 @@ def _without_prior(votes: Votes, wins: F8, method: FitMethod) -> Fit:
     # In Davidson's model ties connect nothing: against an undefeated system they only inform the tie parameter.
     decided = wins if method == "mle" else win_matrix(votes.where(~undecided(votes)))
     connected_groups = groups(decided)
-    reason, missing, tie = _missing_reason(decided, votes.systems, connected_groups), np.full(len(wins), np.nan), None
+    reason = _missing_reason(decided, wins, votes.systems, connected_groups)
+    missing, tie = np.full(len(wins), np.nan), None
     if reason:
         log_p = missing
     elif method == "mle":
@@ -268,9 +269,17 @@ def centred(elo: F8) -> F8:
     return elo - elo.mean(axis=-1, keepdims=True)
 
 
-def _missing_reason(wins: F8, systems: list[str], strong: list[list[int]]) -> str | None:
-    if not wins.any():
+def components(wins: F8) -> I8:
+    """Label [S] of the group of systems that votes connect, directly or by way of others, whatever their outcome."""
+    return np.asarray(connected_components(csr_array(wins > 0), directed=False)[1], np.int64)
+
+
+def _missing_reason(wins: F8, games: F8, systems: list[str], strong: list[list[int]]) -> str | None:
+    """Why maximum likelihood does not exist; ``games`` [S, S] includes ties, which ``wins`` may lack."""
+    if not games.any():
         return "there are no votes"
+    if not wins.any():
+        return "every vote is a tie or 'both bad', so Davidson's model has no finite solution; use gamma or mle"
     if len(strong) < 2:
         return None
     for group in strong:
@@ -279,7 +288,9 @@ def _missing_reason(wins: F8, systems: list[str], strong: list[list[int]]) -> st
         inside = np.isin(np.arange(len(wins)), group)
         won, lost = wins[inside][:, ~inside].any(), wins[~inside][:, inside].any()
         if not (won and lost):
-            did = "was never compared with" if not won and not lost else "never lost to" if won else "never won against"
+            met = games[inside][:, ~inside].any()
+            apart = "only tied with" if met else "was never compared with"
+            did = apart if not won and not lost else "never lost to" if won else "never won against"
             return (
                 f"maximum likelihood has no finite solution: {name} {did} the other systems; "
                 "collect more votes, or use gamma"

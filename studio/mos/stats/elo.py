@@ -4,14 +4,24 @@ Systems that never lost (or never won) against the others have no finite strengt
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.bradley_terry import ELO_PER_E, EloIntervals, Fit, fit, gamma_quantiles, groups, undecided
+from studio.mos.stats.bradley_terry import (
+    ELO_PER_E,
+    EloIntervals,
+    Fit,
+    components,
+    fit,
+    gamma_quantiles,
+    groups,
+    undecided,
+)
+from studio.mos.stats.clusters import largest_share, unequal_note
 from studio.mos.stats.columns import BOTH_BAD, F8, TIE, Votes
 from studio.mos.stats.elo_intervals import clustered_intervals, posterior_intervals
 from studio.mos.stats.interval import Clusters, count_distinct, finite_or_none, small_sample_note, tail_probabilities
@@ -179,6 +189,8 @@ def elo_report(
         spread = posterior_intervals(fitted, c, seed=seed)
     else:
         spread = clustered_intervals(votes, fitted, c, clusters=clusters)
+    if method in ("dsm", "posterior"):
+        spread = _within_components(fitted, spread)
     separated = {} if fitted.reason else standings(votes, fitted, c)
     unbounded = {} if method in ("dsm", "posterior") else separated  # these intervals follow from the prior
     elo = fitted.elo(c)
@@ -198,6 +210,24 @@ def elo_report(
         "reason": spread.reason if fitted.reason is None else fitted.reason,
         "notes": _notes(votes, fitted, separated, unbounded),
     }
+
+
+def _within_components(fitted: Fit, spread: EloIntervals) -> EloIntervals:
+    """The intervals without those that the prior alone makes: between systems that no votes connect.
+
+    Scores keep theirs in the largest group of connected systems, or in none if no vote is left.
+    """
+    label = components(fitted.wins)
+    apart = label[:, None] != label[None, :]
+    if not apart.any():
+        return spread
+    sizes = np.bincount(label)
+    outside = (label != int(sizes.argmax())) | (sizes.max() < 2)
+    low, high = (np.where(outside, np.nan, end) for end in (spread.low, spread.high))
+    gap_low, gap_high, better = (
+        np.where(apart, np.nan, of) for of in (spread.difference_low, spread.difference_high, spread.better)
+    )
+    return replace(spread, low=low, high=high, difference_low=gap_low, difference_high=gap_high, better=better)
 
 
 _BY_LUCK = (
@@ -263,7 +293,8 @@ def _notes(
             notes.append(f"{', '.join(names)}: {what}")
     if separated and not unbounded:
         notes.append(
-            "Where wins do not connect systems, the distance between them and its interval follow from the prior alone"
+            "Where wins do not connect systems, their distance and its interval follow from the prior alone; "
+            "systems that no votes connect have no interval"
         )
     ties = float(undecided(votes).mean()) if len(votes) else 0.0
     if ties >= MANY_TIES and fitted.tie is None:
@@ -271,10 +302,33 @@ def _notes(
             f"{ties:.0%} of the votes are ties or 'both bad'; counted as half a win each, they shrink differences, "
             "which Davidson's model does not"
         )
-    known = (None if codes is None or not len(codes) else count_distinct(codes) for codes in (votes.rater, votes.item))
-    if (short := small_sample_note(*known)) is not None:
-        notes.append(short)
-    return notes
+    columns = [None if codes is None or not len(codes) else codes for codes in (votes.rater, votes.item)]
+    raters, items = (None if codes is None else count_distinct(codes) for codes in columns)
+    rater_share, item_share = (None if codes is None else largest_share(codes) for codes in columns)
+    said = (
+        small_sample_note(raters, items),
+        unequal_note(raters, rater_share, items, item_share),
+        _identical_rows(votes),
+    )
+    return notes + [note for note in said if note is not None]
+
+
+def _identical_rows(votes: Votes) -> str | None:
+    """Note on votes that repeat another one in every column; None without any.
+
+    Also None where raters or scripts are unknown or one: then a rater has reasons to vote alike on a pair.
+    """
+    if votes.rater is None or votes.item is None or count_distinct(votes.item) < 2:
+        return None
+    rows = np.column_stack([votes.rater, votes.item, votes.a, votes.b, votes.outcome.astype(np.int64)])
+    repeated = len(rows) - len(np.unique(rows, axis=0))
+    if not repeated:
+        return None
+    are = "row is" if repeated == 1 else "rows are"
+    return (
+        f"{repeated} {are} identical to another one (rater, script, systems in this order, outcome); they are counted, "
+        "so remove them if the file has votes twice"
+    )
 
 
 _STATE_NOTES = {

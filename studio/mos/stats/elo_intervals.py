@@ -23,8 +23,16 @@ from studio.mos.stats.bradley_terry import (
     undecided,
     vote_moments,
 )
+from studio.mos.stats.clusters import (
+    ClusterVariance,
+    degrees_of_freedom,
+    effective_of_sums,
+    independent_variance,
+    small_sample_correction,
+    two_way_variance,
+)
 from studio.mos.stats.columns import F8, I8, Votes
-from studio.mos.stats.interval import Clusters, t_cdf, t_quantile, tail_probabilities
+from studio.mos.stats.interval import Clusters, count_distinct, t_cdf, t_inverse, tail_probabilities
 
 _MIN_VARIANCE = 1e-9  # Elo squared
 # Relative to independent votes; below it raters do not differ, up to the effect of the prior.
@@ -35,16 +43,19 @@ BETTER_LABEL = "one-sided confidence, from the standard error of the difference"
 def clustered_intervals(
     votes: Votes, fitted: Fit, c: float = 2000.0, level: float = 0.95, clusters: Clusters = "two_way"
 ) -> EloIntervals:
-    """Intervals by rater and script: standard error of the centred scores times t(min(raters, scripts) - 1).
+    """Intervals by rater and script: standard error of the centred scores times t(min(R*, I*) - 1).
 
     Each vote moves the estimate by its score times the inverse information; the variance is that of the sums of these
     influence values over raters and over scripts, as for a mean (``interval.clustered_error``). It agrees with a
-    jackknife in simulation. Unknown raters or scripts are not clustered by, which the label states. If wins do not
-    connect all systems, only systems within a connected group have an interval, around the group's mean: distances
-    between groups are determined by the prior.
+    jackknife in simulation. Raters and scripts count by their share in the information on each score
+    (``clusters.effective_clusters``); differences have the degrees of freedom of ``two_way_variance``. Unknown raters
+    or scripts, and a single script, are not clustered by, which the label states. If wins do not connect all systems,
+    only systems within a connected group have an interval, around the group's mean: distances between groups are
+    determined by the prior.
     """
     elo, size = fitted.elo(c), len(votes.systems)
-    by_rater, by_item = votes.rater is not None, votes.item is not None and clusters == "two_way"
+    by_rater = votes.rater is not None
+    by_item = votes.item is not None and clusters == "two_way" and count_distinct(votes.item) > 1
     label = _LABELS[by_rater, by_item]
     row, square = np.full(size, np.nan), np.full((size, size), np.nan)
     missing = EloIntervals(row, row, square, square, square, label, BETTER_LABEL)
@@ -52,22 +63,24 @@ def clustered_intervals(
         return replace(missing, reason=fitted.reason)
     half_width, apart, p, better = row.copy(), square.copy(), square.copy(), square.copy()
     np.fill_diagonal(better, 0.5)
-    degrees, reasons = 0, list[str]()
+    degrees, reasons, upper = list[float](), list[str](), tail_probabilities(level)[1]
     for part in (np.array(group) for group in groups(fitted.wins) if len(group) > 1):
         inside = np.isin(votes.a, part) & np.isin(votes.b, part)
-        variances = _variances(votes.where(inside), fitted, part, by_rater, by_item)
-        df, among = variances.df, np.ix_(part, part)
-        degrees = max(degrees, df)
-        if variances.reason:
-            reasons.append(variances.reason)
+        scores, differences = _errors(votes.where(inside), fitted, part, by_rater, by_item)
+        if reason := scores.reason or differences.reason:
+            reasons.append(reason)
             continue
-        reach, se = t_quantile(df, level), np.sqrt(variances.differences)
-        half_width[part], apart[among] = reach * np.sqrt(variances.scores), reach * se
+        degrees += scores.df.tolist()
+        among, se = np.ix_(part, part), np.sqrt(differences.variance)
+        half_width[part] = t_inverse(scores.df, upper) * np.sqrt(scores.variance)
+        apart[among] = t_inverse(differences.df, upper) * se
         t = (elo[part][:, None] - elo[part][None, :]) / np.where(se > 0, se, 1.0)  # the diagonal is 0 / 1
-        better[among], p[among] = t_cdf(df, t), 2 * t_cdf(df, -np.abs(t))
-    if not degrees or not np.isfinite(half_width).any():
+        better[among], p[among] = t_cdf(differences.df, t), 2 * t_cdf(differences.df, -np.abs(t))
+    if not degrees:
         return replace(missing, reason=reasons[0] if reasons else "wins connect no two systems both ways")
-    label, gap = f"{label}: standard error times t({degrees})", elo[:, None] - elo[None, :]
+    least, most = (f"{df:.3g}" for df in (min(degrees), max(degrees)))
+    label = f"{label}: standard error times t({least if least == most else f'{least} to {most}'})"
+    gap = elo[:, None] - elo[None, :]
     ends = elo - half_width, elo + half_width, gap - apart, gap + apart
     return EloIntervals(*ends, better, label, BETTER_LABEL, p)
 
@@ -81,39 +94,49 @@ _LABELS = {  # by whether raters and scripts are clustered by
 
 
 @dataclass(frozen=True)
-class _Variances:
-    """Variances of centred scores [P] and of differences [P, P] in Elo squared."""
+class _Errors:
+    """Variances in Elo squared and degrees of freedom: of centred scores [P], or of differences [P, P]."""
 
-    scores: F8
-    differences: F8
-    df: int
-    reason: str | None = None
+    variance: F8
+    df: F8
+    reason: str | None = None  # why there is no interval
 
 
-def _variances(votes: Votes, fitted: Fit, part: I8, by_rater: bool, by_item: bool) -> _Variances:
-    """Variances of the systems ``part``; every vote is between two of them."""
+def _errors(votes: Votes, fitted: Fit, part: I8, by_rater: bool, by_item: bool) -> tuple[_Errors, _Errors]:
+    """Errors of the scores of ``part``, and of their differences; every vote is between two of these systems."""
+    by_item = by_item and votes.item is not None and count_distinct(votes.item) > 1
     each = np.arange(len(votes))
-    rater = each if votes.rater is None or not by_rater else votes.rater
-    item = each if votes.item is None or not by_item else votes.item
-    both = rater * (int(item.max()) + 1) + item
-    covariance = _cluster_covariance(votes, fitted, part)
-    sums, counts = zip(*(covariance(codes) for codes in (rater, item, both)), strict=True)
-    df = min(counts[0], counts[1]) - 1
-    if df < 1:
-        cluster = "rater" if counts[0] < 2 else "script"
-        return _Variances(np.zeros(0), np.zeros(0), 0, f"one {cluster} gives no interval; at least two are needed")
-    each_rater, each_item, each_both = ((np.diag(v), _contrasts(v)) for v in sums)
+    rater = votes.rater if by_rater and votes.rater is not None else each
+    item = votes.item if by_item and votes.item is not None else each
+    if count_distinct(rater) < 2:
+        none = _Errors(np.zeros(0), np.zeros(0), "one rater gives no interval; at least two are needed")
+        return none, none
+    by_group = _grouped_variances(votes, fitted, part)
+    by_each, by_both = by_group(rater), by_group(rater * (int(item.max()) + 1) + item)
+    by_script = by_group(item) if by_item else (None, None)
     scores, differences = (
-        np.maximum(r + i - b, b) if by_item else np.where(r > _MIN_RELATIVE_VARIANCE * b, r, b)
-        for r, i, b in zip(each_rater, each_item, each_both, strict=True)
+        _combined(by_each[k], by_script[k], by_both[k], tested) for k, tested in enumerate((False, True))
     )
-    if (scores < _MIN_VARIANCE).any():
-        return _Variances(scores, differences, df, "every vote is a tie, so the variance is unknown")
-    return _Variances(scores, differences, df)
+    if (scores.variance < _MIN_VARIANCE).any():
+        scores = replace(scores, reason="every vote is a tie, so the variance is unknown")
+    return scores, differences
 
 
-def _cluster_covariance(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], tuple[F8, int]]:
-    """Function from cluster codes [N] to the covariance [P, P] of centred Elo and the number of clusters."""
+def _combined(rater: ClusterVariance, item: ClusterVariance | None, both: ClusterVariance, tested: bool) -> _Errors:
+    """``item``: None if only raters are clustered by."""
+    if item is not None:
+        return _Errors(*two_way_variance(rater, item, both, tested))
+    independent = independent_variance(both)
+    by_rater = rater.variance(independent)
+    varies = by_rater > _MIN_RELATIVE_VARIANCE * independent
+    return _Errors(np.where(varies, by_rater, independent), degrees_of_freedom(rater.groups))
+
+
+_ByGroup = tuple[ClusterVariance, ClusterVariance]  # of centred scores [P] and of differences [P, P]
+
+
+def _grouped_variances(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], _ByGroup]:
+    """Function from cluster codes [N] to variances by these clusters."""
     size, log_p = len(part), fitted.log_p[part]
     place = np.full(len(fitted.log_p), -1)
     place[part] = np.arange(size)
@@ -131,16 +154,46 @@ def _cluster_covariance(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], t
     hessian[:size, :size] += np.trace(hessian) / size**2  # fixes the common scale; removed by centring
     influence: F8 = ELO_PER_E * np.asarray(np.linalg.inv(hessian), np.float64)[:size]
     influence = influence - influence.mean(axis=0)
+    # [P * P, P]: share of a vote on each pair in the variance of each score if votes are independent.
+    pulls = influence[:, :size].T[:, None, :] - influence[:, :size].T[None, :, :]
+    leverage = (moments.point_variance[:, :, None] * pulls**2).reshape(size * size, size)
 
-    def covariance(codes: I8) -> tuple[F8, int]:
+    def by_group(codes: I8) -> _ByGroup:
         cluster = np.unique(codes, return_inverse=True)[1]
-        count = int(cluster.max()) + 1
-        rows = np.tile(cluster, len(columns))
+        count, rows = int(cluster.max()) + 1, np.tile(cluster, len(columns))
         sums = csr_array((np.concatenate(values), (rows, np.concatenate(columns))), shape=(count, len(hessian)))
-        variance = influence @ np.asarray((sums.T @ sums).toarray(), np.float64) @ influence.T
-        return variance * count / max(1, count - 1), count
+        covariance = influence @ np.asarray((sums.T @ sums).toarray(), np.float64) @ influence.T
+        squares = np.diag(covariance), _contrasts(covariance)
+        if 2 * count > len(cluster):  # mostly single votes: they count alike
+            sizes = np.bincount(cluster).astype(np.float64)
+            powers = [[np.asarray((sizes**k).sum()) for k in (1, 2, 3)]] * 2
+        else:
+            pairs = csr_array((np.ones(len(cluster)), (cluster, a * size + b)), shape=(count, size * size))
+            powers = _power_sums(np.asarray(pairs @ leverage, np.float64))
+        scores, differences = (
+            ClusterVariance(
+                value,
+                np.broadcast_to(effective_of_sums(*sums[:2]), value.shape),
+                np.broadcast_to(small_sample_correction(*sums), value.shape),
+            )
+            for value, sums in zip(squares, powers, strict=True)
+        )
+        return scores, differences
 
-    return covariance
+    return by_group
+
+
+def _power_sums(shares: F8) -> list[list[F8]]:
+    """Sums over clusters of shares [G, P], their squares and cubes: for scores [P], and for differences [P, P].
+
+    The share of a cluster in a difference is taken as the sum of its shares in the two scores.
+    """
+    total, square = shares.sum(axis=0), shares.T @ shares
+    mixed = (shares**2).T @ shares  # [P, P]: squared share of the row's times that of the column's
+    own, cube = np.diag(square), np.diag(mixed)
+    squares = own[:, None] + own[None, :] + 2 * square
+    cubes = cube[:, None] + cube[None, :] + 3 * (mixed + mixed.T)
+    return [[total, own, cube], [total[:, None] + total[None, :], squares, cubes]]
 
 
 def _contrasts(covariance: F8) -> F8:

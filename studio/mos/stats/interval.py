@@ -13,6 +13,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from studio.core.errors import BadOption
+from studio.mos.stats.clusters import (
+    cluster_variance,
+    degrees_of_freedom,
+    independent_variance,
+    largest_share,
+    two_way_variance,
+)
 from studio.mos.stats.columns import F8, I8, ScoreScale
 
 
@@ -61,6 +68,8 @@ class Interval:
     items: int | None
     method: str  # name of the interval method
     level: float  # nominal coverage
+    rater_share: float | None = None  # largest share of ``n`` by one rater, like ``item_share`` on one script
+    item_share: float | None = None
 
     @property
     def half_width(self) -> float | None:
@@ -108,8 +117,9 @@ def clustered_interval(
     level: float,
     scale: ScoreScale | None,
     null: float | None = None,
+    size: F8 | None = None,
 ) -> Interval:
-    """Interval of an estimate from its influence values.
+    """Interval of an estimate from its influence values; on a single script by rater, for this script only.
 
     Args:
         mean: the estimate.
@@ -120,16 +130,19 @@ def clustered_interval(
         level: nominal coverage.
         scale: possible scores; None if unknown.
         null: mean under the null hypothesis, if one is tested (``interval_bounds``).
+        size: [N], share of each rating in the variance of independent ratings; None if equal (``clustered_error``).
     """
-    se, df = clustered_error(influence, rater, item, clusters)
+    raters, items = count_distinct(rater), count_distinct(item)
+    clusters = "by_rater" if items == 1 and raters > 1 else clusters
+    se, df = clustered_error(influence, rater, item, clusters, size, tested=null is not None)
     low, high = interval_bounds(mean, se, df, level, scale, null)
     known_se = None if is_zero_error(se) else finite_or_none(se)
-    raters, items = count_distinct(rater), count_distinct(item)
-    return Interval(mean, low, high, known_se, df, len(influence), raters, items, clusters, level)
+    shares = largest_share(rater), largest_share(item)
+    return Interval(mean, low, high, known_se, df, len(influence), raters, items, clusters, level, *shares)
 
 
 def interval_bounds(
-    mean: float, se: float, df: int, level: float, scale: ScoreScale | None = None, null: float | None = None
+    mean: float, se: float, df: float, level: float, scale: ScoreScale | None = None, null: float | None = None
 ) -> tuple[float | None, float | None]:
     """Bounds of the interval of a mean, (None, None) if not estimable; they stay on the scale and never coincide.
 
@@ -138,7 +151,7 @@ def interval_bounds(
     share. If all answers are equal the error is unknown: ``_half_width_of_equal_answers``.
 
     Args:
-        df: degrees of freedom, clusters - 1.
+        df: degrees of freedom; clusters - 1 if all answers are equal.
         scale: possible scores; None: plain t, and no bounds if all answers are equal.
         null: mean under the null hypothesis, if one is tested.
     """
@@ -167,7 +180,7 @@ def p_value_against(interval: Interval, null: float, scale: ScoreScale | None) -
     if interval.se is None:
         if scale is None or scale.is_binary:
             return sign_test_p(int(interval.df) + 1) if gap else 1.0
-        half_width = _half_width_of_equal_answers(int(interval.df), interval.level, scale, tested=True)
+        half_width = _half_width_of_equal_answers(interval.df, interval.level, scale, tested=True)
         return float(2 * t_cdf(interval.df, -gap * t_quantile(interval.df, interval.level) / half_width))
     se = interval.se
     if scale and _is_near_bound(interval.mean, t_quantile(interval.df, interval.level) * se, scale):
@@ -189,7 +202,8 @@ def small_sample_note(raters: int | None, items: int | None) -> str | None:
     ]
     if not counts:
         return None
-    return f"Only {' and '.join(counts)}: below {FEW_RATERS} an interval depends more on assumptions than on answers"
+    few = f"Only {' and '.join(counts)}: below {FEW_RATERS} an interval depends more on assumptions than on answers"
+    return few + ("; it is by rater, for this script only" if items == 1 and raters != 1 else "")
 
 
 def is_zero_error(se: float) -> bool:
@@ -202,36 +216,38 @@ def finite_or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def clustered_error(influence: F8, rater: I8, item: I8, clusters: Clusters) -> tuple[float, int]:
+def clustered_error(
+    influence: F8, rater: I8, item: I8, clusters: Clusters, size: F8 | None = None, tested: bool = False
+) -> tuple[float, float]:
     """Cluster-robust standard error (NaN without degrees of freedom) and degrees of freedom, from influence values.
 
-    ``two_way`` is V_rater + V_item - V_both (Cameron, Gelbach & Miller 2011, eq. 2.10), where V_g is the sum over G
-    clusters of (sum of influence values)^2, times G / (G - 1): the small-sample factor of statsmodels with one
-    regressor. It is at least V_both, the variance under independence, because rater and item effects can only add to
-    it. Degrees of freedom: min(G_rater, G_item) - 1. ``by_rater`` is V_rater with G_rater - 1, valid for these items
-    only; V_both if V_rater is zero and the ratings vary.
+    ``two_way`` is by rater and script (``two_way_variance``). ``by_rater`` is V_rater with R* - 1 degrees of freedom,
+    valid for these items only; V_both if V_rater is zero and the ratings vary. If all answers are equal, degrees of
+    freedom count raters (or scripts, if fewer).
+
+    Args:
+        size: [N], share of each rating in the variance of independent ratings; None if equal, as in a mean.
+        tested: whether the estimate is a difference (``two_way_variance``).
     """
-    by_rater, raters = _cluster_variance(influence, rater)
-    by_both, _ = _cluster_variance(influence, np.unique(rater * (item.max() + 1) + item, return_inverse=True)[1])
+    by_rater = cluster_variance(influence, rater, size)
+    by_both = cluster_variance(influence, np.unique(rater * (item.max() + 1) + item, return_inverse=True)[1], size)
+    heads = [count_distinct(rater)]
     if clusters == "by_rater":
-        return float(np.sqrt(by_both if is_zero_error(by_rater**0.5) else by_rater)), raters - 1
-    by_item, items = _cluster_variance(influence, item)
-    return float(np.sqrt(max(by_rater + by_item - by_both, by_both))), min(raters, items) - 1
+        independent, df = independent_variance(by_both), degrees_of_freedom(by_rater.groups)
+        varies = not is_zero_error(float(by_rater.squares) ** 0.5)
+        variance = by_rater.variance(independent) if varies else independent
+    else:
+        heads.append(count_distinct(item))
+        variance, df = two_way_variance(by_rater, cluster_variance(influence, item, size), by_both, tested)
+    se = float(np.sqrt(variance))
+    return se, float(min(heads) - 1 if is_zero_error(se) else df)
 
 
 def count_distinct(codes: I8) -> int:
     return int(np.count_nonzero(np.bincount(codes)))
 
 
-def _cluster_variance(influence: F8, codes: I8) -> tuple[float, int]:
-    groups = count_distinct(codes)
-    if groups < 2:
-        return float("nan"), groups
-    sums = np.bincount(codes, influence)
-    return float(sums @ sums) * groups / (groups - 1), groups
-
-
-def _half_width_of_equal_answers(df: int, level: float, scale: ScoreScale, tested: bool) -> float:
+def _half_width_of_equal_answers(df: float, level: float, scale: ScoreScale, tested: bool) -> float:
     """Half-width of the interval of a mean when all answers are equal.
 
     Exact for one vote per rater (or script, if fewer) and unobserved answers one step away (Clopper & Pearson 1934). If

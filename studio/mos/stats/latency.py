@@ -101,7 +101,7 @@ def score_slope(answers: LatencyAnswers, same_voice: bool = False) -> LatencySlo
     if room < 1e-9 * len(x):
         return None
     value = float(x @ y) / room
-    return _slope(value, x * (y - value * x) / room, answers)
+    return _slope(value, x * (y - value * x) / room, x**2, answers)
 
 
 def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> LatencySlope | None:
@@ -142,7 +142,8 @@ def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> Late
     weights = np.linalg.pinv(hessian)[0] @ design.T
     if same_voices and abs(weights @ x) < 1e-6:
         return None
-    return _slope(ELO_PER_E * float(beta[0]), ELO_PER_E * weights * (answers.value - chance), answers)
+    influence = ELO_PER_E * weights * (answers.value - chance)
+    return _slope(ELO_PER_E * float(beta[0]), influence, weights**2 * chance * (1 - chance), answers)
 
 
 def _is_separated(design: F8, value: F8, sign: int) -> bool:
@@ -186,8 +187,8 @@ def _centred(values: F8, groups: I8) -> F8:
     return values - (np.bincount(groups, values) / counts)[groups]
 
 
-def _slope(value: float, influence: F8, answers: LatencyAnswers) -> LatencySlope:
-    se, df = clustered_error(influence, answers.rater, answers.item, "two_way")
+def _slope(value: float, influence: F8, size: F8, answers: LatencyAnswers) -> LatencySlope:
+    se, df = clustered_error(influence, answers.rater, answers.item, "two_way", size)
     half_width = finite_or_none(t_quantile(df, 0.95) * se)
     if half_width is None or is_zero_error(se):
         return LatencySlope(value, None, None, None, len(influence))

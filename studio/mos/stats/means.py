@@ -39,8 +39,8 @@ def by_system(ratings: Ratings, method: MeanMethod = "two_way", level: float = 0
     """Mean of each rated system, in the order of ``ratings.systems``.
 
     Methods:
-        two_way: clustered by rater and item, t with min(G) - 1 degrees of freedom (``clustered_error``).
-        by_rater: clustered by rater, t with G - 1; valid for these items only.
+        two_way: clustered by rater and item, t with min(G*) - 1 degrees of freedom (``clustered_error``).
+        by_rater: clustered by rater, t with R* - 1; valid for these items only.
         plain: as in P.808, 1.96 s / sqrt(n), ratings taken as independent; None if s is 0.
         plain_t: the same with t(n - 1).
 
@@ -139,14 +139,16 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way")
         return Difference(a, b, Interval(mean, None, None, None, 0, n, raters, 0, clusters, 0.95), None, None, scripts)
     if len(common) < scripts:
         one, other = (rows & np.isin(ratings.item, common) for rows in (one, other))
-    influence, means = np.zeros(len(ratings)), list[float]()
+    influence, size, means = np.zeros(len(ratings)), np.zeros(len(ratings)), list[float]()
     for rows, sign in ((one, 1.0), (other, -1.0)):
         means.append(float(ratings.score[rows].mean()))
         influence[rows] = sign * (ratings.score[rows] - means[-1]) / rows.sum()
+        size[rows] = 1 / float(rows.sum()) ** 2
     both = one | other
     scale = None if ratings.scale is None else ratings.scale.difference_scale
     codes = ratings.rater[both], ratings.item[both]
-    interval = clustered_interval(means[0] - means[1], influence[both], *codes, clusters, 0.95, scale, null=0.0)
+    gap = means[0] - means[1]
+    interval = clustered_interval(gap, influence[both], *codes, clusters, 0.95, scale, null=0.0, size=size[both])
     p = p_value_against(interval, 0.0, scale)
     return Difference(a, b, interval, p, p, scripts - len(common))
 

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import optimize
 
 from studio.core.errors import BadOption
+from studio.mos.stats.clusters import degrees_of_freedom, effective_clusters
 from studio.mos.stats.columns import F8, I8, Ratings, ScoreScale
 from studio.mos.stats.interval import Interval, count_distinct, logistic, logit, t_cdf, t_quantile
 from studio.mos.stats.means import Difference, with_holm
@@ -160,9 +161,10 @@ class OrdinalResult:
 def ordinal_model(ratings: Ratings, terms: Sequence[Term] = TERMS, prior: bool = True) -> OrdinalResult:
     """Fit the model to scores on a scale of few levels.
 
-    Intervals are based on the curvature of the likelihood in all parameters and use t with min(raters, scripts) - 1
-    degrees of freedom. The interval of a mean is computed for its logit on the scale, so it stays on the scale. Raises
-    BadOption: fewer than two raters or scripts, equal scores only, too many levels or effects, or no convergence.
+    Intervals are based on the curvature of the likelihood in all parameters and use t with min(R*, I*) - 1 degrees of
+    freedom (``clusters.effective_clusters``). The interval of a mean is computed for its logit on the scale, so it
+    stays on the scale. Raises BadOption: fewer than two raters or scripts, equal scores only, too many levels or
+    effects, or no convergence.
 
     Args:
         terms: random effects; a single system has neither taste nor favour.
@@ -215,7 +217,8 @@ class _Summary:
     def __init__(self, ratings: Ratings, used: I8, levels: F8, fitted: Estimate) -> None:
         self._ratings, self._used, self._levels, self._fitted = ratings, used, levels, fitted
         self._scale = ratings.scale or ScoreScale(float(levels[0]), float(levels[-1]))
-        self._df = min(count_distinct(ratings.rater), count_distinct(ratings.item)) - 1
+        sizes = (np.bincount(codes).astype(np.float64) for codes in (ratings.rater, ratings.item))
+        self._df = float(degrees_of_freedom(*map(effective_clusters, sizes)))
         self._reach = t_quantile(self._df, 0.95)
         self._cuts = len(fitted.thresholds)
 

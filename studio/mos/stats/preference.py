@@ -52,8 +52,8 @@ def preference(votes: Votes, a: str, b: str, method: ShareMethod = "two_way", le
     """Share of votes for ``a`` against ``b``.
 
     Methods:
-        two_way: clustered by rater and script, t with min(G) - 1 degrees of freedom (``clustered_error``).
-        by_rater: clustered by rater, t(raters - 1); valid for these scripts only.
+        two_way: clustered by rater and script, with the degrees of freedom of a difference (``two_way_variance``).
+        by_rater: clustered by rater, t(R* - 1); valid for these scripts only.
         exact: Clopper & Pearson (1934), votes as independent; half wins are not rounded.
         wilson: Wilson (1927), votes as independent.
 
@@ -83,7 +83,7 @@ def _share_interval(point: F8, votes: Votes, method: ShareMethod, level: float) 
             raise BadOption("the votes have no scripts", "use by_rater")
         item = np.arange(n) if votes.item is None else votes.item
         interval = mean_interval(point, votes.rater, item, method, level, SHARE_SCALE, null=0.5)
-        return replace(interval, items=None) if votes.item is None else interval
+        return replace(interval, items=None, item_share=None) if votes.item is None else interval
     if method == "exact":
         low, high = _clopper_pearson(float(point.sum()), n, level)
     elif method == "wilson":
@@ -116,7 +116,7 @@ class CmosAnswer:
     item: str
     first: str
     second: str
-    score: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class CmosResult:
     better: int  # answers in favour of a; likewise ``same`` and ``worse``
     same: int
     worse: int
-    scores: dict[int, int]  # count of each sign-corrected score
+    scores: dict[float, int]  # count of each sign-corrected score
 
 
 def cmos_results(

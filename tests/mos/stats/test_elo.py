@@ -22,9 +22,9 @@ KEYS = [
     *("p_better", "p_better_is", "reason", "notes"),
 ]
 LABELS = {
-    "mle": "by rater and script: standard error times t(9)",
-    "gamma": "by rater and script: standard error times t(9)",
-    "davidson": "by rater and script: standard error times t(9)",
+    "mle": "by rater and script: standard error times t(",
+    "gamma": "by rater and script: standard error times t(",
+    "davidson": "by rater and script: standard error times t(",
     "dsm": "DSM-compatible: Gamma quantiles",
     "posterior": "posterior: quantiles of Gibbs draws, votes taken as independent",
 }
@@ -40,7 +40,7 @@ def test_report_json_format(method):
     assert (report["votes"], report["raters"], report["items"], report["reason"]) == (800, 20, 10, None)
     assert np.sum(report["wins"]) == 800
     assert report["p_better"][6][0] > 0.99
-    assert (report["interval"], report["method"]) == (LABELS[method], method)
+    assert report["interval"].startswith(LABELS[method]) and report["method"] == method
     said = report["p_better_is"]
     assert ("posterior" in said) == (method == "posterior") and ("confidence" in said) == ("by rater" in LABELS[method])
 
@@ -213,3 +213,39 @@ def test_votes_without_raters_count_individually():
     votes = votes_from_rows([Vote("x", "y", "a")] * 40)
     found = lead(votes, standings(votes, fit(votes)), fit(votes).elo(), 0, 1)
     assert found.least == pytest.approx(elo_of(0.025 ** (1 / 40)))
+
+
+@pytest.mark.parametrize("method", ["dsm", "posterior"])
+def test_systems_that_no_votes_connect_have_no_interval(method):
+    """Two pairs that never met were compared to the tenth of an Elo, by the prior alone."""
+    report = elo_report(played("a>b", "b>a", "a>b", "a>c", "c>a", "x>y", "y>x"), method)
+    across = [d for d in report["differences"] if len({d["a"], d["b"]} & set("abc")) == 1]
+    assert len(across) == 6 and {(d["lo"], d["hi"]) for d in across} == {(None, None)}
+    by_way_of_a = next(d for d in report["differences"] if {d["a"], d["b"]} == {"b", "c"})
+    assert by_way_of_a["lo"] < by_way_of_a["hi"]  # never met, but both met a
+    assert report["p_better"][0][4] is None and report["p_better"][0][1] is not None
+    assert [report["systems"][s]["lo"] is None for s in "abcxy"] == [False] * 3 + [True] * 2
+    assert any("no interval" in note for note in report["notes"])
+
+
+def test_davidson_on_ties_alone_says_so():
+    """It said that there are no votes."""
+    assert "every vote is a tie" in elo_report(played("x=y", "y=z"), "davidson")["reason"]
+    assert "only tied with" in elo_report(played("x>y", "y>x", "y=z"), "davidson")["reason"]
+    assert elo_report(FOUR.where(FOUR.a < 0), "davidson")["reason"] == "there are no votes"
+
+
+def test_a_constant_script_gives_intervals_by_rater():
+    votes = played("x>y", "y>x", "x>y")
+    report = elo_report(replace(votes, item=votes.item * 0, items=["-"]))
+    assert report["systems"]["x"]["lo"] is not None and report["interval"].startswith("by rater, for these scripts")
+    assert any("for this script only" in note for note in report["notes"])
+
+
+def test_unequal_raters_and_identical_rows_are_noted():
+    rows = [Vote("x", "y", "ab"[k % 3 == 0], f"r{max(0, k - 20)}", f"i{k}") for k in range(40)]
+    notes = elo_report(votes_from_rows(rows))["notes"]
+    assert any("One rater has 52% of the answers" in note for note in notes)
+    assert not any("identical" in note for note in notes)
+    twice = elo_report(votes_from_rows([*rows, *rows[:3]]))
+    assert twice["votes"] == 43 and any(note.startswith("3 rows are identical") for note in twice["notes"])

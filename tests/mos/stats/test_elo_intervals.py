@@ -41,11 +41,10 @@ def test_clustered_errors_equal_a_logistic_regression(clusters):
     fitted = fit(votes, "mle")
     assert centred(fitted.log_p) == pytest.approx(centred(np.append(0.0, oracle.params)), abs=1e-6)
     ours = standard_errors(votes, fitted, clusters)[0, 1:]
-    spread = clustered_intervals(votes, fitted, level=0.5, clusters=clusters)
     t = ours / (ELO_PER_E * oracle.bse) * np.sqrt((n - 1) / (n - size + 1))
-    df = 8 if clusters == "two_way" else 13
-    assert f"t({df})" in spread.label
-    assert t == pytest.approx(np.full(size - 1, student(df).ppf(0.75)), rel=1e-3)
+    # A rater's shares in the systems are nearly, not exactly, equal; by rater and script df is between 8 and the votes.
+    most, least = (student(df).ppf(0.75) for df in ((12, 13) if clusters == "by_rater" else (5, n)))
+    assert (least * 0.97 < t).all() and (t < most * 1.03).all()
 
 
 def test_two_systems_have_the_error_of_their_share():
@@ -90,9 +89,9 @@ def test_missing_clusters_are_not_used_and_the_label_says_so():
     ):
         spread = clustered_intervals(some, fit(some))
         said[name] = (spread.label, float(np.mean(spread.high - spread.low)))
-    assert said["all"][0] == "by rater and script: standard error times t(8)"
-    assert said["no item"][0] == "by rater, for these scripts only: standard error times t(13)"
-    assert "taken as independent" in said["no rater"][0] and "t(8)" in said["no rater"][0]
+    assert said["all"][0].startswith("by rater and script: standard error times t(7.")
+    assert said["no item"][0].startswith("by rater, for these scripts only: standard error times t(12.")
+    assert "taken as independent" in said["no rater"][0] and "t(7." in said["no rater"][0]
     assert "not known" in said["neither"][0] and "t(559)" in said["neither"][0]
     assert said["all"][1] > said["no rater"][1] > said["neither"][1]
     assert clustered_intervals(votes, fit(votes), clusters="by_rater").label == said["no item"][0]
@@ -105,8 +104,19 @@ def test_votes_without_residuals_have_no_error():
     alone = votes.where(votes.rater == 0)
     assert "one rater gives no interval" in str(clustered_intervals(alone, fit(alone)).reason)
     one_script = votes.where(votes.item == 0)
-    assert "one script gives no interval" in str(clustered_intervals(one_script, fit(one_script)).reason)
-    assert clustered_intervals(one_script, fit(one_script), clusters="by_rater").reason is None
+    found, by_rater = (clustered_intervals(one_script, fit(one_script), clusters=c) for c in ("two_way", "by_rater"))
+    assert found.reason is None and found.label == by_rater.label and "for these scripts only" in found.label
+    assert (found.low == by_rater.low).all() and np.isfinite(found.low).all()
+
+
+def test_a_rater_with_most_votes_on_a_system_counts_as_few():
+    """One of 21 raters gave all but twenty votes on s4; the scores of the others hardly depend on that rater."""
+    votes = drawn(6, raters=21, pairs=60)
+    last = (votes.a == 3) | (votes.b == 3)
+    kept = votes.where(~last | (votes.rater == 0) | (np.arange(len(votes)) % 20 == 0))
+    before, after = (clustered_intervals(v, fit(v), clusters="by_rater") for v in (votes, kept))
+    ratio = (after.high - after.low) / (before.high - before.low)
+    assert ratio[3] > 1.5 * ratio[:3].max()
 
 
 def test_identical_raters_keep_the_error_of_their_votes():
