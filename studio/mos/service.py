@@ -20,6 +20,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadFile
 from studio.core.folders import data_folder
 from studio.mos.analysis.stopping_rule import InterimLooks
+from studio.mos.analysis.usable import replaced_raters
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.voices import system_titles
 from studio.mos.kinds.registry import kind_of
@@ -238,6 +239,7 @@ class ListeningTests:
         found = self._running.get(row_id(campaign))
         if found is None:
             found = load_campaign(session, campaign)
+            found.cache.replaced = partial(_replaced, row_id(campaign))
             if campaign.state == "open":
                 self._running[row_id(campaign)] = found
         return found
@@ -294,7 +296,12 @@ class ListeningTests:
         self._running.clear()
 
 
-def open_listening_tests(database: str, data: Path) -> ListeningTests:
+def _replaced(campaign_id: int, session: Session) -> set[int]:
+    campaign = session.get(Campaign, campaign_id)
+    return set() if campaign is None else replaced_raters(session, campaign)
+
+
+def open_listening_tests(database: str, data: Path, *, may_be_read_only: bool = False) -> ListeningTests:
     """Open the listening tests of a database and a data folder; both are created if missing.
 
     Raises BadOption: the URL is invalid; BadFile: the folder cannot be created, or the database cannot be opened.
@@ -302,14 +309,20 @@ def open_listening_tests(database: str, data: Path) -> ListeningTests:
     Args:
         database: URL; empty for ``studio.sqlite`` in the data folder.
         data: folder of the clips; private to its owner.
+        may_be_read_only: open a database that cannot be written, too; changes raise Unavailable.
     """
     root = data_folder(data)
     try:
         durable.make_folder(root)
         if not database:
             file = root / "studio.sqlite"
-            file.touch(mode=0o600)  # SQLite copies the mode to its other files
+            if not file.exists():
+                file.touch(mode=0o600)  # SQLite copies the mode to its other files
             database = f"sqlite:///{file}"
     except OSError as error:
         raise BadFile(f"the data folder {data} cannot be used: {error}", "give another --data") from error
-    return ListeningTests(Store(database), ClipFolder(root / "clips"))
+    store = Store(database)
+    if store.is_read_only and not may_be_read_only:
+        store.close()
+        raise BadFile(f"the database of {data} cannot be written", "see who may write the folder and its files")
+    return ListeningTests(store, ClipFolder(root / "clips"))

@@ -1,6 +1,5 @@
 """``studio campaign``: listening tests from the command line."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.bench.options import Device, Voices
+from studio.commands.campaign.answers import campaign_answers
 from studio.commands.campaign.editing import campaign_in
 from studio.commands.campaign.figures import campaign_figures
 from studio.commands.common import (
@@ -24,6 +24,7 @@ from studio.commands.common import (
 )
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, TRAPS, VOICES, is_default_data
+from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from studio.mos.campaign.config import CampaignConfig
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 campaign = typer.Typer(no_args_is_help=True, help="Create, open, monitor and analyse listening tests.")
 campaign.add_typer(campaign_in)
+campaign.add_typer(campaign_answers)
 campaign.add_typer(campaign_figures)
 
 
@@ -41,7 +43,7 @@ def list_templates() -> None:
 
     for name in template_names():
         config = load_template(name)
-        typer.echo(f"{name:18} {config.kind:12} {config.texts.title}")
+        print_line(f"{name:18} {config.kind:12} {config.texts.title}")
 
 
 @campaign.command("new")
@@ -64,6 +66,11 @@ def new(
     traps: Annotated[
         int, typer.Option(min=0, max=5, help="Shipped traps ('please choose two') per session, on scales of 1 to 5.")
     ] = 0,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Systems may lack scripts.")] = False,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Level of the sounds: integrated (BS.1770), active (P.56) or keep; else the template's."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the design; random by default, and stored.")] = None,
     start: Annotated[bool, typer.Option("--open/--draft", help="Open it for raters immediately.")] = True,
     base: Base = "http://127.0.0.1:7860",
@@ -73,7 +80,7 @@ def new(
     device: Device = "auto",
 ) -> None:
     """Create a campaign from sounds, or from texts spoken by the studio's voices; prints the raters' link."""
-    from studio.mos.campaign.config import with_settings
+    from studio.mos.campaign.config import from_json, to_json, with_settings
     from studio.mos.campaign.names import check_name
     from studio.mos.sessions.campaigns import set_state
     from studio.mos.stimuli.building import build_campaign
@@ -81,12 +88,15 @@ def new(
 
     check_name(name)
     settings = with_settings(template, config)
+    if incomplete or levels is not None:
+        more = {"incomplete": incomplete or settings.incomplete, "levels": levels or settings.levels}
+        settings = from_json({**to_json(settings), **more})
     if (source is None) == (texts is None):
         raise BadOption("a campaign needs sounds or texts", "give --from, or --texts with --systems")
     if texts is not None:
         source = _spoken(name, texts, systems or [], reference, data, voices, device)
     assert source is not None, "only one of --texts and --systems was given"
-    manifest = read_manifest(source)
+    manifest = read_manifest(source, incomplete=settings.incomplete)
     if traps:
         settings, manifest = _trapped(settings, manifest, traps)
     with opened(database, data) as listening, progress_bar() as progress:
@@ -104,14 +114,14 @@ def new(
         links = listening.links(name)
         notes += advised(listening, name)
     print_notes(notes)
-    typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
+    print_line(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
     for role, path in links.items():
-        typer.echo(f"{role:8} {base.rstrip('/')}{path}")
+        print_line(f"{role:8} {base.rstrip('/')}{path}")
     is_elsewhere = not is_default_data(data)
     if database or is_elsewhere:  # the app looks only there
         given = {"--database": bool(database), "--data": is_elsewhere}
         same = " and ".join(option for option, is_given in given.items() if is_given)
-        typer.secho(f"note: `studio app` serves it with the same {same}", err=True, fg="yellow")
+        print_line(f"note: `studio app` serves it with the same {same}", err=True, colour="yellow")
 
 
 def _trapped(
@@ -162,15 +172,15 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
     with opened(database, data) as listening, listening.store.read() as session:
         rows = [overview(session, c) for c in session.exec(select(Campaign))]
     if as_json:
-        typer.echo(json.dumps(rows))
+        print_json(rows)
         return
     for row in rows:
-        typer.echo(
+        print_line(
             f"{row['name']:30} {row['kind']:11} {row['state']:7} raters {row['raters']} ({row['finished']} finished), "
             f"answers {answer_count(row)}"
         )
     if not rows:
-        typer.echo("no campaigns: see `studio campaign new --help`")
+        print_line("no campaigns: see `studio campaign new --help`")
 
 
 @campaign.command("links")
@@ -178,7 +188,7 @@ def links(name: Name, base: Base = "http://127.0.0.1:7860", database: Database =
     """Print the raters' link, and a preview link whose answers do not count."""
     with opened(database, data) as listening:
         for role, path in listening.links(name).items():
-            typer.echo(f"{role:8} {base.rstrip('/')}{path}")
+            print_line(f"{role:8} {base.rstrip('/')}{path}")
 
 
 @campaign.command("open")
@@ -200,7 +210,7 @@ def _set(name: str, state: str, database: str, data: Path) -> None:
         listening.store.write_now(lambda session: set_state(session, name, state))
         notes = advised(listening, name)
     print_notes(notes)
-    typer.echo(f"{name} is {state}")
+    print_line(f"{name} is {state}")
 
 
 @campaign.command("export")
@@ -214,11 +224,12 @@ def export(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Export all answers, one row per score or choice, with pseudonyms; JSON includes the data dictionary."""
-    from studio.mos.import_export.export import write_export, write_raters
+    from studio.mos.import_export.export import write_export
+    from studio.mos.import_export.rater_export import write_raters
 
     with read_campaign(name, database, data) as (_, session, row):
         count = (write_raters if raters else write_export)(session, row, out)
-    typer.echo(f"{out}: {count} rows")
+    print_line(f"{out}: {count} rows")
 
 
 @campaign.command("traces")
@@ -233,29 +244,7 @@ def traces(
 
     with read_campaign(name, database, data) as (listening, session, row):
         count = write_traces(session, row, listening.clips, out)
-    typer.echo(f"{out}: {count} traces")
-
-
-@campaign.command("report")
-def report(
-    name: Name,
-    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.html, FILE.tex or FILE.md.")],
-    everyone: Annotated[bool, typer.Option(help="Include raters excluded by the gates.")] = False,
-    database: Database = "",
-    data: Data = DEFAULT_DATA,
-) -> None:
-    """Write a report with intervals: one HTML file, or tables in LaTeX or Markdown."""
-    from studio.mos.analysis.results import results
-    from studio.mos.report.page import html
-    from studio.mos.report.tables import latex, markdown
-
-    forms = {".html": html, ".tex": latex, ".md": markdown}
-    if out.suffix not in forms:
-        raise BadOption(f"{out.name} has an unsupported extension", f"end it in {', '.join(forms)}")
-    with read_campaign(name, database, data) as (_, session, row):
-        found = results(session, row, everyone=everyone)
-    out.write_text(forms[out.suffix](found), encoding="utf-8")
-    typer.echo(str(out))
+    print_line(f"{out}: {count} traces")
 
 
 @campaign.command("settle")
@@ -266,7 +255,8 @@ def settle_raters(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Apply the gates to every rater: acceptance for payment, inclusion in the analysis."""
-    from studio.mos.analysis.quality import panel_csv, store_decisions
+    from studio.mos.analysis.panel_file import panel_csv
+    from studio.mos.analysis.quality import store_decisions
     from studio.mos.sessions.campaigns import find_campaign
 
     with opened(database, data) as listening:
@@ -276,13 +266,15 @@ def settle_raters(
                 panel.write_text(panel_csv(session, find_campaign(session, name)), encoding="utf-8")
     for decision in ("accept", "use"):
         counts = {v: sum(getattr(j, decision) == v for j in judged) for v in ("ok", "fail", "unknown")}
-        typer.echo(f"{decision:7} " + ", ".join(f"{v} {n}" for v, n in counts.items()))
+        print_line(f"{decision:7} " + ", ".join(f"{v} {n}" for v, n in counts.items()))
 
 
 @campaign.command("delete-rater")
 def delete_rater(
     name: Name,
-    who: Annotated[str, typer.Argument(help="Pseudonym, panel id (PROLIFIC_PID), or the rater's withdrawal code.")],
+    who: Annotated[
+        str, typer.Argument(help="Pseudonym, panel id (PROLIFIC_PID for instance), or the rater's withdrawal code.")
+    ],
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
@@ -291,16 +283,16 @@ def delete_rater(
 
     with opened(database, data) as listening:
         done = erase_rater(listening.store, listening.clips, listening.access, name, who)
-    typer.echo(f"{' and '.join(done.pseudonyms)}: forgotten, {done.answers} answers with them")
+    print_line(f"{' and '.join(done.pseudonyms)}: forgotten, {done.answers} answers with them")
     if not done.is_gone_from_files:
-        typer.secho("note: another process reads the database; its log keeps a copy for now", err=True, fg="yellow")
+        print_line("note: another process reads the database; its log keeps a copy for now", err=True, colour="yellow")
 
 
 @campaign.command("token")
 def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Create a new owner's token; the old one becomes invalid."""
     with opened(database, data, prints_token=False) as listening:
-        typer.echo(listening.access.new_owner_token())
+        print_line(listening.access.new_owner_token())
 
 
 def _counted(manifest: "StimulusManifest") -> str:

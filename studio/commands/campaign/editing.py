@@ -1,6 +1,5 @@
 """``studio campaign`` demo, import, remove, delete, tag, merge, and the actions on a draft: settings, ready, speak."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +20,7 @@ from studio.commands.common import (
 )
 from studio.core.errors import BadOption, bad_file
 from studio.core.folders import DEFAULT_DATA, DEMO, TEXTS, VOICES
+from studio.core.terminal import print_data, print_json, print_line
 
 if TYPE_CHECKING:
     from studio.mos.import_export.merge import MergeReport
@@ -58,9 +58,9 @@ def demo(
         is_new = add(listening, source)
         row, link = demo_campaign(listening, which), demo_link(listening, which)
     assert row is not None, "it was added, or was there"
-    typer.echo(f"{row.name} {'is new' if is_new else 'was there already'}, {row.state}")
+    print_line(f"{row.name} {'is new' if is_new else 'was there already'}, {row.state}")
     if link is not None:
-        typer.echo(f"rater    {base.rstrip('/')}{link}")
+        print_line(f"rater    {base.rstrip('/')}{link}")
 
 
 def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
@@ -72,7 +72,7 @@ def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
     with progress_bar() as progress:
         bar = progress.add_task("speaking", total=len(systems) * len(read_texts(texts)))
         size = make_demo(out, texts, systems, voices=voices, device=device, spoken=lambda: progress.advance(bar))
-    typer.echo(f"{out}: {len(systems)} systems, {size:,} bytes")
+    print_line(f"{out}: {len(systems)} systems, {size:,} bytes")
 
 
 @campaign_in.command("import")
@@ -89,7 +89,7 @@ def import_sounds(
         bar = progress.add_task("reading and levelling", total=None)
         count, notes = extend_campaign(listening, name, source, on_sound=lambda: progress.advance(bar))
     print_notes(notes)
-    typer.echo(f"{name}: {count} sounds more, a draft")
+    print_line(f"{name}: {count} sounds more, a draft")
 
 
 @campaign_in.command("remove")
@@ -105,7 +105,7 @@ def remove(
 
     with opened(database, data) as listening:
         gone = remove_sounds(listening, name, item, system)
-    typer.echo(f"{name}: {gone.sounds} sounds less, " + (f"{gone.left} left" if gone.left else "none is left: deleted"))
+    print_line(f"{name}: {gone.sounds} sounds less, " + (f"{gone.left} left" if gone.left else "none is left: deleted"))
 
 
 @campaign_in.command("delete")
@@ -127,7 +127,7 @@ def delete(
         if not yes:
             typer.confirm(f"Delete {name} ({there['state']}) with {lost}? Export it first", abort=True)
         delete_campaign(listening, name)
-    typer.echo(f"{name} is deleted, with {lost}")
+    print_line(f"{name} is deleted, with {lost}")
 
 
 @campaign_in.command("tag")
@@ -144,7 +144,7 @@ def tag_scripts(
     wanted = read_tag_file(tags)
     with opened(database, data) as listening:
         changed = listening.store.write_now(lambda session: tag_items(session, find_campaign(session, name), wanted))
-    typer.echo(f"{name}: {changed} scripts tagged anew, of {len(wanted)} listed")
+    print_line(f"{name}: {changed} scripts tagged anew, of {len(wanted)} listed")
 
 
 @campaign_in.command("merge")
@@ -172,17 +172,17 @@ def merge(
     with opened(database, data) as listening:
         found = merge_from(listening, other, clips, only=name, dry=dry_run, accept_removals=accept_removals)
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in found]))
+        print_json([one.to_dict() for one in found])
         return
     for one in found:
         how = "joins the same campaign here" if one.joined else "is new"
         counts = ", ".join(f"{getattr(one, what)} {what}" for what in ("stimuli", "raters", "trials", "answers"))
         gone = f", {one.forgotten} forgotten" if one.forgotten else ""
-        typer.echo(f"{one.here}: {how}; {'would bring' if dry_run else 'brought'} {counts}{gone}")
+        print_line(f"{one.here}: {how}; {'would bring' if dry_run else 'brought'} {counts}{gone}")
         for note in (*one.notes, *_removals_of(one, dry_run)):
-            typer.secho(f"  note: {note}", err=True, fg="yellow")
+            print_line(f"  note: {note}", err=True, colour="yellow")
     if not found:
-        typer.echo("the other database has no campaign")
+        print_line("the other database has no campaign")
 
 
 def _removals_of(merged: "MergeReport", dry_run: bool) -> list[str]:
@@ -216,11 +216,11 @@ def settings(
             change_settings(listening, name, found)
             print_notes(advised(listening, name))
     if out is None:
-        typer.echo(to_toml(found), nl=False)
+        print_data(to_toml(found))
         return
     with bad_file(f"{out} cannot be written", "give another place with -o"):
         out.write_text(to_toml(found), encoding="utf-8")
-    typer.echo(str(out))
+    print_line(str(out))
 
 
 @campaign_in.command("ready")
@@ -233,11 +233,11 @@ def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> Non
         found = opening_problems(session, campaign) if campaign.state == "draft" else []
         notes = advice(session, campaign)
     for error in found:
-        typer.echo(str(error))
+        print_line(str(error))
     print_notes(notes)
     if found:
         raise typer.Exit(1)
-    typer.echo(f"{name} is {'ready to open' if campaign.state == 'draft' else campaign.state}")
+    print_line(f"{name} is {'ready to open' if campaign.state == 'draft' else campaign.state}")
 
 
 @campaign_in.command("speak")
@@ -260,4 +260,4 @@ def speak(
         manifest = speak_all(sayings, data / "spoken" / name, speaker(voices, device), lambda: progress.advance(bar))
         notes = extend_campaign(listening, name, manifest)[1]
     print_notes(notes)
-    typer.echo(f"{name}: {count} sound{'s' * (count != 1)} more, a draft")
+    print_line(f"{name}: {count} sound{'s' * (count != 1)} more, a draft")

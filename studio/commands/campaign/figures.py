@@ -1,6 +1,5 @@
 """``studio campaign`` elo, simulate and plan: statistics without a database, except for a pilot; and predict."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -8,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from studio.bench.options import Threads
+from studio.commands.campaign.answers import Campaign, Column, Preset, Tag, file_options
 from studio.commands.common import Data, Database, Json, Name, opened, progress_bar, read_campaign
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA
+from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from studio.mos.analysis.planning import Pilot
@@ -24,8 +25,8 @@ def elo(
     votes: Annotated[
         Path,
         typer.Argument(
-            help="CSV with a, b, outcome (a, b, tie, both_bad), and rater and item (the script) where known; or an "
-            "export."
+            help="CSV or JSON with a, b, outcome (a, b, tie, both_bad), and rater and item (the script) where known; "
+            "or an export; or another program's votes."
         ),
     ],
     method: Annotated[
@@ -37,28 +38,38 @@ def elo(
     centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
     b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
-    campaign: Annotated[str, typer.Option(help="Campaign, if the export has several.")] = "",
-    tag: Annotated[str, typer.Option(help="Only votes on scripts of this tag (column tags).")] = "",
+    by_rater: Annotated[
+        bool, typer.Option("--by-rater", help="Intervals by rater alone: for these scripts only.")
+    ] = False,
+    preset: Preset = "",
+    column: Column = None,
+    campaign: Campaign = "",
+    tag: Tag = "",
     seed: Annotated[int, typer.Option(help="Seed of the posterior's draws.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Rank systems by votes, with differences; intervals by rater and script if both are known.
+    """Rank systems by votes, with differences; intervals by rater and script if both are known, or --by-rater.
 
     From an export, exactly the rows of the analysis are used; excluded rows are counted.
     """
-    from studio.mos.stats.columns import votes_from_csv
+    from studio.mos.import_export.answer_files import read_votes
     from studio.mos.stats.elo import EloMethod, elo_report
 
     if method not in get_args(EloMethod):
         raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(EloMethod))}")
-    read, left_out = votes_from_csv(votes, campaign, tag)
-    found = elo_report(read, cast("EloMethod", method), centre, a0, b0, seed)
+    if by_rater and method in ("dsm", "posterior"):
+        raise BadOption(f"the intervals of {method} take votes as independent", "leave out --by-rater, or use gamma")
+    read, left_out = read_votes(votes, file_options(preset, column, campaign=campaign, tag=tag))
+    if by_rater and read.rater is None:
+        raise BadOption("the votes have no raters", "leave out --by-rater, or give a column rater")
+    clusters = "by_rater" if by_rater else "two_way"
+    found = elo_report(read, cast("EloMethod", method), centre, a0, b0, seed, clusters)
     if as_json:
-        typer.echo(json.dumps({**found, "left_out": left_out}))
+        print_json({**found, "left_out": left_out})
         return
     _show_elo(found)
     for why, count in left_out.items():
-        typer.secho(f"{count} rows left out: {why}", err=True)
+        print_line(f"{count} rows left out: {why}", err=True)
 
 
 def _show_elo(found: dict[str, Any]) -> None:
@@ -66,15 +77,15 @@ def _show_elo(found: dict[str, Any]) -> None:
     from studio.mos.report.pairs import elo_difference, elo_interval, elo_score, ranked
 
     for system, row in ranked(found):
-        typer.echo(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
-    typer.echo("\ndifferences, p corrected for all pairs (Holm)")
+        print_line(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
+    print_line("\ndifferences, p corrected for all pairs (Holm)")
     for d in found["differences"]:
         shown, interval = elo_difference(d)
-        typer.echo(f"{d['a'] + ' - ' + d['b']:40} {shown:>6}  {interval:16} {p_value(d['p_holm'])}")
+        print_line(f"{d['a'] + ' - ' + d['b']:40} {shown:>6}  {interval:16} {p_value(d['p_holm'])}")
     raters, scripts = (found[what] or "unknown" for what in ("raters", "items"))
-    typer.echo(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
+    print_line(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
     for said in filter(None, (found["reason"], *found["notes"])):
-        typer.secho(said, err=True, fg="yellow")
+        print_line(said, err=True, colour="yellow")
 
 
 @campaign_figures.command("simulate")
@@ -101,10 +112,10 @@ def simulate(
             found = run(runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done))
             rows += [{"test": test, **asdict(c), "mean": c.mean, "worst": c.worst} for c in found]
     if as_json:
-        typer.echo(json.dumps(rows))
+        print_json(rows)
         return
     for row in rows:
-        typer.echo(
+        print_line(
             f"{row['test']:24} {row['method']:16} {row['over']:8} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
         )
 
@@ -112,8 +123,18 @@ def simulate(
 @campaign_figures.command("plan")
 def plan(
     half_width: Annotated[
-        float, typer.Argument(help="Half-width of the interval: steps, points of 100, Elo, or a share such as 0.05.")
-    ],
+        float | None,
+        typer.Argument(help="Half-width of the interval: steps, points of 100, Elo, or a share such as 0.05."),
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Instead: largest harmless difference, to show that a system is no worse.")
+    ] = None,
+    equivalent: Annotated[
+        bool, typer.Option("--equivalent", help="With --margin: show that neither is worse.")
+    ] = False,
+    difference: Annotated[float, typer.Option(help="With --margin: the true difference from the baseline.")] = 0.0,
+    power: Annotated[float, typer.Option(help="With --margin: share of the tests that show it.")] = 0.8,
+    claims: Annotated[int, typer.Option(help="With --margin: systems that are compared with the baseline.")] = 1,
     test: Annotated[
         str | None, typer.Option(help="mos, mushra, cmos, preference or elo; by default the pilot's, or mos.")
     ] = None,
@@ -128,13 +149,15 @@ def plan(
         str | None, typer.Option(help="Campaign that gives the systems and the variances of raters and scripts.")
     ] = None,
     question: Annotated[str, typer.Option(help="Question of the pilot; required if it has several.")] = "",
-    runs: Annotated[int, typer.Option(min=10, help="Simulated tests per number of raters.")] = 200,
+    runs: Annotated[
+        int | None, typer.Option(min=10, help="Simulated tests per number of raters: 200, with --margin 2000.")
+    ] = None,
     seed: Annotated[int, typer.Option()] = 0,
     database: Database = "",
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """Number of raters for which all intervals reach a half-width in 80% of simulated tests.
+    """Number of raters for which all intervals reach a half-width in 80% of simulated tests, or a margin a power.
 
     The listed widths are 80% quantiles, smoothed to be monotone in the number of raters.
     """
@@ -156,6 +179,19 @@ def plan(
         raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(PlannedTest))}")
     wanted = cast("PlannedTest | None", test)
     known = None if pilot is None else _pilot(pilot, wanted, question, database, data)
+    if (half_width is None) == (margin is None):
+        raise BadOption("a plan has one aim", "give a half-width, or --margin")
+    if margin is not None:
+        from studio.commands.campaign.margin_plans import plan_margin
+        from studio.mos.stats.margin_plan import RUNS, MarginAsk
+
+        wanted = known.test if known is not None else wanted or "mos"
+        claim = "equivalent" if equivalent else "not_worse"
+        ask = MarginAsk(wanted, margin, claim, difference, power, claims, items, share)
+        plan_margin(ask, known, pilot or "", runs or RUNS, seed, as_json=as_json)
+        return
+    assert half_width is not None, "checked"
+    asked_width, runs = half_width, runs or 200
     who: RatingPopulation | VotePopulation
     if known is not None:
         wanted, who, reach = known.test, known.cautious, known.reach
@@ -171,8 +207,8 @@ def plan(
 
     def planned(who: RatingPopulation | VotePopulation) -> "RaterPlan":
         if isinstance(who, RatingPopulation):
-            return raters_for_means(half_width, who, items, share, runs, seed, half_range=reach)
-        return raters_for_elo(half_width, who, pairs, items, runs, seed)
+            return raters_for_means(asked_width, who, items, share, runs, seed, half_range=reach)
+        return raters_for_elo(asked_width, who, pairs, items, runs, seed)
 
     as_shown = None if known is None else planned(known.who)
     try:
@@ -189,18 +225,20 @@ def plan(
         about = None if known is None else {"name": pilot, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
         out = {"test": wanted, **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before}
-        typer.echo(json.dumps(out))
+        print_json(out)
         return
     if known is not None:
         asked = f", question {known.question}" if known.question else ""
-        typer.echo(f"{wanted}, from pilot {pilot}{asked}: {known.raters} raters, {known.scripts} scripts")
+        print_line(f"{wanted}, from pilot {pilot}{asked}: {known.raters} raters, {known.scripts} scripts")
     _show_plan(found, _all(wanted, len(who.systems)), reach)
     if known is None or as_shown is None:
-        typer.secho("the variances are usual ones; --pilot takes those of a campaign of yours", err=True, fg="yellow")
+        print_line(
+            "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
+        )
         return
-    typer.echo(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
+    print_line(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
     if min(known.raters, known.scripts) < SMALL_PILOT:
-        typer.secho(_SMALL_PILOT, err=True, fg="yellow")
+        print_line(_SMALL_PILOT, err=True, colour="yellow")
 
 
 _SMALL_PILOT = (
@@ -211,8 +249,8 @@ _SMALL_PILOT = (
 
 def _show_plan(found: "RaterPlan", everything: str, reach: float | None) -> None:
     for raters, width in found.curve:
-        typer.echo(f"{raters:5} raters  +- {width:.3f}{' (the whole scale)' if width == reach else ''}")
-    typer.echo(
+        print_line(f"{raters:5} raters  +- {width:.3f}{' (the whole scale)' if width == reach else ''}")
+    print_line(
         f"{found.raters} raters give +- {found.half_width:.3f} or less for {everything} in {found.sure:.0%} of tests"
     )
 
@@ -235,9 +273,9 @@ def predict(name: Name, threads: Threads = 1, database: Database = "", data: Dat
 
     Scores are stored by content, so a stopped run resumes.
     """
-    from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 
+    from studio.measure.report import console
     from studio.mos.analysis.clips import predict_clips, unpredicted
     from studio.predict.distillmos import DistillMos
 
@@ -245,8 +283,8 @@ def predict(name: Name, threads: Threads = 1, database: Database = "", data: Dat
         with listening.store.read() as session:
             wanted = unpredicted(session, name, predictor.about["sha256"])
         columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        with Progress(*columns, console=console(stderr=True), transient=True) as progress:
             bar = progress.add_task("predicting", total=len(wanted))
             predict_clips(listening.store, listening.clips, wanted, predictor, lambda: progress.advance(bar))
     by = f"{predictor.about['name']} {predictor.about['version']}"
-    typer.echo(f"{name}: {len(wanted)} sounds predicted by {by}" if wanted else f"{name}: {by} has judged every sound")
+    print_line(f"{name}: {len(wanted)} sounds predicted by {by}" if wanted else f"{name}: {by} has judged every sound")

@@ -61,12 +61,13 @@ def load_answers(
             references[trial] = name
     typed = typed_scripts(session, campaign_id)
     anchor, latencies = _mid_anchor(session, campaign_id), _latencies(session, campaign_id)
-    scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+    scores: defaultdict[int, dict[tuple[str, int], float]] = defaultdict(dict)
     for score in session.exec(
         select(Score)
         .join(Answer, col(Answer.id) == col(Score.answer_id))
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .where(Trial.campaign_id == campaign_id)
+        .order_by(col(Score.answer_id), Score.question, col(Score.slot))  # as exported: sums come out the same
     ):
         scores[score.answer_id][score.question, score.slot] = score.value
     outcomes: defaultdict[int, dict[str, str]] = defaultdict(dict)
@@ -113,11 +114,12 @@ def _mid_anchor(session: Session, campaign_id: int) -> str | None:
     """Anchor made by the studio at 7 kHz; among imported anchors, the one whose name says so."""
     anchors = session.exec(select(System).where(System.campaign_id == campaign_id, System.role == "anchor")).all()
     generated = [a.name for a in anchors if json.loads(a.voice).get("low_pass_hz") == MID_ANCHOR_HZ]
-    named = [a.name for a in anchors if _MID_ANCHOR_NAME.search(a.name)]
+    named = [a.name for a in anchors if MID_ANCHOR_NAME.search(a.name)]
     return next(iter([*generated, *named]), None)
 
 
-_MID_ANCHOR_NAME = re.compile(r"\bmid|\b7 ?(?:\.0+)? ?k(?:hz)?\b|\b7000\b", re.IGNORECASE)
+# "mid", "7 kHz" and the like; "anchor70" is webMUSHRA's
+MID_ANCHOR_NAME = re.compile(r"\bmid|\b7 ?(?:\.0+)? ?k(?:hz)?\b|\b7000\b|anchor[ _-]?70\b", re.IGNORECASE)
 
 
 _TWICE = """

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from studio.core.clips import mixed_to_mono
 from studio.core.errors import BadOption
 from studio.measure.statistics import bootstrap_mean
 from studio.mos.analysis.answers import load_answers
@@ -52,7 +53,8 @@ def predict_clips(
     """
     about = predictor.about
     for sha in pending:
-        score = predictor.predict(*clips.read(sha))
+        pcm, rate_hz = clips.read(sha)
+        score = predictor.predict(mixed_to_mono(pcm), rate_hz)
 
         def store_prediction(session: Session, sha: str = sha, score: float = score) -> None:
             if session.get(Prediction, (sha, about["sha256"])) is None:  # unless another process stored it

@@ -13,7 +13,7 @@ from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.mos.analysis.results import analysed_answers
-from studio.mos.campaign.config import CampaignConfig, Question, campaign_config
+from studio.mos.campaign.config import CampaignConfig, Question, campaign_config, margins_of
 from studio.mos.campaign.design import Unit
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import Kind
@@ -25,6 +25,7 @@ from studio.mos.stats.agreement import ConsensusAnswers, rater_consensus
 from studio.mos.stats.bradley_terry import points
 from studio.mos.stats.columns import Ratings, ratings_from_rows
 from studio.mos.stats.interval import count_distinct
+from studio.mos.stats.margin_plan import MarginAsk, MarginPlan, raters_for_margin
 from studio.mos.stats.pilot import conservative_ratings, conservative_votes, rating_population, vote_population
 from studio.mos.stats.planner import (
     HALF_RANGE,
@@ -191,6 +192,35 @@ def plan_draft(run: LoadedCampaign, half_width: float, runs: int = 200) -> Draft
     plan = raters_for_means(half_width, population, items, share, runs, half_range=HALF_RANGE[test])
     quota = math.ceil(plan.raters * _trials_per_rater(run) / len(run.units))
     return DraftPlan(test, systems, items, share, quota, plan)
+
+
+@dataclass(frozen=True)
+class DraftMarginPlan:
+    """Number of raters planned for a claim about a draft's systems."""
+
+    ask: MarginAsk
+    raters_per_stimulus: int  # quota that results in ``plan.raters`` raters
+    plan: MarginPlan
+
+
+def plan_draft_margin(run: LoadedCampaign, margin: float, runs: int = 1000) -> DraftMarginPlan:
+    """Number of raters of a draft that shows "no worse by more than ``margin``", if the systems are equal.
+
+    Every system is compared with the baseline of the settings; without one, one pair. Variances are default ones.
+
+    Raises BadOption: the kind has no margin, or the margin does not fit it; PowerNotReached: no number of raters is
+    enough.
+    """
+    test = planned_test(run.kind)
+    if test is None:
+        raise BadOption(f"{run.kind.title} is not planned by a margin", "set the number of raters directly")
+    run.kind.check_margins(replace(run.config, margins=margins_of(run.config, margin)))
+    systems = {system for unit in run.units for system in unit.systems}
+    claims = max(1, len(systems) - 1) if run.config.baseline is not None else 1
+    items, share = len({unit.item_id for unit in run.units}), _trials_per_rater(run) / len(run.units)
+    ask = MarginAsk(test, margin, claims=claims, items=items, share=share)
+    plan = raters_for_margin(ask, default_population(test, 2), runs)
+    return DraftMarginPlan(ask, math.ceil(plan.raters * share), plan)
 
 
 def advice(session: Session, campaign: Campaign) -> list[StudioError]:

@@ -4,7 +4,6 @@ A verdict is ok, fail or unknown. Unknown never excludes: a gate that did not ru
 of ITU-T P.808).
 """
 
-import json
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -14,7 +13,6 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, func, select
 
-from studio.measure.tables import csv_text
 from studio.mos.analysis.answers import by_rater, campaign_consensus, load_answers, repeated_answers
 from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.names import expected_scores
@@ -23,6 +21,7 @@ from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import MATCH
 from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.stats.agreement import RaterConsensus, RepeatedAnswer, consistency
+from studio.mos.stats.preference import guessing_p
 from studio.mos.store.tables import (
     Answer,
     Campaign,
@@ -39,7 +38,7 @@ from studio.mos.store.tables import (
 )
 
 Verdict = Literal["ok", "fail", "unknown"]
-GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones", "environment", "consensus")
+GATES = ("traps", "golds", "variance", "repeats", "sides", "pace", "headphones", "environment", "consensus")
 _MAX_TOO_FAST = 0.1  # share of a rater's answers; tolerates clock changes and reloaded pages
 _PACE_SLACK_MS = 250.0
 
@@ -54,13 +53,16 @@ class RaterVerdicts:
     finished: bool
     informative: frozenset[str] = frozenset()  # gates whose verdicts are shown but do not decide
     consensus: RaterConsensus | None = None  # agreement with the other raters; None without comparable answers
+    traps: int = 0  # answered traps, of which ``failed_traps`` wrongly
+    failed_traps: int = 0
+    reject_after: int = 1  # failed traps from which a rater is not paid
 
     @property
     def accept(self) -> Verdict:
-        """Whether to pay: finished, and no trap missed; unknown until finished."""
-        if self.verdicts["traps"] == "fail":
+        """Whether to pay: unknown until finished, and for raters who failed traps, but fewer than allow a rejection."""
+        if self.failed_traps >= self.reject_after:
             return "fail"
-        return "ok" if self.finished else "unknown"
+        return "ok" if self.finished and not self.failed_traps else "unknown"
 
     @property
     def use(self) -> Verdict:
@@ -108,6 +110,7 @@ def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdi
     ).all()
     checks = _checks(session, campaign)
     scores = _scores(session, campaign)
+    sides = _sides(session, campaign) if config.gates.side_bias else defaultdict[int, list[bool]](list)
     repeats = by_rater(repeated_answers(session, campaign.id or 0)) if config.repeats else {}
     too_fast = _too_fast(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
     informative = frozenset(
@@ -129,13 +132,26 @@ def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdi
             "golds": _check_verdict(checks[rater.id, "gold"]),
             "variance": _variance_verdict(config, scores[rater.id], rater.finished_at is not None),
             "repeats": _repeat_verdict(config, repeats.get(rater.pseudonym, ()), rater.finished_at is not None),
+            "sides": side_verdict(sides[rater.id], config.gates.side_bias),
             "pace": _pace_verdict(too_fast[rater.id]),
             "headphones": check_verdicts.get((rater.id, "headphones"), "unknown"),
             "environment": check_verdicts.get((rater.id, "environment"), "unknown"),
             "consensus": "unknown",
         }
         day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
-        result.append(RaterVerdicts(rater.pseudonym, day, verdicts, rater.finished_at is not None, informative))
+        traps = checks[rater.id, "trap"]
+        result.append(
+            RaterVerdicts(
+                rater.pseudonym,
+                day,
+                verdicts,
+                rater.finished_at is not None,
+                informative,
+                traps=len(traps),
+                failed_traps=traps.count(False),
+                reject_after=config.gates.reject_after,
+            )
+        )
     return result
 
 
@@ -155,21 +171,6 @@ def gate_counts(verdicts: Sequence[RaterVerdicts]) -> dict[str, Any]:
     for day in sorted({j.day for j in verdicts}):
         days[day] = _count([j for j in verdicts if j.day == day])
     return {"all": _count(verdicts), "by_day": dict(days)}
-
-
-def panel_csv(session: Session, campaign: Campaign) -> str:
-    """CSV for a panel's bulk approval by its ids; raters with an unknown decision are omitted."""
-    verdicts = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
-    rows = [["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "decision", "reason"]]
-    raters = select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
-    for rater in session.exec(raters):
-        panel, own = json.loads(rater.panel), verdicts[rater.pseudonym]
-        if own.accept == "unknown" or "PROLIFIC_PID" not in panel:
-            continue
-        reason = "" if own.accept == "ok" else "an attention check was answered wrongly"
-        ids = [panel.get(k, "") for k in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")]
-        rows.append([*ids, "accept" if own.accept == "ok" else "reject", reason])
-    return csv_text(rows)
 
 
 def _consensus_verdict(config: CampaignConfig, consensus: RaterConsensus | None, finished: bool) -> Verdict:
@@ -258,6 +259,41 @@ def _too_fast(session: Session, campaign: Campaign) -> defaultdict[int, list[boo
     for rater, issued_at, received_at, heard_ms in rows:
         result[rater].append(1000.0 * (received_at - issued_at) < heard_ms - _PACE_SLACK_MS)
     return result
+
+
+def _sides(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
+    """Whether each decided answer on a test pair was for the first of the two; comparisons by the sign of the score."""
+    result: defaultdict[int, list[bool]] = defaultdict(list)
+    counted = (Trial.campaign_id == campaign.id, Answer.counted == 1, Answer.missing == "", Trial.role == "test")
+    choices = (
+        select(Trial.rater_id, Choice.outcome)
+        .join(Answer, col(Answer.trial_id) == col(Trial.id))
+        .join(Choice, col(Choice.answer_id) == col(Answer.id))
+        .where(*counted, col(Choice.outcome).in_(("a", "b")))
+    )
+    for rater, outcome in session.exec(choices):
+        result[rater].append(outcome == "a")
+    if kind_of(campaign.kind).is_relative:
+        comparisons = (
+            select(Trial.rater_id, Score.value)
+            .join(Answer, col(Answer.trial_id) == col(Trial.id))
+            .join(Score, col(Score.answer_id) == col(Answer.id))
+            .where(*counted, Score.value != 0)
+        )
+        for rater, value in session.exec(comparisons):
+            result[rater].append(value < 0)
+    return result
+
+
+def side_verdict(firsts: Sequence[bool], alpha: float) -> Verdict:
+    """Exact two-sided binomial test of one half: the orders of pairs are balanced, so taste has no side.
+
+    Unknown if no result of so few answers would be significant.
+    """
+    if not alpha or 2 * guessing_p(len(firsts), len(firsts)) >= alpha:
+        return "unknown"
+    more = max(sum(firsts), len(firsts) - sum(firsts))
+    return "fail" if 2 * guessing_p(more, len(firsts)) < alpha else "ok"
 
 
 def _pace_verdict(too_fast: Sequence[bool]) -> Verdict:

@@ -4,17 +4,21 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import consistency_tables, load_answers, repeated_answers
+from studio.mos.analysis.beside_means import rank_test_results, subject_bias_results
 from studio.mos.analysis.clips import predicted, systems_by_script
+from studio.mos.analysis.margins import margin_results
 from studio.mos.analysis.quality import RaterVerdicts, excluded_raters, gate_counts, rater_verdicts
 from studio.mos.analysis.stopping_rule import estimates, interim_looks
-from studio.mos.campaign.config import CampaignConfig, Question, campaign_config
+from studio.mos.analysis.usable import unusable_raters
+from studio.mos.analysis.versions import ResultsVersion, results_version
+from studio.mos.campaign.config import CampaignConfig, Margins, Question, campaign_config
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import ratings_of
@@ -22,17 +26,16 @@ from studio.mos.sessions import takes
 from studio.mos.sessions.answers import count_answers
 from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign, opening_problems
 from studio.mos.sessions.parts import ordered_stages
+from studio.mos.stats.agreement import RaterConsensus
 from studio.mos.stats.columns import ScoreScale
 from studio.mos.stats.ordinal import MOST_LEVELS, ordinal_model
 from studio.mos.store.database import Store
 from studio.mos.store.tables import (
     Answer,
     Campaign,
-    Item,
     Look,
     Passage,
     Play,
-    Prediction,
     Rater,
     Removal,
     Stimulus,
@@ -44,9 +47,11 @@ from studio.mos.store.tables import (
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign.
 
-    ``answers`` are those to test trials, of which ``wanted`` are required (0: open-ended); ``aside`` those to practice,
-    traps, golds and repeats; ``skipped`` are live trials that raters had to skip. ``stopped`` is the look that closed
-    the campaign, if any. ``lacking`` says what a draft needs first, empty if it can be opened.
+    ``answers`` are those to test trials, of which ``counted`` enter the tables: those of raters whom neither a gate nor
+    the post-screening excludes. ``wanted`` are required (0: open-ended), of ``counted`` with ``replace_excluded``;
+    ``aside`` are those to practice, traps, golds and repeats; ``skipped`` are live trials that raters had to skip.
+    ``stopped`` is the look that closed the campaign, if any. ``lacking`` says what a draft needs first, empty if it can
+    be opened.
     """
     config, lacking, wanted = campaign_config(campaign), "", 0
     try:
@@ -60,6 +65,8 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
     forgotten = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
     answers = count_answers(session, campaign.id or 0)
+    unusable = unusable_raters(session, campaign) if answers else frozenset[str]()
+    lost = count_answers(session, campaign.id or 0, only=unusable).get("test", 0) if unusable else 0
     last = next((look for look in reversed(interim_looks(session, campaign)) if look.met), None)
     return {
         "name": campaign.name,
@@ -69,7 +76,9 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "lacking": lacking,
         "raters": len(raters),
         "finished": sum(r.finished_at is not None for r in raters),
+        "unusable_raters": len(unusable),
         "answers": answers.get("test", 0),
+        "counted": answers.get("test", 0) - lost,
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,
         "skipped": sum(count_answers(session, campaign.id or 0, skipped=True).values()),
@@ -123,19 +132,31 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     return rows
 
 
-def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> dict[str, Any]:
+def results(
+    session: Session,
+    campaign: Campaign,
+    *,
+    everyone: bool = False,
+    margins: Margins | None = None,
+    baseline: str | None = None,
+) -> dict[str, Any]:
     """Overview, funnel, gates and the kind's tables, as JSON values.
 
     Raters excluded by the quality gates are left out unless ``everyone``; the number excluded by each gate is always
-    given.
+    given. ``margins`` and ``baseline`` replace those of the campaign's settings for this call. Raises BadOption for a
+    margin that does not fit the test, or an unknown baseline.
     """
     run = load_campaign(session, campaign)
+    config = replace(run.config, margins=margins or run.config.margins, baseline=baseline or run.config.baseline)
     loaded = load_answers(session, run.id, everyone=True)
     verdicts = rater_verdicts(session, campaign, loaded)
     excluded = set[str]() if everyone else {j.pseudonym for j in verdicts if j.use == "fail"}
     answers = [a for a in loaded if a.rater not in excluded]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
-    tables = run.kind.analyse(run.config, answers, seed=campaign.seed)
+    roles = {s.name: s.role for s in systems}
+    run.kind.check_margins(config)
+    if baseline is not None and baseline not in roles:
+        raise BadOption(f"the baseline {baseline!r} is not one of the systems", f"choose {', '.join(roles)}")
     return {
         **overview(session, campaign),
         "seed": campaign.seed,
@@ -146,8 +167,6 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "looks": [_look(look) for look in interim_looks(session, campaign)],
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
         "sounds": systems_by_script(session, campaign),
-        "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
-        "prompt": run.config.prompt,
         "funnel": funnel(session, campaign),
         "gates": gate_counts(verdicts),
         "effort": _effort(session, run.id),
@@ -156,8 +175,41 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "consistency": consistency_tables(repeated_answers(session, run.id), excluded),
         "consensus": _consensus(run, campaign.seed, verdicts, loaded),
         "predicted": predicted(session, campaign),
+        **analysis(config, answers, campaign.seed, roles, is_declared=config == run.config),
+    }
+
+
+def analysis(
+    config: CampaignConfig,
+    answers: Sequence[CountedAnswer],
+    seed: int,
+    roles: Mapping[str, str],
+    *,
+    is_declared: bool = False,
+) -> dict[str, Any]:
+    """The part of the results that the answers alone decide, of a campaign or a file.
+
+    Args:
+        config: settings.
+        answers: that count.
+        seed: of the posterior's draws.
+        roles: test, reference or anchor by system.
+        is_declared: whether margins and baseline were set before the test.
+    """
+    kind = kind_of(config.kind)
+    tables, analysed = kind.analyse(config, answers, seed=seed), kind.analysed_answers(config, answers)
+    questions = [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in config.questions]
+    anchors = [name for name, role in roles.items() if role == "anchor"]
+    checks = [name for name, role in roles.items() if role != "test"]
+    tests = margin_results(tables, questions, config.margins, config.baseline, anchors)
+    return {
+        "questions": questions,
+        "prompt": config.prompt,
         "tables": tables,
-        "second_opinion": second_opinions(run.config.questions, answers, tables),
+        "margins": {**asdict(config.margins), "is_declared": is_declared, "tests": tests},
+        "rank_tests": rank_test_results(config.questions, analysed, tables, checks),
+        "subject_bias": subject_bias_results(config.questions, analysed, tables),
+        "second_opinion": second_opinions(config.questions, answers, tables),
     }
 
 
@@ -171,19 +223,7 @@ def _consensus(
     run: LoadedCampaign, seed: int, verdicts: Sequence[RaterVerdicts], answers: Sequence[CountedAnswer]
 ) -> dict[str, Any]:
     """Agreement of each rater with the others, and the effect of the (post-hoc) gate."""
-    raters = [
-        {"rater": j.pseudonym, **asdict(j.consensus), "verdict": j.verdicts["consensus"]}
-        for j in verdicts
-        if j.consensus
-    ]
-    gates = run.config.gates
-    settings = {
-        "by": gates.consensus_by,
-        "minimum": gates.min_consensus,
-        "answers": gates.consensus_answers,
-        "required": gates.consensus_required,
-    }
-    out = {**settings, "raters": raters, "failed": 0, "estimates": []}
+    out = consensus_rows(run.config, [(j.pseudonym, j.consensus, j.verdicts["consensus"]) for j in verdicts])
     before = {j.pseudonym for j in verdicts if j.use_without_consensus != "fail"}
     after = {j.pseudonym for j in verdicts if j.pseudonym in before and j.verdicts["consensus"] != "fail"}
     if before == after:
@@ -196,18 +236,40 @@ def _consensus(
     return out | {"failed": len(before) - len(after), "estimates": rows}
 
 
+def consensus_rows(config: CampaignConfig, raters: Sequence[tuple[str, RaterConsensus | None, str]]) -> dict[str, Any]:
+    """Agreement of each rater (name, consensus, verdict) with the others, and the settings of the gate."""
+    gates = config.gates
+    return {
+        "by": gates.consensus_by,
+        "minimum": gates.min_consensus,
+        "answers": gates.consensus_answers,
+        "required": gates.consensus_required,
+        "raters": [{"rater": rater, **asdict(found), "verdict": said} for rater, found, said in raters if found],
+        "failed": 0,
+        "estimates": [],
+    }
+
+
 def _look(look: Look) -> dict[str, Any]:
     return {**look.model_dump(include={"raters", "why", "at"}), "met": bool(look.met)}
 
 
 def _design(config: CampaignConfig) -> dict[str, Any]:
     """Settings that a reader of the results needs."""
-    names = ("raters_per_stimulus", "trials_per_sitting", "pairs", "baseline", "must_listen", "repeats")
-    names += ("show_text", "text_after", "then")
+    names = (
+        "raters_per_stimulus",
+        "replace_excluded",
+        "trials_per_sitting",
+        "pairs",
+        "baseline",
+        "must_listen",
+        "repeats",
+    )
+    names += ("levels", "incomplete", "show_text", "text_after", "then")
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
     arena = asdict(config.arena) if kind_of(config.kind).is_standing else None
-    settings = {name: getattr(config, name) for name in names}
+    settings = {name: getattr(config, name) for name in names} | {"margins": asdict(config.margins)}
     return settings | {"gates": gates, "choices": list(config.choices), "arena": arena, **texts}
 
 
@@ -235,11 +297,12 @@ def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
 
 
 def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
-    """Loudness level, range of gains, and source sampling rates."""
+    """Loudness levels, range of gains, and source sampling rates."""
     rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign_id)).all()
     gains = [s.gain_db for s in rows]
     return {
         "lufs": max((s.lufs_after for s in rows), default=None),
+        "lowest_lufs": min((s.lufs_after for s in rows), default=None),
         "gain_db": [min(gains), max(gains)] if gains else None,
         "source_rates_hz": sorted({s.source_rate_hz for s in rows}),
     }
@@ -262,8 +325,6 @@ def second_opinions(
 
 
 _MAX_ENTRIES = 16
-
-ResultsVersion = tuple[str, int, int, int, int]
 
 
 class ResultsCache:
@@ -289,26 +350,3 @@ class ResultsCache:
             while len(self._entries) > _MAX_ENTRIES:
                 self._entries.popitem(last=False)
         return entry
-
-
-def results_version(session: Session, campaign: Campaign) -> ResultsVersion:
-    """Values that change whenever a campaign's results do: newest answer, newest passage, raters, erased raters.
-
-    The first part covers its state, looks, predictions, and tags of scripts.
-    """
-    answer = select(func.max(Answer.id)).join(Trial, col(Trial.id) == col(Answer.trial_id))
-    passage = select(func.max(Passage.id)).join(Rater, col(Rater.id) == col(Passage.rater_id))
-    raters = select(func.count()).select_from(Rater).where(Rater.campaign_id == campaign.id)
-    looks = select(func.count()).select_from(Look).where(Look.campaign_id == campaign.id)
-    clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
-    predictions = select(func.count()).select_from(Prediction).where(col(Prediction.clip_sha).in_(clips))
-    erased = select(func.count()).select_from(Removal).where(Removal.campaign_id == campaign.id)
-    tags = select(Item.tags, func.count(), func.sum(Item.id)).where(Item.campaign_id == campaign.id, Item.tags != "")
-    tagged = sorted(tuple(row) for row in session.exec(tags.group_by(col(Item.tags))))
-    return (
-        f"{campaign.id} {campaign.state} {session.exec(looks).one()} {session.exec(predictions).one()} {tagged}",
-        session.exec(answer.where(Trial.campaign_id == campaign.id)).one() or 0,
-        session.exec(passage.where(Rater.campaign_id == campaign.id)).one() or 0,
-        session.exec(raters).one(),
-        session.exec(erased).one(),
-    )

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import tomlkit
-from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from studio.core.checks import MAX_WHOLE
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.files import read_toml
+from studio.mos.campaign.gates import STRICT, Gates, Share, Whole
 from studio.mos.campaign.names import check_name
 from studio.mos.store.json_columns import read_strict
 from studio.mos.store.tables import Campaign
@@ -21,9 +22,7 @@ from studio.mos.store.tables import Campaign
 Spending = Literal["obrien_fleming", "pocock"]
 Choice = Literal["a", "b", "tie", "both_bad"]
 Score = Annotated[int, Field(ge=-100, le=100)]
-Whole = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
-Share = Annotated[float, Field(ge=0, le=1)]
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+_STRICT = STRICT
 _FOLDER = Path(__file__).parents[1] / "presets"
 _SHARED = "shared"
 
@@ -45,59 +44,6 @@ class Question:
                 f"the scale of question {self.id!r} is {self.low} to {self.high}",
                 "low must be below high, both within -100 to 100",
             )
-        return self
-
-
-@dataclass(frozen=True, config=_STRICT)
-class ScreeningQuestion:
-    """A screening question; if ``accept`` is set, other answers end the session."""
-
-    id: str
-    prompt: str
-    options: list[str]
-    accept: list[str] = field(default_factory=list[str])
-
-
-@dataclass(frozen=True, config=_STRICT)
-class Gates:
-    """Checks before and between the trials, and exclusion criteria of the analysis.
-
-    Attributes:
-        environment: whether raters do P.808's environment test; ``environment_required`` rejects raters who fail twice.
-        training: number of practice clips per session, like ``traps`` and ``golds``.
-        min_variance: of a rater's scores; 0 disables the gate.
-        max_repeat_distance: mean distance between the answers to a repeated trial, as a share of the scale (another
-            choice is 1); 0 disables the gate.
-        pace: excludes raters whose answers came faster than the sounds last.
-        min_consensus: correlation of a rater's answers with the mean of the others'; 0 disables the gate.
-        consensus_required: whether raters below it are excluded; else it is reported only.
-        consensus_answers: minimal number of answers for this gate.
-        consensus_by: whether the others' means are per stimulus (pair and script) or per system (pair).
-    """
-
-    headphones: Literal["none", "woods", "huggins"] = "none"
-    headphones_required: bool = False
-    environment: bool = False
-    environment_required: bool = False
-    level: bool = True
-    screening: list[ScreeningQuestion] = field(default_factory=list[ScreeningQuestion])
-    training: Whole = 0
-    traps: Whole = 0
-    golds: Whole = 0
-    min_variance: Annotated[float, Field(ge=0)] = 0.0
-    max_repeat_distance: Share = 0.0
-    pace: bool = False
-    min_consensus: Share = 0.0
-    consensus_required: bool = False
-    consensus_answers: Annotated[int, Field(ge=3, le=MAX_WHOLE)] = 10  # a correlation needs 3 or more
-    consensus_by: Literal["stimulus", "system"] = "stimulus"
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> "Gates":
-        if self.environment_required and not self.environment:
-            raise BadOption("gates.environment_required needs gates.environment", "set gates.environment, too")
-        if self.consensus_required and not self.min_consensus:
-            raise BadOption("gates.consensus_required needs gates.min_consensus", "set gates.min_consensus, too")
         return self
 
 
@@ -169,6 +115,16 @@ class StopRule:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Margins:
+    """Largest harmless differences, declared before the test: "no worse than the baseline by more than this"."""
+
+    # of two means or of a CMOS, in steps of the scale, or points of 100
+    score: Annotated[float, Field(gt=0, le=100)] | None = None
+    # of the share of votes from one half: 0.05 is 45 of 100 votes
+    share: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Arena:
     """Settings of the kind ``arena``."""
 
@@ -190,6 +146,8 @@ class CampaignConfig:
     prompt: str = ""  # the question about a pair
     # quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with each as X
     raters_per_stimulus: Annotated[int, Field(ge=1, le=10_000)] = 7
+    # recruiting goes on until that many raters count: those whom a gate or the post-screening excludes are replaced
+    replace_excluded: bool = True
     # test trials per rater, without traps, golds and training
     trials_per_sitting: Annotated[int, Field(ge=1, le=500)] = 10
     pairs: Literal["all", "baseline"] = "all"  # all pairs of systems, or every system against ``baseline``
@@ -200,13 +158,19 @@ class CampaignConfig:
     # bias the rating
     show_text: bool = True
     text_after: bool = False
+    # systems may lack scripts: pairs and pages of what is there are rated; else a missing sound is an error
+    incomplete: bool = False
     repeats: Annotated[int, Field(ge=0, le=50)] = 0  # trials per session that are shown twice, for self-consistency
+    # integrated: every sound at one loudness (BS.1770); active: at one active speech level (P.56), whatever the pauses;
+    # keep: as in the files
+    levels: Literal["integrated", "active", "keep"] = "integrated"
     narrowband: bool = False  # accept 8 kHz sounds, for telephone speech
     then: str = ""  # name of the campaign with which the session continues
     gates: Gates = field(default_factory=Gates)
     texts: Texts = field(default_factory=Texts)
     completion: Completion = field(default_factory=Completion)
     stop: StopRule = field(default_factory=StopRule)
+    margins: Margins = field(default_factory=Margins)
     arena: Arena = field(default_factory=Arena)
 
     @model_validator(mode="after")
@@ -224,6 +188,13 @@ class CampaignConfig:
 
 
 _CONFIG = TypeAdapter(CampaignConfig)
+_MARGINS = TypeAdapter(Margins)
+
+
+def margins_of(config: CampaignConfig, margin: float) -> Margins:
+    """One margin, of the votes in a test of preference, of the scores in another. Raises BadOption."""
+    name = "share" if config.choices else "score"
+    return read_strict(_MARGINS, json.dumps({name: margin}), "margins")
 
 
 def to_json(config: CampaignConfig) -> dict[str, Any]:
@@ -281,8 +252,8 @@ def with_settings(name: str, path: Path | None) -> CampaignConfig:
 def override_settings(config: CampaignConfig, path: Path) -> CampaignConfig:
     """Override settings with those of a TOML file. Raises as ``with_settings``."""
     try:
-        own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        own = read_toml(path)
+    except (OSError, ValueError) as error:
         raise BadFile(f"the settings {path} cannot be read: {error}", "give a TOML file with settings") from error
     return from_json(_merged(to_json(config), own))
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.errors import BadFile
-from studio.mos.campaign.names import blaming, check_name, expected_scores, read_tags
-from studio.mos.store.sounds import MAX_FILE_BYTES
+from studio.core.sound_files import MAX_FILE_BYTES, SUFFIXES
+from studio.mos.campaign.names import blaming, check_name, composed, expected_scores, read_tags
 
-SOUNDS = (".wav", ".flac")
 MAX_SYSTEMS, MAX_ITEMS, MAX_FILES = 100, 10_000, 50_000
 MAX_TEXT_CHARS = 4000
 MAX_TRACE_BYTES = 1 << 29
@@ -84,6 +83,7 @@ class ManifestBuilder:
 
         Raises BadFile: the name or role is not allowed, the role differs, or with ``new`` the system was listed before.
         """
+        name = composed(name)
         self._claim(where, "system", name, self.systems, MAX_SYSTEMS, new)
         if role and name in self.systems and role != self.systems[name].role:
             raise self._differs(where, "system", name, "role")
@@ -101,6 +101,7 @@ class ManifestBuilder:
         new: bool = False,
     ) -> None:
         """Add an item unless it exists with the same role, text, expected answer and tags. Raises BadFile."""
+        name = composed(name)
         self._claim(where, "item", name, self.items, MAX_ITEMS, new)
         _one_of(where, "role", role, ITEM_ROLES)
         if name not in self.items:
@@ -111,6 +112,7 @@ class ManifestBuilder:
 
     def describe(self, where: str, name: str, text: str, expected: str | None = None, tags: str | None = None) -> None:
         """Set an item's text, expected answer and tags (``a;b``). Raises BadFile if it is unknown or differs."""
+        name = composed(name)
         if name not in self.items:
             raise BadFile(f"{where}: there is no sound of the item {name[:80]!r}", "check the spelling")
         item = self.items[name]
@@ -131,6 +133,7 @@ class ManifestBuilder:
 
     def add_file(self, where: str, item: str, system: str, file: str, trace: str | None = None) -> None:
         """Add the sound file of an item by a system. Raises BadFile: duplicate, missing, too large or outside."""
+        item, system = composed(item), composed(system)
         if (item, system) in self.files:
             before = self._places["file", item, system]
             raise BadFile(f"{where}: item {item!r} by system {system!r} is there twice", f"the first is {before}")
@@ -141,8 +144,11 @@ class ManifestBuilder:
         if trace is not None:
             self.traces[item, system] = self._trace(where, trace)
 
-    def finish(self, whole: bool = True) -> StimulusManifest:
-        """The manifest. Raises BadFile naming what is missing; with ``whole`` unset, missing sounds are allowed."""
+    def finish(self, whole: bool = True, incomplete: bool = False) -> StimulusManifest:
+        """The manifest. Raises BadFile naming what is missing.
+
+        With ``whole`` unset, missing sounds are allowed; with ``incomplete`` they are told in a warning.
+        """
         tests = [item for item in self.items.values() if item.role == "test"]
         systems = {system for item, system in self.files if self.items[item].role == "test"}
         if not systems:
@@ -150,7 +156,7 @@ class ManifestBuilder:
                 f"{self.root.name} holds nothing to rate", "put sounds into it as SYSTEM/ITEM.wav, or list them"
             )
         if whole:
-            self._refuse_holes(tests, systems)
+            self._refuse_holes(tests, systems, incomplete)
         checks = [i.name for i in self.items.values() if i.role in ("trap", "gold") and not i.expected]
         self._refuse(checks, "no expected answer")
         odd = [i.name for i in self.items.values() if i.expected and not self._can_be_expected(i.expected)]
@@ -162,11 +168,14 @@ class ManifestBuilder:
             list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings, self.traces
         )
 
-    def _refuse_holes(self, tests: list[ItemSpec], systems: set[str]) -> None:
+    def _refuse_holes(self, tests: list[ItemSpec], systems: set[str], incomplete: bool) -> None:
         missing = {s: [i.name for i in tests if (i.name, s) not in self.files] for s in self.systems if s in systems}
         lacking = [f"system {s!r} lacks {', '.join(names)}" for s, names in missing.items() if names]
-        if lacking:
-            raise BadFile("; ".join(lacking), "every system says every item; add the sounds or leave the items out")
+        if lacking and incomplete:
+            self.warnings.append(f"incomplete: {'; '.join(lacking)}")
+        elif lacking:
+            do = "every system says every item; add the sounds, leave the items out, or set incomplete = true"
+            raise BadFile("; ".join(lacking), do)
         with_sound = {item for item, _ in self.files}
         self._refuse([i.name for i in self.items.values() if i.name not in with_sound], "no sound")
         used = {system for _, system in self.files}
@@ -205,8 +214,10 @@ class ManifestBuilder:
     def inside(self, where: str, file: str) -> Path:
         """The resolved path of a file. Raises BadFile if it is missing or outside the folder (by .., path or link)."""
         _plain(where, "file", file, 1000)
+        forms = (file, unicodedata.normalize("NFC", file), unicodedata.normalize("NFD", file))
         try:
-            root, path = self.root.resolve(), (self.root / file).resolve()
+            given = next((self.root / one for one in forms if (self.root / one).exists()), self.root / file)
+            root, path = self.root.resolve(), given.resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop
             raise BadFile(f"{where}: {file!r} cannot be followed", "copy the file into the folder") from error
         if not path.is_relative_to(root):
@@ -225,8 +236,8 @@ class ManifestBuilder:
 
     def _sound(self, where: str, file: str) -> Path:
         path = self.inside(where, file)
-        if not path.is_file() or path.suffix.lower() not in SOUNDS:
-            raise BadFile(f"{where}: {file!r} is not a WAV or FLAC file", "convert it to mono 16-bit WAV")
+        if not path.is_file() or path.suffix.lower() not in SUFFIXES:
+            raise BadFile(f"{where}: {file!r} is not a sound file", f"they end in {', '.join(SUFFIXES)}")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise BadFile(

@@ -1,17 +1,20 @@
 """Validation of names, tags and expected scores, and parsing of scripts to synthesise."""
 
 import re
-from collections.abc import Generator
+import unicodedata
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import MAX_TEXTS_BYTES, read_bounded
+from studio.core.files import MAX_TEXTS_BYTES, decode_text, read_bounded
+from studio.core.sound_files import SUFFIXES
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,:=+?()\-]*")
+_MARKS = frozenset(" _.,:=+?()-")
 _EACH = re.compile(r"(\w{1,40}=-?\d{1,4})(;\w{1,40}=-?\d{1,4})*", re.ASCII)
 LONGEST = 80
+LONGEST_BYTES = 240  # a name becomes that of a file
 MAX_TAGS = 20  # of one script
 
 
@@ -26,11 +29,21 @@ def blaming(where: str) -> Generator[None]:
 
 def check_name(name: str) -> None:
     """Raises BadOption for a name that a spreadsheet or page could interpret as code."""
-    if not _NAME.fullmatch(name) or len(name) > LONGEST:
+    is_short = 0 < len(name) <= LONGEST and len(name.encode("utf-8", "replace")) <= LONGEST_BYTES
+    if (
+        not is_short
+        or not name[0].isalnum()
+        or not all(c in _MARKS or unicodedata.category(c)[0] in "LMN" for c in name)
+    ):
         raise BadOption(
             f"the name {name[:LONGEST]!r} is not allowed",
             f"begin with a letter or digit; then letters, digits, spaces and ._,:=+?()- ; {LONGEST} characters at most",
         )
+
+
+def composed(name: str) -> str:
+    """A name in the form NFC: macOS writes the accents in names of files as characters of their own."""
+    return unicodedata.normalize("NFC", name)
 
 
 def read_tags(text: str) -> tuple[str, ...]:
@@ -59,6 +72,28 @@ class TextLine:
     is_named: bool
 
 
+def named_texts(written: str) -> Iterator[tuple[int, str, str | None]]:
+    """Line number, item and text of each line that is not empty: ``item|text``, or with a tab in every line.
+
+    Where most lines are ``item|text|spoken``, as in LJSpeech's metadata, the text is the raw one: it is shown to raters
+    as it was written, and voices read it themselves. Items that are names of sound files lose the ending and the
+    folder. A line without a mark is (number, line, None).
+    """
+    lines = [(number, line) for number, line in enumerate(written.splitlines(), start=1) if line.strip()]
+    mark = "\t" if lines and all("\t" in line and "|" not in line for _, line in lines) else "|"
+    has_spoken = mark == "|" and 2 * sum(line.count(mark) >= 2 for _, line in lines) > len(lines)
+    for number, line in lines:
+        item, found, text = line.partition(mark)
+        if not found:
+            yield number, line.strip(), None
+            continue
+        if has_spoken:
+            raw, _, spoken = text.partition(mark)
+            text = raw if raw.strip() else spoken.partition(mark)[0]
+        path = PurePosixPath(item.strip())
+        yield number, path.stem if path.suffix.lower() in SUFFIXES else item.strip(), text.strip()
+
+
 def parse_texts(written: str, source: str) -> list[TextLine]:
     """Parse the texts of a file or form field; empty lines are skipped but counted.
 
@@ -66,25 +101,22 @@ def parse_texts(written: str, source: str) -> list[TextLine]:
     number.
     """
     found: dict[str, TextLine] = {}
-    for number, line in enumerate(written.splitlines(), start=1):
-        name, mark, text = line.partition("|")
-        if not line.strip():
-            continue
-        key = name.strip() if mark else f"text{number:03}"
+    for number, name, text in named_texts(written):
+        key = f"text{number:03}" if text is None else composed(name)
         if key in found:
             raise BadFile(f"line {number} of {source} names {key!r:.80} again", "give each text its own name")
         with blaming(f"line {number} of {source}"):
             check_name(key)  # it becomes a file name
-        found[key] = TextLine(key, (text if mark else line).strip(), bool(mark))
+        found[key] = TextLine(key, name if text is None else text, text is not None)
     return list(found.values())
 
 
 def read_texts(path: Path) -> dict[str, str]:
     """Read the texts of a file by item name. Raises BadFile."""
     try:
-        written = read_bounded(path, MAX_TEXTS_BYTES).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"the texts {path} cannot be read: {error}", "give a UTF-8 text file, one text a line") from error
+        written = decode_text(read_bounded(path, MAX_TEXTS_BYTES), path.name)
+    except OSError as error:
+        raise BadFile(f"the texts {path} cannot be read: {error}", "give a text file, one text a line") from error
     found = parse_texts(written, path.name)
     if not found:
         raise BadFile(f"{path.name} has no text", "write one text a line")

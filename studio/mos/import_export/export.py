@@ -1,12 +1,12 @@
-"""Export of answers in long form (one row per score or choice), of raters (one per row), and of traces.
+"""Export of answers in long form (one row per score or choice), and of traces.
 
 Raters are named by pseudonym; panel ids are never exported, previews are excluded. The export of answers may be
-published. That of raters is for internal use: device data and comments may still identify a person.
+published.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
 from studio.measure.tables import Column, write_rows
-from studio.mos.analysis.answers import by_rater, consistency_tables, repeated_answers, typed_scripts
-from studio.mos.analysis.quality import GATES, rater_verdicts
-from studio.mos.campaign.config import to_json
+from studio.mos.analysis.answers import by_rater, consistency_tables, load_answers, repeated_answers, typed_scripts
+from studio.mos.analysis.quality import rater_verdicts
+from studio.mos.campaign.config import campaign_config, to_json
 from studio.mos.kinds.registry import Kind, kind_of
+from studio.mos.kinds.tables import post_screened
 from studio.mos.sessions.campaigns import load_campaign
-from studio.mos.sessions.parts import ordered_stages
 from studio.mos.sessions.takes import REPLAYED, TYPED, latest_takes
 from studio.mos.stats.agreement import consistency
 from studio.mos.store.clips import ClipFolder
@@ -43,26 +43,20 @@ from studio.mos.store.tables import (
 
 _ABOUT = "a listening test"
 _BATCH = 500  # answers per query
-_RATER_COLUMNS = (
-    Column("campaign", "text", "name of the campaign"),
-    Column("rater", "text", "pseudonym of the rater, as in the export of answers"),
-    Column("stage", "text", "current stage of the rater, or how the session ended"),
-    Column("part", "integer", "part of a session through several campaigns, which share the pseudonym: 1 is the first"),
-    Column("consent_version", "integer", "version of the consent that was agreed to"),
-    Column("joined_at", "text", "when the rater agreed, UTC, ISO 8601"),
-    Column("finished_at", "text", "when all trials were answered, UTC, ISO 8601; else empty"),
-    Column("answers", "integer", "answered trials"),
-    Column("skipped", "integer", "live trials that were skipped"),
-    Column("accept", "text", "whether to pay the rater: ok, fail or unknown (unfinished)"),
-    Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate applied; analysed)"),
-)
-_RATER_COMMENT = Column("comment", "text", "what the rater wrote at the end, as typed")
 
 
 def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
     """One row per score and choice in order of arrival, with the keys of ``DICTIONARY``."""
     judged = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
-    typed = typed_scripts(session, row_id(campaign))
+    typed, config = typed_scripts(session, row_id(campaign)), campaign_config(campaign)
+    answered = load_answers(session, row_id(campaign), everyone=True)
+    dropped = post_screened(config, [a for a in answered if judged[a.rater].use != "fail"])
+    whole = {
+        "kind": campaign.kind,
+        "seed": campaign.seed,
+        "baseline": config.baseline,
+        "mid_anchor": next((a.mid_anchor for a in answered), None),
+    }
     steady = {rater: consistency(mine) for rater, mine in by_rater(repeated_answers(session, row_id(campaign))).items()}
     answers = session.exec(
         select(Answer, Trial, Rater.pseudonym, Item)
@@ -98,6 +92,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "response_ms": answer.response_ms,
                 "received_at": datetime.fromtimestamp(answer.received_at, UTC).isoformat(timespec="milliseconds"),
                 "comment": answer.comment,
+                "post_screen": dropped.get(rater),
+                **whole,
             }
             if answer.missing:
                 yield row | {"missing": answer.missing}
@@ -316,82 +312,13 @@ DICTIONARY: tuple[Column, ...] = (
     Column("trace_b", "text", "live: address of b's trace"),
     Column("received_at", "text", "when the answer was stored, UTC, ISO 8601"),
     Column("comment", "text", "what the rater wrote beside the answer, as typed"),
+    Column(
+        "post_screen",
+        "text",
+        "mushra: why the post-screening excludes the rater: reference, anchor or both; empty if it does not",
+    ),
+    Column("kind", "text", "kind of test"),
+    Column("seed", "integer", "seed of the campaign: of the assignment, and of the posterior's draws"),
+    Column("baseline", "text", "the system with which others are compared; empty without one"),
+    Column("mid_anchor", "text", "mushra: the mid anchor of the post-screening; empty without one"),
 )
-
-
-def rater_columns(session: Session, campaign: Campaign) -> list[Column]:
-    """The columns of a campaign's raters, including its screening questions and reported device properties."""
-    properties: dict[str, None] = {}
-    for rater in _raters(session, campaign):
-        properties |= dict.fromkeys(json.loads(rater.device))
-    screening = load_campaign(session, campaign).config.gates.screening
-    return [
-        *_RATER_COLUMNS,
-        *(Column(f"gate_{gate}", "text", f"verdict of the gate {gate}: ok, fail or unknown") for gate in GATES),
-        Column("consensus_r", "number", "correlation of the answers with the mean of the others'; empty without one"),
-        Column("consensus_n", "integer", "how many of the answers had others' beside them"),
-        Column("headphone_tries", "integer", "how often the headphone check was done"),
-        Column(
-            "environment_right",
-            "integer",
-            "pairs of the environment test that were answered right at the last try, of 4",
-        ),
-        Column("environment_tries", "integer", "how often the environment test was done"),
-        *(Column(f"screening_{s.id}", "text", f"answer to: {s.prompt}") for s in screening),
-        *(Column(f"device_{name}", "text", f"{name} as reported by the browser") for name in sorted(properties)),
-        _RATER_COMMENT,
-    ]
-
-
-def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]:
-    """One row per rater without previews, in order of arrival, with the keys of ``rater_columns``."""
-    columns = rater_columns(session, campaign)
-    judged = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
-    order = ordered_stages(load_campaign(session, campaign).config)
-    for rater in _raters(session, campaign):
-        passed = session.exec(select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))).all()
-        missing = session.exec(
-            select(Answer.missing)
-            .join(Trial, col(Trial.id) == col(Answer.trial_id))
-            .where(Trial.rater_id == rater.id, Answer.counted == 1)
-        ).all()
-        one = judged[rater.pseudonym]
-        said: dict[str, Any] = {p.stage: json.loads(p.data) for p in passed if p.stage in order}
-        row = {column.name: None for column in columns} | {
-            "campaign": campaign.name,
-            "rater": rater.pseudonym,
-            "part": rater.part,
-            "stage": rater.stage,
-            "consent_version": rater.consent_version,
-            "joined_at": _when(rater.joined_at),
-            "finished_at": None if rater.finished_at is None else _when(rater.finished_at),
-            "answers": sum(not why for why in missing),
-            "skipped": sum(bool(why) for why in missing),
-            "accept": one.accept,
-            "use": one.use,
-            "consensus_r": one.consensus.r if one.consensus else None,
-            "consensus_n": one.consensus.n if one.consensus else None,
-            "headphone_tries": sum(p.stage == "headphones" for p in passed),
-            "environment_right": said.get("environment", {}).get("right"),
-            "environment_tries": sum(p.stage == "environment" for p in passed),
-            "comment": said.get("comments", {}).get("comment", ""),
-        }
-        row |= {f"gate_{gate}": verdict for gate, verdict in one.verdicts.items()}
-        row |= {f"screening_{k}": v for k, v in said.get("screening", {}).items() if f"screening_{k}" in row}
-        yield row | {f"device_{k}": None if v is None else str(v) for k, v in json.loads(rater.device).items()}
-
-
-def write_raters(session: Session, campaign: Campaign, path: Path) -> int:
-    """Write all raters into a .csv, .json or .parquet file; returns their number. Raises as ``write_export``."""
-    columns, rows = rater_columns(session, campaign), list(rater_rows(session, campaign))
-    whole = {"campaign": {"name": campaign.name, "kind": campaign.kind}}
-    return write_rows(path, columns, rows, whole, "the raters of a listening test")
-
-
-def _raters(session: Session, campaign: Campaign) -> list[Rater]:
-    wanted = select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")
-    return list(session.exec(wanted.order_by(col(Rater.id))))
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

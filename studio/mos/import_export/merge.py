@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.mos.import_export.foreign_database import check_campaigns, open_other_database
+from studio.mos.import_export.foreign_database import open_other_database
+from studio.mos.import_export.foreign_rows import check_campaigns
 from studio.mos.import_export.merge_raters import RaterMerge, moved_row
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, free_name, load_campaign
@@ -164,14 +165,22 @@ def content_digest(session: Session, campaign: Campaign) -> str:
     whole = {
         "kind": campaign.kind,
         "seed": campaign.seed,
-        "config": json.loads(campaign.config),
-        "systems": [[s.name, s.role, json.loads(s.voice)] for s in systems],
+        "config": _parsed(campaign.config),
+        "systems": [[s.name, s.role, _parsed(s.voice)] for s in systems],
         "items": [[i.name, i.role, i.text, i.expected] for i in items],
         "stimuli": [
             [names["i", s.item_id], names["s", s.system_id], s.clip_sha] for s in _rows(session, Stimulus, campaign)
         ],
     }
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _parsed(text: str) -> Any:
+    """JSON as a value; a damaged column of ours is only itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _merge_one(

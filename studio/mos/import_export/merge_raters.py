@@ -94,8 +94,9 @@ class RaterMerge:
         gone = self._removals(self._ours, self._here)
         taken = self._pseudonyms()
         raters = trials = answers = 0
-        wanted = select(Rater).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
-        for rater in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
+        wanted = select(Rater.id).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
+        for rater_id in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
+            rater = self._theirs.get_one(Rater, rater_id)
             trials_there = self._screens(self._theirs, rater.id)
             identity, here = self._known(rater, trials_there)
             if here is None and any(_is_of(removal, rater) for removal in gone):

@@ -50,7 +50,7 @@ class CountedAnswer:
     rater: str
     item: str
     systems: Sequence[str]  # name of the system in each rated slot, in slot order
-    scores: Mapping[tuple[str, int], int]  # (question, slot) to value
+    scores: Mapping[tuple[str, int], float]  # (question, slot) to value; whole numbers in a campaign
     outcomes: Mapping[str, str]  # question to a | b | tie | both_bad, as shown
     reference: str | None = None  # system of the open reference, or of X; None without one
     mid_anchor: str | None = None  # the campaign's mid anchor (MUSHRA); None without one
@@ -105,15 +105,15 @@ def units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[U
     Raises BadFile if a script lacks the reference, BadOption unless there is exactly one.
     """
     reference = _one_reference(stock)
-    _check_complete(stock, [] if reference is None else [reference])
+    _check_complete(stock, config, must=[] if reference is None else [reference])
     return _beside(stock, single_units(stock, config), reference)
 
 
 def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool = False) -> list[Unit]:
     """One unit per script and pair of systems; beside the reference with ``has_reference``.
 
-    Raises BadFile: a script lacks a system, or the reference; BadOption: fewer than two systems, the required baseline
-    is missing, or there is not exactly one reference.
+    Raises BadFile: a script lacks a system (unless the test is ``incomplete``), or the reference; BadOption: fewer than
+    two systems, the required baseline is missing, or there is not exactly one reference.
     """
     if len(stock.systems) < 2:
         raise BadOption("a pair needs two systems", "add one")
@@ -122,8 +122,9 @@ def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool
         raise BadOption(what, "set baseline to a system's name")
     reference = _one_reference(replace(stock, is_unscored=False)) if has_reference else None
     pairs = [pair for pair in combinations(stock.systems, 2) if config.pairs == "all" or stock.baseline in pair]
-    _check_complete(stock, [*stock.systems, *([] if reference is None else [reference])])
-    return _beside(stock, [_unit(stock, item, pair) for item in stock.items for pair in pairs], reference)
+    _check_complete(stock, config, stock.systems, must=[] if reference is None else [reference])
+    units = [_unit(stock, item, pair) for item in stock.items for pair in pairs if _has_all(stock, item, pair)]
+    return _beside(stock, units, reference)
 
 
 def pair_units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
@@ -140,11 +141,15 @@ def abx_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
     ]
 
 
-def page_units(stock: StimulusStock, _config: CampaignConfig) -> list[Unit]:
-    """One unit per script with all systems. Raises BadFile if a script lacks a system."""
+def page_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
+    """One unit per script with all systems. Raises BadFile if a script lacks a system.
+
+    In an ``incomplete`` test a page has the systems that say its script; the reference may not be missing.
+    """
     systems = (*stock.systems, *stock.references)
-    _check_complete(stock, systems)
-    return [_unit(stock, item, systems) for item in stock.items]
+    _check_complete(stock, config, stock.systems, must=(*stock.references, *stock.anchors))
+    pages = [(item, tuple(s for s in systems if (item, s) in stock.stimuli)) for item in stock.items]
+    return [_unit(stock, item, present) for item, present in pages]
 
 
 def mushra_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
@@ -176,12 +181,20 @@ def _unit(stock: StimulusStock, item: int, systems: tuple[int, ...]) -> Unit:
     )
 
 
-def _check_complete(stock: StimulusStock, systems: Iterable[int]) -> None:
-    missing = [(i, s) for i in stock.items for s in systems if (i, s) not in stock.stimuli]
+def _has_all(stock: StimulusStock, item: int, systems: Iterable[int]) -> bool:
+    return all((item, system) in stock.stimuli for system in systems)
+
+
+def _check_complete(
+    stock: StimulusStock, config: CampaignConfig, systems: Iterable[int] = (), must: Iterable[int] = ()
+) -> None:
+    """Raises BadFile if a script lacks one of ``systems`` (unless the test is incomplete) or of ``must``."""
+    needed = [*must, *(() if config.incomplete else systems)]
+    missing = [(i, s) for i in stock.items for s in needed if (i, s) not in stock.stimuli]
     if missing:
         item, system = missing[0]
         raise BadFile(
             f"{len(missing)} {'sound is' if len(missing) == 1 else 'sounds are'} missing, the first of the script "
             f"{stock.names.get(item, item)!r} by the system {stock.system_names.get(system, system)!r}",
-            "every system must say every script in this kind of test",
+            "every system must say every script in this kind of test, unless incomplete = true is set",
         )

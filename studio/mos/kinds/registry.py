@@ -33,6 +33,8 @@ from studio.mos.kinds.tables import (
     screened_answers,
     screened_tables,
 )
+from studio.mos.stats.columns import ScoreScale
+from studio.mos.stats.equivalence import check_margin
 from studio.mos.store.tables import AnswerCreate
 
 _Answers = Sequence[CountedAnswer]
@@ -73,6 +75,18 @@ class Kind:
         for is_met, what, hint in self.requirements:
             if not is_met(config):
                 raise BadOption(what, hint)
+        self.check_margins(config)
+
+    def check_margins(self, config: CampaignConfig) -> None:
+        """Raises BadOption for a margin without a score (or a choice) to apply to, or wider than a scale."""
+        score, share = config.margins.score, config.margins.share
+        if share is not None and (not config.choices or self.name == "abx"):
+            raise BadOption("margins.share needs a test of preference", "set margins.score, or take it out")
+        if score is not None and not config.questions:
+            raise BadOption("margins.score needs a question with a scale", "set margins.share, or take it out")
+        for question in config.questions if score is not None else ():
+            scale = ScoreScale(question.low, question.high)
+            check_margin(score or 0.0, scale if self.is_relative else scale.difference_scale)
 
     def analysed_answers(self, config: CampaignConfig, answers: _Answers) -> _Answers:
         """The answers that enter the means, after the gates: all, unless the kind has a post-screening."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from studio.measure.statistics import krippendorff
-from studio.mos.campaign.config import Question
+from studio.mos.campaign.config import CampaignConfig, Question
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.stats import agreement, elo, latency, means, preference
 from studio.mos.stats.columns import Ratings, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
@@ -114,6 +114,20 @@ def screened_answers(answers: Sequence[CountedAnswer], question: Question) -> Se
     return answers if screening is None else [a for a in answers if a.rater not in screening[0].dropped]
 
 
+def post_screened(config: CampaignConfig, answers: Sequence[CountedAnswer]) -> dict[str, str]:
+    """Raters whom the post-screening of MUSHRA excludes, with the reason: reference, anchor or both."""
+    if config.kind != "mushra" or not config.questions:
+        return {}
+    found = _screening(answers, _scaled_ratings(answers, config.questions[0]))
+    return {} if found is None else {rater: _reason(found[0], rater) for rater in found[0].dropped}
+
+
+def _reason(screen: means.PostScreen, rater: str) -> str:
+    if rater not in screen.by_anchor:
+        return "reference"
+    return "both" if rater in screen.by_reference else "anchor"
+
+
 def screened_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[str, Any]:
     """Tables of a MUSHRA question after its post-screening, the numbers of excluded raters, and means of all raters."""
     ratings = _scaled_ratings(answers, question)
@@ -127,11 +141,21 @@ def screened_tables(answers: Sequence[CountedAnswer], question: Question) -> dic
             "mid_anchor": anchor,
             "limit": means.LIMIT,
             "share": means.SHARE,
+            "unharmed_share": means.UNHARMED,
             "raters": len(screen.low_share),
             "dropped": len(screen.dropped),
             "by_reference": len(screen.by_reference),
             "by_anchor": len(screen.by_anchor),
-            "unharmed": len(screen.unharmed),
+            "excluded": [
+                {
+                    "rater": rater,
+                    "reason": _reason(screen, rater),
+                    "low_share": screen.low_share.get(rater),
+                    "high_share": screen.high_share.get(rater),
+                }
+                for rater in screen.dropped
+            ],
+            "unharmed": list(screen.unharmed),  # scripts that do not judge raters by their mid anchor
             "everybody": _as_dicts(means.by_system(ratings)),
         }
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from studio.mos.stats.clusters import unequal_note
 from studio.mos.stats.interval import small_sample_note
 
 PM = "\N{PLUS-MINUS SIGN}"
@@ -67,8 +68,13 @@ def interval_text(low: float | None, high: float | None, digits: int) -> str:
 
 
 def answer_count(counts: Mapping[str, Any]) -> str:
-    """Answers out of the required number, ``12 of 40``; an arena requires no number."""
-    return f"{counts['answers']} of {counts['wanted']}" if counts["wanted"] else str(counts["answers"])
+    """Answers that count, out of the required number, and how many were given if some do not; an arena requires none.
+
+    ``12 of 40``, or ``10 of 40 (12 given)``.
+    """
+    counted, given = counts["counted"], counts["answers"]
+    shown = f"{counted} of {counts['wanted']}" if counts["wanted"] else str(counted)
+    return shown if counted == given else f"{shown} ({given} given)"
 
 
 def percent(share: float | None) -> str:
@@ -95,19 +101,20 @@ def p_value(p: float | None) -> str:
 
 
 TWO_WAY = (
-    "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval treats all "
+    "95% interval clustered by rater and script, t by effective numbers of both: a plain interval treats all "
     "answers as independent and is far too narrow for crossed raters and scripts. Near an end of the scale Wilson's "
     "form is used, and both bounds are printed."
 )
 
 
 def small_sample_notes(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Warnings for intervals of few raters or scripts."""
-    counts = [(i["raters"], i["items"]) for i in intervals]
-    raters = min((r for r, _ in counts if r is not None), default=None)
-    items = min((n for _, n in counts if n is not None), default=None)
-    note = small_sample_note(raters, items)
-    return [] if note is None else [f"{note}."]
+    """Warnings for intervals of few raters or scripts, and where one has over a fifth of the answers."""
+    listed = list(intervals)
+    raters = min((i["raters"] for i in listed if i["raters"] is not None), default=None)
+    items = min((i["items"] for i in listed if i["items"] is not None), default=None)
+    unequal = (unequal_note(i["raters"], i.get("rater_share"), i["items"], i.get("item_share")) for i in listed)
+    notes = [small_sample_note(raters, items), next((note for note in unequal if note is not None), None)]
+    return [f"{note}." for note in notes if note is not None]
 
 
 def rated_questions(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:

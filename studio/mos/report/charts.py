@@ -72,10 +72,17 @@ _NARROW = _Layout("narrow", 320, 42, 28.0, 13.0, 20)
 
 
 def interval_chart(
-    marks: Sequence[IntervalMark], low: float | None = None, high: float | None = None, title: str = ""
+    marks: Sequence[IntervalMark],
+    low: float | None = None,
+    high: float | None = None,
+    title: str = "",
+    limits: Sequence[float] = (),
 ) -> str:
-    """Points with whiskers, one per row, on the scale from ``low`` to ``high``, or on one that fits the data."""
-    ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None]
+    """Points with whiskers, one per row, on the scale from ``low`` to ``high``, or on one that fits the data.
+
+    ``limits`` are drawn as dashed lines.
+    """
+    ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None] + [*limits]
     low, high = min(ends) if low is None else low, max(ends) if high is None else high
     ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
@@ -88,6 +95,7 @@ def interval_chart(
 
         bottom = PAD + form.row * len(marks)
         parts = _lines("grid", ((x(t), x(t), *ends) for t in ticks for ends in form.grid(len(marks))))
+        parts += _lines("half", ((x(t), x(t), *ends) for t in limits for ends in form.grid(len(marks))))
         parts += [_text(x(t), bottom + 16, f"{t:g}", "tick", "middle") for t in ticks]
         for k, mark in enumerate(marks):
             top = PAD + form.row * k

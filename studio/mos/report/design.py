@@ -10,7 +10,11 @@ from studio.mos.report.pairs import post_screening
 def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     """Rows (setting, value) on how the test was run and analysed."""
     design, level = results["design"], f"{100 * results['rule']['level']:g}%"
-    asked = f"{design['raters_per_stimulus']} raters for each unit, {design['trials_per_sitting']} trials per session"
+    if design is None:  # of a file
+        rows = [["Kind of test", results["kind"]], ["Seed of the posterior", str(results["seed"])]]
+        return [*rows, ["Level of every interval", level], *_methods(results)]
+    quota = f"{design['raters_per_stimulus']}{' usable' if design['replace_excluded'] else ''} raters for each unit"
+    asked = f"{quota}, {design['trials_per_sitting']} trials per session"
     if arena := design.get("arena"):
         asked = (
             f"none (open-ended); per rater {arena['per_day']} battles a day and {arena['per_pair']} on a pair; "
@@ -38,12 +42,20 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     if loud["gain_db"] is not None:
         low, high = (number(g, 1) for g in loud["gain_db"])
         rates = ", ".join(f"{r:,} Hz" for r in loud["source_rates_hz"])
-        rows += [["Loudness", f"{number(loud['lufs'], 1)} LUFS (BS.1770), gains {low} to {high} dB"], ["Rates", rates]]
+        lufs = f"{number(loud['lufs'], 1)} LUFS (BS.1770)"
+        if design["levels"] != "integrated":
+            lufs = f"{_LEVELS[design['levels']]}; {number(loud['lowest_lufs'], 1)} to {lufs}"
+        rows += [["Loudness", f"{lufs}, gains {low} to {high} dB"], ["Rates", rates]]
         if len(loud["source_rates_hz"]) > 1:
             rows.append(["Caution", "the systems' sampling rates differ, which may be audible"])
     rows.append(["Level of every interval", level])
+    declared = {name: design["margins"][name] for name in ("score", "share") if design["margins"][name] is not None}
+    rows += [[f"Margin of a {name}", f"{margin:g}, declared in the settings"] for name, margin in declared.items()]
     rows += [[f"Look at {seen['raters']} raters", seen["why"]] for seen in results["looks"]]
     return rows + _methods(results)
+
+
+_LEVELS = {"active": "one active speech level (P.56)", "keep": "as in the files"}
 
 
 def _methods(results: Mapping[str, Any]) -> list[list[str]]:
@@ -52,7 +64,7 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 "Interval of a mean",
-                "clustered by rater and script (Cameron, Gelbach & Miller 2011), t with min(G) - 1 degrees of freedom. "
+                "clustered by rater and script (Cameron, Gelbach & Miller 2011), t by effective numbers of both. "
                 "Ratings with crossed raters and scripts are not independent: in simulation the plain interval has far "
                 "less than nominal coverage, this one about 95%",
             ]
@@ -112,6 +124,7 @@ GATE_LABELS = {
     "golds": "golds within one step",
     "variance": "ratings vary",
     "repeats": "repeated trials consistent",
+    "sides": "both sides of pairs chosen",
     "pace": "time to hear the stimuli",
     "headphones": "headphone check",
     "environment": "environment test (P.808)",

@@ -22,6 +22,8 @@ from studio.mos.report.cells import (
 )
 from studio.mos.report.charts import IntervalMark, bar_chart, histogram, interval_chart, matrix_table, share_chart
 from studio.mos.report.design import STAGE_LABELS, design_rows, gate_table
+from studio.mos.report.margins import TITLE as MARGIN_TITLE
+from studio.mos.report.margins import margin_figures, margin_sentences, margin_tables
 from studio.mos.report.models import latency_figures, predicted_tables, second_opinion_tables
 from studio.mos.report.pairs import elo_interval, elo_score, ranked
 from studio.mos.report.tables import detail_tables, paper_tables, stopping_rule_text
@@ -42,6 +44,7 @@ def html(results: Mapping[str, Any]) -> str:
     body += [_preference_section(prompt, tables["choices"])] if "choices" in tables else []
     figures = [_figure(drawn, caption) for drawn, caption in latency_figures(results)]
     for title, parts in (
+        (MARGIN_TITLE, _margin_parts(results)),
         ("Latency while typing", figures),
         ("Tables", [_table(t) for t in paper_tables(results)]),
         ("A second opinion", [_table(t) for t in second_opinion_tables(results)]),
@@ -77,7 +80,8 @@ def _head(results: Mapping[str, Any]) -> str:
     facts = [
         ("raters", results["raters"]),
         ("finished", results["finished"]),
-        ("answers", results["answers"]),
+        ("answers given" if results["answers"] != results["counted"] else "answers", results["answers"]),
+        *([("answers that count", results["counted"])] if results["answers"] != results["counted"] else []),
         *([("answers wanted", results["wanted"])] if results["wanted"] else []),
         *([("on traps, golds, practice, repeats", results["aside"])] if results["aside"] else []),
         ("raters excluded", results["left_out"]),
@@ -235,6 +239,9 @@ def _rater_section(results: Mapping[str, Any]) -> str:
         (STAGE_LABELS[r["stage"]], r["raters"], f"{r['raters']} ({r['raters'] / most:.0%})") for r in results["funnel"]
     ]
     gates, design = results["gates"], results["design"]
+    if gates is None:  # of a file
+        facts = [f"{n} rows left out: {why}" for why, n in results["left_out_rows"].items()] + results["read_notes"]
+        return _section("Rows", f"<p>{escape('; '.join(facts))}.</p>") if facts else ""
     excluded = f"{results['left_out']} raters are excluded from every table"
     if results["everyone"]:
         excluded = "No rater is excluded from the tables, whatever the gates say"
@@ -270,6 +277,12 @@ def _codebook() -> str:
     rows = [[c.name, c.type, c.meaning] for c in DICTIONARY]
     table = _table(ReportTable("", ["Column", "type", "meaning"], rows), "words")
     return _section("Codebook", "<p>Columns of the exported answers, one row per score or choice.</p>", table)
+
+
+def _margin_parts(results: Mapping[str, Any]) -> list[str]:
+    said = [f"<p><strong>{escape(text)}</strong></p>" for text in margin_sentences(results)]
+    figures = [_figure(drawn, caption) for drawn, caption in margin_figures(results)]
+    return [*said, *figures, *(_folded(table) for table in margin_tables(results))]
 
 
 def _section(title: str, *parts: str) -> str:

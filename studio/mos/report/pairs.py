@@ -220,9 +220,29 @@ def post_screening(screen: Mapping[str, Any]) -> str:
     anchor, unharmed = screen["mid_anchor"], screen["unharmed"]
     high = f" and {screen['by_anchor']} who scored the mid anchor ({anchor}) above it" if anchor else ""
     known = "" if anchor else "; the mid anchor is unknown"
-    passed = f"; {unharmed} scripts whose mid anchor was not impaired are not counted" if unharmed else ""
+    passed = (
+        f"; the mid anchor of {', '.join(unharmed)} judges no rater, because more than "
+        f"{percent(screen['unharmed_share'])} of the raters scored it above {limit}; its scores stay in the table"
+        if unharmed
+        else ""
+    )
     out = f"{screen['dropped']} of {screen['raters']} raters are excluded"
     return f"{out}, {low}{high}, on more than {share} of their pages (BS.1534-3){known}{passed}"
+
+
+def excluded_table(screen: Mapping[str, Any]) -> ReportTable:
+    """Raters whom the post-screening excludes; no rows without any."""
+    rows = [
+        [one["rater"], _REASONS[one["reason"]], percent(one["low_share"]), percent(one["high_share"])]
+        for one in screen["excluded"]
+    ]
+    limit = f"{screen['limit']:g}"
+    columns = ["Rater", "reason", f"hidden references below {limit}", f"mid anchors above {limit}"]
+    note = f"Shares of the rater's pages; more than {percent(screen['share'])} excludes (BS.1534-3)."
+    return ReportTable("MUSHRA: raters excluded by the post-screening", columns, rows, [note])
+
+
+_REASONS = {"reference": "hidden reference", "anchor": "mid anchor", "both": "hidden reference and mid anchor"}
 
 
 def _comparison(question: str, table: Mapping[str, Any]) -> ReportTable:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from studio.mos.analysis.stopping_rule import widths
+from studio.mos.report.beside_means import rank_tables, subject_bias_tables
 from studio.mos.report.cells import (
     MINUS,
     NONE,
@@ -27,12 +28,14 @@ from studio.mos.report.cells import (
     with_interval,
 )
 from studio.mos.report.design import consensus_table, consistency_tables, post_hoc_tables, take_table
+from studio.mos.report.margins import margin_tables
 from studio.mos.report.models import latency_tables, predicted_tables, second_opinion_tables
 from studio.mos.report.pairs import (
     choice_tables,
     comparison_tables,
     elo_interval,
     elo_score,
+    excluded_table,
     identity_tables,
     more_choice_tables,
     pair_intervals,
@@ -49,7 +52,8 @@ UNEQUAL_SCRIPTS = (
 def latex(results: Mapping[str, Any]) -> str:
     """Tables of the papers, ordinal models and predictions as LaTeX floats without packages."""
     head = [f"% {one_line(results['name'])}: {results['raters']} raters, {results['answers']} answers"]
-    tables = [*paper_tables(results), *second_opinion_tables(results), *predicted_tables(results)]
+    tables = [*paper_tables(results), *margin_tables(results), *second_opinion_tables(results)]
+    tables += predicted_tables(results)
     return "\n\n".join([*head, *(latex_table(t) for t in tables)]) + "\n"
 
 
@@ -59,9 +63,11 @@ def markdown(results: Mapping[str, Any]) -> str:
         f"{results['raters']} raters, {results['finished']} finished; answers {answer_count(results)}; "
         f"{results['left_out']} raters excluded by the gates."
     )
+    if results["design"] is None:  # of a file
+        where = f"{results['raters']} raters; {results['answers']} answers."
     parts = [f"# {markdown_text(results['title'])}", where]
     parts += [markdown_text(rule)] if (rule := stopping_rule_text(results)) else []
-    tables = [*paper_tables(results), *second_opinion_tables(results)]
+    tables = [*paper_tables(results), *margin_tables(results), *second_opinion_tables(results)]
     parts += [markdown_table(t) for t in [*tables, *detail_tables(results), *predicted_tables(results)]]
     return "\n\n".join(parts) + "\n"
 
@@ -74,7 +80,7 @@ def paper_tables(results: Mapping[str, Any]) -> list[ReportTable]:
     tables = results["tables"]
     result: list[ReportTable] = []
     if "post_screen" in tables:
-        result.append(screened_table(results))
+        result += [screened_table(results), *rank_tables(results)]
     elif any(t["n"] for t in tables.get("questions", {}).values()):
         result.append(_page_of_systems(results) if results["kind"] == "scale" else _means(results))
     result += comparison_tables(tables.get("comparisons", {})) + identity_tables(tables.get("identity", {"n": 0}))
@@ -92,6 +98,9 @@ def detail_tables(results: Mapping[str, Any]) -> list[ReportTable]:
             digits = decimals_for(question)
             result += [_intervals(question["id"], table, digits), _differences(question["id"], table, digits)]
             result += [_agreement(question["id"], table), _stimuli(question["id"], table, digits)]
+    result += [] if "post_screen" in results["tables"] else rank_tables(results)
+    result += subject_bias_tables(results)
+    result += [excluded_table(results["tables"]["post_screen"])] if "post_screen" in results["tables"] else []
     result.append(_question_order(results["tables"].get("asking", {})))
     result += [pair_intervals(name, t) for name, t in results["tables"].get("comparisons", {}).items() if t["n"]]
     choices = results["tables"].get("choices", {"n": 0})

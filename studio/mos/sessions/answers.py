@@ -3,9 +3,9 @@
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, func, select, true
 
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions import takes
@@ -110,8 +110,10 @@ def _acknowledgement(session: Session, run: LoadedCampaign, row: Answer, repeate
     return AnswerPublic(trial=row.trial_id, attempt=row.attempt, counted=counted, repeated=repeated, voices=voices)
 
 
-def count_answers(session: Session, campaign_id: int, *, skipped: bool = False) -> dict[str, int]:
-    """Number of counted answers (or of skipped trials) by trial role, without previews."""
+def count_answers(
+    session: Session, campaign_id: int, *, skipped: bool = False, only: Collection[str] | None = None
+) -> dict[str, int]:
+    """Number of counted answers (or of skipped trials) by trial role, without previews; ``only``: of these raters."""
     found = session.exec(
         select(Trial.role, func.count())
         .select_from(Answer)
@@ -119,6 +121,7 @@ def count_answers(session: Session, campaign_id: int, *, skipped: bool = False) 
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
         .where((Answer.missing != "") if skipped else (Answer.missing == ""))
+        .where(true() if only is None else col(Rater.pseudonym).in_(only))
         .group_by(Trial.role)
     )
     return dict(found.all())

@@ -5,12 +5,12 @@ Counts of assigned trials are cached with the campaign. A database trigger repla
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from sqlmodel import Session, col, exists, func, insert, select, update
+from sqlmodel import Session, col, exists, func, insert, select, true, update
 
 from studio.mos.campaign.design import (
     AssignedUnit,
@@ -44,7 +44,12 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     run.cache.counts_mark = None  # invalid until the rows are written
     rng = Random(f"{run.seed}|{rater.pseudonym if preview else rater.id}")
     config = run.config
-    tests = assign_units(run.cache.unit_table, counts, config.raters_per_stimulus, config.trials_per_sitting, rng)
+    limits = config.raters_per_stimulus, config.trials_per_sitting
+    tests = assign_units(run.cache.unit_table, counts, *limits, rng)
+    is_replacement = not tests and not preview
+    if is_replacement and (replaced := run.cache.replaced(session)):
+        counts = count_assignments(session, run.id, without=replaced)
+        tests = assign_units(run.cache.unit_table, counts, *limits, rng)
     if tests:
         practice = [order_stimuli(u, counts, rng, "training") for u in run.training[: config.gates.training]]
         checks = [order_stimuli(u, counts, rng, role) for role, u in _checks(run, rng)]
@@ -54,13 +59,13 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
         )
         session.connection().execute(insert(Trial), rows)
         session.connection().execute(insert(Slot), slots)
-    if not preview:
+    if not preview and not is_replacement:  # a replacement's counts are without the replaced raters
         run.cache.counts, run.cache.counts_mark = counts, _mark(session, run.id)
     return bool(tests)
 
 
 def is_full(session: Session, run: LoadedCampaign) -> bool:
-    """Whether a new rater would get no trials: all quotas are filled and no rater is idle. Never for an arena."""
+    """Whether a new rater would get no trials: quotas are filled, no rater is idle or replaced. Never for an arena."""
     if run.kind.is_standing:
         return False
 
@@ -70,7 +75,10 @@ def is_full(session: Session, run: LoadedCampaign) -> bool:
     # Checking the old counts first avoids a recount per rater of a crowd that arrives during assignments.
     if (run.cache.counts.assigned and has_room(run.cache.counts)) or has_room(cached_counts(session, run)):
         return False
-    return not _idle(session, run.id, time.time() - IDLE_S)
+    if _idle(session, run.id, time.time() - IDLE_S):
+        return False
+    replaced = run.cache.replaced(session)
+    return not replaced or not has_room(count_assignments(session, run.id, without=replaced))
 
 
 def cached_counts(session: Session, run: LoadedCampaign) -> AssignmentCounts:
@@ -81,12 +89,13 @@ def cached_counts(session: Session, run: LoadedCampaign) -> AssignmentCounts:
     return count_assignments(session, run.id)
 
 
-def count_assignments(session: Session, campaign_id: int) -> AssignmentCounts:
-    """Assigned trials of panel raters by unit, first stimulus and question order."""
+def count_assignments(session: Session, campaign_id: int, without: Collection[int] = ()) -> AssignmentCounts:
+    """Assigned trials of panel raters by unit, first stimulus and question order; ``without`` those of some raters."""
     rows = session.exec(
         select(Trial.unit, Trial.lead, Trial.asked, func.count())
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Trial.role == "test", Trial.released == 0, Rater.role == "panel")
+        .where(true() if not without else col(Rater.id).not_in(without))
         .group_by(Trial.unit, col(Trial.lead), Trial.asked)
     )
     counts = AssignmentCounts()

@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
@@ -38,6 +38,8 @@ class AssignmentCache:
     counts_mark: str | None = None  # the AssignmentMark for which ``counts`` are right
     tally: BattleTally | None = None  # of an arena; recounted on expiry
     tally_until_s: float = 0.0
+    # ids of raters whose answers count for no quota, since they are to be replaced; set by the service
+    replaced: Callable[[Session], Collection[int]] = lambda _: ()
 
 
 @dataclass(frozen=True)

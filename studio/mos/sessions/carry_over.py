@@ -6,11 +6,13 @@ A part's own requirements still apply: a rater who fails them skips that part an
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlmodel import Session, col, select
 
 from studio.mos.campaign.config import CampaignConfig, campaign_config
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.sessions.assignment import is_full
 from studio.mos.sessions.campaigns import LoadedCampaign, opening_problems
 from studio.mos.sessions.parts import MAX_TRIES, later_parts, ordered_stages
@@ -104,9 +106,9 @@ def _is_same_check(stage: str, of: CampaignConfig, config: CampaignConfig) -> bo
     return mine not in (False, "none") and getattr(of.gates, stage) == mine
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(one: ScreeningQuestion, other: ScreeningQuestion) -> bool:
     """Whether two screening questions look the same to a rater; accepted answers may differ."""
-    return (one.id, one.prompt, one.options) == (other.id, other.prompt, other.options)
+    return replace(one, accept=[]) == replace(other, accept=[])
 
 
 def _is_whole(config: CampaignConfig, answers: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from sqlmodel import Session, col, delete, func, select
 
 from studio.core.errors import BadOption
 from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.sessions.panels import person_id
 from studio.mos.sessions.takes import rater_takes
 from studio.mos.store.access import Access, parse_resume_code
 from studio.mos.store.clips import ClipFolder
@@ -96,7 +97,7 @@ def find_pseudonyms(session: Session, campaign: Campaign, access: Access, who: s
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id).order_by(col(Rater.id))).all()
     given = who.strip()
     found = [r for r in raters if r.pseudonym == given]
-    found = found or [r for r in raters if given and json.loads(r.panel).get("PROLIFIC_PID") == given]
+    found = found or [r for r in raters if given and person_id(json.loads(r.panel)) == given]
     if not found:
         identities = _identities(session, access, given)
         found = [r for r in raters if r.identity.partition("+")[0] in identities]

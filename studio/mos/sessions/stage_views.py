@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 from sqlmodel import Session, col, select
 
-from studio.core.clips import read_wav, wav_bytes
+from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile, BadOption
+from studio.core.sound_files import read_pcm
 from studio.mos.campaign.config import campaign_config
 from studio.mos.campaign.design import AssignedUnit, AssignmentCounts, Unit, order_stimuli
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.kinds.base import StimulusStock
 from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions import hearing_checks, parts, stages
@@ -44,7 +47,7 @@ def stage_view(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey
         case "screening":
             said = earlier_screening_answers(session, rater, config)
             asked = [s for s in config.gates.screening if s.id not in said]
-            out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in asked]
+            out["questions"] = [_asked(s) for s in asked]
         case "instructions":
             out["text"] = texts.instructions
         case "headphones":
@@ -180,10 +183,10 @@ def blinded_wav(path: Path, samples: int, seed: int) -> bytes:
     All sounds of a trial get the same length, and two copies of one sound different bytes. This does not protect
     against subtracting one sound from another. Raises BadFile: the clip cannot be read.
     """
-    pcm, rate_hz = read_wav(path)
-    longer = np.zeros(max(samples, len(pcm)), np.int16)
+    pcm, rate_hz = read_pcm(path)
+    longer = np.zeros((max(samples, len(pcm)), *pcm.shape[1:]), np.int16)
     longer[: len(pcm)] = pcm
-    bits = np.random.default_rng(seed).integers(2, size=len(longer), dtype=np.int16)
+    bits = np.random.default_rng(seed).integers(2, size=longer.shape, dtype=np.int16)
     return wav_bytes((longer & np.int16(-2)) | bits, rate_hz)
 
 
@@ -228,12 +231,17 @@ def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "language": texts.language,
         "stages": [stage for stage in ordered_stages(config) if stage != "comments" or not config.then],
         "consent": {"text": texts.consent, "version": texts.consent_version},
-        "screening": [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening],
+        "screening": [_asked(s) for s in config.gates.screening],
         "instructions": texts.instructions,
         "thanks": texts.thanks,
         "screen": kind.screen(config),
         "trials": trials,
     }
+
+
+def _asked(question: ScreeningQuestion) -> dict[str, Any]:
+    """A screening question for the page, without the accepted answers."""
+    return {key: value for key, value in asdict(question).items() if key != "accept"}
 
 
 def _preview_slots(session: Session, assigned: AssignedUnit) -> list[dict[str, Any]]:

@@ -225,9 +225,11 @@ def _screening(config: CampaignConfig, data: dict[str, Any], before: dict[str, A
     answers = cast("dict[str, Any]", sent)
     merged = dict(before)
     for screen in (s for s in config.gates.screening if s.id not in before):
-        if answers.get(screen.id) not in screen.options:
-            raise BadMessage(f"the question {screen.id!r} is not answered", f"choose {', '.join(screen.options)}")
-        merged[screen.id] = answers[screen.id]
+        value = screen.read(answers.get(screen.id))
+        if value is None:
+            what = ", ".join(screen.options) or f"a {screen.answer} in its limits"
+            raise BadMessage(f"the question {screen.id!r} is not answered", f"give {what}")
+        merged[screen.id] = value
     return merged
 
 

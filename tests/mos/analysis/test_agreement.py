@@ -11,7 +11,8 @@ from studio.mos.analysis.quality import RaterVerdicts, gate_counts, rater_verdic
 from studio.mos.analysis.results import results
 from studio.mos.analysis.stopping_rule import take_due_look
 from studio.mos.campaign.config import Gates, StopRule, from_json
-from studio.mos.import_export.export import export_rows, rater_rows
+from studio.mos.import_export.export import export_rows
+from studio.mos.import_export.rater_export import rater_rows
 from studio.mos.report.page import html
 from studio.mos.report.tables import detail_tables, latex, markdown
 from studio.mos.sessions.campaigns import find_campaign

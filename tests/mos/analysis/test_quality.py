@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from mos.rated import CHECKED, MOS, PAIRS, campaign, given, rate
+from mos.rated import CHECKED, MOS, PAIRS, SYSTEMS, campaign, given, rate, write_sounds
 from mos.world import SQLITE_ONLY, World
 
-from studio.mos.analysis.quality import RaterVerdicts, gate_counts, panel_csv, rater_verdicts, store_decisions
+from studio.mos.analysis.panel_file import panel_csv
+from studio.mos.analysis.quality import RaterVerdicts, gate_counts, rater_verdicts, side_verdict, store_decisions
 from studio.mos.campaign.config import Gates
 from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.stimuli.building import build_campaign
+from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.tables import ChoiceCreate, Rater, Slot, Stimulus, System
 
 
@@ -152,3 +156,54 @@ def test_panel_file_accepts_rejects_and_defers(world: World, tmp_path: Path) -> 
     rows = panel(world)
     assert [(r["PROLIFIC_PID"], r["decision"]) for r in rows] == [("good", "accept"), ("'=bad()", "reject")]
     assert [bool(r["reason"]) for r in rows] == [False, True]
+
+
+@SQLITE_ONLY
+def test_panel_file_reviews_one_missed_trap_of_two(world: World, tmp_path: Path) -> None:
+    """Panels reject for two failed checks in studies over five minutes; ids of any panel are in the file."""
+    folder = write_sounds(tmp_path / "sounds", checks=("trap",))
+    for system in SYSTEMS:
+        shutil.copy(folder / "trap" / system / "trap1=3.wav", folder / "trap" / system / "trap2=3.wav")
+    texts = (folder / "texts.txt").read_text(encoding="utf-8")
+    (folder / "texts.txt").write_text(f"{texts}\ntrap2|The sentence of trap2.", encoding="utf-8")
+    config = replace(CHECKED, gates=Gates(level=False, traps=2))
+    build_campaign(world.listening, "first", config, read_manifest(folder), seed=11)
+    world.set_state("open")
+    for who, misses in (("none", 0), ("one", 1), ("both", 2)):
+        rater = world.sit(who, {"participant": who, "study": "s1"})
+        rater.to_trials()
+        left = misses
+        while (shown := rater.next())["stage"] == "trials":
+            is_missed = "trap" in shown["trial"]["text"] and left > 0
+            left -= is_missed
+            world.listening.answer(rater.rater_id, given(shown, Random(who), check=5 if is_missed else 3)).result(30)
+    rows = panel(world)
+    assert [(r["participant"], r["study"], r["decision"]) for r in rows] == [
+        ("none", "s1", "accept"),
+        ("one", "s1", "review"),
+        ("both", "s1", "reject"),
+    ]
+    assert rows[1]["reason"].startswith("1 of 2 attention checks")
+    assert [(j.accept, j.use) for j in judged(world)] == [("ok", "ok"), ("unknown", "fail"), ("fail", "fail")]
+
+
+@SQLITE_ONLY
+@pytest.mark.parametrize(
+    ("sides", "verdict"), [("a" * 9, "fail"), ("b" * 9, "fail"), ("aababbaba", "ok"), ("t" * 9, "unknown")]
+)
+def test_raters_who_always_press_one_side_are_excluded(world: World, tmp_path: Path, sides: str, verdict: str) -> None:
+    campaign(world, tmp_path, replace(PAIRS, gates=Gates(level=False)))
+    rater, said = world.begin("one"), iter(sides)
+    while (shown := rater.next())["stage"] == "trials":
+        rater.answer(shown, {"t": "tie"}.get(side := next(said), side))
+    [one] = judged(world)
+    assert one.verdicts["sides"] == verdict and (one.use == "fail") == (verdict == "fail")
+    assert (one.accept, next(said, None)) == ("ok", None)
+
+
+def test_side_bias_is_an_exact_two_sided_test() -> None:
+    """scipy.stats.binomtest(k, n).pvalue: .0078 of 8 in 8, .0215 of 9 in 10, .0026 of 17 in 20, .0118 of 16 in 20."""
+    for more, n, verdict in ((7, 7, "unknown"), (8, 8, "fail"), (9, 10, "ok"), (17, 20, "fail"), (16, 20, "ok")):
+        firsts = [True] * more + [False] * (n - more)
+        assert side_verdict(firsts, 0.01) == side_verdict([not f for f in firsts], 0.01) == verdict
+    assert side_verdict([True] * 20, 0.0) == "unknown"

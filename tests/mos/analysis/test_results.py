@@ -14,14 +14,15 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.results import ResultsCache, campaigns_by_last_answer, funnel, overview, results
-from studio.mos.campaign.config import Gates, ScreeningQuestion, StopRule
+from studio.mos.campaign.config import Gates, StopRule
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.campaign.names import read_tags
+from studio.mos.import_export.answer_files import FileOptions, read_votes
 from studio.mos.import_export.export import export_rows, write_export
 from studio.mos.report.page import html
 from studio.mos.report.tables import markdown
 from studio.mos.sessions.campaigns import find_campaign, set_state, tag_items
 from studio.mos.sessions.erasure import delete_rater
-from studio.mos.stats.columns import votes_from_csv
 from studio.mos.stats.elo import elo_report
 from studio.mos.stimuli.building import build_campaign
 from studio.mos.stimuli.derived import of_whole_scripts, with_excerpts
@@ -232,7 +233,7 @@ def test_scores_and_elo_have_tables_by_tag(world: World, tmp_path: Path) -> None
         seen = [r["score"] for r in rows if r["system"] == "teal" and r["question"] == "naturalness"]
         assert table["short"]["systems"]["teal"]["n"] < len(seen)
     world.read(write_export, "pairs", tmp_path / "votes.csv")
-    votes, left_out = votes_from_csv(tmp_path / "votes.csv", tag="short")
+    votes, left_out = read_votes(tmp_path / "votes.csv", FileOptions(tag="short"))
     assert len(votes) == pairs["tables"]["choices"]["tags"]["short"]["n"] == 30
     assert left_out == {"of scripts without the tag short": 15}
     assert elo_report(votes)["systems"] == pairs["tables"]["choices"]["tags"]["short"]["elo"]["systems"]
@@ -271,7 +272,7 @@ def test_tag_files(tmp_path: Path) -> None:
     for text, said in (
         ("item,tags\na,=1+1\n", "line 2 of t.csv: the name '=1.1'"),
         ("item,tags\na,x\na,y\n", "is there twice"),
-        ("item\na\n", "has the columns item"),
+        ("item\na\n", "has no column tags"),
         ("item,tags\na," + ";".join(f"t{k}" for k in range(21)) + "\n", "21 tags"),
     ):
         (tmp_path / "t.csv").write_text(text, encoding="utf-8")

@@ -13,7 +13,6 @@ from studio.mos.campaign.config import (
     Completion,
     CompletionLink,
     Question,
-    ScreeningQuestion,
     StopRule,
     check_language,
     from_json,
@@ -24,6 +23,7 @@ from studio.mos.campaign.config import (
     to_toml,
     with_settings,
 )
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.kinds.registry import kind_of
 
 NAMES = [

@@ -22,11 +22,13 @@ from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.measure.tables import plain_text
 from studio.mos.analysis.results import overview, results
-from studio.mos.campaign.config import Gates, ScreeningQuestion
-from studio.mos.import_export.export import DICTIONARY, export_rows, write_export, write_raters
+from studio.mos.campaign.config import Gates
+from studio.mos.campaign.gates import ScreeningQuestion
+from studio.mos.import_export.answer_files import read_votes
+from studio.mos.import_export.export import DICTIONARY, export_rows, write_export
+from studio.mos.import_export.rater_export import write_raters
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import delete_rater
-from studio.mos.stats.columns import votes_from_csv
 from studio.mos.stats.elo import elo_report
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables import Answer, Choice, Play, Rater, Removal, Score, Slot, Stimulus, System, Trial
@@ -302,9 +304,9 @@ def test_elo_of_an_export_counts_what_the_analysis_counts(world: World, tmp_path
         found = results(session, campaign)
         write_export(session, campaign, tmp_path / "votes.csv")
     table = found["tables"]["choices"]
-    votes, left_out = votes_from_csv(tmp_path / "votes.csv")
+    votes, left_out = read_votes(tmp_path / "votes.csv")
     assert found["left_out"] == 1 and table["n"] == len(votes) == 12
-    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "votes of raters whom a gate excludes": 4}
+    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "answers of raters whom a gate excludes": 4}
     assert elo_report(votes)["systems"] == table["elo"]["gamma"]["systems"]
     assert elo_report(votes)["items"] == 4
     said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "votes.csv")])

@@ -13,7 +13,7 @@ from sqlmodel import Session, SQLModel
 from studio.core.errors import BadFile
 from studio.mos.campaign.names import read_texts
 from studio.mos.import_export.export import write_traces
-from studio.mos.import_export.foreign_database import check_campaigns
+from studio.mos.import_export.foreign_rows import check_campaigns
 from studio.mos.import_export.merge import campaigns_of, merge_from
 from studio.mos.service import open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign

@@ -202,7 +202,12 @@ def test_html_has_every_section(found: dict[str, Any]) -> None:
     page = Page(html(found["mos"]))
     for part in ("naturalness", "coherence", "Distribution of scores", "Raters", "Design and methods", "Codebook"):
         assert part in page.text
-    for fact in ("Seed of the assignment", "9 raters for each unit", "clustered by rater and script", "response_ms"):
+    for fact in (
+        "Seed of the assignment",
+        "9 usable raters for each unit",
+        "clustered by rater and script",
+        "response_ms",
+    ):
         assert fact in page.text
     assert "heard_ms" in page.text and "traps answered correctly" in page.text
     choices = Page(html(found["pairs"]))

@@ -7,8 +7,9 @@ from mos.world import AB, ACR, RaterSession, World
 
 from studio.mos.analysis.quality import rater_verdicts
 from studio.mos.analysis.results import funnel
-from studio.mos.campaign.config import Completion, Gates, ScreeningQuestion
-from studio.mos.import_export.export import rater_rows
+from studio.mos.campaign.config import Completion, Gates
+from studio.mos.campaign.gates import ScreeningQuestion
+from studio.mos.import_export.rater_export import rater_rows
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.store.tables import Passage, Rater
 

@@ -14,7 +14,8 @@ from mos.world import ACR, World
 from studio.core.errors import BadMessage, BadOption
 from studio.mos.analysis.quality import rater_verdicts
 from studio.mos.campaign.config import Gates, from_json
-from studio.mos.import_export.export import export_rows, rater_rows
+from studio.mos.import_export.export import export_rows
+from studio.mos.import_export.rater_export import rater_rows
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.hearing_checks import (
     CHECK_SOUNDS,

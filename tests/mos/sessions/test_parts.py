@@ -11,7 +11,7 @@ from studio.core.errors import BadOption
 from studio.mos.analysis.results import funnel
 from studio.mos.campaign.config import Arena, Completion, CompletionLink, StopRule, campaign_config, to_json
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.import_export.export import rater_rows
+from studio.mos.import_export.rater_export import rater_rows
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.erasure import erase_rater
 from studio.mos.store.access import new_resume_code

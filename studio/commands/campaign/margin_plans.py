@@ -1,0 +1,68 @@
+"""``studio campaign plan --margin``: the number of raters that shows "no worse by more than a margin"."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from studio.commands.common import progress_bar
+from studio.core.terminal import print_json, print_line
+from studio.mos.stats.margin_plan import MarginAsk, MarginPlan, PowerNotReached, raters_for_margin
+from studio.mos.stats.pilot import SMALL_PILOT
+from studio.mos.stats.planner import RatingPopulation, default_population
+
+if TYPE_CHECKING:
+    from studio.mos.analysis.planning import Pilot
+
+
+def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, seed: int, *, as_json: bool) -> None:
+    """Plan and print; ``known`` is the pilot ``name``, if any. Raises BadOption, PowerNotReached."""
+    who = default_population(ask.test, 2) if known is None else known.cautious
+    assert isinstance(who, RatingPopulation), "votes for Elo are not planned by a margin"
+    as_shown = None
+    if known is not None:
+        assert isinstance(known.who, RatingPopulation), "as above"
+        as_shown = _planned(ask, known.who, runs, seed)
+    try:
+        found = _planned(ask, who, runs, seed)
+    except PowerNotReached as error:
+        if known is None or as_shown is None:
+            raise
+        raise PowerNotReached(
+            f"with the variances of pilot {name} at their upper bounds {error.what}; as they came out, "
+            f"{as_shown.raters} raters would do",
+            f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
+        ) from error
+    if as_json:
+        about: dict[str, Any] | None = None if known is None else {"name": name, **asdict(known)}
+        before = None if as_shown is None else as_shown.raters
+        print_json(
+            {**asdict(ask), **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before}
+        )
+        return
+    for raters, power in found.curve:
+        print_line(f"{raters:5} raters  power {power:.2f}")
+    said = "no worse by more than" if ask.claim == "not_worse" else "equivalent within"
+    pairs = "" if ask.claims == 1 else f" for each of {ask.claims} pairs"
+    print_line(
+        f"{found.raters} raters show '{said} {ask.margin:g}'{pairs} with a power of {found.power:.2f} if the true "
+        f"difference is {ask.true_difference:g}"
+    )
+    if known is None or as_shown is None:
+        print_line(
+            "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
+        )
+        return
+    print_line(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
+    if min(known.raters, known.scripts) < SMALL_PILOT:
+        print_line(
+            "a small pilot: take the number with the upper bounds, or run a larger one", err=True, colour="yellow"
+        )
+
+
+def _planned(ask: MarginAsk, who: RatingPopulation, runs: int, seed: int) -> MarginPlan:
+    with progress_bar() as progress:
+        bar = progress.add_task("simulating tests", total=None)
+
+        def show(raters: int, power: float) -> None:
+            progress.update(bar, description=f"{raters} raters: power {power:.2f}")
+
+        return raters_for_margin(ask, who, runs, seed, show)

@@ -1,0 +1,58 @@
+"""Raters whose answers do not count: excluded by a gate or by the post-screening of MUSHRA. They are replaced."""
+
+import threading
+import time
+from collections import OrderedDict
+
+from sqlmodel import Session, col, or_, select
+
+from studio.mos.analysis.answers import load_answers
+from studio.mos.analysis.quality import excluded_raters
+from studio.mos.analysis.versions import ResultsVersion, results_version
+from studio.mos.campaign.config import campaign_config
+from studio.mos.kinds.tables import post_screened
+from studio.mos.sessions.assignment import IDLE_S
+from studio.mos.store.tables import Campaign, Rater
+
+_MAX_ENTRIES = 256
+_known: "OrderedDict[tuple[str, int], tuple[ResultsVersion, frozenset[str]]]" = OrderedDict()
+_lock = threading.Lock()
+
+
+def unusable_raters(session: Session, campaign: Campaign) -> frozenset[str]:
+    """Pseudonyms of raters whose answers enter no table; computed once for each change of the campaign."""
+    key = (str(session.get_bind().engine.url), campaign.id or 0)
+    version = results_version(session, campaign)
+    with _lock:
+        found = _known.get(key)
+    if found is None or found[0] != version:
+        found = (version, _unusable(session, campaign))
+    with _lock:
+        _known[key] = found
+        _known.move_to_end(key)
+        while len(_known) > _MAX_ENTRIES:
+            _known.popitem(last=False)
+    return found[1]
+
+
+def _unusable(session: Session, campaign: Campaign) -> frozenset[str]:
+    config, excluded = campaign_config(campaign), excluded_raters(session, campaign)
+    if campaign.kind == "mushra":
+        answers = load_answers(session, campaign.id or 0, everyone=True)
+        excluded |= set(post_screened(config, [a for a in answers if a.rater not in excluded]))
+    return frozenset(excluded)
+
+
+def replaced_raters(session: Session, campaign: Campaign) -> set[int]:
+    """Ids of raters to be replaced: unusable ones who finished or left. Others may still answer better."""
+    if not campaign_config(campaign).replace_excluded:
+        return set()
+    unusable = unusable_raters(session, campaign)
+    rows = session.exec(
+        select(Rater.id, Rater.pseudonym).where(
+            Rater.campaign_id == campaign.id,
+            Rater.role == "panel",
+            or_(col(Rater.stage) != "trials", col(Rater.seen_at) < time.time() - IDLE_S),
+        )
+    )
+    return {number for number, name in rows if number is not None and name in unusable}

@@ -1,0 +1,266 @@
+"""Answers from files for the same analysis as a campaign's: exports of the studio, and tables of other programs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from studio.core.csv_files import parse_number
+from studio.core.errors import BadFile, BadOption
+from studio.mos.analysis.answers import MID_ANCHOR_NAME, campaign_consensus
+from studio.mos.analysis.results import analysis, consensus_rows
+from studio.mos.campaign.config import CampaignConfig, Question
+from studio.mos.import_export.answer_rows import (
+    PRESETS,
+    AnswerRow,
+    AnswerTable,
+    choose_preset,
+    read_answer_table,
+    read_rows,
+)
+from studio.mos.import_export.exported_rows import exported_answers, exported_votes, is_export
+from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.registry import kind_of
+from studio.mos.stats.columns import Votes, votes_from_rows
+
+_SCALES = ((1, 5), (1, 7), (0, 10), (0, 100), (-100, 100))
+_COMPARED = ((-3, 3), (-5, 5), (-10, 10), (-100, 100))
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What a file does not say, or says with other names.
+
+    Attributes:
+        preset: a name in ``PRESETS``; by default recognised by the columns.
+        columns: the file's column by field (``answer_rows.FIELDS``).
+        campaign: name of the campaign to read from an export of several; ``tag``: only answers on its scripts.
+        kind: kind of test, where the columns leave it open (acr, scale, mushra, dcr, ab, ccr).
+        scale: lowest and highest score; by default the preset's, or guessed from the scores, with a note.
+        reference: the system that is the hidden reference (MUSHRA); ``baseline``: of comparisons.
+        seed: of the posterior's draws; by default the export's, or 0.
+        everyone: also the answers of raters whom a gate excluded (exports of the studio).
+    """
+
+    preset: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    campaign: str = ""
+    tag: str = ""
+    kind: str = ""
+    scale: tuple[int, int] | None = None
+    reference: str = ""
+    baseline: str = ""
+    seed: int | None = None
+    everyone: bool = False
+
+
+@dataclass(frozen=True)
+class FileAnswers:
+    """Answers of a file, the settings that their analysis needs, and what was left out."""
+
+    name: str
+    config: CampaignConfig
+    answers: Sequence[CountedAnswer]
+    seed: int = 0
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])  # of systems that are no test systems
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    notes: Sequence[str] = ()
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of all rated systems, sorted."""
+        return sorted({name for answer in self.answers for name in answer.systems})
+
+
+def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswers:
+    """Read a file of scores or votes. Raises BadFile, BadOption as ``answer_rows`` does."""
+    table = read_answer_table(path)
+    if is_export(table, options.preset):
+        _no_mapping(options)
+        found = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
+        seed = found.seed if options.seed is None else options.seed
+        return FileAnswers(found.name, found.config, found.answers, seed, found.roles, found.left_out, found.notes)
+    rows, left_out, preset = _mapped(table, options)
+    known = PRESETS[preset]
+    reference = options.reference or _named_reference(rows, known.reference)
+    if reference and not any(row.system == reference for row in rows):
+        raise BadOption(f"{path.name} has no system {reference!r:.80}", "name a rated system as the reference")
+    kind = options.kind or _kind_of(rows, reference)
+    notes = _unknown_notes(rows)
+    config, scale_notes = _config(kind, rows, replace(options, scale=options.scale or known.scale, reference=reference))
+    anchor = _mid_anchor(rows) if kind == "mushra" else None
+    answers = [
+        CountedAnswer(
+            rater=row.rater or f"answer {number}",
+            item=row.item or f"answer {number}",
+            systems=(row.a, row.b) if row.a else (row.system,),
+            scores={}
+            if row.score is None
+            else {(row.question or config.questions[0].id, 1 if row.a else 0): row.score},
+            outcomes={"preference": row.outcome} if row.outcome else {},
+            reference=reference or None,
+            mid_anchor=anchor,
+            tags=row.tags,
+        )
+        for number, row in enumerate(rows, start=1)
+    ]
+    roles = {name: role for name, role in ((reference, "reference"), (anchor, "anchor")) if name}
+    return FileAnswers(path.name, config, answers, options.seed or 0, roles, left_out, [*notes, *scale_notes])
+
+
+def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes, Mapping[str, int]]:
+    """Votes of a file, with unknown raters and scripts where it has none, and the number of lines left out by reason.
+
+    Raises BadFile, BadOption as ``read_answers``, and BadFile for a file of scores.
+    """
+    table = read_answer_table(path)
+    if is_export(table, options.preset):
+        _no_mapping(options)
+        return exported_votes(table, options.campaign, options.tag)
+    rows, left_out, _ = _mapped(table, options)
+    if not rows[0].outcome:
+        raise BadFile(f"{path.name} has scores, not votes", "`studio campaign scores` analyses them")
+    return votes_from_rows((r.a, r.b, r.outcome, r.rater, r.item) for r in rows), left_out
+
+
+def _no_mapping(options: FileOptions) -> None:
+    given = [what for what in ("columns", "kind", "scale", "reference", "baseline") if getattr(options, what)]
+    if given:
+        raise BadOption(f"an export of the studio needs no {given[0]}", "leave that option out")
+
+
+def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], Counter[str], str]:
+    if options.campaign:
+        raise BadOption(f"{table.name} is no export of the studio, so it names no campaign", "leave --campaign out")
+    preset, columns = choose_preset(table, options.preset, options.columns)
+    if options.tag and "tags" not in columns:
+        raise BadFile(f"{table.name} has no column tags", "map it: --column tags=NAME")
+    rows, left_out = read_rows(table, columns)
+    if options.tag:
+        tagged = [row for row in rows if options.tag in row.tags]
+        left_out += Counter({f"of scripts without the tag {options.tag}": len(rows) - len(tagged)})
+        rows = tagged
+    if not rows:
+        raise BadFile(f"{table.name} has no answers on scripts with the tag {options.tag!r:.80}", "choose another tag")
+    return rows, left_out, preset
+
+
+def _named_reference(rows: Sequence[AnswerRow], name: str) -> str:
+    """The system that is called like the preset's reference."""
+    return next((row.system for row in rows if name and row.system.casefold() == name), "")
+
+
+def _kind_of(rows: Sequence[AnswerRow], reference: str) -> str:
+    if rows[0].outcome:
+        return "ab"
+    return "ccr" if rows[0].a else "mushra" if reference else "acr"
+
+
+def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple[CampaignConfig, list[str]]:
+    kind_of(kind)  # raises BadOption for an unknown one
+    if rows[0].outcome:
+        return CampaignConfig(kind, choices=["a", "b", "tie", "both_bad"]), []
+    names = list(dict.fromkeys(row.question for row in rows))
+    if kind == "mushra" and (len(names) > 1 or not options.reference):
+        raise BadOption("MUSHRA has one question and a reference", "name the reference: --reference SYSTEM")
+    scores = [row.score for row in rows if row.score is not None]
+    low, high, notes = _scale(scores, options.scale, is_relative=bool(rows[0].a))
+    questions = [Question(name or "score", "", low, high) for name in names]
+    return CampaignConfig(kind, questions=questions, baseline=options.baseline or None), notes
+
+
+def _scale(scores: Sequence[float], given: tuple[int, int] | None, *, is_relative: bool) -> tuple[int, int, list[str]]:
+    lowest, highest = min(scores), max(scores)
+    known = (given,) if given else _COMPARED if is_relative else _SCALES
+    low, high = next(((a, b) for a, b in known if a <= lowest and highest <= b), known[-1])
+    if not low <= lowest <= highest <= high:
+        raise BadFile(
+            f"a score is {lowest if lowest < low else highest:g}, the scale is {low} to {high}", "give --scale"
+        )
+    guess = f"the scale is taken to be {low} to {high}, from the scores; --scale sets another, as 1:5"
+    return low, high, [] if given else [guess]
+
+
+def _unknown_notes(rows: Iterable[AnswerRow]) -> list[str]:
+    first = next(iter(rows))
+    return [
+        f"the file names no {what}s: every answer is taken as one of its own {what}, so intervals are too narrow where "
+        f"one {what} has several"
+        for what, value in (("rater", first.rater), ("script", first.item))
+        if value is None
+    ]
+
+
+def _mid_anchor(rows: Sequence[AnswerRow]) -> str | None:
+    return next((name for name in dict.fromkeys(row.system for row in rows) if MID_ANCHOR_NAME.search(name)), None)
+
+
+def parse_scale(text: str) -> tuple[int, int] | None:
+    """``1:5`` as (1, 5); None for an empty text. Raises BadOption."""
+    if not text:
+        return None
+    try:
+        low, high = (parse_number(part, "--scale") for part in text.split(":"))
+    except (ValueError, BadFile) as error:
+        raise BadOption(f"the scale is {text!r:.40}", "write it as 1:5 or -3:3") from error
+    if not -100 <= low < high <= 100 or low != int(low) or high != int(high):
+        raise BadOption(f"the scale is {text!r:.40}", "give whole numbers, the lower one first, from -100 to 100")
+    return int(low), int(high)
+
+
+def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
+    """``["rater=WorkerId"]`` as a mapping by field. Raises BadOption."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        what, sign, column = pair.partition("=")
+        if not sign or not column.strip():
+            raise BadOption(f"the column is mapped as {pair!r:.80}", "write FIELD=NAME, rater=WorkerId for instance")
+        found[what.strip()] = column.strip()
+    return found
+
+
+def file_results(read: FileAnswers) -> dict[str, Any]:
+    """Results of a file for the reports, as ``studio.mos.analysis.results.results``; what only a campaign has is None.
+
+    ``design``, ``gates`` and ``loudness`` are None, the funnel is empty.
+    """
+    config, answers = read.config, read.answers
+    raters = {a.rater for a in answers}
+    consensus = campaign_consensus(config, answers, raters)
+    return {
+        "name": read.name,
+        "kind": config.kind,
+        "title": read.name if config.texts.title == CampaignConfig("acr").texts.title else config.texts.title,
+        "state": "from a file",
+        "raters": len(raters),
+        "finished": len(raters),
+        "unusable_raters": 0,
+        "answers": len(answers),
+        "counted": len(answers),
+        "wanted": 0,
+        "aside": 0,
+        "skipped": 0,
+        "stopped": None,
+        "lacking": "",
+        "forgotten": {"raters": 0, "answers": 0},
+        "seed": read.seed,
+        "everyone": False,
+        "left_out": 0,
+        "left_out_rows": dict(read.left_out),
+        "read_notes": list(read.notes),
+        "design": None,
+        "rule": {"level": 0.95, "half_width": None, "decided": False},
+        "looks": [],
+        "systems": [{"name": s, "role": read.roles.get(s, "test"), "voice": {}} for s in read.systems],
+        "sounds": {},
+        "funnel": [],
+        "gates": None,
+        "effort": {"median_response_ms": None, "mean_plays": None},
+        "takes": [],
+        "loudness": None,
+        "consistency": {"questions": {}, "raters": []},
+        "consensus": consensus_rows(config, [(rater, found, "unknown") for rater, found in consensus.items()]),
+        "predicted": None,
+        **analysis(config, answers, read.seed, {name: read.roles.get(name, "test") for name in read.systems}),
+    }

@@ -1,0 +1,49 @@
+"""Ids that recruiting panels append to the raters' link."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PanelNames:
+    """Parameters of a panel's links: the person's id, and what else its files need."""
+
+    person: str
+    study: str = ""  # one person in two studies is two raters
+    more: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parameters, the person's first."""
+        return (self.person, *((self.study,) if self.study else ()), *self.more)
+
+
+# The first one whose person is given counts. ``participant``: any other panel or lab list.
+PANELS: Mapping[str, PanelNames] = {
+    "Prolific": PanelNames("PROLIFIC_PID", "STUDY_ID", ("SESSION_ID",)),
+    "Mechanical Turk": PanelNames("workerId", "", ("hitId", "assignmentId")),
+    "CloudResearch Connect": PanelNames("participantId", "projectId", ("assignmentId",)),
+    "SONA": PanelNames("survey_code", "experiment_id"),
+    "any": PanelNames("participant", "study", ("session",)),
+}
+PARAMETERS = tuple(dict.fromkeys(name for panel in PANELS.values() for name in panel.names))
+
+
+def panel_of(given: Mapping[str, str]) -> PanelNames | None:
+    """The panel whose id of the person is given; None without one."""
+    return next((panel for panel in PANELS.values() if given.get(panel.person)), None)
+
+
+def person_id(given: Mapping[str, str]) -> str | None:
+    """The panel's id of the person."""
+    panel = panel_of(given)
+    return None if panel is None else given[panel.person]
+
+
+def identity_text(given: Mapping[str, str]) -> str | None:
+    """What identifies the person in a campaign: the same in every browser; None without a panel's id."""
+    panel = panel_of(given)
+    if panel is None:
+        return None
+    name = "" if panel is PANELS["Prolific"] else f"{panel.person}|"
+    return f"panel|{name}{given.get(panel.study, '')}|{given[panel.person]}"

@@ -1,0 +1,344 @@
+"""Answers from files: exports give the same tables again; files of other programs give the published values."""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from mos.rated import CHECKED, MOS, PAGE, PAIRS, rate
+from mos.rated import campaign as rated_campaign
+from mos.recommended import campaign, results_of, screens, send, systems_of
+from mos.world import SQLITE_ONLY, World
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core.errors import BadFile, BadOption
+from studio.mos.campaign.config import Gates
+from studio.mos.import_export.answer_files import FileOptions, file_results, parse_scale, read_answers, read_votes
+from studio.mos.import_export.export import write_export
+from studio.mos.kinds.base import CountedAnswer
+from studio.mos.report.page import html
+from studio.mos.report.tables import latex, markdown
+from studio.mos.stats.columns import BOTH_BAD, TIE, A, B
+from studio.mos.stats.elo import elo_report
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def check_round_trip(world: World, name: str, folder: Path) -> None:
+    """CSV and JSON exports give the tables of the campaign, digit for digit; so do the report's tables."""
+    found = results_of(world, name)
+    for suffix in (".csv", ".json"):
+        path = folder / f"export{suffix}"
+        world.read(write_export, name, path)
+        again = file_results(read_answers(path))
+        for part in ("tables", "second_opinion"):
+            assert as_json(again[part]) == as_json(found[part]), (suffix, part)
+        assert (again["kind"], again["seed"], again["name"]) == (found["kind"], found["seed"], name)
+        assert {q["id"] for q in again["questions"]} == {q["id"] for q in found["questions"]}
+        assert again["answers"] == sum(1 for _ in read_answers(path).answers)
+        for form in (html, latex, markdown):
+            assert len(form(again)) > 500
+
+
+@SQLITE_ONLY
+@pytest.mark.parametrize(
+    ("config", "checks"),
+    [
+        (replace(CHECKED, repeats=1, gates=replace(CHECKED.gates, golds=0)), ("trap",)),
+        (PAIRS, ()),
+        (PAGE, ()),
+    ],
+)
+def test_exports_read_back_give_the_same_tables(world: World, tmp_path: Path, config: Any, checks: Any) -> None:
+    rated_campaign(world, tmp_path, config, checks=checks)
+    for who, check in (
+        ("one", 3),
+        ("two", 3),
+        ("three", 3),
+        ("four", 1),
+    ):  # the last one fails the trap, if there is one
+        rate(world, who, comment='=a;"b"', check=check)
+    check_round_trip(world, "first", tmp_path)
+
+
+@SQLITE_ONLY
+@pytest.mark.parametrize("name", ["ccr", "dcr", "p835", "abx", "mushra"])
+def test_exports_of_recommended_tests_read_back_give_the_same_tables(world: World, tmp_path: Path, name: str) -> None:
+    campaign(world, tmp_path, name, raters_per_stimulus=8)
+    for who in range(4):
+        rater_session, rng = world.begin(f"rater {who}", name), Random(who)
+        for shown in screens(rater_session):
+            by_slot, _ = systems_of(world, shown["trial"]["trial"])
+            rated = list(by_slot) if name != "ccr" else [1]
+            question = (shown["screen"]["questions"] or [{"low": 0, "high": 0}])[0]
+            tally = {slot: rng.randint(question["low"], question["high"]) for slot in rated}
+            if name == "mushra":  # the first rater misses every hidden reference
+                tally = {s: 100 if by_slot[s] == "reference" and who else value // 2 for s, value in tally.items()}
+            choice, heard = rng.choice("ab") if name == "abx" else None, dict.fromkeys(range(8), 3000.0)
+            send(world, rater_session, shown, {} if choice else tally, choice, heard)
+    check_round_trip(world, name, tmp_path)
+    if name == "mushra":
+        rows = list(csv.DictReader((tmp_path / "export.csv").open(encoding="utf-8")))
+        [excluded] = results_of(world, name)["tables"]["post_screen"]["excluded"]
+        assert {r["rater"]: r["post_screen"] for r in rows if r["post_screen"]} == {excluded["rater"]: "reference"}
+        assert excluded["low_share"] == 1.0 and excluded["rater"] in markdown(results_of(world, name))
+
+
+@SQLITE_ONLY
+def test_several_campaigns_and_tags(world: World, tmp_path: Path) -> None:
+    rated_campaign(world, tmp_path, MOS)
+    rate(world, "one")
+    world.read(write_export, "first", tmp_path / "a.csv")
+    text = (tmp_path / "a.csv").read_text(encoding="utf-8")
+    both = tmp_path / "both.csv"
+    both.write_text(text + text.split("\n", 1)[1].replace("\nfirst,", "\nother,").replace("first,", "other,", 1))
+    with pytest.raises(BadFile, match=r"several campaigns \(first, other\)"):
+        read_answers(both)
+    found = read_answers(both, FileOptions(campaign="other"))
+    assert found.name == "other" and found.left_out == {"of another campaign": 12}
+    with pytest.raises(BadFile, match="no answers that count"):
+        read_answers(both, FileOptions(campaign="first", tag="none"))
+    with pytest.raises(BadOption, match="needs no scale"):
+        read_answers(both, FileOptions(scale=(1, 5)))
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def rated(answer: CountedAnswer) -> tuple[str, str, str, float]:
+    [((_, slot), score)] = answer.scores.items()
+    return answer.rater, answer.item, answer.systems[slot], score
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("rater,item,system,score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
+        ("Rater;Item;System;Score\nr1;s1;heron;4,0\nr2;s1;teal;2,0\n", FileOptions()),
+        ("sep=\t\n\nparticipant\tsentence\tmodel\trating\n r1 \ts1\theron\t4\nr2\ts1\tteal\t2\n", FileOptions()),
+        ("who,what,by,mark\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions(columns=dict(zip(("rater", "item", "system", "score"), ("Who", "what", "by", "mark"), strict=True)))),  # noqa: E501
+        ("HITId,workerid,file,short_file_name,vote\nh,r1,https://x/heron/s1.wav?k=1,s1.wav,4\nh,r2,https://x/teal/s1.wav,s1.wav,2\n", FileOptions()),  # noqa: E501
+        ("WorkerId,Answer.q1,Answer.q1_url\nr1,4,https://x/heron/s1.wav\nr2,2,https://x/teal/s1.wav\n", FileOptions()),
+        ("session_test_id,email,session_uuid,trial_id,rating_stimulus,rating_score,rating_time,rating_comment\nt,,r1,s1,heron,4,900,\nt,,r2,s1,teal,2,900,\n", FileOptions()),  # noqa: E501
+        ("questionaire_uuid,wm_id,responses_stimulus,responses_score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
+    ],
+)  # fmt: skip
+def test_scores_of_other_programs(tmp_path: Path, text: str, options: FileOptions) -> None:
+    found = read_answers(written(tmp_path / "v.csv", text), options)
+    assert [rated(a) for a in found.answers] == [("r1", "s1", "heron", 4.0), ("r2", "s1", "teal", 2.0)]
+    assert found.config.kind == "acr" and not found.left_out
+
+
+def test_json_of_other_programs(tmp_path: Path) -> None:
+    rows = [{"rater": "r1", "item": "s1", "system": "heron", "score": 4.5}, {"rater": 2, "item": 7, "system": "teal", "score": None}]  # noqa: E501  # fmt: skip
+    found = read_answers(written(tmp_path / "v.json", json.dumps(rows)))
+    assert [rated(a) for a in found.answers] == [("r1", "s1", "heron", 4.5)]
+    assert found.left_out == {"without a score": 1}
+    responses = [{"stimulus": "reference", "score": 100, "time": 3}, {"stimulus": "anchor70", "score": 30, "time": 2}]
+    trial = {"type": "mushra", "id": "piano", "responses": responses, "questionaire": {"uuid": "u1", "age": 30}}
+    found = read_answers(written(tmp_path / "db.json", json.dumps({"_default": {"1": trial}})))
+    assert [rated(a) for a in found.answers] == [("u1", "piano", "reference", 100.0), ("u1", "piano", "anchor70", 30.0)]
+    assert found.config.kind == "mushra" and found.roles == {"reference": "reference", "anchor70": "anchor"}
+
+
+def test_mushra_of_webmushra_is_post_screened(tmp_path: Path) -> None:
+    head = "session_test_id,session_uuid,trial_id,rating_stimulus,rating_score,rating_time,rating_comment"
+    worth = {"reference": 100, "C1": 70, "anchor70": 40, "anchor35": 20}
+    lines = [
+        f"t,u{rater},page{page},{system},{50 if rater == 0 and system == 'reference' else score},1,"
+        for rater in range(6)
+        for page in range(5)
+        for system, score in worth.items()
+    ]
+    found = file_results(read_answers(written(tmp_path / "mushra.csv", "\n".join([head, *lines]))))
+    screen = found["tables"]["post_screen"]
+    assert (screen["reference"], screen["mid_anchor"], screen["raters"]) == ("reference", "anchor70", 6)
+    assert [one["rater"] for one in screen["excluded"]] == ["u0"]
+    assert found["tables"]["questions"]["score"]["systems"]["two_way"]["C1"]["n"] == 25
+    assert "u0" in markdown(found) and "reference (hidden)" in latex(found)
+
+
+def test_votes_with_the_winner_in_words(tmp_path: Path) -> None:
+    text = (
+        "model_a,model_b,winner\nheron,teal,model_a\nheron,teal,teal\nteal,wren,tie\nwren,heron,tie (bothbad)\na,b,b\n"
+    )
+    votes, left_out = read_votes(written(tmp_path / "v.csv", text))
+    assert votes.outcome.tolist() == [A, B, TIE, BOTH_BAD, B]
+    assert votes.rater is None and votes.item is None and left_out == {}
+    found = file_results(read_answers(tmp_path / "v.csv"))
+    assert found["tables"]["choices"]["n"] == 5 and len(found["read_notes"]) == 2
+    with pytest.raises(BadFile, match=r"line 2 of w\.csv has the outcome 'both of them'"):
+        read_votes(written(tmp_path / "w.csv", "model_a,model_b,winner\nx,y,both of them\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model_a,model_b,winner\nheron,teal,model_a\nheron,teal,model_b\n",
+        "rater,item,a,b,outcome\nr1,s1,heron,teal,a\nr1,s2,heron,teal,b\nr5,s1,heron,teal,\n",
+        "a;b;outcome\nheron;teal;a\nheron;teal;b\n",
+        "sep=;\nA;B;Outcome\nheron;teal;a\nheron;teal;B\n",
+        "a,b,wins_a,wins_b\nheron,teal,1,1\n",
+    ],
+)
+def test_votes_of_any_shape_are_ranked_alike(tmp_path: Path, text: str) -> None:
+    plain, _ = read_votes(written(tmp_path / "p.csv", "a,b,outcome\nheron,teal,a\nheron,teal,b\n"))
+    votes, _ = read_votes(written(tmp_path / "v.csv", text))
+    assert {s: r["elo"] for s, r in elo_report(votes)["systems"].items()} == {
+        s: r["elo"] for s, r in elo_report(plain)["systems"].items()
+    }
+
+
+def test_citations_of_bradleyterry2_give_the_published_abilities(tmp_path: Path) -> None:
+    """The example of BradleyTerry2 (Turner & Firth 2012): citations between journals of statistics."""
+    path = written(
+        tmp_path / "citations.csv",
+        "player1,player2,win1,win2\nBiometrika,Comm Statist,730,33\nBiometrika,JASA,498,320\n"
+        "Biometrika,JRSS-B,221,284\n"
+        "Comm Statist,JASA,68,813\nComm Statist,JRSS-B,17,276\nJASA,JRSS-B,142,325\n",
+    )
+    found = elo_report(read_votes(path)[0], "mle")["systems"]
+    logits = {s: (r["elo"] - found["Biometrika"]["elo"]) * math.log(10) / 400 for s, r in found.items()}
+    assert {s: round(x, 5) for s, x in logits.items()} == {
+        "Biometrika": 0.0,
+        "Comm Statist": -2.94907,
+        "JASA": -0.47957,
+        "JRSS-B": 0.26895,
+    }
+
+
+def test_comparisons_of_a_file(tmp_path: Path) -> None:
+    rows = [f"r{r},s{i},{a},{b},{2 if b == 'teal' else -2}" for r in range(6) for i in range(6) for a, b in (("heron", "teal"), ("teal", "heron"))]  # noqa: E501  # fmt: skip
+    found = file_results(read_answers(written(tmp_path / "v.csv", "\n".join(["rater,item,a,b,score", *rows]))))
+    [pair] = found["tables"]["comparisons"]["score"]["pairs"]
+    assert (pair["a"], pair["b"], pair["cmos"]["two_way"]["mean"]) == ("heron", "teal", -2.0)
+    assert found["kind"] == "ccr" and (found["questions"][0]["low"], found["questions"][0]["high"]) == (-3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\nx,y\n", "no column that is known as outcome"),
+        ("", "no answers"),
+        ("a,b,outcome\n", "no answers"),
+        ("a,b,outcome\nx,y,a\nx,y,C\n", "line 3 of v.csv has the outcome 'C'"),
+        ("a,b,outcome\nx,y\n", r"no answers that count \(1 left out: without an outcome\)"),
+        ("a,b,outcome\nx,x,a\n", "line 2 of v.csv compares 'x' with itself"),
+        ("a,b,outcome\n,x,a\n", "line 2 of v.csv has no a"),
+        ("a,b,outcome,rater\nx,y,a,r\nx,y,a,\n", "line 3 of v.csv has no rater"),
+        ("a,b,outcome,item\nx,y,a,\n", "line 2 of v.csv has no item"),
+        ('a,b,outcome\n"x,y,a\n', "line 2 of v.csv is not CSV"),
+        ("rater,item,system,score\nr,i,s,good\n", "line 2 of v.csv: 'good' is not a number"),
+        ("rater,item,system,score\nr,i,s,1e9\n", "line 2 of v.csv has the score '1e9'"),
+        ("rater,item,system,score\n" + "".join(f"r,i,s{k},3\n" for k in range(501)), "has 501 systems"),
+        ("a,b,wins_a,wins_b\nx,y,1.5,2\n", "line 2 of v.csv has '1.5' wins_a"),
+    ],
+)
+def test_bad_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadFile, match=said):
+        read_answers(written(tmp_path / "v.csv", text))
+
+
+def test_other_bad_files_and_options(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="there is no file"):
+        read_votes(tmp_path / "none.csv")
+    path = written(tmp_path / "v.csv", "rater,item,system,score\nr,i,s,3\n")
+    for options, said in (
+        (FileOptions(preset="excel"), "no preset"),
+        (FileOptions(columns={"weight": "score"}), "no field 'weight'"),
+        (FileOptions(columns={"rater": "who"}), "no column 'who' for rater"),
+        (FileOptions(reference="nobody"), "no system 'nobody'"),
+        (FileOptions(kind="mushra"), "a reference"),
+        (FileOptions(kind="opera"), "no kind of test"),
+        (FileOptions(campaign="c"), "no export"),
+    ):
+        with pytest.raises(BadOption, match=said):
+            read_answers(path, options)
+    with pytest.raises(BadFile, match="scores, not votes"):
+        read_votes(path)
+    with pytest.raises(BadFile, match="a score is 3, the scale is 4 to 5"):
+        read_answers(path, FileOptions(scale=(4, 5)))
+    with pytest.raises(BadFile, match="cannot be read as JSON"):
+        read_answers(written(tmp_path / "v.json", "[{]"))
+    for text in ("5", "5:1", "1:5:9", "a:b", "0:1000", "1:2.5"):
+        with pytest.raises(BadOption, match="the scale is"):
+            parse_scale(text)
+    assert (parse_scale("-3:3"), parse_scale("")) == ((-3, 3), None)
+
+
+def exported(path: Path, *rows: dict[str, str]) -> Path:
+    plain = {"campaign": "c", "rater": "r1", "item": "i1", "role": "test", "counted": "True", "use": "ok"}
+    plain |= {"question": "preference", "system_a": "x", "system_b": "y", "outcome": "a"}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(plain))
+        writer.writeheader()
+        writer.writerows(plain | row for row in rows)
+    return path
+
+
+def test_votes_of_an_export_are_those_that_the_analysis_counts(tmp_path: Path) -> None:
+    """Practice, repeats, second attempts, excluded raters and other questions are left out."""
+    path = exported(
+        tmp_path / "e.csv",
+        {"item": "i1"},
+        {"item": "i2", "use": "unknown"},
+        {"role": "training"},
+        {"role": "repeat"},
+        {"role": "trap", "outcome": "b"},
+        {"counted": "False"},
+        {"use": "fail"},
+        {"question": "match"},
+        {"question": "naturalness", "outcome": "", "system_a": "", "system_b": ""},
+    )
+    votes, left_out = read_votes(path)
+    assert len(votes) == 2 and votes.items == ["i1", "i2"] and votes.raters == ["r1"]
+    assert list(left_out.values()) == [1] * 7 and sum(left_out.values()) == 7
+    with pytest.raises(BadFile, match=r"no answers that count \(1 left out: answers to practice\)"):
+        read_votes(exported(tmp_path / "none.csv", {"role": "training"}))
+    path = exported(tmp_path / "e.csv", {}, {"campaign": "d"}, {"campaign": "d", "item": "i2"})
+    with pytest.raises(BadFile, match=r"several campaigns \(c, d\)"):
+        read_votes(path)
+    votes, left_out = read_votes(path, FileOptions(campaign="d"))
+    assert (len(votes), left_out) == (2, {"of another campaign": 1})
+
+
+def test_commands(tmp_path: Path) -> None:
+    rows = [f"r{r},s{i},{s},{1 + (r + i + len(s)) % 5}" for r in range(6) for i in range(6) for s in ("heron", "teal")]
+    path = str(written(tmp_path / "v.csv", "\n".join(["WorkerId,item,system,score", *rows, "r9,s1,heron,"])))
+    said = CliRunner().invoke(cli, ["campaign", "scores", path])
+    assert said.exit_code == 0, said.output
+    assert "Mean opinion score" in said.output and "1 rows left out: without a score" in said.output
+    found = json.loads(CliRunner().invoke(cli, ["campaign", "scores", path, "--scale", "1:5", "--json"]).stdout)
+    assert found["answers"] == 72 and found["tables"]["questions"]["score"]["systems"]["two_way"]["heron"]["n"] == 36
+    for suffix in ("html", "tex", "md"):
+        out = str(tmp_path / f"out.{suffix}")
+        assert CliRunner().invoke(cli, ["campaign", "scores", path, "-o", out]).exit_code == 0
+        assert "heron" in Path(out).read_text(encoding="utf-8")
+    elo = ["campaign", "elo", path, "--column", "a=system", "--column", "b=item", "--column", "outcome=score"]
+    assert "has the outcome" in str(CliRunner().invoke(cli, elo).exception)
+
+
+@SQLITE_ONLY
+def test_elo_of_an_old_export_without_kind_and_seed(world: World, tmp_path: Path) -> None:
+    """Exports of older versions lack the columns of the design; the kind follows from the rows."""
+    rated_campaign(world, tmp_path, replace(PAIRS, gates=Gates(level=False)))
+    rate(world, "one")
+    path = tmp_path / "old.csv"
+    world.read(write_export, "first", path)
+    rows = list(csv.reader(path.open(encoding="utf-8", newline="")))
+    keep = [
+        k for k, name in enumerate(rows[0]) if name not in ("kind", "seed", "baseline", "mid_anchor", "post_screen")
+    ]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([row[k] for k in keep] for row in rows)
+    found = read_answers(path)
+    assert found.config.kind == "ab" and found.seed == 0 and "older studio" in found.notes[0]
