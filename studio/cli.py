@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from studio.commands.app import app
 from studio.commands.backup import backup, restore
@@ -23,11 +24,37 @@ from studio.commands.say import say
 from studio.commands.traces import force, replay
 from studio.commands.train import train
 from studio.commands.voices import voices
+from studio.commands.words import words
 from studio.core.checks import escape_unprintable
 from studio.core.errors import StudioError
+from studio.core.terminal import print_line
+
+
+class _Group(TyperGroup):
+    """Commands whose usage errors cannot send the escape sequences of an argument to the terminal."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with _escaped_usage_errors():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _escaped_usage_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _escaped_usage_errors() -> Generator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # errors of click, which typer does not export
+            vars(error)["message"] = escape_unprintable(message)
+        raise
+
 
 cli = typer.Typer(
     name="studio",
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Streaming-TTS Studio: speech that starts before the text is finished.",
@@ -49,6 +76,7 @@ cli.command()(backup)
 cli.command()(restore)
 cli.command()(app)
 cli.command()(say)
+cli.command()(words)
 
 
 class _Terminated(SystemExit):
@@ -94,6 +122,12 @@ def main() -> None:
     except StudioError as error:
         _report(error)
         raise SystemExit(2) from error
+    except RecursionError as error:
+        _report(StudioError("the input is nested too deeply", "give a flatter one"))
+        raise SystemExit(2) from error
+    except UnicodeEncodeError as error:
+        _report(StudioError(f"{error.object[:80]!r} is no UTF-8", "give text of whole characters"))
+        raise SystemExit(2) from error
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,6 +139,6 @@ def main() -> None:
 
 
 def _report(error: StudioError) -> None:
-    typer.secho(f"studio: {escape_unprintable(error.what)}", err=True, fg="red")
+    print_line(f"studio: {error.what}", err=True, colour="red")
     if error.do:
-        typer.echo(f"  {escape_unprintable(error.do)}", err=True)
+        print_line(f"  {error.do}", err=True)

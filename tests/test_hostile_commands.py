@@ -20,7 +20,7 @@ from tinyvoice import write_tiny_voice
 
 from studio.cli import main
 from studio.core.cards import Card, read_card, sha256_of, write_card
-from studio.core.clips import read_wav
+from studio.core.sound_files import read_mono
 from studio.core.traces.trace import open_trace
 
 ErrorOf = Callable[..., str]
@@ -270,5 +270,5 @@ def test_sigterm_keeps_the_spoken_audio_as_an_interrupt_does(voices: Path, tmp_p
     done.send_signal(signal.SIGTERM)
     _, said = done.communicate(timeout=60)
     assert done.returncode != 0 and "Traceback" not in said
-    pcm, _ = read_wav(out)
+    pcm, _ = read_mono(out)
     assert len(pcm) >= 9_000 and len(open_trace(trace).pcm) == len(pcm)

@@ -10,6 +10,7 @@ import typer
 from studio.bench.options import Device, Threads, Vocoder, Voices
 from studio.commands.common import Data, Database, tell_token
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
+from studio.core.terminal import print_line
 
 
 def app(
@@ -37,8 +38,9 @@ def app(
     """Serve the studio: type in a browser, and hear speech while you type."""
     import threading
     from dataclasses import replace
+    from secrets import token_urlsafe
 
-    from studio.commands.welcome import welcome
+    from studio.commands.welcome import owner_link, welcome
     from studio.engine.admission import EngineLimits
     from studio.engine.engine import open_engine
     from studio.mos.service import open_listening_tests
@@ -61,13 +63,16 @@ def app(
     )
     bound = bind_port(chosen)
     access = welcome(replace(chosen, port=bound.getsockname()[1]), is_open=no_key)
+    owner_code = token_urlsafe(16)
     chosen = access.settings
 
     def on_start() -> None:
-        typer.echo(f"Streaming-TTS Studio: {'  '.join(access.links)}", err=True)
-        typer.echo(f"Listening tests, library and clips are stored in {data.resolve()} (--data)", err=True)
+        own = owner_link(access.links[0], owner_code)
+        print_line(f"Streaming-TTS Studio: {'  '.join(access.links)}", err=True)
+        print_line(f"Your own link, which signs this browser in as the owner: {own}", err=True)
+        print_line(f"Listening tests, library and clips are stored in {data.resolve()} (--data)", err=True)
         if access.words:
-            typer.secho(access.words, err=True, fg="yellow")
+            print_line(access.words, err=True, colour="yellow")
 
     with (
         closing(
@@ -76,7 +81,7 @@ def app(
         closing(open_listening_tests(database, data)) as listening,
     ):
         tell_token(listening)
-        mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening)
+        mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening, owner_code)
         if demo and DEMO.is_dir():  # in the background, without delaying the page
             threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
         run(mounted, chosen, bound, on_start, on_stopped=listening.close)

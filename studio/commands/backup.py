@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.commands.common import Data, Database, progress_bar
-from studio.core.checks import escape_unprintable
 from studio.core.folders import DEFAULT_DATA
+from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,8 +37,8 @@ def backup(
     _note(f"{name} is named by the database and is not there" for name in made.missing)
     if not made.database:
         _note([f"no listening tests: there is no studio.sqlite in {data}; if they are elsewhere, give --database"])
-    typer.echo(f"{target}: {_shown(made.counts)}, {made.size:,} bytes")
-    typer.echo(f"studio restore {shlex.quote(str(target))} --data FOLDER")
+    print_line(f"{target}: {_shown(made.counts)}, {made.size:,} bytes")
+    print_line(f"studio restore {shlex.quote(str(target))} --data FOLDER")
 
 
 def restore(
@@ -63,13 +63,13 @@ def restore(
             restored = restore_backup(source, data, database, progress)
             manifest, found, problems = restored.manifest, restored.counts, restored.problems
     if found is None:
-        typer.echo(f"{source} is whole: {_shown(manifest.counts)}, of {manifest.created_at}")
+        print_line(f"{source} is whole: {_shown(manifest.counts)}, of {manifest.created_at}")
         return
     _note(problems)
     _note(f"{name} was missing when the backup was made" for name in manifest.missing)
-    typer.echo(f"{data}: {_shown(found)}, of {manifest.created_at}")
+    print_line(f"{data}: {_shown(found)}, of {manifest.created_at}")
     if SETTINGS in manifest.files:
-        typer.echo(f"The server's settings are in {data / SETTINGS}: studio app --settings {data / SETTINGS}")
+        print_line(f"The server's settings are in {data / SETTINGS}: studio app --settings {data / SETTINGS}")
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _on_interrupt(message: str) -> "Iterator[None]":
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(message, err=True)
+        print_line(message, err=True)
         raise
 
 
@@ -85,10 +85,10 @@ def _note(messages: "Iterable[str]") -> None:
     """Print the first messages and how many more there are."""
     lines = list(messages)
     for line in lines[:_NOTES]:
-        typer.secho(f"note: {escape_unprintable(line)}", err=True, fg="yellow")
+        print_line(f"note: {line}", err=True, colour="yellow")
     if len(lines) > _NOTES:
-        typer.secho(f"note: and {len(lines) - _NOTES} more such files", err=True, fg="yellow")
+        print_line(f"note: and {len(lines) - _NOTES} more such files", err=True, colour="yellow")
 
 
 def _shown(counts: "Mapping[str, int]") -> str:
-    return escape_unprintable(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -13,6 +13,7 @@ from studio.bench.evaluation import settings as evaluation
 from studio.bench.mos import settings as mos
 from studio.commands.common import Json, Save, show
 from studio.core.errors import BadOption
+from studio.core.terminal import print_line
 
 bench = typer.Typer(no_args_is_help=True, help="Measure speed, load, robustness, and the listening tests.")
 evaluate = typer.Typer(no_args_is_help=True, help="Measure how well a voice speaks.")
@@ -40,7 +41,7 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
         figures = getattr(import_module(f"studio.bench.{module}"), function)(asked)
         show(getattr(asked, "result_name", name), figures, as_json, save)
         for path in asked.plots(figures) if save and hasattr(asked, "plots") else ():
-            typer.echo(f"written to {path}", err=True)
+            print_line(f"written to {path}", err=True)
         if figures.get("failures"):
             raise typer.Exit(1)
 
@@ -95,20 +96,26 @@ for _name, _setting, _target in (
     ("annotation-kill", durability.AnnotationKillSetting, "durability:run_harness"),
     ("mos-coverage", mos.CoverageSetting, "mos.coverage:bench_mos_coverage"),
     ("mos-ordinal", mos.OrdinalSetting, "mos.coverage:bench_mos_coverage"),
+    ("mos-unequal", mos.UnequalSetting, "mos.coverage:bench_mos_coverage"),
+    ("mos-family", mos.FamilySetting, "mos.family:bench_mos_family"),
     ("mos-looks", mos.LooksSetting, "mos.design:bench_mos_looks"),
     ("mos-plan", mos.PlanSetting, "mos.design:bench_mos_plan"),
+    ("mos-margin", mos.MarginSetting, "mos.margins:bench_mos_margin"),
     ("fuzz", durability.FuzzSetting, "durability:run_harness"),
+    ("flood", durability.FloodSetting, "durability:run_harness"),
     ("soak", durability.SoakSetting, "durability:run_harness"),
     ("replay", durability.ReplaySetting, "durability:run_harness"),
 ):
     add_measurement(bench, _name, _setting, _target)
 for _name, _setting, _target in (
+    ("words", evaluation.WordsSetting, "evaluation.words:eval_words"),
     ("wer", evaluation.WerSetting, "evaluation.wer:eval_wer"),
     ("long", evaluation.LongSetting, "evaluation.wer:eval_long"),
     ("short", evaluation.ShortSetting, "evaluation.wer:eval_short"),
     ("hour", evaluation.HourSetting, "evaluation.hour:eval_hour"),
     ("heard", evaluation.HeardSetting, "page.live:eval_heard"),
     ("boundaries", evaluation.BoundarySetting, "evaluation.boundaries:eval_boundaries"),
+    ("word-times", evaluation.WordTimesSetting, "evaluation.word_times:eval_word_times"),
     ("seams", evaluation.SeamSetting, "evaluation.seams:eval_seams"),
     ("interleaving", evaluation.InterleavingSetting, "evaluation.interleaving:eval_interleaving"),
     ("quality", evaluation.QualitySetting, "evaluation.quality:eval_quality"),
@@ -124,7 +131,7 @@ def summary() -> None:
     """Write docs/results, README.md and a page for each paper, from the newest files of bench/results."""
     from studio.bench.summary import summarise
 
-    typer.echo(summarise())
+    print_line(summarise())
 
 
 @bench.command()

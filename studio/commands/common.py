@@ -1,6 +1,5 @@
 """Options and helpers shared by several commands."""
 
-import json
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import typer
 
 from studio.core.errors import BadFile
 from studio.core.folders import VOICES, data_folder
+from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -45,25 +45,24 @@ Base = Annotated[str, typer.Option(help="Public address of the studio for raters
 
 @contextmanager
 def opened(database: str, data: Path, *, prints_token: bool = True) -> "Generator[ListeningTests]":
-    """Open the listening tests of a database, and close them afterwards. Raises NotStored if a change is refused.
+    """Open the listening tests of a database, and close them afterwards.
+
+    Raises Unavailable: the database is locked, damaged, or refuses a change; one in a read-only folder can be read.
 
     The command that creates the database prints the owner's token, which cannot be read later.
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from studio.core.errors import NotStored
     from studio.mos.service import open_listening_tests
+    from studio.mos.store.problems import database_problem
 
-    listening = open_listening_tests(database, data)
+    listening = open_listening_tests(database, data, may_be_read_only=True)
     if prints_token:
         tell_token(listening)
     try:
         yield listening
     except SQLAlchemyError as error:
-        why = getattr(error, "orig", None) or type(error).__name__
-        raise NotStored(
-            f"the database refused the change: {why!s:.200}", "free space on its disk, then try again"
-        ) from error
+        raise database_problem(error) from error
     finally:
         listening.close()
 
@@ -80,13 +79,13 @@ def read_campaign(name: str, database: str, data: Path) -> "Generator[tuple[List
 def print_notes(lines: "Iterable[object]") -> None:
     """Print notes on stderr."""
     for line in lines:
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+        print_line(f"note: {line}", err=True, colour="yellow")
 
 
 def tell_token(listening: "ListeningTests") -> None:
     """Print the owner's token to stderr if it has just been created."""
     if (token := listening.access.first_token) is not None:
-        typer.echo(f"The owner's token of the listening tests, shown this once: {token}", err=True)
+        print_line(f"The owner's token of the listening tests, shown this once: {token}", err=True)
 
 
 def advised(listening: "ListeningTests", name: str) -> list[str]:
@@ -126,10 +125,11 @@ def check_output_file(path: Path | None, option: str, suffix: str) -> None:
 
 def progress_bar() -> "Progress":
     """A progress bar on stderr."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True)
+    from studio.measure.report import console
+
+    return Progress(console=console(stderr=True), transient=True)
 
 
 def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:
@@ -137,6 +137,6 @@ def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:
     from studio.measure.report import plain, write_result
 
     if as_json:
-        typer.echo(json.dumps(plain(figures)))
+        print_json(plain(figures))
     if save:
-        typer.echo(f"written to {write_result(name, figures)}", err=True)
+        print_line(f"written to {write_result(name, figures)}", err=True)

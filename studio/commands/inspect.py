@@ -1,6 +1,5 @@
 """``studio inspect`` and ``studio compare``: timelines in the terminal, as a picture or as one HTML page."""
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ import typer
 from studio.bench.options import Device, Voices
 from studio.commands.common import Json, check_output_file
 from studio.core.folders import VOICES
+from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,16 +76,16 @@ def inspect(
 
         for place in pictures:
             save(line, place, title=line.text if len(line.text) < 100 else file.name)
-            typer.echo(f"{place}: the timeline", err=True)
+            print_line(f"{place}: the timeline", err=True)
     looked = _attention(trace, attention, voices, device) if attention else None
     if textgrid:
         write_textgrid(trace, textgrid)
-        typer.echo(f"{textgrid}: words, segments and seams", err=True)
+        print_line(f"{textgrid}: words, segments and seams", err=True)
     if html:
         from studio.ui.html_file import write_inspection
 
         write_inspection(trace, html, looked)
-        typer.echo(f"{html}: the utterance with its sound", err=True)
+        print_line(f"{html}: the utterance with its sound", err=True)
 
 
 def _checked_pictures(svg: Path | None, png: Path | None, pdf: Path | None, html: Path | None) -> list[Path]:
@@ -100,7 +100,7 @@ def _print(figures: "Mapping[str, Any]", parts: "Iterable[Any]", as_json: bool) 
     from studio.measure.report import console, plain
 
     if as_json:
-        typer.echo(json.dumps(plain(figures)))
+        print_json(plain(figures))
         return
     for part in parts:
         console().print(part, highlight=False, markup=False)
@@ -130,7 +130,7 @@ def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "Teach
         what=np.array(found.what),
     )
     away = found.difference(trace.p_eos)
-    typer.echo(f"{place}: {found.what}; p_eos computed again differs by at most {away:.2g}", err=True)
+    print_line(f"{place}: {found.what}; p_eos computed again differs by at most {away:.2g}", err=True)
     return found
 
 
@@ -183,12 +183,12 @@ def compare(
 
         for place in pictures:
             save_comparison(found, names, place)
-            typer.echo(f"{place}: the comparison", err=True)
+            print_line(f"{place}: the comparison", err=True)
     if html:
         from studio.ui.html_file import write_comparison
 
         write_comparison(found, html)
-        typer.echo(f"{html}: the comparison with its sounds", err=True)
+        print_line(f"{html}: the comparison with its sounds", err=True)
 
 
 def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[Trace]":

@@ -1,6 +1,5 @@
 """``studio library``: stored utterances."""
 
-import json
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ import typer
 from studio.commands.common import Data, Json, progress_bar
 from studio.core.errors import bad_file
 from studio.core.folders import DEFAULT_DATA
+from studio.core.terminal import print_data, print_json, print_line
 
 if TYPE_CHECKING:
     from studio.library.entries import LibraryEntry
@@ -53,7 +53,7 @@ def add(
                 beside = file.with_suffix(".txt")
                 if not says and sound.startswith(b"RIFF") and beside.is_file():
                     says = read_bounded(beside, MAX_TEXTS_BYTES).decode("utf-8").strip()
-            typer.echo(_line(kept.add(sound, says, title, tag or ())))
+            print_line(_line(kept.add(sound, says, title, tag or ())))
 
 
 @library.command()
@@ -83,11 +83,11 @@ def find(
     with _opened(data) as kept:
         found, of = kept.find(wanted)
         if as_json:
-            typer.echo(json.dumps({"of": of, "entries": [one.to_dict() for one in found]}, ensure_ascii=False))
+            print_json({"of": of, "entries": [one.to_dict() for one in found]})
             return
         for one in found:
-            typer.echo(_line(one))
-        typer.echo(f"{len(found)} of {of}", err=True)
+            print_line(_line(one))
+        print_line(f"{len(found)} of {of}", err=True)
 
 
 @library.command()
@@ -95,7 +95,7 @@ def tags(data: Data = DEFAULT_DATA) -> None:
     """List tags with counts."""
     with _opened(data) as kept:
         for tag, count in kept.tags():
-            typer.echo(f"{count:6}  {tag}")
+            print_line(f"{count:6}  {tag}")
 
 
 @library.command()
@@ -108,14 +108,14 @@ def note(
 ) -> None:
     """Change an utterance's title and tags."""
     with _opened(data) as kept:
-        typer.echo(_line(kept.update_note(kept.entry(name), title, tag or (), untag or ())))
+        print_line(_line(kept.update_note(kept.entry(name), title, tag or (), untag or ())))
 
 
 @library.command()
 def path(name: Which, data: Data = DEFAULT_DATA) -> None:
     """Print the path of its file: studio inspect "$(studio library path NAME)"."""
     with _opened(data) as kept:
-        typer.echo(kept.path(kept.entry(name)))
+        print_line(kept.path(kept.entry(name)))
 
 
 @library.command()
@@ -135,8 +135,8 @@ def rebuild(data: Data = DEFAULT_DATA) -> None:
         task = bar.add_task("Reading utterances", total=None)
         count, problems = kept.rebuild(lambda done, of: bar.update(task, completed=done, total=of))
     for one in problems:
-        typer.echo(one, err=True)
-    typer.echo(f"{count} utterances")
+        print_line(one, err=True)
+    print_line(f"{count} utterances")
     if problems:
         raise typer.Exit(1)
 
@@ -164,7 +164,7 @@ def annotations(
         if agreement:
             found = layer_agreement(kept, entry, agreement, collar_ms)
             if as_json:
-                typer.echo(json.dumps(agreement_to_dict(found), ensure_ascii=False))
+                print_json(agreement_to_dict(found))
                 return
             columns = ("annotators", "matched", "only 1st", "only 2nd", "boundary F1", "labels, kappa", "frames, kappa")
             note = "all: mean F1, Krippendorff's alpha of labels and of frames"
@@ -178,12 +178,58 @@ def annotations(
             _write_annotation(export_annotation(kept, entry, documents[0].annotator, format or _format_of(out)), out)
             return
         if as_json:
-            typer.echo(json.dumps([one.to_dict() for one in documents], ensure_ascii=False))
+            print_json([one.to_dict() for one in documents])
             return
         for one in documents:
-            typer.echo(f"{one.annotator}: {one.marks} marks{', done' if one.is_done else ''}")
+            print_line(f"{one.annotator}: {one.marks} marks{', done' if one.is_done else ''}")
             for layer in one.layers.values():
-                typer.echo(f"  {layer.name}  {len(layer.marks)} {layer.kind}")
+                print_line(f"  {layer.name}  {len(layer.marks)} {layer.kind}")
+
+
+@library.command()
+def agreement(
+    layer: Annotated[str, typer.Option(help="Layer; by default all that two annotators share.")] = "",
+    text: Annotated[str, typer.Option(help="Only utterances with these words in text or title.")] = "",
+    voice: Annotated[str, typer.Option(help="Only utterances of name[:speaker].")] = "",
+    tag: Annotated[str, typer.Option(help="Only utterances with this tag.")] = "",
+    collar_ms: Annotated[
+        float, typer.Option(min=0.0, max=10_000.0, help="Largest distance of two matching boundaries.")
+    ] = 20.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+) -> None:
+    """Agreement of annotators over all utterances that two or more annotated, by layer, with 95% intervals."""
+    from dataclasses import asdict
+
+    from studio.annotation.corpus_agreement import FEW_SOUNDS, corpus_agreement
+    from studio.core.errors import BadOption
+    from studio.library.exchange import corpus_layers, corpus_rows
+    from studio.library.index import Query
+    from studio.measure.report import print_table
+
+    with _opened(data) as kept:
+        layers, mixed = corpus_layers(kept, Query(text=text, voice=voice, tag=tag))
+    for utterance, name in mixed:
+        what = f"{utterance} is left out: its layer {name!r} holds regions by one annotator and points by another"
+        print_line(what, err=True, colour="yellow")
+    found = [
+        corpus_agreement(name, sounds, collar_ms, seed=seed)
+        for (name, _), sounds in layers.items()
+        if layer in ("", name)
+    ]
+    if not found:
+        what = f"no utterance has a layer {layer!r} of two annotators" if layer else "no layer has two annotators"
+        raise BadOption(what, f"layers of two annotators: {', '.join(sorted({name for name, _ in layers})) or 'none'}")
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    columns = ("layer", "utterances", "annotators", "boundary F1", "marks matched", "labels, alpha", "frames, alpha")
+    note = (
+        f"Boundaries within {collar_ms:g} ms; pooled over utterances; alpha is Krippendorff's (nominal). 95% intervals "
+        f"by bootstrap over utterances, from {FEW_SOUNDS} on."
+    )
+    print_table("Agreement of annotators", columns, corpus_rows(found), note)
 
 
 @library.command()
@@ -202,7 +248,7 @@ def annotate(
         body = read_bounded(file, MAX_FILE_BYTES)
     with _opened(data) as kept:
         found = import_annotation(kept, kept.entry(name), annotator, format or _format_of(file), body)
-        typer.echo(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
+        print_line(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
 
 
 def _format_of(path: Path | None) -> str:
@@ -219,7 +265,7 @@ def _format_of(path: Path | None) -> str:
 def _write_annotation(body: bytes, out: Path | None) -> None:
 
     if out is None:
-        typer.echo(body.decode("utf-8"), nl=False)
+        print_data(body.decode("utf-8"))
         return
     with bad_file(f"{out} cannot be written", "give another place with -o"):
         out.write_bytes(body)

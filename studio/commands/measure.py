@@ -10,6 +10,7 @@ from studio.bench.options import Device, Voices
 from studio.commands.common import progress_bar
 from studio.core.errors import bad_file
 from studio.core.folders import VOICES
+from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
     from studio.inspection.batch import BatchTables
@@ -44,10 +45,10 @@ def measure(
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
     for path in found.save(out, ending):
-        typer.echo(path)
+        print_line(path)
     _show(found)
     for one in found.problems:
-        typer.echo(one, err=True)
+        print_line(one, err=True)
     if found.problems:
         raise typer.Exit(1)
 
@@ -75,7 +76,7 @@ def synth(
         manifest = speak_all(
             systems, spoken, out, voices=voices, device=device, spoken=lambda: bar.update(task, advance=1)
         )
-    typer.echo(manifest)
+    print_line(manifest)
 
 
 def _show(found: "BatchTables") -> None:
@@ -144,12 +145,12 @@ def timing(
     write_rows(
         table, COLUMNS, [row for one in found for row in one.rows()], {}, "boundaries of words, by studio timing"
     )
-    typer.echo(table)
+    print_line(table)
     if found:
         _show_timing(summary(found))
     problems = [one for one in answers if isinstance(one, str)]
     for one in problems:
-        typer.echo(one, err=True)
+        print_line(one, err=True)
     if problems:
         raise typer.Exit(1)
 

@@ -17,6 +17,7 @@ from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
 from studio.core.speaking import PUSH_CHARS, Arrival, at_once, save_audio, speak, typed
+from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
     from studio.core.traces.trace import Trace
@@ -103,14 +104,14 @@ def say(
     if error and not len(spoken.pcm):
         raise error
     for reason in _unspoken(spoken):
-        typer.echo(f"left out: {reason}", err=True)
+        print_line(f"left out: {reason}", err=True)
     if out:
         length_s = _save(spoken, out, as_heard=as_heard)
         speech_s = len(spoken.pcm) / spoken.rate_hz
         length = f"{length_s:.2f} s, {speech_s:.2f} s of it speech" if as_heard else f"{length_s:.2f} s"
         so_far = ", all that was spoken before the error" if error else ""
         target = "standard output" if out == STANDARD_OUTPUT else out
-        typer.echo(f"{target}: {length}{so_far}", err=True)
+        print_line(f"{target}: {length}{so_far}", err=True)
     elif not error:
         _play(spoken, as_heard=as_heard)
     if error:
@@ -135,7 +136,7 @@ def read_arrivals(path: Path) -> list[Arrival]:
         try:
             value: Any = json.loads(line)
             t_ms, text = value["t_ms"], value["text"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadFile(f"line {number} of {path} is not an arrival", shape) from error
         earlier = arrivals[-1].t_ms if arrivals else 0.0
         is_number = isinstance(t_ms, int | float) and not isinstance(t_ms, bool)
@@ -169,9 +170,9 @@ def read_pipe(descriptor: int) -> Iterator[Arrival]:
 @contextmanager
 def _progress() -> Generator[Callable[[float], None]]:
     """Show the seconds spoken so far, on a terminal only."""
-    from rich.console import Console
+    from studio.measure.report import console
 
-    with Console(stderr=True).status("waiting for text") as status:
+    with console(stderr=True).status("waiting for text") as status:
         yield lambda seconds: status.update(f"{seconds:.1f} s spoken")
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from studio.core.clips import to_int16, write_wav
-from studio.core.errors import BadFile, needs
+from studio.core.errors import BadFile
 from studio.mos.campaign.names import read_texts
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec
 from studio.mos.stimuli.speech import Speaker, SpeechTask, engine_speaker
@@ -140,10 +140,10 @@ def _flac(wav: Path) -> bytes:
     """A sound as 16-bit FLAC at the demo's one rate."""
     import io
 
+    import soundfile
+
     from studio.mos.store.sounds import read_sound, resample
 
-    with needs("FLAC needs soundfile", "mos"):
-        import soundfile
     buffer = io.BytesIO()
     pcm = to_int16(resample(read_sound(wav), RATE_HZ).pcm)
     soundfile.write(buffer, pcm, RATE_HZ, format="FLAC", subtype="PCM_16")

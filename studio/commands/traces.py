@@ -8,6 +8,7 @@ import typer
 
 from studio.bench.options import Device, VoiceName, Voices
 from studio.core.folders import VOICES
+from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
     from studio.core.traces.teacher_forcing import TeacherForcingRequest
@@ -17,7 +18,7 @@ _MOST_THREADS = 256
 
 
 def force(
-    file: Annotated[Path, typer.Argument(help="WAV file: mono, 16 bits, at most 10 minutes.")],
+    file: Annotated[Path, typer.Argument(help="Sound file, mixed to mono; at most 10 minutes.")],
     text: Annotated[str, typer.Option(help="Its text; by default FILE.txt.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Trace to write; by default FILE.trace.")] = None,
     textgrid: Annotated[
@@ -57,15 +58,15 @@ def force(
 
 
 def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "TeacherForcingRequest":
-    from studio.core.clips import read_wav
     from studio.core.errors import BadFile, BadOption, BadText, bad_file
     from studio.core.files import read_bounded
+    from studio.core.sound_files import read_mono
     from studio.core.traces.teacher_forcing import TeacherForcingRequest
     from studio.core.traces.textgrid import MAX_BYTES
     from studio.inspection.opening import request_from_textgrid
 
     with bad_file(f"{file} cannot be read", "give a WAV file"):
-        pcm, rate_hz = read_wav(read_bounded(file, 1 << 29))
+        pcm, rate_hz = read_mono(read_bounded(file, 1 << 29), file.name)
     if len(pcm) > most_s * rate_hz:
         raise BadFile(f"{file} lasts {len(pcm) / rate_hz:.0f} s", f"give at most {most_s:.0f} s at once")
     if textgrid is not None:
@@ -86,20 +87,20 @@ def _tell(trace: "Trace", place: Path) -> None:
 
     segments, words = trace.segments(), trace.words()
     missing = sum(word.start is None for word in words)
-    typer.echo(
+    print_line(
         f"{place}: {len(trace.pcm) / trace.rate_hz:.2f} s through {trace.meta['voice']}:{trace.meta['speaker']}, "
         f"{len(words)} words, {len(segments)} segments, words placed by {trace.meta['placed_by']}",
         err=True,
     )
-    typer.echo(f"log-likelihood of a frame, mean: {np.nanmean(trace.layers['log_likelihood']):.1f}", err=True)
+    print_line(f"log-likelihood of a frame, mean: {np.nanmean(trace.layers['log_likelihood']):.1f}", err=True)
     against = sum(one.forced for one in segments[:-1])
     if against:
-        typer.echo(f"{against} ends of segments lie where p_eos would have gone on", err=True)
+        print_line(f"{against} ends of segments lie where p_eos would have gone on", err=True)
     if missing:
-        typer.secho(
+        print_line(
             f"{missing} words were not reached: is this the text of the recording? --align places them",
             err=True,
-            fg="yellow",
+            colour="yellow",
         )
 
 
@@ -138,16 +139,16 @@ def replay(
     if out:
         save_audio(out, found.trace.pcm, found.trace.rate_hz)
     for difference in found.differences:
-        typer.echo(difference)
+        print_line(difference)
     rate_hz = before.rate_hz
     if found.is_same:
-        typer.echo(f"the same {found.samples:,} samples, bit for bit ({found.samples / rate_hz:.2f} s)")
+        print_line(f"the same {found.samples:,} samples, bit for bit ({found.samples / rate_hz:.2f} s)")
         return
     if found.first_difference is not None:
         where = _where(found.trace, found.first_difference)
-        typer.echo(f"the first sample that differs is {found.first_difference:,}, {where}")
+        print_line(f"the first sample that differs is {found.first_difference:,}, {where}")
     if not found.is_whole:
-        typer.echo(f"it had {len(before.pcm):,} samples, now it has {len(found.trace.pcm):,}")
+        print_line(f"it had {len(before.pcm):,} samples, now it has {len(found.trace.pcm):,}")
     raise typer.Exit(1)
 
 

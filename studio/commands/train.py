@@ -12,6 +12,7 @@ from studio.bench.options import Count, Device, Recogniser, Texts
 from studio.commands.common import RECIPE, Json, Recipe, Save, show
 from studio.commands.train_corpus import corpus_commands
 from studio.core.folders import TEXTS, VOICES
+from studio.core.terminal import print_json, print_line
 
 train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, encode it, fit, pack.")
 net_commands = typer.Typer()
@@ -49,7 +50,7 @@ def fit(
     batch_source = None if prefetcher is None else prefetcher.batches
     try:
         budget_s = None if minutes is None else 60.0 * minutes
-        typer.echo(run(training, features, state, pick_device(device), threads, start, like, batch_source, budget_s))
+        print_line(run(training, features, state, pick_device(device), threads, start, like, batch_source, budget_s))
     finally:
         if prefetcher is not None:
             prefetcher.close()
@@ -94,7 +95,7 @@ def taught(
             at_once=at_once,
         )
         counts = distil(engine, chosen.corpus.named(), lines, out, chosen.seed + after, options, voice)
-    typer.echo(f"{counts.accepted} of {counts.spoken} texts accepted in {out}")
+    print_line(f"{counts.accepted} of {counts.spoken} texts accepted in {out}")
 
 
 @net_commands.command()
@@ -120,7 +121,7 @@ def vocoder(
     arguments = settings | {"start": start, "device": device, "threads": threads}
     if minutes is not None:
         arguments["budget_s"] = 60.0 * minutes
-    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **arguments))))
+    print_json(fit(VocoderFit(corpus, state, export, **arguments)))
 
 
 @net_commands.command()
@@ -137,7 +138,7 @@ def pack(
     from studio.train.pack import pack_voice
     from studio.train.recipes.recipe import read_recipe
 
-    typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out, eight_bits=eight_bits))
+    print_line(pack_voice(read_recipe(recipe), state, vocoders, out, eight_bits=eight_bits))
 
 
 @train.command()
@@ -182,7 +183,7 @@ def table(
         raise BadOption("a plan is of one paper", f"name it: {', '.join(table_names())}")
     if not name:
         for one in table_names():
-            typer.echo(f"{one}  {read_table(one).title}")
+            print_line(f"{one}  {read_table(one).title}")
         return
     shop = TableWorkspace(
         work=work,
@@ -209,6 +210,6 @@ def table(
     )
     if is_plan:
         planned = plan(setting)
-        typer.echo(json.dumps(planned, indent=1)) if as_json else show_plan(planned)
+        print_line(json.dumps(planned, indent=1)) if as_json else show_plan(planned)
         return
     show(f"table-{name}", make_table(setting), as_json, save)

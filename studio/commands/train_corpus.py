@@ -8,6 +8,7 @@ import typer
 
 from studio.commands.common import RECIPE, Recipe
 from studio.core.folders import TEXTS
+from studio.core.terminal import print_line
 
 corpus_commands = typer.Typer()
 
@@ -28,7 +29,7 @@ def texts(
     shards = sum(len(speakers) * count for speakers, count in chosen.corpus.stages)
     held_out = HeldOut(read_held_out(chosen, TEXTS))
     drawn = draw_texts(read_sentences(sentences), wordnet, chosen.corpus.kinds, shards, held_out, chosen.seed)
-    typer.echo(f"{write_texts(drawn, out)} texts in {out}")
+    print_line(f"{write_texts(drawn, out)} texts in {out}")
 
 
 @corpus_commands.command()
@@ -44,7 +45,7 @@ def corpus(
     from studio.train.recipes.recipe import read_recipe
 
     count = synthesise_corpus(read_recipe(recipe), sentences, TEXTS, out, workers, teacher)
-    typer.echo(f"{count} shards in {out}")
+    print_line(f"{count} shards in {out}")
 
 
 @corpus_commands.command()
@@ -99,7 +100,7 @@ def recordings(
     from studio.train.corpus.shards import import_recordings
 
     imported, skipped = import_recordings(folder, textgrids, out, speaker, shard_sentences)
-    typer.echo(f"{imported} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")
+    print_line(f"{imported} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")
 
 
 @corpus_commands.command()
@@ -111,7 +112,7 @@ def features(
     """Encode a spoken corpus: dMel frames, word ends, phones."""
     from studio.train.features import write_features
 
-    typer.echo(f"{write_features(corpus, out, workers)} shards in {out}")
+    print_line(f"{write_features(corpus, out, workers)} shards in {out}")
 
 
 @corpus_commands.command()
@@ -125,4 +126,4 @@ def bpe(
     from studio.train.corpus.texts import read_spoken, train_bpe
 
     count = train_bpe(read_spoken(texts), size, out, "phonemes" if phonemes else "letters")
-    typer.echo(f"{count} tokens in {out}")
+    print_line(f"{count} tokens in {out}")

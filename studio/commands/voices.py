@@ -1,6 +1,5 @@
 """``studio voices``: list and describe voices."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from studio.core.folders import VOICES
 if TYPE_CHECKING:
     from studio.core.cards import Card
 from studio.core.options import OptionSpec
+from studio.core.terminal import print_json, print_line
 
 voices = typer.Typer(invoke_without_command=True, help="List the voices and what they are.")
 
@@ -33,10 +33,10 @@ def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
 
     cards = {name: card for name, (card, _) in read_cards(voices).items()}
     if as_json:
-        typer.echo(json.dumps({name: card.to_dict() for name, card in cards.items()}, indent=1))
+        print_json({name: card.to_dict() for name, card in cards.items()}, indent=1)
         return
     for card in cards.values():
-        typer.echo(f"{card.name}: {card.title}. Speakers: {_speakers(card)}. {card.licence}")
+        print_line(f"{card.name}: {card.title}. Speakers: {_speakers(card)}. {card.licence}")
 
 
 @voices.command()
@@ -51,12 +51,13 @@ def info(
     found = read_cards(voices)
     card, _ = parse_voice(voice, {name: card for name, (card, _) in found.items()})
     if as_json:
-        typer.echo(json.dumps(card.to_dict(), indent=1))
+        print_json(card.to_dict(), indent=1)
         return
-    from rich.console import Console
+    from studio.measure.report import console
 
     for title, text in _facts(card, found[card.name][1]):
-        Console(highlight=False, soft_wrap=True, emoji=False).print(f"[bold]{title:<14}[/bold]", text, markup=True)
+        line = f"[bold]{title:<14}[/bold] {text}"
+        console().print(line, highlight=False, soft_wrap=True, emoji=False)
 
 
 def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:

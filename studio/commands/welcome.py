@@ -48,6 +48,11 @@ def welcome(settings: ServeSettings, *, is_open: bool) -> Welcome:
     return Welcome(replace(settings, key=key), tuple(f"{link}?key={key}" for link in links), words)
 
 
+def owner_link(link: str, code: str) -> str:
+    """A link of ``Welcome`` that also signs the browser in as the owner."""
+    return f"{link}{'&' if '?' in link else '?'}owner={code}"
+
+
 def _names(host: str) -> list[str]:
     """Host names for links; a wildcard address gives two."""
     if host in EVERY_ADDRESS:

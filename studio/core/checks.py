@@ -27,7 +27,7 @@ def is_number(value: Any) -> bool:
 
 def is_printable(value: Any) -> bool:
     """Whether this is text without lone surrogates, control characters and bidirectional controls."""
-    return isinstance(value, str) and all(map(_is_visible, value))
+    return isinstance(value, str) and all(map(is_visible, value))
 
 
 def is_file_name(value: Any) -> bool:
@@ -42,10 +42,11 @@ def to_printable(value: object, max_chars: int = 1_000) -> str:
 
 def escape_unprintable(text: str) -> str:
     """A message with Python escapes in the place of unprintable characters; line breaks and tabs stay."""
-    return "".join(char if _is_visible(char) or char in "\n\t" else ascii(char)[1:-1] for char in text)
+    return "".join(char if is_visible(char) or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _is_visible(char: str) -> bool:
+def is_visible(char: str) -> bool:
+    """Whether a character is neither a control character, a lone surrogate nor a bidirectional control."""
     return category(char) not in ("Cc", "Cs") and char not in _BIDI_CONTROLS
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PART = ".part"  # suffix of incomplete files; a crash may leave one behind
-_PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}$")
+_PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}(-journal|-wal|-shm)?$")  # SQLite's files beside it
 _STALE_S = 86_400.0
 _folder_lock = threading.Lock()
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems that cannot sync a folder
@@ -91,10 +91,10 @@ def remove(path: Path) -> None:
 
 
 def remove_stale_parts(folder: Path, pattern: str) -> None:
-    """Delete incomplete files that a crash left behind more than a day ago."""
-    for part in folder.glob(f"{pattern}{PART}"):
+    """Delete incomplete files, and logs of incomplete databases, that a crash left behind more than a day ago."""
+    for part in folder.glob(f"{pattern}{PART}*"):
         with suppress(OSError):
-            if part.stat().st_mtime < time.time() - _STALE_S:
+            if is_part(part.name) and part.stat().st_mtime < time.time() - _STALE_S:
                 part.unlink()
 
 

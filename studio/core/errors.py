@@ -1,5 +1,6 @@
 """Errors that tell a user what failed, what is allowed, and what to do next."""
 
+import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -95,9 +96,23 @@ def needs(what: str, group: str = "", do: str = "") -> Generator[None]:
 
 @contextmanager
 def bad_file(what: str, do: str, *kinds: type[Exception]) -> Generator[None]:
-    """Raise BadFile with the reason where the block raises OSError or one of ``kinds``."""
+    """Raise BadFile where the block raises one of ``kinds``, and the error of ``unreadable`` for OSError."""
     try:
         yield
-    except (OSError, *kinds) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadFile(f"{what}: {why!s:.200}", do) from error
+    except OSError as error:
+        raise unreadable(error, what, do) from error
+    except kinds as error:
+        raise BadFile(f"{what}: {error!s:.200}", do) from error
+
+
+# The storage fails, or refuses us; the file may be whole.
+_OF_STORAGE = frozenset({
+    errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,
+    errno.ETIMEDOUT, errno.EBUSY, errno.EAGAIN, errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO,
+})  # fmt: skip
+
+
+def unreadable(error: OSError, what: str, do: str) -> StudioError:
+    """BadFile for a file that is missing or of a wrong kind, Unavailable where the storage fails."""
+    kind = Unavailable if error.errno in _OF_STORAGE else BadFile
+    return kind(f"{what}: {error.strerror or error!s:.200}", do)

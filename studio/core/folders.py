@@ -5,6 +5,7 @@ Home folders are resolved when a command needs them: a container may have none, 
 """
 
 import os
+import re
 from pathlib import Path
 
 from studio.core.errors import BadOption
@@ -25,6 +26,7 @@ def _xdg(variable: str, default: str) -> Path:
     return Path(value if value.startswith("~") or Path(value).is_absolute() else default) / "streaming-tts-studio"
 
 
+_PATH = re.compile(r"(?<![\w./:~])(?:/[^\s/:;,'\"()\[\]<>]+){2,}/?")
 DEFAULT_DATA = _xdg("XDG_DATA_HOME", "~/.local/share")
 DEFAULT_CACHE = _xdg("XDG_CACHE_HOME", "~/.cache")
 DEFAULT_TRACES = DEFAULT_CACHE / "traces"
@@ -60,3 +62,13 @@ def expand_folder(folder: Path, do: str) -> Path:
         except RuntimeError as error:  # also where the system does not know the user
             raise BadOption(f"no home folder is known for {folder}", do) from error
     return folder.absolute()
+
+
+def without_folders(message: str) -> str:
+    """A message for people elsewhere, in which files of this machine are named without their folders."""
+    return _PATH.sub(lambda found: _file_name(found[0]), message)
+
+
+def _file_name(path: str) -> str:
+    is_here = Path(f"/{path.split('/')[1]}").is_dir()  # a path of a URL begins with no folder of the machine
+    return Path(path).name if is_here else path

@@ -6,12 +6,14 @@ incomplete last line was never acknowledged: readers skip it, ``problems`` repor
 Journals may be copied between libraries and need no index.
 """
 
+import errno
 import hashlib
 import json
 import logging
 import os
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +32,7 @@ from studio.annotation.edits import (
 from studio.annotation.layers import MAX_NAME
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
+from studio.core.files import list_folder
 
 try:
     import fcntl
@@ -42,6 +45,7 @@ MAX_JOURNAL_BYTES = 32_000_000
 MAX_EDITS = 2000  # before compaction, plus the number of marks
 _CACHED, _CACHED_MARKS = 512, 200_000  # documents and marks in the cache
 _LOCKS = 64
+LOCK_WAIT_S, _LOCK_POLL_S = 4.0, 0.02  # for another thread, then for another process
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 log = logging.getLogger("studio.library")
 
@@ -83,8 +87,12 @@ class Annotations:
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     def of(self, sha256: str) -> list[AnnotationDocument]:
-        """All documents on one utterance, sorted by annotator. Raises BadFile where a journal is damaged."""
-        found = [self._document(path) for path in sorted(self._folder(sha256).glob("*.jsonl"))]
+        """All documents on one utterance, sorted by annotator. Raises BadFile where one is damaged, Unavailable."""
+        try:
+            paths = list_folder(self._folder(sha256), "*.jsonl")
+        except OSError as error:
+            raise Unavailable(f"the annotations cannot be read: {error.strerror}", "try again") from error
+        found = [self._document(path) for path in paths]
         return sorted((one for one in found if one is not None), key=lambda one: one.annotator.casefold())
 
     def by(self, sha256: str, annotator: str) -> AnnotationDocument | None:
@@ -112,9 +120,8 @@ class Annotations:
     def remove(self, sha256: str, annotator: str | None = None) -> None:
         """Delete one annotator's journal of an utterance, or everybody's."""
         folder = self._folder(sha256)
-        paths = [self._path(sha256, annotator)] if annotator is not None else [*folder.glob("*")]
         try:
-            for path in paths:
+            for path in [self._path(sha256, annotator)] if annotator is not None else list_folder(folder):
                 durable.remove(path)
                 self._uncache(path)
         except OSError as error:
@@ -123,17 +130,20 @@ class Annotations:
             folder.rmdir()
 
     def problems(self) -> list[str]:
-        """Messages about journals that are damaged, end in an incomplete line, or belong to no stored utterance."""
+        """Messages about journals that are damaged, end in an incomplete line, or belong to no stored utterance.
+
+        Raises OSError: a folder cannot be read.
+        """
         found: list[str] = []
-        for folder in sorted(self._root.glob("*/*")):
+        for folder in [one for above in list_folder(self._root) for one in list_folder(above)]:
             if not self._has_utterance(folder.name):
                 found.append(f"{folder} annotates an utterance that is not in the library")
                 continue
-            for path in sorted(folder.glob("*.jsonl")):
+            for path in list_folder(folder, "*.jsonl"):
                 try:
                     read = self._read_unlocked(path)
                 except (BadFile, Unavailable) as error:
-                    found.append(str(error))
+                    found.append(f"{path}: {error}")
                 else:
                     if read is not None and read.is_torn:
                         found.append(f"{path} ends in an incomplete line, which was never acknowledged and is skipped")
@@ -152,7 +162,7 @@ class Annotations:
             if read.is_torn:
                 log.warning("cut off the incomplete last line of %s, which was never acknowledged", path)
             if (document.rate_hz, document.samples) != (sound.rate_hz, sound.samples):
-                raise BadFile(f"{path} is of another sound", "take it from a copy, or remove it")
+                raise _damaged(path, "it is of another sound")
         if document.revision_of(edit.name) is not None:
             return document
         after = document.with_edit(edit)
@@ -184,7 +194,7 @@ class Annotations:
         if known is not None and known.stamp == stamp:
             return known
         if stamp[1] > 2 * MAX_JOURNAL_BYTES:
-            raise BadFile(f"{path} is larger than a journal may be", "take it from a copy, or remove it")
+            raise _damaged(path, "it is larger than a journal may be")
         file.seek(0)
         data = file.read()
         complete = _complete_lines(data)
@@ -226,7 +236,7 @@ class Annotations:
     @contextmanager
     def _locked(self, path: Path, sha256: str) -> Generator[BinaryIO]:
         """Open or create the journal, unbuffered and locked. Raises OSError, BadOption."""
-        with self._locks[hash(path) % _LOCKS]:
+        with within_lock(self._locks[hash(path) % _LOCKS]):
             while True:
                 is_new = not path.exists()
                 if is_new:
@@ -248,7 +258,7 @@ class Annotations:
 
     def _check_new(self, path: Path) -> None:
         durable.make_folder(path.parent)
-        if len(list(path.parent.glob("*.jsonl"))) >= MAX_ANNOTATORS:
+        if len(list_folder(path.parent, "*.jsonl")) >= MAX_ANNOTATORS:
             raise BadOption(f"{MAX_ANNOTATORS} people have annotated this utterance", "remove an annotation first")
 
     def _folder(self, sha256: str) -> Path:
@@ -269,9 +279,31 @@ def read_journal(path: Path) -> bytes:
 
 
 def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
-    """Lock an open file across processes, until it is closed."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+    """Lock an open file across processes, until it is closed.
+
+    Raises OSError: another process holds the lock for longer than ``LOCK_WAIT_S``.
+    """
+    if fcntl is None:
+        return None
+    wanted, until_s = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX, time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            return fcntl.flock(file, wanted | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until_s:
+                raise OSError(errno.ETIMEDOUT, "another process holds its lock") from error
+        time.sleep(_LOCK_POLL_S)
+
+
+@contextmanager
+def within_lock(lock: threading.Lock) -> Generator[None]:
+    """Hold a lock of this process. Raises OSError: another thread holds it for longer than ``LOCK_WAIT_S``."""
+    if not lock.acquire(timeout=LOCK_WAIT_S):
+        raise OSError(errno.ETIMEDOUT, "another request holds its lock")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def check_annotator(annotator: str) -> str:
@@ -313,7 +345,13 @@ def _replay_journal(path: Path, data: bytes) -> tuple[AnnotationDocument, int]:
                 edits += 1
         return document, edits
     except (StudioError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadFile(f"{path} is damaged in line {number}: {error}", "take it from a copy, or remove it") from error
+        raise _damaged(path, f"line {number}: {error}") from error
+
+
+def _damaged(path: Path, why: str) -> BadFile:
+    """The error of a journal, without its path: annotators read it. The log has the path."""
+    log.error("%s is damaged: %s", path, why)
+    return BadFile(f"this annotation is damaged: {why}", "restore it from a backup, or remove it")
 
 
 def _complete_lines(data: bytes) -> bytes:

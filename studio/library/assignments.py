@@ -19,7 +19,7 @@ from studio.annotation.edits import MAX_LABELS, MAX_LAYERS, PutLayer, first_prob
 from studio.annotation.layers import AnnotationLayer
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, Unavailable
-from studio.core.files import read_bounded
+from studio.core.files import list_folder, read_bounded
 from studio.library.annotations import check_annotator
 from studio.library.entries import MAX_TITLE_CHARS, now_s
 
@@ -72,13 +72,13 @@ class Assignments:
         self._root = root / "assignments"
 
     def all(self) -> list[Assignment]:
-        """All readable assignments, the newest first."""
+        """All undamaged assignments, the newest first. Raises Unavailable where the folder or one cannot be read."""
         found: list[Assignment] = []
-        for path in self._root.glob("*.json"):
+        for path in self._files():
             try:
                 found.append(self.get(path.stem))
-            except (BadFile, Unavailable):
-                continue
+            except BadFile as error:
+                log.error("left out: %s", error)
         return sorted(found, key=lambda one: (-one.made_at, one.id))
 
     def get(self, name: str) -> Assignment:
@@ -93,7 +93,8 @@ class Assignments:
             raise Unavailable(f"the assignment cannot be read: {error.strerror}", "try again") from error
         except (ValidationError, BadOption) as error:
             why = first_problem(error) if isinstance(error, ValidationError) else error
-            raise BadFile(f"the assignment {path} is damaged: {why}", "remove it") from error
+            log.error("%s is damaged: %s", path, why)
+            raise BadFile(f"the assignment {name} is damaged", "remove it, and make it again") from error
 
     def make(
         self,
@@ -108,7 +109,7 @@ class Assignments:
             secrets.token_hex(8), title, task, tuple(layers), tuple(utterances), tuple(annotators), now_s()
         )
         _validated(assignment)
-        if len(list(self._root.glob("*.json"))) >= MAX_ASSIGNMENTS:
+        if len(self._files()) >= MAX_ASSIGNMENTS:
             raise BadOption(f"there are {MAX_ASSIGNMENTS} assignments", "remove one first")
         try:
             durable.make_folder(self._root)
@@ -120,11 +121,19 @@ class Assignments:
         return assignment
 
     def remove(self, name: str) -> None:
-        """Delete an assignment; annotations stay. Raises BadFile, NotStored."""
+        """Delete an assignment; annotations stay. Raises BadFile where there is none, NotStored."""
         try:
+            if not self._path(name).exists():
+                raise BadFile("there is no such assignment", "the Library page lists them")
             durable.remove(self._path(name))
         except OSError as error:
             raise NotStored(f"the assignment cannot be removed: {error.strerror}", "try again") from error
+
+    def _files(self) -> list[Path]:
+        try:
+            return list_folder(self._root, "*.json")
+        except OSError as error:
+            raise Unavailable(f"the assignments cannot be read: {error.strerror}", "try again") from error
 
     def _path(self, name: str) -> Path:
         if not _ID.fullmatch(name):

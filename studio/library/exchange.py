@@ -2,19 +2,22 @@
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from studio.annotation.agreement import Agreement, agreement
+from studio.annotation.corpus_agreement import CorpusAgreement, CorpusFigure, LayerOfSound
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit, import_changes
 from studio.annotation.formats.registry import FORMATS, Format
-from studio.annotation.layers import AnnotationLayer
+from studio.annotation.layers import AnnotationLayer, Kind
 from studio.core.errors import BadOption
 from studio.library.entries import LibraryEntry, now_s
+from studio.library.index import Query
 from studio.library.library import Library
 
 MAX_FILE_BYTES = 16_000_000  # of an annotation
 COLLAR_MS = 20.0
+_PAGE = 500  # utterances read from the index at once
 
 
 def format_of(name: str) -> Format:
@@ -72,6 +75,61 @@ def layer_agreement(library: Library, entry: LibraryEntry, layer: str, collar_ms
     if document is None:
         raise BadOption("this utterance has no annotation", "two annotators need a layer of the same name")
     return agreement(layer_by_annotator(library, entry, layer), document.samples, document.rate_hz, collar_ms)
+
+
+def corpus_layers(
+    library: Library, query: Query
+) -> tuple[dict[tuple[str, Kind], list[LayerOfSound]], list[tuple[str, str]]]:
+    """The layers that two or more annotators have, over all utterances that match, by name and kind.
+
+    Also (utterance, layer) where one annotator's layer holds regions and another's points. ``limit`` and ``offset`` of
+    the query are not used. Raises BadFile.
+    """
+    found: dict[tuple[str, Kind], list[LayerOfSound]] = {}
+    mixed: list[tuple[str, str]] = []
+    for entry in _all_entries(library, query):
+        documents = library.annotations.of(entry.sha256)
+        if len(documents) < 2:
+            continue
+        for name in shared_layers(library, entry):
+            layers = layer_by_annotator(library, entry, name)
+            kinds: set[Kind] = {one.kind for one in layers.values()}
+            if len(kinds) > 1:
+                mixed.append((entry.name, name))
+                continue
+            sound = LayerOfSound(layers, documents[0].samples, documents[0].rate_hz)
+            found.setdefault((name, kinds.pop()), []).append(sound)
+    return found, mixed
+
+
+def _all_entries(library: Library, query: Query) -> Iterator[LibraryEntry]:
+    done, of = 0, 1
+    while done < of:
+        entries, of = library.find(replace(query, limit=_PAGE, offset=done))
+        yield from entries
+        if not entries:
+            return
+        done += len(entries)
+
+
+def corpus_rows(found: Sequence[CorpusAgreement]) -> list[Sequence[object]]:
+    """Table rows, one for each layer."""
+    return [
+        [
+            one.layer,
+            one.sounds,
+            len(one.annotators),
+            *(_with_ends(f) for f in (one.boundary_f1, one.matched, one.alpha_marks, one.alpha_frames)),
+        ]
+        for one in found
+    ]
+
+
+def _with_ends(figure: CorpusFigure | None) -> str:
+    if figure is None or figure.value is None:
+        return "-"
+    ends = "" if figure.low is None else f" [{figure.low:.2f}, {figure.high:.2f}]"
+    return f"{figure.value:.3f}{ends}"
 
 
 def agreement_to_dict(found: Agreement) -> dict[str, Any]:

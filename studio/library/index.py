@@ -23,7 +23,7 @@ from studio.core.errors import BadOption, Unavailable
 from studio.library.entries import EntryNote, LibraryEntry
 
 SCHEMA = 2  # a file of another version is rebuilt (1 may be incomplete)
-BUSY_MS = 10_000
+BUSY_MS = 5_000  # for another process; a request is answered within 10 s
 
 
 class _Base(SQLModel, registry=registry()):

@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +18,13 @@ from sqlalchemy.exc import DatabaseError
 
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit
 from studio.core import durable
-from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
-from studio.core.files import read_bounded
+from studio.core.errors import BadFile, BadOption, BadText, NotStored, StudioError, Unavailable
+from studio.core.files import list_folder, read_bounded
 from studio.core.folders import data_folder
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import UnpackLimits, open_bytes
-from studio.library.annotations import AnnotatedSound, Annotations, lock_file
+from studio.library.annotations import AnnotatedSound, Annotations, lock_file, within_lock
 from studio.library.assignments import Assignments
 from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
 from studio.library.index import Index, Query
@@ -42,9 +42,10 @@ _Stamp = tuple[int, int, int]  # inode, size, modification time
 
 @dataclass(frozen=True)
 class _Indexed:
-    """A file read by a rebuild: stamps of the sound and its note, and why the utterance is not in the index."""
+    """A file read by a rebuild: stamps of the sound and its note, whether it is in the index, and what is wrong."""
 
     stamps: tuple[_Stamp | None, _Stamp | None]
+    is_indexed: bool
     problem: str
 
 
@@ -142,7 +143,8 @@ class Library:
             log.error("%s cannot be read: %s", path, error.strerror)
             raise Unavailable(f"the utterance cannot be read: {error.strerror}", "try again") from error
         if hashlib.sha256(data).hexdigest() != entry.sha256:
-            raise BadFile(f"{path} is damaged", "restore it from a copy; its name is its SHA-256")
+            log.error("%s is damaged", path)
+            raise BadFile("the file of this utterance is damaged", "restore it from a backup; its name is its SHA-256")
         return data
 
     def open(self, entry: LibraryEntry) -> Trace:
@@ -217,27 +219,28 @@ class Library:
             for file in (part, part.with_name(f"{part.name}-journal")):
                 file.unlink(missing_ok=True)
         problems = [one.problem for one in read.values() if one.problem]
-        return len(read) - len(problems), [*problems, *self.annotations.problems()]
+        return sum(one.is_indexed for one in read.values()), [*problems, *self.annotations.problems()]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the library for a change, across threads and processes."""
-        with self._lock:
+        with ExitStack() as held:
             try:
-                file = (self.root / "lock").open("ab")
+                held.enter_context(within_lock(self._lock))
+                lock_file(held.enter_context((self.root / "lock").open("ab")))
             except OSError as error:
                 raise NotStored(
-                    f"the library cannot be changed: {error.strerror}", "check the permissions of its folder"
+                    f"the library cannot be changed: {error.strerror}",
+                    "try again; if it stays so, check the permissions of its folder",
                 ) from error
-            with file:
-                lock_file(file)
-                yield
+            yield
 
     def _index_files(
         self, index: Index, before: dict[Path, _Indexed], progress: Progress = lambda done, of: None
     ) -> dict[Path, _Indexed]:
         """Index every sound that is new or changed since ``before``, and remove deleted ones."""
-        files = sorted(path for path in self.root.glob("sounds/*/*") if _FILE.fullmatch(path.name))
+        folders = list_folder(self.root / "sounds")
+        files = [path for folder in folders for path in list_folder(folder) if _FILE.fullmatch(path.name)]
         found: dict[Path, _Indexed] = {}
         batch: list[LibraryEntry] = []
         for done, path in enumerate(files, 1):
@@ -246,7 +249,7 @@ class Library:
                 found[path] = before[path]
             else:
                 entry, problem = self._read_file(path)
-                found[path] = _Indexed(stamps, problem)
+                found[path] = _Indexed(stamps, entry is not None, problem)
                 if entry is None:
                     index.remove(path.stem)
                 else:
@@ -266,16 +269,23 @@ class Library:
         durable.remove(self._index.file.with_name(f"{self._index.file.name}-journal"))
 
     def _read_file(self, path: Path) -> tuple[LibraryEntry | None, str]:
-        """The entry of a sound, or None and a message where it is damaged.
+        """The entry of a sound, None where it is damaged, and a message about damage to it or to its note.
 
-        On I/O errors the entry of the old index is used, since the file may be readable later.
+        A sound with a damaged note gets an empty one. On I/O errors the entry of the old index is used, since the file
+        may be readable later.
         """
         try:
             data = read_bounded(path, MAX_FILE_BYTES)
             if hashlib.sha256(data).hexdigest() != path.stem:
                 raise BadFile("its content does not match its name", "restore it from a copy")
-            note = self._read_note(path.stem, path)
-            return make_entry(path.stem, open_bytes(data, note.text), len(data), note), ""
+            problem = ""
+            try:
+                note = self._read_note(path.stem, path)
+                trace = open_bytes(data, note.text)
+            except (BadFile, BadText) as error:
+                note = self._new_note(path)
+                trace, problem = open_bytes(data, note.text), f"{self._note(path.stem)}: {error}"
+            return make_entry(path.stem, trace, len(data), note), problem
         except OSError as error:
             known: list[LibraryEntry] = []
             with suppress(Unavailable):
@@ -287,8 +297,11 @@ class Library:
     def _read_note(self, sha256: str, sound: Path) -> EntryNote:
         file = self._note(sha256)
         if not file.exists():  # the sound alone was copied, or a crash came before the note
-            return EntryNote(added_at=round(sound.stat().st_mtime, 3))
+            return self._new_note(sound)
         return parse_note(read_bounded(file, MAX_NOTE_BYTES))
+
+    def _new_note(self, sound: Path) -> EntryNote:
+        return EntryNote(added_at=round(sound.stat().st_mtime, 3))
 
     def _write_note(self, entry: LibraryEntry) -> LibraryEntry:
         """Write the note, then the index, which a rebuild can restore."""

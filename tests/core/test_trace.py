@@ -10,8 +10,9 @@ import pytest
 from tones import tone_card
 
 from studio.core import events as ev
-from studio.core.clips import read_wav, wav_bytes
+from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile
+from studio.core.sound_files import read_mono
 from studio.core.traces.provenance import provenance
 from studio.core.traces.trace import Trace, collect_trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
@@ -123,7 +124,7 @@ def test_crash_leaves_a_readable_folder(tmp_path):
     expected = collect_trace({}, events[:14])
     assert [e.to_dict() for e in trace.events] == [e.to_dict() for e in expected.events]
     assert np.array_equal(trace.pcm, expected.pcm)
-    assert np.array_equal(read_wav(folder / "audio.wav")[0], expected.pcm)
+    assert np.array_equal(read_mono(folder / "audio.wav")[0], expected.pcm)
     assert np.array_equal(trace.frames, expected.frames)
     assert len(trace.pcm) > 0
 
@@ -257,7 +258,7 @@ def test_valid_parts_are_accepted(tmp_path):
         ({"events.jsonl": b"7"}, "line 1"),
         ({"events.jsonl": b'{"type": "text", "char_start": 0, "text": "\\ud800"}'}, "line 1"),
         ({"events.jsonl": b'{"type": "text", "char_start": 0, "text": "\xed\xa0\x80"}'}, "line 1"),
-        ({"audio.wav": b"RIFF"}, "cannot be read as WAV"),
+        ({"audio.wav": b"RIFF"}, "is no sound file that is read"),
         ({"layers.npz": b"PK"}, "layers"),
         ({"layers.npz": npz(frames=np.array([{}], object), p_eos=np.zeros(1, np.float32))}, "layers"),
         ({"layers.npz": npz(frames=np.zeros((1, 80)), p_eos=np.zeros(1, np.float32))}, "other arrays"),

@@ -12,7 +12,7 @@ from mos.world import ACR, SystemSpec, World
 from sqlalchemy import create_engine, text
 from sqlmodel import select
 
-from studio.core.clips import read_wav
+from studio.core.sound_files import read_mono
 from studio.mos.campaign.config import campaign_config, from_json
 from studio.mos.import_export.merge import merge_from
 from studio.mos.service import open_listening_tests
@@ -24,7 +24,7 @@ from studio.serve.mos.draft_audio import DraftSounds
 
 
 class _InDatabase(WritePath):
-    reads_when_full = False  # a new store takes SQLite's write lock to look for migrations
+    reads_when_full = False  # SQLite makes files beside a database with a log
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -116,7 +116,7 @@ class Uploads(_InDatabase):
     @classmethod
     def read(cls, root: Path) -> set[str]:
         files = [*(root / "uploads/d/system").glob("*.wav")]
-        assert all(len(read_wav(file)[0]) for file in files)
+        assert all(len(read_mono(file)[0]) for file in files)
         return {file.stem for file in files}
 
 

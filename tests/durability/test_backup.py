@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from studio.backup.containers import MANIFEST
 from studio.backup.create import create_backup
+from studio.backup.database import tables_size
 from studio.backup.restore import check_backup, restore_backup
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NotStored
@@ -226,6 +227,7 @@ def test_postgresql_is_saved_and_restored_in_either_direction(tmp_path: Path, re
         made.save(number)
     backup = create_backup(made.data, url, tmp_path / "b.zip")
     assert backup.database == "postgresql" and backup.counts["answers"] == 3
+    assert tables_size(url) > 100_000, "the space check counts its tables"
     restore_backup(tmp_path / "b.zip", tmp_path / "file")
     assert found_in(tmp_path / "file") >= made.saved
     restored = restore_backup(tmp_path / "b.zip", tmp_path / "server", other)

@@ -50,6 +50,23 @@ def test_every_saved_file_can_be_restored(site: Site, tmp_path: Path, name: str)
     assert not list((tmp_path / "restored").glob("studio.sqlite-*")), "the database is one file"
 
 
+@pytest.mark.parametrize("name", ["b", "b.zip"])
+def test_times_of_files_are_restored(site: Site, tmp_path: Path, name: str) -> None:
+    """A sound whose note is lost was added when its file was changed."""
+    (sound,) = (site.data / "library/sounds").glob(f"*/{site.utterance.sha256}.wav")
+    os.utime(sound, (1_000_000_000.25, 1_000_000_000.25))
+    next((site.data / "library/notes").glob(f"*/{site.utterance.sha256}.json")).unlink()
+    part = site.data / "library/index.sqlite.0123456789abcdef.part-journal"  # of a rebuild that was killed
+    part.write_bytes(b"x")
+    backup = create_backup(site.data, "", tmp_path / name)
+    assert not any("part-journal" in file for file in backup.files)
+    restore_backup(tmp_path / name, tmp_path / "restored")
+    restored = tmp_path / "restored" / sound.relative_to(site.data)
+    assert restored.stat().st_mtime == 1_000_000_000.25
+    with closing(Library(tmp_path / "restored/library")) as library:
+        assert library.entry(site.utterance.sha256).note.added_at == 1_000_000_000.25
+
+
 @pytest.mark.parametrize("name", [b"a\\b.wav", b"a\xff.wav"])
 def test_unrestorable_name_is_refused_immediately(site: Site, tmp_path: Path, name: bytes) -> None:
     needs(sys.platform == "linux", "Linux: elsewhere no file has such a name")

@@ -12,9 +12,10 @@ from inspection.spoken import RATE_HZ, pcm, story
 
 from studio.annotation.edits import AnnotationEdit, PutLayer, PutMark
 from studio.annotation.layers import AnnotationLayer, AnnotationMark
-from studio.core.clips import read_wav, wav_bytes
+from studio.core.clips import wav_bytes
+from studio.core.sound_files import read_mono
 from studio.core.traces.trace import Trace, open_trace
-from studio.core.traces.trace_writer import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter, save_trace
 from studio.library import annotations
 from studio.library.entries import LibraryEntry
 from studio.library.index import Query
@@ -198,7 +199,7 @@ class Clips(WritePath):
         folder = ClipFolder(root / "clips")
         for path in (root / "clips").glob("*/*.wav"):
             folder.read(path.stem)
-        traces = [path for path in (root / "clips").glob("*/*.trace") if read_wav(path)]
+        traces = [path for path in (root / "clips").glob("*/*.trace") if read_mono(path)]
         return {path.stem for path in [*(root / "clips").glob("*/*.wav"), *traces]}
 
 
@@ -210,7 +211,9 @@ class Traces(WritePath):
         self.shelf = TraceStore(root / "traces", 10_000, 10**9)
 
     def save(self, number: int) -> str:
-        return self.shelf.put(_trace())
+        with self.shelf.adding() as path:
+            save_trace(_trace(), path)
+        return path.stem
 
     @classmethod
     def read(cls, root: Path) -> set[str]:

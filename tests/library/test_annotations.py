@@ -113,7 +113,7 @@ def test_unseen_changes_are_not_overwritten(library: Library, entry: LibraryEntr
         put("m1", 0, SAMPLES + 1),
         put("m1", 9, 8),
         put("m1", 8, 8),
-        put("m1", label="x" * 201),
+        put("m1", label="x" * 4001),
         put("m1", label="a\x01b"),
         PutLayer("l2", "faults", "regions", ()),  # the name of another
         PutLayer("l2", " ", "regions", ()),
@@ -165,7 +165,7 @@ def test_damaged_journal_is_named_and_left_alone(library: Library, entry: Librar
     for bad in ([lines[0], b"{}\n", lines[2]], [lines[0], lines[1][:30] + b"\n", lines[2]], [b"[]\n"], [lines[1]]):
         journal(library).write_bytes(b"".join(bad))
         for work in (lambda: library.document(entry, "a"), lambda: library.annotate(entry, "a", edit("e3", put("m3")))):
-            with pytest.raises(BadFile, match="is damaged in line"):
+            with pytest.raises(BadFile, match="is damaged: line"):
                 work()
         assert journal(library).read_bytes() == b"".join(bad)
 
@@ -322,6 +322,14 @@ def test_command_line_lists_exports_imports_and_compares(library: Library, entry
     assert both[0] == both[1] == [(100, 500, "click"), (300, 900, "odd")]
     shown = studio(library, "annotations", entry.name, "--agreement", "faults")
     assert "Anna, Bo" in shown and "1.000" in shown
+    [corpus] = json.loads(studio(library, "agreement", "--layer", "faults", "--json"))
+    assert (corpus["layer"], corpus["sounds"], corpus["annotators"]) == ("faults", 1, ["Anna", "Bo"])
+    assert (corpus["boundary_f1"]["value"], corpus["alpha_marks"]["value"], corpus["matched"]["n"]) == (1.0, 1.0, 4)
+    assert corpus["boundary_f1"]["low"] is None, "one utterance has no interval"
+    assert "faults" in studio(library, "agreement")
+    for wrong in (["--layer", "words"], ["--tag", "none"]):
+        with pytest.raises(BadOption, match="layers of two annotators"):
+            studio(library, "agreement", *wrong)
     assert "<TIME" not in studio(library, "annotations", entry.name, "--annotator", "Bo", "--format", "csv")
     for wrong in (["annotations", entry.name, "--format", "csv"], ["annotations", entry.name, "-o", "a.doc"]):
         with pytest.raises(BadOption):

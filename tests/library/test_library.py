@@ -20,6 +20,7 @@ from inspection.spoken import RATE_HZ, pcm, story
 from typer.testing import CliRunner
 
 from studio.annotation.edits import AnnotationEdit, PutLayer
+from studio.annotation.layers import AnnotationLayer
 from studio.cli import cli
 from studio.core import durable
 from studio.core.clips import wav_bytes, write_wav
@@ -152,7 +153,7 @@ def test_rebuild_lists_what_it_cannot_read(library: Library, trace: bytes) -> No
     library._note(third.sha256).unlink()
     seen: list[tuple[int, int]] = []
     count, problems = library.rebuild(lambda done, of: seen.append((done, of)))
-    assert count == 1 and len(problems) == 2 and seen[-1] == (3, 3)
+    assert count == 2 and len(problems) == 2 and seen[-1] == (3, 3), "a damaged note takes away no utterance"
     assert "does not match its name" in "".join(problems) and "note" in "".join(problems)
     with pytest.raises(BadFile, match="is damaged"):
         library.read(kept)
@@ -240,7 +241,36 @@ def test_damaged_note_does_not_affect_others(library: Library, note: str) -> Non
     (library.root / "sounds" / sha256[:2]).mkdir(exist_ok=True)
     (library.root / "sounds" / sha256[:2] / f"{sha256}.wav").write_bytes(strange)
     count, problems = library.rebuild()
-    assert count == 1 and len(problems) == 2 and library.find(Query())[0][0].sha256 == good.sha256
+    assert count == 2 and len(problems) == 2
+    assert {one.sha256 for one in library.find(Query())[0]} == {good.sha256, bad.sha256}
+    assert library.update_note(library.entry(bad.sha256), title="again").note.title == "again"
+    assert len(library.rebuild()[1]) == 1, "the note is whole again"
+
+
+def test_unreadable_folder_is_not_empty(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = library.add(said(1), "one")
+    library.annotate(entry, "a", AnnotationEdit("e", (PutLayer("l1", "faults", "regions", ()),), at=1.0))
+    library.assignments.make("t", "", [AnnotationLayer("faults", "regions", ())], [entry.sha256], ["Anna"])
+
+    def refuses(_: object) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuses)
+        for work in (
+            library.assignments.all,
+            lambda: library.annotations.of(entry.sha256),
+            lambda: library.annotations.remove(entry.sha256),
+            library.rebuild,
+        ):
+            with pytest.raises(Unavailable, match="Permission denied"):
+                work()
+    assert library.find(Query())[1] == 1 and library.annotations.of(entry.sha256) and library.assignments.all()
+
+
+def test_unknown_assignment_cannot_be_removed(library: Library) -> None:
+    with pytest.raises(BadFile, match="no such assignment"):
+        library.assignments.remove("0" * 16)
 
 
 def test_duplicate_tag_in_a_note_is_one(library: Library) -> None:

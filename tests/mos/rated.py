@@ -29,7 +29,7 @@ PAIRS = replace(
     MOS, kind="ab", questions=[], choices=["a", "b", "tie", "both_bad"], prompt="Which is better?", trials_per_sitting=9
 )
 PAGE = replace(MOS, kind="scale", questions=[Question("quality", "How good?", 1, 100)], trials_per_sitting=3)
-CHECKED = replace(MOS, gates=Gates(level=False, traps=1, golds=1, min_variance=0.1))
+CHECKED = replace(MOS, gates=Gates(level=False, traps=1, golds=1, min_variance=0.1, reject_after=1))
 
 
 def write_sounds(folder: Path, items: int = 3, checks: Sequence[str] = ()) -> Path:

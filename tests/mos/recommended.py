@@ -11,7 +11,7 @@ import numpy as np
 from mos.world import RaterSession, World
 from sqlmodel import col, select
 
-from studio.core.clips import read_wav
+from studio.core.sound_files import read_mono
 from studio.mos.analysis.results import results
 from studio.mos.campaign.config import CampaignConfig, Gates, load_template
 from studio.mos.import_export.export import export_rows
@@ -103,4 +103,4 @@ def screens(rater_session: RaterSession) -> Iterator[dict[str, Any]]:
 def samples(folder: Path, data: bytes) -> np.ndarray:
     path = folder / "fetched.wav"
     path.write_bytes(data)
-    return read_wav(path)[0].astype(np.int64)
+    return read_mono(path)[0].astype(np.int64)

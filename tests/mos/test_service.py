@@ -13,10 +13,11 @@ from urllib.parse import parse_qsl
 import pytest
 from mos.world import AB, ACR, SYSTEMS, RaterSession, SystemSpec, World, items_of
 
-from studio.core.clips import read_wav
 from studio.core.errors import BadOption
+from studio.core.sound_files import read_mono
 from studio.mos.analysis.answers import load_answers
-from studio.mos.campaign.config import CampaignConfig, Completion, Question, ScreeningQuestion
+from studio.mos.campaign.config import CampaignConfig, Completion, Question
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.answers import count_answers
 from studio.mos.sessions.campaigns import NotOpen
@@ -138,7 +139,7 @@ def test_sound_belongs_to_its_slot_and_rater(world: World) -> None:
         for _ in range(2):
             path = world.listening.sounds.clip(anna.rater_id, trial, slot, key)
             assert (path.stem, there["place"]) == slots[trial, slot]
-            assert len(read_wav(path)[0]) == 8000
+            assert len(read_mono(path)[0]) == 8000
         for wrong in ((bert.rater_id, trial, slot, key), (anna.rater_id, trial, slot + 1, key)):
             with pytest.raises(Forbidden):
                 world.listening.sounds.clip(*wrong)

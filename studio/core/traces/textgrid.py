@@ -1,6 +1,7 @@
-"""Praat TextGrids: tiers of intervals or points in seconds; written in the long text form, read in both text forms.
+"""Praat TextGrids: tiers of intervals or points in seconds; written in the long text form, read in all three.
 
-As in Praat's manual ("TextGrid file formats"), only free-standing numbers, quoted texts and flags count. praatio is not
+As in Praat's manual ("TextGrid file formats"), only free-standing numbers, quoted texts and flags count; a number
+may also follow an equals sign. praatio is not
 used since it drops the sign of negative times and reads no exponents.
 """
 
@@ -10,15 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from studio.core.errors import BadFile
+from studio.core.files import decode_text
 
 MAX_BYTES = 16_000_000
 MAX_TIERS = 500
 MAX_ENTRIES = 300_000
 
+_CHRONOLOGICAL = '"Praat chronological TextGrid text file"'
 _CLASSES = {"IntervalTier": False, "TextTier": True}
 _TOKEN = re.compile(
     r'"(?P<text>[^"]*(?:""[^"]*)*)"|(?P<open>")|![^\n]*|<(?P<flag>\w+)>'
-    r"|(?<!\S)(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)|--undefined--)%?(?!\S)",
+    r"|(?<![^\s=])(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)|--undefined--)%?(?!\S)",
     re.IGNORECASE,
 )
 
@@ -69,42 +72,72 @@ def write_tiers(tiers: Sequence[TextGridTier], length_s: float) -> str:
 
 
 def read_tiers(data: bytes) -> list[TextGridTier]:
-    """The tiers of a TextGrid in the long or short text form, in UTF-8 or in UTF-16 with a BOM.
+    """The tiers of a TextGrid in one of the three text forms, in UTF-8, UTF-16 or Latin-1.
 
     Raises:
         BadFile: it is no TextGrid, ends early, holds a time that is not finite, or is larger than 16 MB.
     """
     if len(data) > MAX_BYTES:
         raise BadFile(f"the TextGrid has {len(data):,} bytes", f"give one of at most {MAX_BYTES:,}")
-    tokens = _Tokens(_decoded(data))
+    if data.startswith(b"ooBinaryFile"):
+        raise BadFile("this TextGrid is a binary file", "let Praat write it again: Save as text file")
+    text = decode_text(data, "the TextGrid")
+    tokens = _Tokens(text)
+    if text.lstrip().startswith(_CHRONOLOGICAL):
+        return _chronological_tiers(tokens)
     if not tokens.take("text").startswith("ooTextFile") or tokens.take("text") != "TextGrid":
         raise BadFile("this is no TextGrid", "Praat writes them: Save as text file")
     tokens.skip_span()
     if tokens.take("flag") != "exists":
         return []
-    count = tokens.count()
-    if count > MAX_TIERS:
-        raise BadFile(f"the TextGrid has {count:,} tiers", f"give one of at most {MAX_TIERS}")
+    count = tokens.tier_count()
     tiers: list[TextGridTier] = []
     for _ in range(count):
         tiers.append(_tier(tokens, MAX_ENTRIES - sum(len(one.entries) for one in tiers)))
     return tiers
 
 
+def _chronological_tiers(tokens: "_Tokens") -> list[TextGridTier]:
+    """All tiers first, then the entries of all, each after the number of its tier."""
+    tokens.take("text")
+    tokens.skip_span()
+    tiers = [_empty_tier(tokens) for _ in range(tokens.tier_count())]
+    entries = 0
+    while tokens.is_more():
+        number = tokens.count()
+        if not 1 <= number <= len(tiers):
+            raise BadFile(f"the TextGrid has an entry of tier {number} of {len(tiers)}", "save it again")
+        entries += 1
+        _check_entries(entries, MAX_ENTRIES)
+        tiers[number - 1].entries.append(_entry(tokens, tiers[number - 1]))
+    return tiers
+
+
 def _tier(tokens: "_Tokens", max_entries: int) -> TextGridTier:
+    tier = _empty_tier(tokens)
+    count = tokens.count()
+    _check_entries(count, max_entries)
+    tier.entries.extend(_entry(tokens, tier) for _ in range(count))
+    return tier
+
+
+def _empty_tier(tokens: "_Tokens") -> TextGridTier:
     kind = tokens.take("text")
     if kind not in _CLASSES:
         raise BadFile(f"a tier of the class {kind[:40]!r}", "TextGrids hold IntervalTier and TextTier")
     tier = TextGridTier(tokens.take("text"), _CLASSES[kind])
     tokens.skip_span()
-    count = tokens.count()
-    if count > max_entries:
-        raise BadFile(f"the TextGrid has more than {MAX_ENTRIES:,} intervals and points", "divide it")
-    for _ in range(count):
-        start_s = tokens.number()
-        end_s = start_s if tier.is_points else tokens.number()
-        tier.entries.append(TextGridEntry(start_s, end_s, tokens.take("text")))
     return tier
+
+
+def _entry(tokens: "_Tokens", tier: TextGridTier) -> TextGridEntry:
+    start_s = tokens.number()
+    return TextGridEntry(start_s, start_s if tier.is_points else tokens.number(), tokens.take("text"))
+
+
+def _check_entries(count: int, most: int) -> None:
+    if count > most:
+        raise BadFile(f"the TextGrid has more than {MAX_ENTRIES:,} intervals and points", "divide it")
 
 
 class _Tokens:
@@ -112,9 +145,13 @@ class _Tokens:
 
     def __init__(self, text: str) -> None:
         self._tokens = (one for one in _TOKEN.finditer(text) if one.lastgroup)
+        self._next = next(self._tokens, None)
+
+    def is_more(self) -> bool:
+        return self._next is not None
 
     def take(self, kind: str) -> str:
-        one = next(self._tokens, None)
+        one, self._next = self._next, next(self._tokens, None)
         if one is None:
             raise BadFile("the TextGrid ends early", "save it again")
         if one.lastgroup != kind:
@@ -133,21 +170,17 @@ class _Tokens:
         self.number()
         self.number()
 
+    def tier_count(self) -> int:
+        count = self.count()
+        if count > MAX_TIERS:
+            raise BadFile(f"the TextGrid has {count:,} tiers", f"give one of at most {MAX_TIERS}")
+        return count
+
     def count(self) -> int:
         value = self.number()
         if value != int(value) or value < 0:
             raise BadFile(f"the TextGrid says that it holds {value:g} parts", "save it again")
         return int(value)
-
-
-def _decoded(data: bytes) -> str:
-    if data.startswith(b"ooBinaryFile"):
-        raise BadFile("this TextGrid is a binary file", "let Praat write it again: Save as text file")
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise BadFile("the TextGrid is in neither UTF-8 nor UTF-16", "save it as UTF-8") from error
 
 
 def _filled(entries: Sequence[TextGridEntry], length_s: float) -> list[TextGridEntry]:

@@ -16,15 +16,15 @@ import numpy as np
 
 from studio.core import events as ev
 from studio.core.checks import rules_of
-from studio.core.clips import read_wav
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, unreadable
+from studio.core.sound_files import read_mono
 
 # Enough for two hours of 24 kHz speech.
 MAX_BYTES = {"meta.json": 1 << 20, "events.jsonl": 1 << 27, "audio.wav": 1 << 29, "layers.npz": 1 << 27}
 MAX_LAYER_BYTES = 1 << 28
 # Exceptions of zipfile for invalid data.
 _DAMAGED = (
-    zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, ValueError, KeyError, OverflowError,
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, KeyError, OverflowError,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
 _COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -75,6 +75,8 @@ def read_trace(
             parts = _read_parts(archive, limits, f"the trace {name}")
     except FileNotFoundError as error:
         raise BadFile(f"there is no trace {source}", "check the path") from error
+    except OSError as error:
+        raise unreadable(error, f"{name} is not a readable trace", "try again, or give another file") from error
     except _DAMAGED as error:
         raise BadFile(f"{name} is not a readable trace: {error}", "a trace is a zip made by this studio") from error
     missing = [part for part in REQUIRED if part not in parts]
@@ -94,6 +96,8 @@ def read_trace_wav(source: Path | BinaryIO, max_bytes: int = MAX_BYTES["audio.wa
     try:
         with zipfile.ZipFile(source) as archive:
             return _read_part(archive, archive.getinfo("audio.wav"), max_bytes, f"the trace {name}")
+    except OSError as error:
+        raise unreadable(error, f"{name} is not a readable trace", "try again, or give another file") from error
     except _DAMAGED as error:
         raise BadFile(f"{name} is not a readable trace: {error}", "a trace is a zip made by this studio") from error
 
@@ -184,7 +188,7 @@ def _build(meta: bytes, lines: Sequence[bytes], wav: bytes) -> tuple[dict[str, A
         _check_encodable(loaded)
     except (ValueError, RecursionError) as error:
         raise BadFile(f"meta.json is not JSON: {error}", "the trace is damaged") from error
-    pcm, rate_hz = read_wav(wav)
+    pcm, rate_hz = read_mono(wav)
     about = cast(dict[str, Any], loaded if isinstance(loaded, dict) else {"rate_hz": None})
     if about.setdefault("rate_hz", rate_hz) != rate_hz:
         raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")

@@ -23,6 +23,7 @@ from studio.mos.store.database import Store
 from studio.mos.store.tables import Secret
 
 _VISITOR = "visitor"
+_SECRETS = ("key", "owner_sha256")
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and clip URLs per network address
 
 
@@ -57,8 +58,15 @@ class Access:
     """Creates and checks signatures. ``first_token`` is the owner's token if it was created just now, else None."""
 
     def __init__(self, store: Store) -> None:
-        key, self.first_token = store.write_now(_prepare)
-        self._key = bytes.fromhex(key)
+        with store.read() as session:  # opening a database takes no lock, and a read-only one can be read
+            found = {name: session.get(Secret, name) for name in _SECRETS}
+        key, self.first_token = found["key"], None
+        if store.is_read_only:
+            key = key or Secret(name="key", value=secrets.token_hex(32))
+        elif None in found.values():
+            key, self.first_token = store.write_now(_prepare)
+        assert key is not None
+        self._key = bytes.fromhex(key.value)
         self._store = store
         self._wrong = RateLimit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
@@ -147,6 +155,17 @@ class Access:
         if not _same(row.value, _sha(token)):
             raise Forbidden("the owner's token is wrong", "`studio campaign token` makes a new one")
 
+    def owner_session(self) -> str:
+        """The value of a signed-in browser's cookie. It stays valid until the owner's token is replaced."""
+        with self._store.read() as session:
+            row = session.get(Secret, "owner_sha256")
+        assert row is not None, "created at first start"
+        return self._mac("owner session", row.value)
+
+    def is_owner_session(self, value: str) -> bool:
+        """Whether this is the value of ``owner_session``; an empty one needs no look into the store."""
+        return bool(value) and _same(self.owner_session(), value)
+
     @contextmanager
     def limit_forgeries(self, address: str) -> Generator[None]:
         """Count Forbidden errors per network address. Raises TooMany instead of Forbidden above the limit."""
@@ -174,7 +193,7 @@ class Access:
         return urlsafe_b64encode(hmac.digest(self._key, message, "sha256")[:18]).decode()
 
 
-def _prepare(session: Session) -> tuple[str, str | None]:
+def _prepare(session: Session) -> tuple[Secret, str | None]:
     key = session.get(Secret, "key")
     token = None
     if key is None:
@@ -183,7 +202,8 @@ def _prepare(session: Session) -> tuple[str, str | None]:
     if session.get(Secret, "owner_sha256") is None:
         token = secrets.token_urlsafe(32)
         session.add(Secret(name="owner_sha256", value=_sha(token)))
-    return key.value, token
+    session.flush()
+    return key, token
 
 
 def _sha(token: str) -> str:
@@ -219,13 +239,29 @@ class RateLimit:
         """Count a call; a refused call is free. Raises TooMany."""
         now = self.clock()
         left = self._now_left(caller, now)
-        self._left.pop(caller, None)
-        self._left[caller] = (left - 1.0 if left >= 1.0 else left, now)
-        while len(self._left) > self.callers:
-            self._left.popitem(last=False)
+        self._put(caller, left - 1.0 if left >= 1.0 else left, now)
         if left < 1.0:
             wait_s = ceil(1 / self.per_second)
             raise TooMany("too many calls in a short time", f"wait {wait_s} s and try again", wait_s)
+
+    def reserve(self, caller: str, max_wait_s: float) -> float:
+        """Count a call that waits for its turn; returns the wait in seconds, 0 within the burst.
+
+        Raises TooMany: it would wait for longer than ``max_wait_s``; a refused call is free.
+        """
+        now = self.clock()
+        left = self._now_left(caller, now) - 1.0
+        wait_s = max(0.0, -left / self.per_second)
+        if wait_s > max_wait_s:
+            raise TooMany("too many calls in a short time", "try again in a minute", ceil(max_wait_s))
+        self._put(caller, left, now)
+        return wait_s
+
+    def _put(self, caller: str, left: float, now: float) -> None:
+        self._left.pop(caller, None)
+        self._left[caller] = (left, now)
+        while len(self._left) > self.callers:
+            self._left.popitem(last=False)
 
     def _now_left(self, caller: str, now: float) -> float:
         left, at = self._left.get(caller, (self.burst, now))

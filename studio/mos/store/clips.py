@@ -11,9 +11,19 @@ from typing import TypeVar
 import numpy as np
 
 from studio.core import durable
-from studio.core.clips import clip_id, read_wav, to_int16, wav_bytes
-from studio.core.errors import BadFile
-from studio.mos.store.sounds import TARGET_LUFS, SourceSound, campaign_rate_hz, max_level_lufs, normalise, resample
+from studio.core.clips import WAV_HEADER_BYTES, clip_id, to_int16, wav_bytes
+from studio.core.errors import BadFile, unreadable
+from studio.core.sound_files import read_pcm
+from studio.mos.store.sounds import (
+    INTEGRATED,
+    LevelRule,
+    SourceSound,
+    campaign_rate_hz,
+    in_stereo,
+    max_level,
+    normalise,
+    resample,
+)
 
 Key = tuple[str, str]  # item and system
 T = TypeVar("T")
@@ -40,15 +50,17 @@ class StoredClip:
 
 @dataclass(frozen=True)
 class CampaignLevel:
-    """The common rate and loudness of a campaign's sounds, and their source rates by (item, system)."""
+    """The common rate, level and channels of a campaign's sounds, and their source rates by (item, system)."""
 
     rate_hz: int
-    lufs: float
+    level: float  # in the unit of the campaign's rule
     sources_hz: Mapping[tuple[str, str], int]
+    channels: int = 1
+    rule: LevelRule = INTEGRATED
 
 
 class ClipFolder:
-    """Clips as ``root/ab/<sha>.wav``: a 44-byte header and mono 16-bit PCM, no metadata that could name a system."""
+    """Clips as ``root/ab/<sha>.wav``: a 44-byte header and 16-bit PCM, no metadata that could name a system."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -61,7 +73,7 @@ class ClipFolder:
         return self.root / sha[:2] / f"{sha}.wav"
 
     def add(self, pcm: np.ndarray, rate_hz: int) -> str:
-        """Store int16 samples [T]; returns their address once they are on disk."""
+        """Store int16 samples [T] or [T, 2]; returns their address once they are on disk."""
         sha = clip_id(pcm, rate_hz)
         self._keep(self.path(sha), lambda: wav_bytes(pcm, rate_hz))
         return sha
@@ -81,11 +93,19 @@ class ClipFolder:
         return self.path(sha).with_suffix(".trace")
 
     def read(self, sha: str) -> tuple[np.ndarray, int]:
-        """Samples int16 [T] and rate. Raises BadFile if the clip is missing or does not match its address."""
-        pcm, rate_hz = read_wav(self.path(sha))
+        """Samples int16 [T] or [T, 2] and rate. Raises BadFile if the clip is missing or does not match its address."""
+        pcm, rate_hz = read_pcm(self.path(sha))
         if clip_id(pcm, rate_hz) != sha:
             raise BadFile(f"the clip {sha[:12]} is damaged", "import its campaign again, or restore a backup")
         return pcm, rate_hz
+
+    def channels(self, sha: str) -> int:
+        """1 or 2, by the header of a clip; 1 where there is no such file."""
+        try:
+            with self.path(sha).open("rb") as file:
+                return 2 if file.read(WAV_HEADER_BYTES)[22:24] == b"\2\0" else 1
+        except OSError:
+            return 1
 
     def intact_path(self, sha: str) -> Path:
         """Path of a clip that matches its address. Raises BadFile as ``read`` does.
@@ -96,7 +116,8 @@ class ClipFolder:
         try:
             stat = path.stat()
         except OSError as error:
-            raise BadFile(f"there is no clip {sha[:12]}", "import its campaign again, or restore a backup") from error
+            do = "import its campaign again, or restore a backup"
+            raise unreadable(error, f"the clip {sha[:12]} cannot be read", do) from error
         self._check(sha, stat.st_size, stat.st_mtime_ns)
         return path
 
@@ -112,37 +133,60 @@ class ClipFolder:
 
 
 def store_stimuli(
-    sounds: Mapping[tuple[str, str], Callable[[], SourceSound]], folder: ClipFolder, at: CampaignLevel | None = None
+    sounds: Mapping[tuple[str, str], Callable[[], SourceSound]],
+    folder: ClipFolder,
+    at: CampaignLevel | None = None,
+    rule: LevelRule = INTEGRATED,
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     """Convert a campaign's sounds, by (item, system), to one rate and level and store them; returns clips and warnings.
 
-    Each sound is loaded three times, so that a campaign need not fit in memory. Raises BadFile: some sounds are
-    unusable (all are named), or one would clip at the existing level.
+    Where a sound is in stereo, all are: a browser plays a mono sound on both sides, and two equal channels have the
+    loudness at which they are then heard (BS.1770-4), 3 LU more than one. Each sound is loaded three times, so that a
+    campaign need not fit in memory. Raises BadFile: some sounds are unusable (all are named), one would clip at the
+    existing level, or one is in stereo and the existing sounds are mono.
 
     Args:
         at: level of the campaign's existing sounds; by default the highest level that these sounds allow.
+        rule: how levels are measured and set, unless ``at`` has one.
     """
-    properties = _measure_each(sounds, lambda sound: (sound.rate_hz, sound.clipped, sound.mixed))
-    rates_hz = {key: rate_hz for key, (rate_hz, _, _) in properties.items()}
+    rule = rule if at is None else at.rule
+    properties = _measure_each(sounds, lambda sound: (sound.rate_hz, sound.channels, sound.clipped, sound.remark))
+    rates_hz = {key: rate_hz for key, (rate_hz, _, _, _) in properties.items()}
     if not rates_hz:
         return {}, []
     rate_hz = campaign_rate_hz(rates_hz.values()) if at is None else at.rate_hz
-    level = min(_measure_each(sounds, lambda sound: max_level_lufs(resample(sound, rate_hz))).values())
+    stereo = [key for key, (_, channels, _, _) in properties.items() if channels == 2]
+    if at is not None and at.channels == 1 and stereo:
+        raise BadFile(
+            f"{len(stereo)} sounds are in stereo, and those of the campaign are mono: {_named(stereo)}",
+            "make the campaign anew from all of its sounds, or make these mono",
+        )
+    channels = (2 if stereo else 1) if at is None else at.channels
+
+    def fitted(sound: SourceSound) -> SourceSound:
+        return in_stereo(resample(sound, rate_hz)) if channels == 2 else resample(sound, rate_hz)
+
+    level = min(_measure_each(sounds, lambda sound: max_level(fitted(sound), rule)).values())
     if at is not None:
-        if level < at.lufs:
+        if level < at.level:
             raise BadFile(
-                f"one of these sounds would clip at {at.lufs:.2f} LUFS, the level of the campaign's other sounds",
-                f"make the campaign anew from all of its sounds: they are brought to {level:.2f} LUFS together",
+                f"one of these sounds would clip at {at.level:.2f} {rule.unit}, the level of the other sounds",
+                f"make the campaign anew from all of its sounds: they are brought to {level:.2f} {rule.unit} together",
             )
-        level = at.lufs
-    stored = {key: _store(load(), rate_hz, level, folder) for key, load in sounds.items()}
+        level = at.level
+    stored = {key: _store(source := load(), fitted(source), level, rule, folder) for key, load in sounds.items()}
     notes = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
-    if level < TARGET_LUFS and at is None:
-        notes.append(f"every sound is at {level:.2f} LUFS, not {TARGET_LUFS:g}, because one would clip")
-    clipped = [key for key, (_, is_clipped, _) in properties.items() if is_clipped]
-    mixed = [key for key, (_, _, is_mixed) in properties.items() if is_mixed]
+    if level < rule.target and at is None:
+        notes.append(f"every sound is at {level:.2f} {rule.unit}, not {rule.target:g}, because one would clip")
+    clipped = [key for key, (_, _, is_clipped, _) in properties.items() if is_clipped]
     notes += [f"{len(clipped)} sounds are clipped: {_named(clipped)}"] if clipped else []
-    notes += [f"{len(mixed)} sounds in stereo were mixed down to mono: {_named(mixed)}"] if mixed else []
+    if 0 < len(stereo) < len(properties):
+        mono = len(properties) - len(stereo)
+        notes.append(f"{len(stereo)} sounds are in stereo and {mono} mono, which raters may hear: {_named(stereo)}")
+    remarks: dict[str, list[Key]] = {}
+    for key, (_, _, _, remark) in properties.items():
+        remarks.setdefault(remark, []).append(key)
+    notes += [f"{len(keys)} sounds {remark}: {_named(keys)}" for remark, keys in remarks.items() if remark]
     return stored, notes
 
 
@@ -185,8 +229,8 @@ def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:
     return [f"the sample rates differ, and listeners hear bandwidth as quality: {shown}"]
 
 
-def _store(source: SourceSound, rate_hz: int, level: float, folder: ClipFolder) -> StoredClip:
-    level_sound = normalise(resample(source, rate_hz), level)
+def _store(source: SourceSound, fitted: SourceSound, level: float, rule: LevelRule, folder: ClipFolder) -> StoredClip:
+    level_sound, rate_hz = normalise(fitted, level, rule), fitted.rate_hz
     pcm = to_int16(level_sound.pcm)
     return StoredClip(
         sha=folder.add(pcm, rate_hz),

@@ -5,10 +5,9 @@ so that one failure does not affect the others. A future is resolved only after 
 acknowledged answer is durable, and hundreds of raters share a few syncs.
 """
 
-import os
 import queue
 import sqlite3
-import struct
+import tempfile
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -19,25 +18,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 from sqlmodel import Session
 
-from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError
-from studio.mos.store.migrations import migrate
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None
+from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError, Unavailable
+from studio.mos.store.migrations import MIGRATIONS, migrate
+from studio.mos.store.problems import DamagedDatabase, DatabaseLocked, database_problem, is_locked
+from studio.mos.store.sqlite_files import SqliteFiles, copy_database, is_writable
 
 T = TypeVar("T")
 _MAX_BATCH = 64  # writes that share one commit
 _URGENT, _NORMAL, _CLOSE = range(3)
-_WAIT_S = 30.0
+_LOCK_WAIT_S = 6.0  # for another process; a request is answered within 10 s
+_WAIT_S = 30.0  # for our own writer
 _CLOSE_WAIT_S = 0.5
 _WRITERS_LOCK = 0x5354_4D4F  # advisory lock of PostgreSQL writers; SQLite locks its file
-_SHARED_FIRST, _SHARED_BYTES = 0x4000_0002, 510  # SQLite's reader bytes; removing the log locks all of them
 STUDIO_TABLES = frozenset({"schema_version", "campaign"})  # tables that identify a studio's database
 
 
@@ -53,10 +49,27 @@ class Job:
 
 
 class Store:
-    """A database of listening tests."""
+    """A database of listening tests.
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    A SQLite database in a read-only folder can be read: its files are copied to a temporary folder, since SQLite has to
+    create files beside one; ``write`` raises Unavailable then. Opening a database of this version needs no lock. Raises
+    BadFile, Unavailable: it cannot be opened.
+    """
+
+    def __init__(self, url: str, max_cell_bytes: int | None = None) -> None:
+        """``max_cell_bytes``: a SQLite file with a longer value or row cannot be read there."""
+        self.url, self._max_cell_bytes = url, max_cell_bytes
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self.is_read_only = (file := _sqlite_file(url)) is not None and file.exists() and not is_writable(file)
+        if file is not None and self.is_read_only:
+            self._scratch = tempfile.TemporaryDirectory(prefix="studio-read-only-")
+            copy = Path(self._scratch.name) / "studio.sqlite"
+            try:
+                copy_database(file, copy)
+            except BaseException:
+                self._scratch.cleanup()
+                raise
+            self.url = f"sqlite:///{copy}"
         self._abandoned_files: list[SqliteFiles] = []  # of databases whose files were replaced while open
         self._open()
         self._jobs: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
@@ -67,16 +80,15 @@ class Store:
         self._writer.start()
 
     def _open(self) -> None:
-        reading = _engine(self.url, writes=False)
-        writing = _engine(self.url, writes=True)
+        reading, writing = (_engine(self.url, writes, self._max_cell_bytes) for writes in (False, True))
         try:
-            with writing.begin() as connection:
-                migrate(connection)
+            with reading.connect() as connection:
+                is_current = _version(connection) == len(MIGRATIONS)
+            if not is_current:
+                with writing.begin() as connection:
+                    migrate(connection)
         except SQLAlchemyError as error:
-            raise BadFile(
-                f"the database {_shown(self.url)} cannot be opened: {error_message(error)}",
-                "check the address, or give another --database",
-            ) from error
+            raise _not_opened(self.url, error) from error
         self._files = SqliteFiles(Path(writing.url.database or "")) if writing.dialect.name == "sqlite" else None
         self._reading, self._writing = reading, writing
 
@@ -100,8 +112,10 @@ class Store:
         """Run ``work`` in the next transaction. The future resolves once the commit is on disk, or holds the exception.
 
         ``soon``: run and commit before normal jobs, so that answers do not queue behind a crowd of new raters. Raises
-        Closed: the store is closed.
+        Closed: the store is closed; Unavailable: its folder is read-only.
         """
+        if self.is_read_only:
+            raise Unavailable("the data folder is read-only", "copy it, and give the copy as --data")
         job = Job(_URGENT if soon else _NORMAL, work, Future())
         job.done.set_running_or_notify_cancel()  # the caller cannot cancel it
         with self._closing:
@@ -114,7 +128,7 @@ class Store:
         """``write`` and wait for the result."""
         return self.write(work).result(timeout=_WAIT_S)
 
-    def truncate_log(self, wait_s: float = _WAIT_S) -> bool:
+    def truncate_log(self, wait_s: float = _LOCK_WAIT_S) -> bool:
         """Checkpoint and truncate SQLite's write-ahead log, so that deleted data is in neither file.
 
         Returns False if a reader holds the database for ``wait_s`` or the disk fails; no data is lost then. Does
@@ -127,7 +141,7 @@ class Store:
             cursor = connection.cursor()
             cursor.execute(f"PRAGMA busy_timeout = {1000 * wait_s:.0f}")
             busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            cursor.execute(f"PRAGMA busy_timeout = {1000 * _WAIT_S:.0f}")
+            cursor.execute(f"PRAGMA busy_timeout = {1000 * _LOCK_WAIT_S:.0f}")
         except sqlite3.OperationalError:
             return False
         finally:
@@ -151,6 +165,8 @@ class Store:
         self._writing.dispose()
         for files in (*self._abandoned_files, *([self._files] if self._files else [])):
             files.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _run_writer(self) -> None:
         while (job := self._jobs.get()[2]) is not None:
@@ -172,6 +188,7 @@ class Store:
         try:
             self._check_files()
             with Session(self._writing, expire_on_commit=False) as session:
+                session.connection()  # take the lock here: a job would wait for it, and then the next one
                 run_job(first, session)
                 while len(jobs) < _MAX_BATCH and (job := self._next_job(job.rank)) is not None:
                     jobs.append(job)
@@ -183,6 +200,9 @@ class Store:
             error = failed
             if isinstance(failed, OSError):
                 error = NotStored(f"the database's files cannot be reached: {failed.strerror}", "send it again")
+            if is_locked(error):  # the others have waited, too; they may not wait one after the other
+                while (waiting := self._next_job(_NORMAL)) is not None:
+                    jobs.append(waiting)
             for one in jobs:
                 one.error = one.error or error
         resolve(jobs)
@@ -201,6 +221,8 @@ class Store:
         assert self._files is not None
         if self._files.is_missing:
             raise NotStored("the database's file is gone", "put it back, or start the studio with another --database")
+        if self._files.is_log_away:  # our connections still have it: bring what it holds into the database
+            self.truncate_log(_CLOSE_WAIT_S)
         before, engines = self._files, (self._reading, self._writing)
         self._open()
         self._abandoned_files.append(before)
@@ -213,15 +235,32 @@ def schema_version(url: str) -> int | None:
     engine = _engine(url, writes=False)
     try:
         with engine.connect() as connection:
-            if not set(inspect(connection).get_table_names()) >= STUDIO_TABLES:
-                return None
-            return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
+            return _version(connection)
     except SQLAlchemyError as error:
-        raise BadFile(
-            f"the database {_shown(url)} cannot be opened: {error_message(error)}", "check the address"
-        ) from error
+        raise _not_opened(url, error) from error
     finally:
         engine.dispose()
+
+
+def _version(connection: Connection) -> int | None:
+    if not set(inspect(connection).get_table_names()) >= STUDIO_TABLES:
+        return None
+    return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
+
+
+def _not_opened(url: str, error: SQLAlchemyError) -> StudioError:
+    """The error of a database that cannot be opened; what is locked or damaged is named as that."""
+    found, what = database_problem(error), f"the database {_shown(url)} cannot be opened"
+    if isinstance(found, DatabaseLocked):
+        return DatabaseLocked(f"{what}: {found.what}", found.do)
+    if isinstance(found, DamagedDatabase):
+        return BadFile(f"{what}: {found.what}", found.do)
+    return BadFile(f"{what}: {error_message(error)}", "check the address, or give another --database")
+
+
+def _sqlite_file(url: str) -> Path | None:
+    parsed = _parsed(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
 
 
 def run_job(job: Job, session: Session) -> None:
@@ -242,25 +281,25 @@ def resolve(jobs: list[Job]) -> None:
     for job in jobs:
         if job.done.done():
             continue
-        if job.error is not None:
-            job.done.set_exception(job.error)
+        error = job.error
+        if isinstance(error, OperationalError) or type(error) is DatabaseError:  # the disk or a lock, not the change
+            error = database_problem(error)
+        if error is not None:
+            job.done.set_exception(error)
         else:
             job.done.set_result(job.result)
 
 
-def _engine(url: str, writes: bool) -> Engine:
+def _engine(url: str, writes: bool, max_cell_bytes: int | None = None) -> Engine:
     """An engine with snapshot reads, and with writers serialised across processes."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise BadOption(
-            f"{url!r} is not a database address", "give sqlite:///FILE or postgresql+psycopg://..."
-        ) from error
+    parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise BadOption("a database in memory forgets every answer", "give sqlite:///FILE")
-        engine = create_engine(parsed, connect_args={"timeout": _WAIT_S, "check_same_thread": False})
+        engine = create_engine(parsed, connect_args={"timeout": _LOCK_WAIT_S, "check_same_thread": False})
         event.listen(engine, "connect", sqlite_settings)
+        if max_cell_bytes is not None:
+            event.listen(engine, "connect", _with_limit(max_cell_bytes))
         event.listen(engine, "begin", _begin_with("BEGIN IMMEDIATE" if writes else "BEGIN"))
         return engine
     if parsed.get_backend_name() != "postgresql":
@@ -278,6 +317,13 @@ def _engine(url: str, writes: bool) -> Engine:
     return engine
 
 
+def _with_limit(max_cell_bytes: int) -> Callable[[sqlite3.Connection, Any], None]:
+    def limit(connection: sqlite3.Connection, _: Any) -> None:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_cell_bytes)
+
+    return limit
+
+
 def _begin_with(statement: str) -> Callable[[Connection], None]:
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
@@ -292,7 +338,7 @@ def sqlite_settings(connection: Any, _record: Any) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
-        f"busy_timeout={1000 * _WAIT_S:.0f}",
+        f"busy_timeout={1000 * _LOCK_WAIT_S:.0f}",
         "secure_delete=ON",  # deleted data is overwritten with zeros: an erased rater is not in the file
     ):
         connection.execute(f"PRAGMA {pragma}")
@@ -300,8 +346,17 @@ def sqlite_settings(connection: Any, _record: Any) -> None:
 
 def _postgresql_settings(connection: Any, _record: Any) -> None:
     connection.execute("SET synchronous_commit = on")
-    connection.execute(f"SET lock_timeout = '{_WAIT_S:.0f}s'")
+    connection.execute(f"SET lock_timeout = '{_LOCK_WAIT_S:.0f}s'")
     connection.commit()  # SET is undone by a rollback
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise BadOption(
+            f"{url!r} is not a database address", "give sqlite:///FILE or postgresql+psycopg://..."
+        ) from error
 
 
 def _shown(url: str) -> str:
@@ -311,58 +366,3 @@ def _shown(url: str) -> str:
 def error_message(error: SQLAlchemyError) -> str:
     """The database's error message in one line."""
     return str(getattr(error, "orig", None) or error).splitlines()[0]
-
-
-class SqliteFiles:
-    """Locks and watches the files of one SQLite database; created once its write-ahead log exists.
-
-    SQLite's last connection removes the log on closing. It detects other connections by POSIX locks, which a process
-    loses as soon as it closes *any* descriptor of the file: after one read of the database file in the server and one
-    command-line call, the server would write into an unlinked log.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self._log = database.with_name(database.name + "-wal")
-        self._descriptor = os.open(database, os.O_RDONLY)
-        self._lock(True)
-        self._known = self._file_ids()
-
-    def is_intact(self) -> bool:
-        """Whether the paths still name the files that were opened."""
-        seen = self._file_ids()
-        if self._known[1] is None:
-            self._known = (self._known[0], seen[1])  # there is no log before the first write
-        return seen == self._known
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the database file does not exist."""
-        return not self._database.exists()
-
-    def release_log(self) -> None:
-        """Allow removal of the log, also by our own connections, which must be closed before ``close``."""
-        self._lock(False)
-
-    def close(self) -> None:
-        """Close the descriptor; call only after all connections of this process are closed."""
-        os.close(self._descriptor)
-
-    def _file_ids(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        return _identity(self._database), _identity(self._log)
-
-    def _lock(self, held: bool) -> None:
-        """Take or release a read lock of the open file description, which closing another descriptor does not drop."""
-        if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):  # Linux only; elsewhere files are only watched
-            return
-        kind = fcntl.F_RDLCK if held else fcntl.F_UNLCK
-        lock = struct.pack("hhqqi4x", kind, os.SEEK_SET, _SHARED_FIRST, _SHARED_BYTES, 0)
-        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, lock)
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

@@ -1,13 +1,10 @@
 """Import of audio files: decoding and checks, resampling, loudness measurement and normalisation."""
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# (scipy, pyloudnorm and soundfile carry no types)
+# (scipy and pyloudnorm carry no types)
 
-import io
 import math
-import os
 import warnings
-import wave
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,42 +12,49 @@ import numpy as np
 import pyloudnorm
 from scipy.signal import resample_poly
 
-from studio.core.clips import to_float
-from studio.core.errors import BadFile, BadOption, NeedsPackage, Unavailable
+from studio.core.clips import channels_of, to_float
+from studio.core.errors import BadFile, BadOption
+from studio.core.sound_files import SoundStream, Survey, one_channel_hint
+from studio.mos.store.speech_level import active_level_dbov
 
-MAX_FILE_BYTES = 64 * 2**20
+MAX_SAMPLES = 12_000_000  # of all channels: 120 s of stereo at 48 kHz; bounds the memory of resampling and loudness
 SHORTEST_S, LONGEST_S = 0.5, 120.0
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 16_000, 192_000
 TELEPHONE_RATE_HZ = 8_000  # the lowest rate of a campaign with ``narrowband``
 HIGHEST_CAMPAIGN_RATE_HZ = 48_000
 TARGET_LUFS = -23.0  # EBU R 128
+TARGET_DBOV = -26.0  # of active speech, as in ITU-T P.835 and P.800
 PEAK_LIMIT_DBFS = -1.0
 _SILENT_LUFS = -70.0  # the absolute gate of BS.1770-4
 _SILENT_PEAK = 1e-3
 _FULL_SCALE = 32767 / 32768
-_CANCELLED = 0.25  # share of the channels' power left in their mean; below it they are in antiphase
 _FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where content is cut
 
 
 @dataclass(frozen=True, eq=False)
 class SourceSound:
-    """Mono samples, float32 [T], full scale at 1."""
+    """Samples float32, full scale at 1: mono [T] or stereo [T, 2]."""
 
     pcm: np.ndarray
     rate_hz: int
     name: str = "the sound"
     clipped: bool = False  # at least three consecutive samples are at full scale
-    mixed: bool = False  # the mean of channels that differ
+    remark: str = ""  # what was done to its channels, or what is wrong with them
 
     @property
     def duration_s(self) -> float:
         """Duration in seconds."""
         return len(self.pcm) / self.rate_hz
 
+    @property
+    def channels(self) -> int:
+        """1 or 2."""
+        return channels_of(self.pcm)
+
 
 @dataclass(frozen=True, eq=False)
 class NormalisedSound:
-    """A sound at its new level, float32 [T], with measurements."""
+    """A sound at its new level, float32 [T] or [T, 2], with measurements."""
 
     pcm: np.ndarray
     gain_db: float
@@ -59,94 +63,70 @@ class NormalisedSound:
     peak_dbfs: float
 
 
-def read_sound(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ) -> SourceSound:
-    """Read a WAV or FLAC file, mixed down to mono. 16-bit WAV needs no package, other formats need soundfile.
+# Start and end in samples, of the number of samples and the rate.
+Part = Callable[[int, int], tuple[int, int]]
 
-    Raises BadFile: missing, too large, damaged, another format, stereo whose channels cancel each other, too short, too
-    long, a rate below ``lowest_rate_hz``, or silent; NeedsPackage: the format needs soundfile, which is not installed.
+
+def read_sound(
+    path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ, part: Part | None = None
+) -> SourceSound:
+    """Read a sound file of any format of ``studio.core.sound_files``, or a part of it, in mono or stereo.
+
+    Two equal channels are mono. Of more than two, the only one that sounds is taken, or all are mixed to stereo
+    (ITU-R BS.775-3); the sound says so in ``remark``. It is decoded twice, in blocks, and only ``part`` is kept.
+
+    Raises:
+        BadFile: missing, larger than 64 MiB, damaged, of another format, too short, too long, a rate below
+            ``lowest_rate_hz``, more than 12 million samples of all channels, or silent.
+        Unavailable: the disk failed.
     """
-    data = _bytes_of(path)
-    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-        found = _plain_wav(data, path.name) or _by_soundfile(data, path.name, longest_s, lowest_rate_hz)
-    elif data[:4] == b"fLaC":
-        found = _by_soundfile(data, path.name, longest_s, lowest_rate_hz)
-    else:
-        raise BadFile(f"{path.name} is neither WAV nor FLAC", "convert it to mono 16-bit WAV")
-    return _checked(*found, path.name, longest_s, lowest_rate_hz)
+    stream = SoundStream(path)
+    name, rate_hz = stream.name, stream.rate_hz
+    _check_length(name, stream.frames or round(SHORTEST_S * rate_hz), rate_hz, longest_s, lowest_rate_hz)
+    survey = stream.survey(int(longest_s * rate_hz))
+    _check_length(name, survey.frames, rate_hz, longest_s, lowest_rate_hz)
+    if survey.peak.max() < _SILENT_PEAK:
+        raise BadFile(f"{name} is silent", "give a recording, or leave the script out")
+    weights = stream.weights(survey)
+    start, end = part(survey.frames, rate_hz) if part else (0, survey.frames)
+    channels = stream.channels if weights is None else weights.shape[1]
+    if (end - start) * channels > MAX_SAMPLES:
+        allowed = f"give at most {MAX_SAMPLES:,}, for example at 48,000 a second"
+        raise BadFile(f"{name} has {(end - start) * channels:,} samples", allowed)
+    pcm = np.empty((end - start, channels), np.float32)
+    at = 0
+    for block in stream.blocks(most_frames=survey.frames):
+        first, last = max(at, start), min(at + len(block), end)
+        if first < last:
+            cut = block[first - at : last - at]
+            pcm[first - start : last - start] = cut if weights is None else cut @ weights
+        at += len(block)
+    if np.abs(pcm).max() < _SILENT_PEAK * survey.peak.max():
+        raise BadFile(f"{name} has channels that cancel each other", one_channel_hint(stream, survey))
+    pcm = pcm if channels == 2 else pcm[:, 0]
+    return SourceSound(pcm, rate_hz, name, survey.is_clipped, _remark(stream, survey, weights))
+
+
+def _remark(stream: SoundStream, survey: Survey, weights: np.ndarray | None) -> str:
+    if stream.channels > 2 and not survey.are_equal:
+        if weights is not None and weights.shape[1] == 1:
+            return "of several channels, of which only one sounds, are taken from that one"
+        return "of several channels were mixed to stereo"
+    if stream.channels == 2 and survey.is_cancelled:
+        return "in stereo have channels that cancel each other on one loudspeaker"
+    if stream.channels == 2 and not survey.are_equal and len(survey.sounding) == 1:
+        return "in stereo have a silent channel, and are heard on one side"
+    return ""
 
 
 def sound_from_pcm(pcm: np.ndarray, rate_hz: int, name: str) -> SourceSound:
-    """A sound from int16 samples [T], with the same checks as a file. Raises BadFile."""
-    return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S, LOWEST_RATE_HZ)
-
-
-def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float, lowest_rate_hz: int) -> SourceSound:
-    """A sound from channels float32 [T, C]. Raises BadFile."""
-    _check_length(name, len(channels), rate_hz, longest_s, lowest_rate_hz)
-    if not np.isfinite(channels).all():
-        raise BadFile(f"{name} holds samples that are not numbers", "write it again")
-    mixed = not (channels == channels[:, :1]).all()
-    pcm = channels.mean(axis=1, dtype=np.float64).astype(np.float32) if mixed else np.ascontiguousarray(channels[:, 0])
-    if np.abs(channels).max() < _SILENT_PEAK:
-        raise BadFile(f"{name} is silent", "give a recording, or leave the script out")
-    if mixed and np.square(pcm, dtype=np.float64).mean() < _CANCELLED * np.square(channels, dtype=np.float64).mean():
-        raise BadFile(
-            f"{name} has {channels.shape[1]} channels that cancel each other",
-            f"make it mono of one of them, for example: ffmpeg -i {name} -af pan=mono|c0=c0 mono.wav",
-        )
-    full = np.abs(channels).max(axis=1) >= _FULL_SCALE
-    return SourceSound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()), mixed)
-
-
-def _bytes_of(path: Path) -> bytes:
-    """The file's bytes; the size is checked before reading."""
-    if not path.is_file():
-        raise BadFile(f"there is no file {path}", "check the path")
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MAX_FILE_BYTES:
-                raise BadFile(
-                    f"{path.name} has {size / 2**20:.0f} MiB", f"a clip may have {MAX_FILE_BYTES // 2**20} MiB at most"
-                )
-            return file.read(MAX_FILE_BYTES)
-    except PermissionError as error:
-        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check its permissions") from error
-    except OSError as error:  # a disk error, not a bad file: it may be readable later
-        raise Unavailable(f"{path.name} cannot be read: {error.strerror}", "try again") from error
-
-
-def _plain_wav(data: bytes, name: str) -> tuple[np.ndarray, int] | None:
-    """Channels float32 [T, C] and rate of a 16-bit PCM WAV; None for formats the standard library cannot read."""
-    try:
-        with wave.open(io.BytesIO(data), "rb") as wav:
-            channels, frames, rate_hz = wav.getnchannels(), wav.getnframes(), wav.getframerate()
-            if wav.getsampwidth() != 2:
-                return None
-            samples = wav.readframes(frames)
-    except (EOFError, RuntimeError) as error:  # RuntimeError: a chunk is shorter than its header says
-        raise BadFile(f"{name} is damaged: it is cut short", "write it again") from error
-    except wave.Error:
-        return None
-    if len(samples) < 2 * channels * frames:
-        raise BadFile(f"{name} is damaged: its header announces {frames} samples, it has fewer", "write it again")
-    return to_float(np.frombuffer(samples, "<i2").reshape(-1, channels)), rate_hz
-
-
-def _by_soundfile(data: bytes, name: str, longest_s: float, lowest_rate_hz: int) -> tuple[np.ndarray, int]:
-    """Channels float32 [T, C] and rate of any other format; the length is checked before decoding."""
-    try:
-        import soundfile
-    except ImportError as error:
-        raise NeedsPackage(
-            f"{name} is not plain 16-bit WAV", "convert it to mono 16-bit PCM WAV, or pip install soundfile"
-        ) from error
-    try:
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
-            _check_length(name, file.frames, file.samplerate, longest_s, lowest_rate_hz)
-            return file.read(dtype="float32", always_2d=True), file.samplerate
-    except soundfile.SoundFileError as error:
-        raise BadFile(f"{name} is damaged: {error}", "write it again as mono 16-bit WAV") from error
+    """A sound from int16 samples [T], with the checks of a file. Raises BadFile."""
+    _check_length(name, len(pcm), rate_hz, LONGEST_S, LOWEST_RATE_HZ)
+    samples = to_float(pcm)
+    if np.abs(samples).max() < _SILENT_PEAK:
+        raise BadFile(f"{name} is silent", "say another text")
+    full = np.abs(samples) >= _FULL_SCALE
+    return SourceSound(samples, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()))
 
 
 def _check_length(name: str, samples: int, rate_hz: int, longest_s: float, lowest_rate_hz: int) -> None:
@@ -171,31 +151,44 @@ def resample(sound: SourceSound, rate_hz: int) -> SourceSound:
     if rate_hz == sound.rate_hz:
         return sound
     shared = math.gcd(rate_hz, sound.rate_hz)
-    pcm = resample_poly(sound.pcm.astype(np.float64), rate_hz // shared, sound.rate_hz // shared)
-    return replace(sound, pcm=pcm.astype(np.float32), rate_hz=rate_hz)
+    up, down = rate_hz // shared, sound.rate_hz // shared
+
+    def resampled(pcm: np.ndarray) -> np.ndarray:
+        return resample_poly(pcm.astype(np.float64), up, down).astype(np.float32)
+
+    return replace(each_channel(sound, resampled), rate_hz=rate_hz)
 
 
-def split_excerpts(sound: SourceSound, seconds: float = 30.0) -> tuple[SourceSound, SourceSound]:
-    """The first and last ``seconds`` as separate stimuli (paper 002, section H.1); a shorter sound is returned whole.
+def in_stereo(sound: SourceSound) -> SourceSound:
+    """The sound with two channels; those of a mono sound are equal, as a browser plays it."""
+    return sound if sound.channels == 2 else replace(sound, pcm=np.stack([sound.pcm, sound.pcm], axis=1))
 
-    Cuts fade over 5 ms to avoid clicks.
-    """
-    count = round(seconds * sound.rate_hz)
-    if len(sound.pcm) <= count:
-        return sound, sound
-    fade_samples = round(_FADE_S * sound.rate_hz)
-    fade = (0.5 + 0.5 * np.cos(np.pi * (np.arange(fade_samples) + 1) / fade_samples)).astype(np.float32)
-    first, last = sound.pcm[:count].copy(), sound.pcm[-count:].copy()
-    first[-fade_samples:] *= fade
-    last[:fade_samples] *= fade[::-1]
-    return (
-        replace(sound, pcm=first, name=f"the first {seconds:g} s of {sound.name}"),
-        replace(sound, pcm=last, name=f"the last {seconds:g} s of {sound.name}"),
-    )
+
+def each_channel(sound: SourceSound, of: Callable[[np.ndarray], np.ndarray]) -> SourceSound:
+    """The sound with a function of float32 [T] to [T'] applied to each channel."""
+    pcm = sound.pcm
+    mapped = of(pcm) if pcm.ndim == 1 else np.stack([of(np.ascontiguousarray(one)) for one in pcm.T], axis=1)
+    return replace(sound, pcm=mapped)
+
+
+def faded(sound: SourceSound, at_start: bool) -> SourceSound:
+    """The sound with a fade of 5 ms at its start or its end, where it was cut from a longer one, to avoid clicks."""
+    count = round(_FADE_S * sound.rate_hz)
+    fade = (0.5 + 0.5 * np.cos(np.pi * (np.arange(count) + 1) / count)).astype(np.float32)
+    fade = fade if sound.channels == 1 else fade[:, None]
+    pcm = sound.pcm.copy()
+    if at_start:
+        pcm[:count] *= fade[::-1]
+    else:
+        pcm[-count:] *= fade
+    return replace(sound, pcm=pcm)
 
 
 def loudness_lufs(sound: SourceSound) -> float:
-    """Integrated loudness of a mono sound (ITU-R BS.1770-4). Raises BadFile if it is silent or under 0.4 s."""
+    """Integrated loudness (ITU-R BS.1770-4: the powers of two channels add up).
+
+    Raises BadFile if it is silent or under 0.4 s.
+    """
     if sound.duration_s < 0.4:
         raise BadFile(f"{sound.name} lasts {sound.duration_s:.2f} s", "loudness needs 0.4 s at least")
     with warnings.catch_warnings():
@@ -211,30 +204,57 @@ def peak_dbfs(pcm: np.ndarray) -> float:
     return float(20.0 * np.log10(max(float(np.abs(pcm).max()), 1e-12)))
 
 
-def max_level_lufs(sound: SourceSound) -> float:
-    """The highest level, at most -23 LUFS, at which the sound stays below -1 dBFS. Raises BadFile if it is silent."""
-    return min(TARGET_LUFS, _highest_lufs(loudness_lufs(sound), peak_dbfs(sound.pcm)))
+def active_level(sound: SourceSound) -> float:
+    """Active speech level in dBov (ITU-T P.56). Raises BadFile if it is silent."""
+    if (level := active_level_dbov(sound.pcm, sound.rate_hz)) is None:
+        raise BadFile(f"{sound.name} holds no speech that is loud enough", "give a recording, or leave the script out")
+    return level
 
 
-def normalise(sound: SourceSound, target_lufs: float = TARGET_LUFS) -> NormalisedSound:
-    """Scale a sound to ``target_lufs``; no limiter is applied.
+@dataclass(frozen=True)
+class LevelRule:
+    """How a campaign's sounds are brought to one level: ``target`` and ``measure`` are in ``unit``."""
+
+    unit: str
+    target: float
+    measure: Callable[[SourceSound], float]
+    peak_limit_dbfs: float = PEAK_LIMIT_DBFS
+
+
+LEVEL_RULES: Mapping[str, LevelRule] = {
+    "integrated": LevelRule("LUFS", TARGET_LUFS, loudness_lufs),
+    "active": LevelRule("dBov of active speech", TARGET_DBOV, active_level),
+    # every sound gets the same gain: none, unless one would clip
+    "keep": LevelRule("dB", 0.0, lambda _: 0.0, peak_limit_dbfs=0.0),
+}
+INTEGRATED = LEVEL_RULES["integrated"]
+
+
+def max_level(sound: SourceSound, rule: LevelRule = INTEGRATED) -> float:
+    """The highest level, at most the rule's target, at which a sound does not clip. Raises BadFile if it is silent."""
+    return min(rule.target, _highest(rule.measure(sound), peak_dbfs(sound.pcm), rule))
+
+
+def normalise(sound: SourceSound, target: float = TARGET_LUFS, rule: LevelRule = INTEGRATED) -> NormalisedSound:
+    """Scale a sound to ``target`` by a rule; no limiter is applied.
 
     Raises:
-        BadOption: its peak would exceed -1 dBFS; the error names a level that the campaign could use.
+        BadOption: its peak would exceed the rule's limit; the error names a level that the campaign could use.
         BadFile: it is silent.
     """
-    before = loudness_lufs(sound)
-    gain_db = target_lufs - before
+    before = rule.measure(sound)
+    gain_db = target - before
     peak = peak_dbfs(sound.pcm) + gain_db
-    if peak > PEAK_LIMIT_DBFS:
+    if peak > rule.peak_limit_dbfs:
         raise BadOption(
-            f"{sound.name} at {target_lufs:.1f} LUFS would peak at {peak:+.1f} dBFS",
-            f"take {_highest_lufs(before, peak - gain_db):.2f} LUFS or less for every sound of the campaign",
+            f"{sound.name} at {target:.1f} {rule.unit} would peak at {peak:+.1f} dBFS",
+            f"take {_highest(before, peak - gain_db, rule):.2f} {rule.unit} or less for every sound of the campaign",
         )
     pcm = (sound.pcm * 10.0 ** (gain_db / 20.0)).astype(np.float32)
-    return NormalisedSound(pcm, gain_db, before, loudness_lufs(replace(sound, pcm=pcm)), peak_dbfs(pcm))
+    after = replace(sound, pcm=pcm)
+    return NormalisedSound(pcm, gain_db, loudness_lufs(sound), loudness_lufs(after), min(peak_dbfs(pcm), 0.0))
 
 
-def _highest_lufs(lufs: float, peak: float) -> float:
+def _highest(level: float, peak: float, rule: LevelRule) -> float:
     """Rounded down to 0.01, so that the printed level is safe."""
-    return math.floor(100.0 * (lufs + PEAK_LIMIT_DBFS - peak)) / 100.0
+    return math.floor(100.0 * (level + rule.peak_limit_dbfs - peak)) / 100.0

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from soundmaking import RATE_HZ, spiky, tone
 
-from studio.core.clips import clip_id, read_wav, to_float, to_int16, wav_bytes
+from studio.core.clips import clip_id, to_float, to_int16, wav_bytes
 from studio.core.errors import BadFile
-from studio.mos.store.clips import ClipFolder, rate_warnings, store_stimuli
+from studio.core.sound_files import read_mono
+from studio.mos.store.clips import CampaignLevel, ClipFolder, rate_warnings, store_stimuli
 from studio.mos.store.sounds import SourceSound, loudness_lufs, read_sound
 
 
@@ -102,7 +103,7 @@ def test_played_clip_is_checked_once_per_version_of_its_file(tmp_path, monkeypat
     path.write_bytes(good)
     assert folder.intact_path(sha) == path
     path.unlink()
-    with pytest.raises(BadFile, match="there is no clip"):
+    with pytest.raises(BadFile, match=r"the clip [0-9a-f]{12} cannot be read"):
         folder.intact_path(sha)
 
 
@@ -112,7 +113,7 @@ def test_stimuli_get_one_rate_and_one_level(tmp_path):
     stored, notes = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
     assert "16000 Hz" in notes[0] and len(notes) == 1
     for key, clip in stored.items():
-        pcm, rate_hz = read_wav(folder.path(clip.sha))
+        pcm, rate_hz = read_mono(folder.path(clip.sha))
         assert (rate_hz, len(pcm)) == (clip.rate_hz, clip.samples) == (RATE_HZ, RATE_HZ)
         assert loudness_lufs(SourceSound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.05)
         assert clip.source_rate_hz == made[key].rate_hz
@@ -180,9 +181,40 @@ def test_all_refused_files_are_named_at_once(tmp_path):
         store_stimuli(quiet, ClipFolder(tmp_path))
 
 
-def test_down_mixing_is_reported(tmp_path):
-    sounds = {
-        ("i1", "s"): lambda: SourceSound(tone(), RATE_HZ, mixed=True),
-        ("i2", "s"): lambda: SourceSound(tone(), RATE_HZ),
+def test_stereo_sounds_make_a_campaign_of_stereo(tmp_path):
+    """A browser plays a mono sound on both sides: it gets two equal channels, and their loudness."""
+    both = np.stack([tone(0.3), tone(0.1)], 1)
+    made = {
+        ("i1", "a"): SourceSound(both, RATE_HZ, remark="in stereo are odd"),
+        ("i1", "b"): SourceSound(tone(0.3), RATE_HZ),
     }
-    assert store_stimuli(sounds, ClipFolder(tmp_path))[1] == ["1 sounds in stereo were mixed down to mono: i1 by s"]
+    folder = ClipFolder(tmp_path)
+    stored, notes = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
+    for clip in stored.values():
+        pcm, rate_hz = folder.read(clip.sha)
+        assert pcm.shape == (RATE_HZ, 2) and clip.samples == RATE_HZ and folder.channels(clip.sha) == 2
+        assert loudness_lufs(SourceSound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.05)
+        with wave.open(str(folder.intact_path(clip.sha))) as file:
+            assert file.getnchannels() == 2 and file.getnframes() == RATE_HZ
+    pcm, _ = folder.read(stored["i1", "b"].sha)
+    assert np.array_equal(pcm[:, 0], pcm[:, 1])
+    assert notes == [
+        "1 sounds are in stereo and 1 mono, which raters may hear: i1 by a",
+        "1 sounds in stereo are odd: i1 by a",
+    ]
+
+
+def test_stereo_does_not_join_a_mono_campaign(tmp_path):
+    both = SourceSound(np.stack([tone(0.3), tone(0.1)], 1), RATE_HZ)
+    mono = CampaignLevel(RATE_HZ, -23.0, {})
+    with pytest.raises(BadFile, match=r"1 sounds are in stereo, and those of the campaign are mono: i by s"):
+        store_stimuli({("i", "s"): lambda: both}, ClipFolder(tmp_path), mono)
+    level = CampaignLevel(RATE_HZ, -23.0, {}, channels=2)
+    stored, _ = store_stimuli({("i", "s"): lambda: SourceSound(tone(), RATE_HZ)}, ClipFolder(tmp_path), level)
+    assert ClipFolder(tmp_path).channels(stored["i", "s"].sha) == 2
+
+
+def test_address_tells_stereo_from_mono():
+    pcm = to_int16(tone())
+    both = pcm.reshape(-1, 2)
+    assert clip_id(both, RATE_HZ) != clip_id(pcm, RATE_HZ), "the same bytes with another number of channels"

@@ -184,7 +184,7 @@ def test_durable_settings(store: Store, url: str) -> None:
     """WAL, FULL and foreign keys on SQLite; synchronous commit on PostgreSQL."""
     settings = store.settings
     if url.startswith("sqlite"):
-        durable = {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "30000"}
+        durable = {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "6000"}
         assert settings == durable | {"secure_delete": "1"}
     else:
         assert settings["synchronous_commit"] == "on"

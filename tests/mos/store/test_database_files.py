@@ -6,19 +6,26 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from mos.world import hold, keep, names
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import select
 
-from studio.core.errors import BadFile, BadOption, Closed, NotStored
-from studio.mos.store.database import SqliteFiles, Store
+from studio.core.errors import BadFile, BadOption, Closed, NotStored, Unavailable
+from studio.mos.store import database
+from studio.mos.store.database import Store
+from studio.mos.store.problems import database_problem
+from studio.mos.store.sqlite_files import SqliteFiles
+from studio.mos.store.tables import Secret
 
 _ANOTHER_PROCESS = """
 import sys
 from studio.mos.store.database import Store
-from studio.mos.store.database import SqliteFiles
+from studio.mos.store.sqlite_files import SqliteFiles
 store = Store(sys.argv[1])
 with store.read():
     pass
@@ -237,3 +244,50 @@ def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="cannot be opened"):
         Store(f"sqlite:///{tmp_path / 'notes.txt'}")
     assert (tmp_path / "notes.txt").read_bytes() == b"not a database at all " * 100
+
+
+@pytest.mark.parametrize("take_away", [Path.unlink, lambda log: log.rename(log.with_name("away"))])
+def test_log_that_is_taken_away_loses_no_answer(file: Path, address: str, take_away: Callable[[Path], object]) -> None:
+    """What was acknowledged before is in the log alone, which our connections still hold."""
+    store = Store(address)
+    store.write_now(keep("before"))
+    take_away(log_of(file))
+    store.write_now(keep("after"))
+    store.close()
+    assert {"before", "after"} <= set(names(address))
+
+
+def test_read_only_database_is_read_and_not_written(file: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log, which SQLite could not open without writing, is read too."""
+    store = Store(address)
+    store.write_now(keep("before"))
+    assert log_of(file).stat().st_size
+    was = {path: path.read_bytes() for path in (file, log_of(file))}
+    monkeypatch.setattr(database, "is_writable", lambda path: path != file)
+    read_only = Store(address)
+    assert read_only.is_read_only and "before" in names(read_only.url)
+    with pytest.raises(Unavailable, match="read-only"):
+        read_only.write_now(keep("after"))
+    read_only.close()
+    assert {path: path.read_bytes() for path in was} == was and not Path(
+        read_only.url.removeprefix("sqlite:///")
+    ).exists()
+    store.close()
+
+
+def test_damage_is_named(file: Path, address: str) -> None:
+    store = Store(address)
+    for number in range(2000):
+        store.write(keep(f"n{number}"))
+    store.write_now(keep("last"))
+    store.close()
+    content = bytearray(file.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    file.write_bytes(content)
+    with pytest.raises((BadFile, SQLAlchemyError)) as raised:
+        store = Store(address)
+        with store.read() as session:
+            session.exec(select(Secret)).all()
+    error = raised.value
+    found = database_problem(error) if isinstance(error, SQLAlchemyError) else error
+    assert "the database is damaged" in str(found) or "malformed" in str(found)
