@@ -14,9 +14,11 @@ import typer
 from studio.bench.options import Device, Parameters, Seed, Texts, Voices
 from studio.core.errors import NeedsPackage
 from studio.core.folders import TEXTS, VOICES
+from studio.core.terminal import print_line
 from studio.measure.report import print_table
 
 FUZZ_TARGET_MS = 500.0  # target p99 of /health
+SILENCE_TARGET_MS, HEALTH_TARGET_MS = 100.0, 100.0  # in an utterance, and p99 of /health, during a flood
 SOAK_TARGET_MIB = 1.0  # limit of growth per 1,000 utterances
 Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; an unknown name lists them.")]
 
@@ -70,6 +72,31 @@ class FuzzSetting(Parameters):
     command: Sequence[str] | None = None
 
 
+class FloodSetting(Parameters):
+    """Speak 12 s while other connections request pages and views of a trace; fails on silence or a slow /health.
+
+    Attributes:
+        kinds: names of the harness's floods, empty for all.
+        lead_s: time between the beginning of a flood and that of the utterance.
+    """
+
+    connections: Annotated[int, typer.Option(min=1, max=400, help="Connections of a flood.")] = 64
+    minutes: Annotated[float, typer.Option(min=0.1, max=60.0, help="Sound of the viewed trace.")] = 5.0
+    text: Annotated[str, typer.Option(help="Text of the utterance.")] = (
+        "Speech flows from words as they arrive, and nobody has to wait until the last one is there. "
+        "While one person listens, others may open pages, look at what was spoken, and download it again. "
+        "None of that can be heard in this sentence, which goes on until it ends."
+    )
+    kinds: Sequence[str] = ()
+    lead_s: float = 1.0
+    command: Sequence[str] | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether floods are left out, so that the figures are not saved."""
+        return bool(self.kinds)
+
+
 class SoakSetting(Parameters):
     """Ordinary use for a long time: voices speak, a rater answers; fails when threads, descriptors or memory grow."""
 
@@ -99,6 +126,7 @@ _HARNESSES = {
     MosKillSetting: "mos_kill:bench_mos_kill",
     AnnotationKillSetting: "annotation_kill:bench_annotation_kill",
     FuzzSetting: "fuzz:bench_fuzz",
+    FloodSetting: "silence:bench_flood",
     SoakSetting: "soak:bench_soak",
     ReplaySetting: "replaying:bench_replay",
 }
@@ -132,7 +160,7 @@ def show_mos_kill(out: Mapping[str, Any]) -> None:
     planted = f", with {out['plant']} planted" if out["plant"] else ""
     print_table(f"{out['kills']} times kill -9 under {out['raters']} raters{planted}", ("", ""), rows, note)
     for failure in out["failures"][:10]:
-        print(failure)
+        print_line(failure)
 
 
 def show_annotation_kill(out: Mapping[str, Any]) -> None:
@@ -145,7 +173,7 @@ def show_annotation_kill(out: Mapping[str, Any]) -> None:
     planted = f", with {out['plant']} planted" if out["plant"] else ""
     print_table(f"{out['kills']} times kill -9 under {out['annotators']} annotators{planted}", ("", ""), rows)
     for failure in out["failures"][:10]:
-        print(failure)
+        print_line(failure)
 
 
 def show_fuzz(out: Mapping[str, Any]) -> None:
@@ -168,7 +196,27 @@ def show_fuzz(out: Mapping[str, Any]) -> None:
     health += [[name.replace("_", " "), one["p50"], one["p99"]] for name, one in out["floods"].items()]
     print_table("/health, ms", ("during", "p50", "p99"), health, f"target: p99 of {FUZZ_TARGET_MS:g} ms")
     for line in out["failures"]:
-        print(line)
+        print_line(line)
+
+
+def show_flood(out: Mapping[str, Any]) -> None:
+    rows = [
+        [
+            name,
+            f"{one['first_ms']:.0f}",
+            f"{one['silence_ms']:.0f}",
+            f"{one['longest_ms']:.0f}",
+            f"{one['health_p99_ms']:.0f}",
+            " ".join(f"{status}:{n}" for status, n in one["answers"].items()),
+        ]
+        for name, one in out["floods"].items()
+    ]
+    columns = ("flood", "first sound, ms", "silence, ms", "longest, ms", "/health p99, ms", "answers")
+    title = f"An utterance beside floods of {out['connections']} connections"
+    note = f"targets: silence of {SILENCE_TARGET_MS:g} ms, /health of {HEALTH_TARGET_MS:g} ms"
+    print_table(title, columns, rows, note)
+    for line in out["failures"]:
+        print_line(line)
 
 
 def show_soak(out: Mapping[str, Any]) -> None:
@@ -186,7 +234,7 @@ def show_soak(out: Mapping[str, Any]) -> None:
     ]
     print_table(f"{out['minutes']:g} minutes of {out['live']} live utterances and a rater", ("", "", ""), rows)
     for line in out["failures"]:
-        print(line)
+        print_line(line)
 
 
 def show_replay(out: Mapping[str, Any]) -> None:

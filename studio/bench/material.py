@@ -20,16 +20,16 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from studio.bench.options import Setting
 from studio.core.cards import parse_voice, read_cards
-from studio.core.clips import clip_id, read_wav, to_int16, write_wav
+from studio.core.clips import clip_id, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError, bad_file
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
+from studio.core.sound_files import read_mono
 from studio.core.speaking import speak_once
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
@@ -41,6 +41,7 @@ from studio.engine.vocoders.module import vocode_streaming
 from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recognisers.base import Recogniser, Sound
 from studio.measure.recognisers.registry import open_recogniser, transcribe_all
+from studio.measure.report import console
 from studio.text.normalise import best
 from studio.train.corpus.shards import resample_and_scale
 from studio.train.recipes.recipe import read_recipe
@@ -162,7 +163,7 @@ class EvaluationRun:
         lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
         labels = [label and {**label, "speaker": speaker} for label in map(json.loads, lines)]
         return [
-            None if label is None else TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0])
+            None if label is None else TeacherSpeech(folder, label, read_mono(folder / label["wav"])[0])
             for label in labels
         ]
 
@@ -238,7 +239,7 @@ def work_folder(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
         folder = cache or Path(scratch)
         (folder / "speech").mkdir(parents=True, exist_ok=True)
         columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-        with Progress(*columns, console=Console(stderr=True)) as progress:
+        with Progress(*columns, console=console(stderr=True)) as progress:
             yield folder, progress
 
 

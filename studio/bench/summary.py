@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import durability
-from studio.bench.evaluation import boundaries, families, hour, prompts, quality, seams, vocoder, wer
-from studio.bench.mos import coverage, design, load
+from studio.bench.evaluation import boundaries, families, hour, prompts, quality, seams, vocoder, wer, word_times
+from studio.bench.mos import coverage, design, family, load, margins
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
 from studio.bench.page import live
@@ -38,6 +38,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "vocoder": ("Vocoders alone", vocoder.show),
             "boundaries": ("Windows and word boundaries", boundaries.show),
             "forced-boundaries": ("Word boundaries by teacher forcing", boundaries.show),
+            "word-times": ("Word times", word_times.show),
             "seams": ("Seam detection", seams.show),
         },
     ),
@@ -75,8 +76,11 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "mos-load": ("Raters over HTTP", load.show),
             "mos-coverage": ("Coverage of the intervals", coverage.show),
             "mos-ordinal": ("Coverage of the ordinal model", coverage.show),
+            "mos-unequal": ("Coverage with unequal raters and scripts", coverage.show),
+            "mos-family": ("Family-wise error of differences", family.show_family),
             "mos-looks": ("False positives of the stopping rule", design.show_looks),
             "mos-plan": ("Planned numbers of raters", design.show_plan),
+            "mos-margin": ("Tests with a margin", margins.show_margins),
         },
     ),
     "reliability": (
@@ -85,6 +89,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "mos-kill": ("kill -9 while raters answer", durability.show_mos_kill),
             "annotation-kill": ("kill -9 while annotators work", durability.show_annotation_kill),
             "fuzz": ("Hostile requests, messages and floods", durability.show_fuzz),
+            "flood": ("Speech beside floods of requests", durability.show_flood),
             "soak": ("Half an hour of ordinary use", durability.show_soak),
             "replay": ("Traces replayed bit for bit", durability.show_replay),
         },

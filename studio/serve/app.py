@@ -31,12 +31,10 @@ from studio.serve.responses import add_error_handlers
 from studio.serve.server import DRAIN, Drain, admit
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
+from studio.serve.trace_views import Recomputation, TraceViews
 from studio.serve.traces import (
     FILES,
     FORCE_FILES,
-    AttentionService,
-    TeacherForcingService,
-    TraceViews,
     add_inspection,
     add_overlapped,
     add_teacher_forcing,
@@ -72,12 +70,11 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     _add_health_and_voices(app, engine)
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)
-    add_traces(app, trace_store)
-    views = TraceViews()
-    attention = AttentionService(engine, views)
-    add_inspection(app, trace_store, views, attention)
-    add_teacher_forcing(app, TeacherForcingService(engine, trace_store, views))
-    add_overlapped(app, trace_store, views, engine)
+    views, recomputation = TraceViews(), Recomputation(engine)
+    add_traces(app, trace_store, views)
+    add_inspection(app, trace_store, views, recomputation)
+    add_teacher_forcing(app, trace_store, recomputation)
+    add_overlapped(app, trace_store, recomputation)
     access = None
     if listening is not None:
         listening.cards = engine.cards
@@ -85,9 +82,9 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         add_drafts(app, listening, auth, engine)
         add_live(app, listening, auth, engine, settings, drain)
         add_arena(app, listening)
-        add_rated(app, listening, auth, views, attention)
+        add_rated(app, listening, auth, views, recomputation)
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
-        add_library(app, access, trace_store, attention)
+        add_library(app, access, trace_store, recomputation)
     add_comparison(app, trace_store, views, access)
     return app
 

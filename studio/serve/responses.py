@@ -14,10 +14,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 from studio.annotation.edits import AnnotationConflict
+from studio.core.checks import escape_unprintable
 from studio.core.errors import (
     BadFile,
     BadMessage,
@@ -29,7 +30,9 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
     Unavailable,
+    unreadable,
 )
+from studio.core.folders import without_folders
 from studio.core.traces.teacher_forcing import NotSupported
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import NotOpen
@@ -37,6 +40,7 @@ from studio.mos.sessions.stages import NotThisStage
 from studio.mos.stimuli.editing import DraftConflict, LosesSounds
 from studio.mos.stimuli.speech import LeavesHoles
 from studio.mos.store.access import Forbidden, TooMany
+from studio.mos.store.problems import database_problem
 
 PRIVATE = {"Cache-Control": "private, no-store"}
 STATUS: Mapping[type[StudioError], int] = {
@@ -81,7 +85,7 @@ def private_json(content: Any, status: int = 200, **headers: str) -> JSONRespons
 def add_error_handlers(app: FastAPI) -> None:
     """Add handlers for the errors of Studio, the database, the file system and request validation."""
     app.add_exception_handler(StudioError, _on_studio_error)
-    app.add_exception_handler(DBAPIError, _on_database_error)
+    app.add_exception_handler(SQLAlchemyError, _on_database_error)
     app.add_exception_handler(OSError, _on_os_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
 
@@ -92,7 +96,9 @@ async def _on_studio_error(_: Request, error: Exception) -> JSONResponse:
     retry = {"Retry-After": str(error.retry_s)} if isinstance(error, TooMany) else {}
     if status == 503:
         retry = {"Retry-After": str(STORE_RETRY_S)}
-    return private_json({"code": error.code, "message": str(error)}, status, **retry)
+    if (message := without_folders(str(error))) != str(error):
+        log.warning("%s", escape_unprintable(str(error)))  # with the folders
+    return private_json({"code": error.code, "message": message}, status, **retry)
 
 
 async def _on_invalid_request(_: Request, error: Exception) -> JSONResponse:
@@ -101,11 +107,12 @@ async def _on_invalid_request(_: Request, error: Exception) -> JSONResponse:
     return private_json({"code": "bad_message", "message": f"{names}: not allowed"}, 422)
 
 
-async def _on_database_error(_: Request, error: Exception) -> JSONResponse:
-    """A full disk or a lost connection. The error's message is not logged: it may hold what a rater typed."""
-    log.error("a database write failed: %s", type(error).__name__)
-    body = {"code": "not_stored", "message": "this could not be saved just now; it may be sent again"}
-    return private_json(body, 503, **{"Retry-After": str(STORE_RETRY_S)})
+async def _on_database_error(request: Request, error: Exception) -> JSONResponse:
+    """A full disk, a lock, damage. The error's message is not logged: it may hold what a rater typed."""
+    assert isinstance(error, SQLAlchemyError), "registered for these alone"
+    problem = database_problem(error)
+    log.error("the database failed: %s (%s)", problem.what, type(error).__name__)
+    return await _on_studio_error(request, problem)
 
 
 async def _on_os_error(_: Request, error: Exception) -> JSONResponse:
@@ -191,7 +198,7 @@ async def ranged_file(request: Request, content: Path | bytes, media_type: str) 
     try:
         size = len(content) if isinstance(content, bytes) else (await run_in_threadpool(content.stat)).st_size
     except OSError as error:
-        raise BadFile("this file is missing", "tell the people who run this server") from error
+        raise unreadable(error, "this file cannot be read", "tell the people who run this server") from error
     headers = PRIVATE | {"Accept-Ranges": "bytes", "Content-Type": media_type}
     header = None if "if-range" in request.headers else request.headers.get("range")  # no validator can match
     try:

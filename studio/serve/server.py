@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -28,6 +29,9 @@ from studio.serve.settings import ServeSettings
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
 BACKLOG, ACCEPT_BATCH = 2048, 32  # new connections: queued in the kernel, and accepted in one pass of the event loop
 GRACE_S, SLACK_S = 3.0, 0.5  # for requests in progress; between the end of that and the end of the process
+# A step of the engine gives the interpreter's lock away a hundred times. While requests keep the event loop busy, it
+# waits this long to get it back; by Python's default, 5 ms, a step would last half a second.
+SWITCH_S = 0.0002
 MAX_SHUTDOWN_S = 4.5  # from the signal to the end of the process, whatever a request is doing
 _LAST_EVENTS_S = 0.5  # for cancelled utterances to report how far they were played
 _POLL_S = 0.02
@@ -66,6 +70,10 @@ class Drain:
     def watch(self, sockets: Collection[DrainableSession]) -> None:
         """Also drain the sessions that this collection holds at that time."""
         self._sockets.append(sockets)
+
+    def is_speaking(self) -> bool:
+        """Whether an utterance is being opened or spoken."""
+        return any(session.idle_s() == 0.0 for sockets in self._sockets for session in sockets)
 
     async def run(self) -> None:
         """Refuse new utterances, wait for the running ones, cancel what is left."""
@@ -155,11 +163,14 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
     There is no access log. Connections are limited, so that file descriptors are left for files and for the database.
     """
     limit = max_connections()
+    state = getattr(app, "state", None)
+    drain: Drain | None = getattr(state, DRAIN, None)
     limits = ConnectionLimits(
         max_connections=limit,
         max_per_address=limit // 2,
         proxies=[ipaddress.ip_network(proxy) for proxy in settings.proxies],
         frames_per_s=max(1000.0, 2.0 * settings.messages_per_s),
+        is_speaking=(lambda: False) if drain is None else drain.is_speaking,
     )
     config = uvicorn.Config(
         ConnectionMiddleware(app, limits),
@@ -180,7 +191,7 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
         timeout_graceful_shutdown=round(GRACE_S),
         backlog=ACCEPT_BATCH,
     )
-    return Server(config, limits, getattr(app, "state", None))
+    return Server(config, limits, state)
 
 
 def max_connections() -> int:
@@ -236,6 +247,7 @@ def run(
     # speech for a third of a second.
     gc.collect()
     gc.freeze()
+    sys.setswitchinterval(SWITCH_S)
     server = build_server(app, settings)
     server.on_ready, server.on_stopped = on_ready, on_stopped
     server.run(sockets=[bound or bind_port(settings)])

@@ -4,7 +4,6 @@ A command's own flags override both (``dataclasses.replace``). No module reads s
 """
 
 import ipaddress
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -13,7 +12,7 @@ from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, TypeAdap
 from pydantic.dataclasses import dataclass
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.files import read_toml
 from studio.core.folders import DEFAULT_TRACES
 from studio.core.text.livetext import IDLE_FLUSH_MS
 
@@ -129,8 +128,8 @@ def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSetting
 
 def _serve_table(file: Path) -> Mapping[str, Any]:
     try:
-        data = tomllib.loads(read_bounded(file, MAX_SETTINGS_BYTES).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(file)
+    except (OSError, ValueError) as error:
         raise BadFile(
             f"the settings {file} cannot be read: {error}", "give a TOML file with a [serve] table"
         ) from error

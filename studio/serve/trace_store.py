@@ -14,16 +14,14 @@ import threading
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
 from studio.core import events as ev
-from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
+from studio.core.clips import WAV_HEADER_BYTES
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.core.folders import DEFAULT_TRACES, expand_folder
-from studio.core.traces.trace import Trace, open_trace
-from studio.core.traces.trace_reader import read_trace_wav
 from studio.core.traces.trace_writer import TraceWriter
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -76,21 +74,25 @@ class TraceStore:
             self._writing.discard(writer.folder.name)
         self._prune()
 
-    def put(self, trace: Trace, owner: str = "") -> str:
-        """Store a complete trace and return its token. Raises NotStored."""
-        token, writer = "", None
+    @contextlib.contextmanager
+    def adding(self, owner: str = "") -> Generator[Path]:
+        """The path of a new trace, ``TOKEN.trace``, which another process writes during the block.
+
+        Raises NotStored.
+        """
+        token = secrets.token_urlsafe(16)
+        self._writing.add(token)
+        self._owners[token] = owner
+        path = self.folder / f"{token}.trace"
         try:
-            token, writer = self.begin(trace.meta, owner)
-            writer.write(*trace.events)
-            writer.close(trace.layers)
+            yield path
         except OSError as error:
-            if writer is not None:
-                writer.drop()
             raise NotStored("the trace could not be written", "the server's owner looks at its disk") from error
         finally:
             self._writing.discard(token)
-        self._prune()
-        return token
+            if not path.is_file():
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            self._prune()
 
     def drop(self, writer: TraceWriter) -> None:
         """Discard a trace that is being written."""
@@ -116,13 +118,6 @@ class TraceStore:
         content = self.read(token)
         self.path(token).unlink()
         return content
-
-    def wav(self, token: str, *, as_heard: bool) -> bytes:
-        """A trace's audio as a WAV file; ``as_heard`` adds the waits as silence."""
-        if not as_heard:
-            return read_trace_wav(self.path(token))
-        trace = open_trace(self.path(token))
-        return wav_bytes(trace.pcm_with_waits(), trace.rate_hz)
 
     def _not_found(self) -> BadFile:
         return BadFile("there is no such trace", f"at most {self.max_traces} are kept, the newest")

@@ -9,6 +9,14 @@ from serve.mos_serving import Browser, ServedTests
 from serve.serving import Served, Serving
 from serve.typist import LIVE, VOICES, Typist
 
+from studio.serve.trace_views import VIEWS, TraceViews
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trace_process() -> None:
+    """The trace process, started before a test waits for it: that takes seconds on a busy machine."""
+    VIEWS.call(isinstance, None, TraceViews)
+
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Serving]:

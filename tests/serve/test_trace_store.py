@@ -12,7 +12,6 @@ from serve.serving import Serving, eventually
 
 from studio.core import events as ev
 from studio.core.errors import NotStored
-from studio.core.traces.trace import Trace
 from studio.serve.trace_store import TraceStore
 
 
@@ -109,7 +108,7 @@ def test_a_trace_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeyp
         patch.setattr("studio.serve.trace_store.TraceWriter", full)
         with pytest.raises(OSError, match="no space left"):
             trace_store.begin({})
-        with pytest.raises(NotStored, match="could not be written"):
-            trace_store.put(Trace({}, [], np.zeros(0, np.int16), np.zeros((0, 80), np.uint8), [], {}))
+    with pytest.raises(NotStored, match="could not be written"), trace_store.adding() as path:
+        full(path.with_suffix(""), {})
     assert [path.name for path in tmp_path.iterdir()] == [f"{kept}.trace"]
     assert finished(trace_store) in there(trace_store)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from studio.bench.evaluation.settings import InterleavingSetting
 from studio.core.errors import BadFile, needs
+from studio.core.terminal import print_line
 from studio.engine.families.common.text_tokens import Bpe
 from studio.engine.families.ist.policy import PAPER_RATIOS, Ratio
 from studio.engine.tokenizers import dmel
@@ -49,7 +49,7 @@ def eval_interleaving(setting: InterleavingSetting) -> dict[str, Any]:
     }
     if setting.figure is not None:
         heat_maps(figures).write_html(setting.figure)
-        typer.echo(f"heat maps in {setting.figure}", err=True)
+        print_line(f"heat maps in {setting.figure}", err=True)
     if not setting.quiet:
         show(figures)
     return figures
@@ -209,7 +209,7 @@ def _aligned(features: Path, bpe: Bpe) -> list[AlignedText]:
     if not paths:
         raise BadFile(f"{features} holds no features", "make them with `studio train features`")
     return [
-        AlignedText([len(bpe.encode(word)) for word in s.words], s.word_ends, len(s.levels))
+        AlignedText([len(bpe.encode(word, s.words[:i])) for i, word in enumerate(s.words)], s.word_ends, len(s.levels))
         for path in paths
         for s in read_features(path)[0]
     ]

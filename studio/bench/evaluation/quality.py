@@ -15,7 +15,8 @@ from studio.bench.evaluation.vocoder import resynthesise
 from studio.bench.evaluation.wer import resynthesised
 from studio.bench.material import EvaluationRun, answers, read_texts, work_folder
 from studio.core.clips import to_float, to_int16
-from studio.core.errors import BadFile, needs
+from studio.core.errors import BadFile
+from studio.core.sound_files import read_mono
 from studio.engine.tokenizers import dmel
 from studio.measure.recognisers.base import Sound
 from studio.measure.report import print_table, weights_name
@@ -167,23 +168,18 @@ def _at_rate(sound: Sound, rate_hz: int) -> Sound:
 
 
 def read_folder(folder: Path) -> dict[str, Sound]:
-    """The WAV and FLAC files of a folder by their stems, in order. Raises BadFile, NeedsPackage."""
-    with needs("reading sounds needs soundfile", "eval"):
-        import soundfile
+    """The WAV and FLAC files of a folder by their stems, in order, mixed to mono. Raises BadFile."""
     if not folder.is_dir():
         what = "is a file" if folder.is_file() else "is no folder"
         raise BadFile(f"{folder} {what}", "give a folder of WAV or FLAC files")
     out: dict[str, Sound] = {}
     for path in sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS):
-        try:
-            samples, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
-        except soundfile.SoundFileError as error:
-            raise BadFile(f"{path} cannot be read: {error}", "give WAV or FLAC files") from error
-        if samples.shape[1] != 1 or not len(samples):
-            raise BadFile(f"{path} has {samples.shape[1]} channels of {len(samples)} samples", "give mono sounds")
+        pcm, rate_hz = read_mono(path)
+        if not len(pcm):
+            raise BadFile(f"{path} holds no samples", "give sounds")
         if path.stem in out:
             raise BadFile(f"{folder} holds two sounds named {path.stem}", "keep one of them")
-        out[path.stem] = (to_int16(samples[:, 0]), rate_hz)
+        out[path.stem] = (pcm, rate_hz)
     if not out:
         raise BadFile(f"{folder} holds no sounds", "give a folder of WAV or FLAC files")
     return out

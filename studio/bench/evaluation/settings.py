@@ -10,6 +10,14 @@ from studio.core.errors import BadOption
 from studio.core.folders import TEXTS
 
 
+class WordsSetting(Parameters):
+    """How written texts are read: the share read as a person would, by kind, and the time of the normaliser."""
+
+    texts: Annotated[Path, typer.Option(help='Lines {"kind", "half", "input", "right": [readings]}.')] = (
+        TEXTS / "words.jsonl"
+    )
+
+
 class WerSetting(Setting):
     """Word error rate of a voice by setting and speaker, beside the teacher's."""
 
@@ -85,6 +93,15 @@ class SeamSetting(Setting):
     count: Count = 200
     hops: Annotated[tuple[int, ...], typer.Option("--n", min=2, help="Words per segment: 2 and 3 by default.")] = (2, 3)
     settings: Compared = ()
+
+
+class WordTimesSetting(Setting):
+    """Word times of a voice against an aligner's, after pauses and elsewhere."""
+
+    texts: Texts = TEXTS / "paragraphs.txt"
+    count: Count = 10
+    settings: Compared = ()
+    speakers: Speakers = ()
 
 
 class InterleavingSetting(Parameters):

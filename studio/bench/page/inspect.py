@@ -173,13 +173,13 @@ def _first(page: Any) -> float:
         PageFailed: a lane is empty.
     """
     refused = ".inspect .status[data-level='error']"
-    page.wait_for_function(f'window.firstMs > 0 || document.querySelector("{refused}")', timeout=_PATIENCE_MS)
+    page.wait_for_function(f'() => window.firstMs > 0 || document.querySelector("{refused}")', timeout=_PATIENCE_MS)
     if page.locator(refused).count():
         raise PageFailed(f"the page shows no trace: {page.locator(refused).text_content()}", "open it manually")
     painted = page.evaluate(_PAINTED)
     if not painted["words"] or min(painted["wave"], painted["picture"], painted["heard"]) < 2:
         raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace manually")
-    measured = "document.querySelector('.inspect').viewer.scene.prosody"
+    measured = "() => document.querySelector('.inspect').viewer.scene.prosody"
     page.wait_for_function(measured, timeout=_PATIENCE_MS)
     return page.evaluate("window.firstMs")
 

@@ -34,6 +34,7 @@ from studio.core import events as ev
 from studio.core.errors import Busy, needs
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
+from studio.core.terminal import print_line
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
@@ -115,7 +116,7 @@ def bench_load(setting: LoadSetting) -> dict[str, Any]:
         out["queries"] = bench_queries(setting)
         if not setting.quiet:
             show(out | out["queries"])
-            print(answer(out))  # again, since much was printed after it
+            print_line(answer(out))  # again, since much was printed after it
     return out
 
 

@@ -4,7 +4,6 @@ A step reads every weight once and each row's KV cache once. The floor is those 
 reaches in the same run.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MethodType
@@ -20,6 +19,7 @@ from studio.bench.speed.step_baselines import Stock, bench_pool, stock_loop
 from studio.bench.speed.step_baselines import show as show_pool
 from studio.core.errors import BadOption
 from studio.core.options import default_options
+from studio.core.terminal import print_line
 from studio.engine.families.base import Row
 from studio.engine.families.speakstream.policy import SegmentPrefill
 from studio.engine.nets.cpu.kernels import PanelLinear
@@ -58,7 +58,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
     if not setting.quiet:
         show(out)
         if stock and "left_out" in stock:
-            print(stock["left_out"], file=sys.stderr)
+            print_line(stock["left_out"], err=True)
     return out
 
 

@@ -24,8 +24,9 @@ from studio.bench.settings import MeasuringSetting, WireSetting
 from studio.core import events as ev
 from studio.core.cards import Card, read_cards
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, StudioError, bad_file, needs
+from studio.core.errors import BadFile, StudioError
 from studio.core.ports import Engine, SpeakRequest
+from studio.core.sound_files import read_mono
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
 from studio.inspection.batch import measure
 from studio.measure.latency import percentiles
@@ -232,7 +233,7 @@ def bench_measure(setting: MeasuringSetting) -> dict[str, Any]:
 
     Raises:
         BadFile: the folder has no sounds.
-        NeedsPackage: soundfile, or pyworld for the pitch, is not installed.
+        NeedsPackage: pyworld for the pitch is not installed.
         StudioError: a clip could not be measured.
     """
     sounds = _sounds(setting.sounds)
@@ -261,17 +262,10 @@ def bench_measure(setting: MeasuringSetting) -> dict[str, Any]:
 
 
 def _sounds(folder: Path) -> list[tuple[np.ndarray, int]]:
-    with needs("reading sounds needs soundfile", "mos"):
-        import soundfile
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".wav", ".flac"))
     if not paths:
         raise BadFile(f"there are no WAV or FLAC files in {folder}", "give a folder of recordings with --sounds")
-    found = []
-    for path in paths:
-        with bad_file(f"{path} cannot be read", "give another folder with --sounds", soundfile.SoundFileError):
-            samples, rate_hz = soundfile.read(path, dtype="int16", always_2d=True)
-        found.append((samples[:, 0], rate_hz))
-    return found
+    return [read_mono(path) for path in paths]
 
 
 def _write(folder: Path, number: int, sounds: Sequence[tuple[np.ndarray, int]], draw: random.Random) -> float:

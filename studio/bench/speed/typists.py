@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
 
-from rich.console import Console
-
 from studio.bench.settings import LoadSetting
 from studio.core import events as ev
 from studio.core.errors import Busy
@@ -22,7 +20,7 @@ from studio.core.speaking import speak_once
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
-from studio.measure.report import print_table
+from studio.measure.report import console, print_table
 
 HELD_BACK_MS = 30.0  # the player's initial buffer: shorter pauses are inaudible
 CREDIT_S = 2.0  # as the page requests
@@ -49,10 +47,10 @@ class Typist:
 def bench_typists(setting: LoadSetting) -> dict[str, Any]:
     """The largest number without a stall, every run, and the batches of the largest run without stalls."""
     tries: dict[int, dict[str, Any]] = {}
-    console = Console(stderr=True, quiet=setting.quiet)
+    terminal = console(stderr=True, quiet=setting.quiet)
 
     def fits(count: int) -> bool:
-        with console.status(f"{count} typists"):
+        with terminal.status(f"{count} typists"):
             tries[count] = _try(setting, count)
         return not tries[count]["stalls"]
 
@@ -266,10 +264,10 @@ class _Newcomers:
 
 def bench_newcomers(setting: LoadSetting, fitting: int) -> dict[str, Any]:
     """First-sound latency on an idle engine, and with the share ``FULL`` of the typists that fit."""
-    console = Console(stderr=True, quiet=setting.quiet)
+    terminal = console(stderr=True, quiet=setting.quiet)
     found: dict[str, Any] = {}
     for name, count in (("idle", 0), ("full", round(FULL * fitting))):
-        with console.status(f"newcomers among {count} typists"):
+        with terminal.status(f"newcomers among {count} typists"):
             found[name] = {"typists": count, **_among(setting, count)}
     return found
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.console import Console
-
 from studio.bench.material import evaluation_run, read_texts
 from studio.bench.options import Setting
 from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
@@ -25,7 +23,7 @@ from studio.core import durable
 from studio.core.errors import BadOption, StudioError
 from studio.core.folders import TABLES
 from studio.measure.recognisers.registry import DEFAULT, transcribe_all
-from studio.measure.report import describe
+from studio.measure.report import console, describe
 from studio.train.recipes.recipe import Recipe
 from studio.train.teachers.registry import open_teacher
 
@@ -216,4 +214,4 @@ def _slug(name: str) -> str:
 
 def _say(setting: TableSetting, what: str) -> None:
     if not setting.quiet:
-        Console(stderr=True).print(what, highlight=False, markup=False)
+        console(stderr=True).print(what, highlight=False, markup=False)

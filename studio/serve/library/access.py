@@ -12,12 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from studio.annotation.edits import MAX_CHANGES, MAX_LABELS, MAX_LAYERS
 from studio.annotation.layers import MAX_LABEL, MAX_NAME
 from studio.core.errors import BadFile, BadOption
+from studio.library.annotations import within_lock
 from studio.library.assignments import MAX_ANNOTATORS, MAX_TASK_CHARS, MAX_UTTERANCES
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.library import Library
 from studio.serve.auth import TokenAuth
 from studio.serve.responses import StrictModel
-from studio.serve.traces import TraceViews
+from studio.serve.trace_views import TraceViews
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class LibraryAccess:
         return await run_in_threadpool(lambda: work(self._open()))
 
     def _open(self) -> Library:
-        with self._lock:
+        with within_lock(self._lock):
             if self._library is None:
                 self._library = Library(self._root)
             return self._library

@@ -4,7 +4,7 @@ An edit is answered once it is on disk. A link's token travels in a header and g
 annotator edits only their own document, and no layers.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -15,7 +15,7 @@ from studio.annotation.edits import AnnotationDocument, AnnotationEdit, DropLaye
 from studio.annotation.layers import MAX_NAME, AnnotationLayer
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.trace_reader import MAX_BYTES
-from studio.inspection.opening import read_sound
+from studio.inspection.opening import open_bytes, read_sound
 from studio.library.assignments import Assignment
 from studio.library.entries import LibraryEntry, now_s
 from studio.library.exchange import (
@@ -42,7 +42,7 @@ from studio.serve.library.access import (
 )
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.responses import PRIVATE, private_json, read_body, takes
-from studio.serve.traces import MEDIA_TYPE, uploaded_file
+from studio.serve.trace_views import MEDIA_TYPE, uploaded_file
 
 ASSIGNED = "/annotation"
 PAGE = "annotate"  # the page of a link; the token is behind the #, which browsers do not send
@@ -170,22 +170,24 @@ def annotator_routes(access: LibraryAccess) -> APIRouter:
         caller = auth.annotator(request)
         return private_json(await call(lambda library: _overview(library, *_assignment_of(library, caller))))
 
-    async def answer(request: Request, number: int, work: Callable[[Library, LibraryEntry], Response]) -> Response:
+    async def content(request: Request, number: int) -> tuple[bytes, str]:
+        """An assigned utterance's file and its text."""
         caller = auth.annotator(request)
-        return await call(
-            lambda library: work(library, _assigned_entry(library, _assignment_of(library, caller)[0], number))
-        )
+
+        def read(library: Library) -> tuple[bytes, str]:
+            entry = _assigned_entry(library, _assignment_of(library, caller)[0], number)
+            return library.read(entry), entry.note.text
+
+        return await call(read)
 
     @routes.get("/view/{number:small}")
     async def view(request: Request, number: int) -> Response:
-        return await answer(request, number, lambda library, entry: views.view(lambda: library.open(entry)))
+        return await views.view(request, partial(open_bytes, *await content(request, number)))
 
     @routes.get("/prosody/{number:small}")
     async def prosody(request: Request, number: int) -> Response:
-        def work(library: Library, entry: LibraryEntry) -> Response:
-            return views.prosody(lambda: read_sound(library.read(entry), MAX_SOUND_BYTES))
-
-        return await answer(request, number, work)
+        sound, _ = await content(request, number)
+        return await views.prosody(request, partial(read_sound, sound, MAX_SOUND_BYTES))
 
     @routes.get("/marks/{number:small}")
     async def marks(request: Request, number: int) -> Response:

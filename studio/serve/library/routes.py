@@ -3,25 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, Header, Query, Request
 from fastapi.responses import FileResponse, Response
-from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadMessage, BadOption
-from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.comparison.bundle import pack, pack_difference, pack_words
-from studio.inspection.comparison.compare import (
-    MAX_UTTERANCES,
-    UtteranceComparison,
-    compare,
-    compared_utterance,
-    labels,
-)
-from studio.inspection.opening import read_sound
+from studio.inspection.comparison.compare import MAX_UTTERANCES, UtteranceComparison
+from studio.inspection.opening import open_bytes, read_sound
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.index import Query as LibraryQuery
 from studio.library.library import Library
@@ -30,16 +24,8 @@ from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.responses import PRIVATE, private_json, read_body, takes
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces import (
-    LIMITS,
-    MAX_FILE_BYTES,
-    MAX_PITCH_S,
-    MAX_TEXT_CHARS,
-    MEDIA_TYPE,
-    AttentionService,
-    TraceViews,
-    uploaded_file,
-)
+from studio.serve.trace_views import MAX_PITCH_S, MEDIA_TYPE, LoadTrace, Recomputation, TraceViews, uploaded_file
+from studio.serve.traces import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS
 
 BELOW, FILES = "/library", "/files"
 MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was added on the command line
@@ -55,15 +41,15 @@ _TRACE, _ENTRY = "trace", "kept"  # parameters of the query
 _Index = Annotated[int, Query(ge=0, lt=MAX_UTTERANCES)]
 
 
-def add_library(app: FastAPI, access: LibraryAccess, trace_store: TraceStore, attention: AttentionService) -> None:
+def add_library(app: FastAPI, access: LibraryAccess, trace_store: TraceStore, recomputation: Recomputation) -> None:
     """Add the routes of the library and of annotation."""
-    app.include_router(_read_routes(access, attention))
+    app.include_router(_read_routes(access, recomputation))
     app.include_router(_change_routes(access, trace_store))
     app.include_router(owner_routes(access, BELOW))
     app.include_router(annotator_routes(access))
 
 
-def _read_routes(access: LibraryAccess, attention: AttentionService) -> APIRouter:
+def _read_routes(access: LibraryAccess, recomputation: Recomputation) -> APIRouter:
     routes = APIRouter(prefix=BELOW, dependencies=access.owner_only)
 
     @routes.get("/entries")
@@ -78,21 +64,21 @@ def _read_routes(access: LibraryAccess, attention: AttentionService) -> APIRoute
         query = LibraryQuery(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
         return private_json(await access.call(lambda library: _page(library, query)))
 
+    async def loader(name: str) -> LoadTrace:
+        return await access.call(lambda library: _loader(library, name))
+
     @routes.get("/view/{name}")
-    async def view(name: str) -> Response:
-        return await access.call(lambda library: access.views.view(lambda: library.open(find_entry(library, name))))
+    async def view(request: Request, name: str) -> Response:
+        return await access.views.view(request, await loader(name))
 
     @routes.get("/prosody/{name}")
-    async def prosody(name: str) -> Response:
-        def work(library: Library) -> Response:
-            return access.views.prosody(lambda: read_sound(library.read(find_entry(library, name)), MAX_SOUND_BYTES))
-
-        return await access.call(work)
+    async def prosody(request: Request, name: str) -> Response:
+        content = await access.call(lambda library: library.read(find_entry(library, name)))
+        return await access.views.prosody(request, partial(read_sound, content, MAX_SOUND_BYTES))
 
     @routes.get("/attention/{name}")
     async def entry_attention(request: Request, name: str) -> Response:
-        trace = await access.call(lambda library: library.open(find_entry(library, name)))
-        return await attention.answer(request, lambda: trace)
+        return await recomputation.attention(request, await loader(name))
 
     @routes.get("/file/{name}")
     async def file(name: str) -> Response:
@@ -191,19 +177,14 @@ def add_comparison(app: FastAPI, trace_store: TraceStore, views: TraceViews, acc
 
     async def answer(request: Request, pack_part: Callable[[UtteranceComparison], bytes]) -> Response:
         refs = _parse_query(request)
-
-        def work(library: Library | None) -> Response:
-            with views.slot():
-                traces = _open_traces(refs, trace_store, library)
-                utterances = [compared_utterance(*one) for one in zip(labels(traces), traces, strict=True)]
-                return Response(pack_part(compare(utterances)), media_type=MEDIA_TYPE, headers=PRIVATE)
-
         if not any(ref.kind == _ENTRY for ref in refs):
-            return await run_in_threadpool(work, None)
-        if access is None:
+            loads = _loaders(refs, trace_store, None)
+        elif access is None:
             raise BadFile("this studio has no library", "compare utterances by the links of the Live page")
-        await access.auth.owner(request)
-        return await access.call(work)
+        else:
+            await access.auth.owner(request)
+            loads = await access.call(lambda library: _loaders(refs, trace_store, library))
+        return await views.comparison(request, loads, pack_part)
 
     @app.get(COMPARE + "/view")
     async def view(request: Request) -> Response:
@@ -211,11 +192,11 @@ def add_comparison(app: FastAPI, trace_store: TraceStore, views: TraceViews, acc
 
     @app.get(COMPARE + "/words")
     async def words(request: Request) -> Response:
-        return await answer(request, lambda comparison: pack_words(comparison, MAX_PITCH_S))
+        return await answer(request, partial(pack_words, max_s=MAX_PITCH_S))
 
     @app.get(COMPARE + "/difference")
     async def difference(request: Request, one: _Index, other: _Index, stretch: bool = False) -> Response:
-        return await answer(request, lambda comparison: pack_difference(comparison, one, other, stretch=stretch))
+        return await answer(request, partial(pack_difference, one=one, other=other, stretch=stretch))
 
 
 def _parse_query(request: Request) -> list[_UtteranceRef]:
@@ -228,19 +209,22 @@ def _parse_query(request: Request) -> list[_UtteranceRef]:
     return refs
 
 
-def _open_traces(refs: Sequence[_UtteranceRef], trace_store: TraceStore, library: Library | None) -> list[Trace]:
-    """The traces in order. Raises BadFile with the number of the one that cannot be opened, and BadMessage."""
-    traces: list[Trace] = []
+def _loaders(refs: Sequence[_UtteranceRef], trace_store: TraceStore, library: Library | None) -> list[LoadTrace]:
+    """What opens each utterance, in order. Raises BadFile with the number of the one that is missing."""
+    loads: list[LoadTrace] = []
     for number, ref in enumerate(refs, 1):
         try:
             if ref.kind == _TRACE:
-                trace = open_trace(trace_store.path(ref.name))
+                loads.append(partial(open_trace, trace_store.path(ref.name)))
             else:
                 assert library is not None, "checked by the caller"
-                trace = library.open(find_entry(library, ref.name))
+                loads.append(_loader(library, ref.name))
         except BadFile as error:
             raise BadFile(f"number {number} of {len(refs)} cannot be opened: {error.what}", error.do) from error
-        traces.append(trace)
-        if sum(one.pcm.nbytes for one in traces) > MAX_FILE_BYTES:
-            raise BadMessage("together they are too long to be compared here", "studio compare has no such limit")
-    return traces
+    return loads
+
+
+def _loader(library: Library, name: str) -> LoadTrace:
+    """What opens an entry in another process. Raises BadFile where it is missing or damaged."""
+    entry = find_entry(library, name)
+    return partial(open_bytes, library.read(entry), entry.note.text)

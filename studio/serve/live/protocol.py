@@ -9,13 +9,22 @@ from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from typing_extensions import TypedDict
 
 from studio.core.cards import Card
 from studio.core.checks import MAX_WHOLE
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
+from studio.core.folders import without_folders
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 from studio.serve.settings import allowed_by
 
@@ -38,11 +47,21 @@ def _replace_surrogates(value: Any) -> Any:
     return _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
+def _keep_outer_surrogates(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a text of which a pair of surrogates may be parted: its halves stand in two messages."""
+    if not isinstance(value, str):
+        return validate(value)
+    first = value[0] if "\udc00" <= value[:1] <= "\udfff" else ""
+    last = value[-1] if "\ud800" <= value[-1:] <= "\udbff" else ""
+    return first + validate(value[len(first) : len(value) - len(last)]) + last
+
+
 Name = Annotated[str, Field(max_length=64)]
 Number = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)] | Annotated[float, Field(allow_inf_nan=False)]
 U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
 Sample = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
 Text = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS), BeforeValidator(_replace_surrogates)]
+PartedText = Annotated[Text, WrapValidator(_keep_outer_surrogates)]
 _InRange = Field(ge=0, le=MAX_TEMPERATURE)
 Temperature = Annotated[int, _InRange] | Annotated[float, _InRange] | None  # null for the voice's own; 0 is greedy
 # The family's options by name; the engine validates them.
@@ -85,14 +104,14 @@ class EditText(Message):
     type: Literal["edit"] = "edit"
     at: U32
     remove: U32 = 0
-    insert: Text = ""
+    insert: PartedText = ""
 
 
 class TextIn(Message):
     """Stream: append text."""
 
     type: Literal["text"] = "text"
-    text: Text
+    text: PartedText
 
 
 class Revise(Message):
@@ -295,7 +314,7 @@ def event_message(event: Event, utterance: int) -> str:
 
 def error_message(error: StudioError, utterance: int | None = None, retry_ms: int | None = None) -> str:
     """An error and what to do about it."""
-    data = ErrorMessage(type="error", code=error.code, message=str(error))
+    data = ErrorMessage(type="error", code=error.code, message=without_folders(str(error)))
     if utterance is not None:
         data["utterance"] = utterance
     if retry_ms is not None:

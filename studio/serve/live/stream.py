@@ -17,7 +17,7 @@ from typing import Any
 from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, Closed, StudioError
 from studio.core.ports import Utterance
-from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText
+from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText, join_surrogates
 from studio.core.time import MonotonicClock
 from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox
@@ -99,6 +99,7 @@ class UtteranceStream:
         self._is_scheduled = self._ignores_events = self._has_more = False
         self._inbox = Inbox()
         self._played_sample = self._reported_sample = 0
+        self._half = ""  # a high surrogate at the end of a stream's message
         self._closed = self._cancelled = False
         self._chars = self._acknowledged_chars = 0
         self._active_ms = self._backoff_until_ms = self._clock.now_ms()
@@ -255,7 +256,9 @@ class UtteranceStream:
     def _text(self, message: wire.TextIn) -> None:
         self._require_stream("text")
         self._check_length(message.text)
-        for piece in _pieces(message.text):
+        text = join_surrogates(self._half + message.text)
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        for piece in _pieces(text[: len(text) - len(self._half)]):
             self.utterance.push_text(piece)
             self._chars += len(piece)
             if not self._continue():
@@ -264,8 +267,15 @@ class UtteranceStream:
     def _revise(self, message: wire.Revise) -> None:
         self._require_stream("revise")
         self._check_length(message.text)
+        self._push_half()
         self.utterance.revise(message.at, message.text)
         self._chars += len(message.text)
+
+    def _push_half(self) -> None:
+        """Pass on half a character whose other half did not follow."""
+        if self._half:
+            self._half = ""
+            self.utterance.push_text("\ufffd")
 
     def _require_stream(self, kind: str) -> None:
         if self._live is not None:
@@ -284,6 +294,7 @@ class UtteranceStream:
         if self._live is not None:
             self._live.end()
         else:
+            self._push_half()
             self.utterance.end()
 
     def _set_options(self, message: wire.SetOptions) -> None:

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import is_loopback, network_of
+from studio.serve.middleware.turns import RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head
 SEND_BUFFER_BYTES = 131_072  # of the kernel, per socket: seconds of audio; Linux doubles it
@@ -29,6 +30,7 @@ PING_S = 5.0  # between two pings of a socket
 SILENCE_S = PING_S + 10.0  # a socket that neither sends, not even a pong, nor reads for so long is aborted
 LINGER_S = 5.0  # for the client of an ended socket to read what is left
 CONTROLS_PER_S = 20  # control frames of one socket; a browser only answers our pings
+HEALTH = "/health"
 _POLICY_VIOLATION = 1008
 _TOO_MANY = "too many connections; try again later\n"
 _RETRY = {"Retry-After": "5", "Connection": "close"}
@@ -55,6 +57,7 @@ class ConnectionLimits:
     max_per_address: int = 500
     proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
     frames_per_s: float = 1000.0  # data frames of one socket
+    is_speaking: Callable[[], bool] = lambda: False  # whether an utterance is spoken, beside which requests are paced
     upgrades: RateLimit = field(default_factory=lambda: RateLimit(burst=100, per_second=20))  # sockets of one address
     connections: "set[Connection]" = field(default_factory=set)
     _counts: Counter[str] = field(default_factory=Counter)
@@ -307,10 +310,15 @@ class Connection(asyncio.Protocol):
 
 
 class ConnectionMiddleware:
-    """ASGI middleware, the outermost: reports running requests to their connection and limits new sockets (503)."""
+    """ASGI middleware, the outermost: reports running requests to their connection and limits new sockets (503).
+
+    While somebody speaks, requests are paced; those for ``/health`` by themselves, so that a flood of others does not
+    delay them.
+    """
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
         self._app, self._limits = app, limits
+        self._pacer, self._health_pacer = RequestPacer(), RequestPacer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = connection_of(scope)
@@ -324,16 +332,25 @@ class ConnectionMiddleware:
                 refusal = PlainTextResponse(_TOO_MANY, 503, _RETRY)
                 await WebSocket(scope, receive, send).send_denial_response(refusal)
                 return
-            await self._app(scope, receive, send)
+            if is_socket or not self._limits.is_speaking():
+                await self._app(scope, receive, send)
+                return
+            is_health = scope["path"].removeprefix(scope.get("root_path", "")) == HEALTH
+            async with (self._health_pacer if is_health else self._pacer).run(_address_in(scope)):
+                await self._app(scope, receive, send)
         finally:
             connection.end(is_socket=is_socket)
 
     def _takes_socket(self, scope: Scope) -> bool:
         try:
-            self._limits.upgrades.take(network_of(scope["client"][0] if scope["client"] else ""))
+            self._limits.upgrades.take(_address_in(scope))
         except TooMany:
             return False
         return True
+
+
+def _address_in(scope: Scope) -> str:
+    return network_of(scope["client"][0] if scope["client"] else "")
 
 
 def connection_of(scope: Scope) -> Connection | None:

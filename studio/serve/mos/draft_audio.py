@@ -13,7 +13,7 @@ from studio.core import durable
 from studio.core.cards import Card
 from studio.core.errors import BadFile, BadOption, Busy, Closed, Closing, StudioError, Unavailable
 from studio.core.ports import Engine, SpeakRequest, Utterance
-from studio.mos.campaign.manifest import SOUNDS
+from studio.core.sound_files import SUFFIXES
 from studio.mos.campaign.names import check_name
 from studio.mos.service import ListeningTests
 from studio.mos.stimuli.building import extend_campaign, require_draft
@@ -53,8 +53,8 @@ class DraftSounds:
         for one in (system, file, Path(file).stem):
             check_name(one)  # excludes slashes and a leading dot
         suffix = Path(file).suffix.lower()
-        if suffix not in SOUNDS:
-            raise BadFile(f"{file:.80} is not a WAV or FLAC file", "convert it to mono 16-bit WAV")
+        if suffix not in SUFFIXES:
+            raise BadFile(f"{file:.80} is not a sound file", f"they end in {', '.join(SUFFIXES)}")
         folder = self._uploads / campaign / system
         with self._lock:
             self._check_space(len(content))

@@ -19,7 +19,8 @@ from studio.core.cards import parse_voice, voice_address
 from studio.core.errors import BadFile, BadOption, Busy
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Engine
-from studio.mos.analysis.planning import advice, plan_draft, planned_test, raters_needed
+from studio.core.sound_files import MAX_FILE_BYTES
+from studio.mos.analysis.planning import advice, plan_draft, plan_draft_margin, planned_test, raters_needed
 from studio.mos.campaign.config import campaign_config, from_json, load_template, template_names, to_json, to_toml
 from studio.mos.campaign.voices import TEACHER, parse_voice_spec
 from studio.mos.kinds.registry import KINDS, kind_of
@@ -28,7 +29,6 @@ from studio.mos.sessions.campaigns import find_campaign, load_campaign, opening_
 from studio.mos.sessions.parts import follow_candidates
 from studio.mos.sessions.stage_views import preview
 from studio.mos.stimuli import editing
-from studio.mos.store.sounds import MAX_FILE_BYTES
 from studio.mos.store.tables import Campaign, Item, Stimulus, System
 from studio.serve.auth import TokenAuth
 from studio.serve.middleware.bodies import FileRoute
@@ -110,11 +110,15 @@ class _DraftService:
         ):
             raise BadOption(f"the temperature is {temperature!r:.40}", f"it may be 0 to {MAX_TEMPERATURE:g}")
 
-    def plan(self, name: str, half_width: float) -> dict[str, Any]:
+    def plan(self, name: str, ask: PlanAsk) -> dict[str, Any]:
         if not self.planning.acquire(blocking=False):
             raise Busy("another test is being planned", "try again in a moment")
         try:
-            return asdict(plan_draft(self.read(name, load_campaign), half_width))
+            run = self.read(name, load_campaign)
+            if ask.margin is not None:
+                return asdict(plan_draft_margin(run, ask.margin))
+            assert ask.half_width is not None, "one of the two is given"
+            return asdict(plan_draft(run, ask.half_width))
         finally:
             self.planning.release()
 
@@ -150,7 +154,7 @@ def _read_routes(drafts: _DraftService) -> APIRouter:
     @routes.post("/drafts/{name}/plan", openapi_extra=takes(PlanAsk))
     async def plan(request: Request, name: str) -> Response:
         body = await read_body(request, PlanAsk)
-        return private_json(await run_in_threadpool(drafts.plan, name, body.half_width))
+        return private_json(await run_in_threadpool(drafts.plan, name, body))
 
     return routes
 

@@ -1,16 +1,16 @@
-"""The owner's routes of listening tests, below ``/mos/owner``; every call needs the owner's token."""
+"""The owner's routes of listening tests, below ``/mos/owner``; all but signing in need the owner's token or cookie."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import Response
 from sqlmodel import Session, col, select
 from starlette.concurrency import run_in_threadpool
 
-from studio.core.traces.trace import Trace, open_trace
+from studio.core.clips import mixed_to_mono
+from studio.core.traces.trace import open_trace
 from studio.inspection.opening import recording_trace
 from studio.mos.analysis.clips import find_sound, rated_sound
 from studio.mos.analysis.results import funnel, overview
@@ -20,13 +20,33 @@ from studio.mos.sessions.campaigns import find_campaign, set_state
 from studio.mos.stimuli.building import remove_sounds
 from studio.mos.stimuli.speech import add_utterance
 from studio.mos.store.tables import Campaign
-from studio.serve.auth import TokenAuth
-from studio.serve.mos.schemas import SoundRemove, StateCreate, UtteranceCreate
+from studio.serve.auth import TokenAuth, session_cookie
+from studio.serve.mos.schemas import SessionCreate, SoundRemove, StateCreate, UtteranceCreate
 from studio.serve.responses import private_json, read_body, takes
 from studio.serve.trace_store import TraceStore
-from studio.serve.traces import AttentionService, TraceViews
+from studio.serve.trace_views import LoadTrace, Recomputation, TraceViews, sound_of
 
-_OVERVIEW_KEYS = ("name", "kind", "state", "raters", "finished", "answers", "wanted", "lacking")
+_OVERVIEW_KEYS = ("name", "kind", "state", "raters", "finished", "answers", "counted", "wanted", "lacking")
+
+
+def session_routes(auth: TokenAuth) -> APIRouter:
+    """Sign a browser in and out; the only routes here that need no token before."""
+    routes = APIRouter(prefix="/mos/owner")
+
+    @routes.post("/session", openapi_extra=takes(SessionCreate))
+    async def sign_in(request: Request) -> Response:
+        token = (await read_body(request, SessionCreate)).token
+        answer = private_json({"signed_in": True})
+        answer.headers["set-cookie"] = await auth.sign_in(request, token)
+        return answer
+
+    @routes.delete("/session")
+    async def sign_out(request: Request) -> Response:
+        answer = private_json({"signed_in": False})
+        answer.headers["set-cookie"] = session_cookie(request, "")
+        return answer
+
+    return routes
 
 
 def owner_routes(listening: ListeningTests, auth: TokenAuth, trace_store: TraceStore | None) -> APIRouter:
@@ -113,39 +133,35 @@ _Name = Annotated[str, Query(max_length=400)]
 
 
 def add_rated(
-    app: FastAPI, listening: ListeningTests, auth: TokenAuth, views: TraceViews, attention: AttentionService
+    app: FastAPI, listening: ListeningTests, auth: TokenAuth, views: TraceViews, recomputation: Recomputation
 ) -> None:
     """Add the routes of one rated sound, named by a script and a system; the token is checked before the names."""
     routes = APIRouter(prefix="/mos/owner/campaigns/{name}/sound", dependencies=[Depends(auth.owner)])
 
-    def loader(name: str, script: str, system: str) -> Callable[[], Trace]:
-        """Loads the sound's trace, or makes one of its clip and text."""
+    async def loader(name: str, script: str, system: str) -> LoadTrace:
+        """What opens the sound's trace, or makes one of its clip and text."""
 
-        def load() -> Trace:
+        def find() -> LoadTrace:
             with listening.store.read() as session:
                 sound = find_sound(session, name, script, system)
             if sound.trace is not None and (path := listening.clips.trace_path(sound.trace)).is_file():
-                return open_trace(path)
-            return recording_trace(*listening.clips.read(sound.clip_sha), sound.text)
+                return partial(open_trace, path)
+            pcm, rate_hz = listening.clips.read(sound.clip_sha)
+            return partial(recording_trace, mixed_to_mono(pcm), rate_hz, sound.text)
 
-        return load
+        return await run_in_threadpool(find)
 
     @routes.get("/view")
-    async def view(name: str, script: _Name = "", system: _Name = "") -> Response:
-        return await run_in_threadpool(views.view, loader(name, script, system))
+    async def view(request: Request, name: str, script: _Name = "", system: _Name = "") -> Response:
+        return await views.view(request, await loader(name, script, system))
 
     @routes.get("/prosody")
-    async def prosody(name: str, script: _Name = "", system: _Name = "") -> Response:
-
-        def sound() -> tuple[np.ndarray, int]:
-            trace = loader(name, script, system)()
-            return trace.pcm, trace.rate_hz
-
-        return await run_in_threadpool(views.prosody, sound)
+    async def prosody(request: Request, name: str, script: _Name = "", system: _Name = "") -> Response:
+        return await views.prosody(request, partial(sound_of, await loader(name, script, system)))
 
     @routes.get("/attention")
     async def sound_attention(request: Request, name: str, script: _Name = "", system: _Name = "") -> Response:
-        return await attention.answer(request, loader(name, script, system))
+        return await recomputation.attention(request, await loader(name, script, system))
 
     @routes.get("/ratings")
     async def ratings(name: str, script: _Name = "", system: _Name = "") -> Response:

@@ -17,10 +17,11 @@ from studio.core.errors import BadFile
 from studio.mos.kinds.registry import KINDS
 from studio.mos.report.arena import arena_ladder, ladder_page
 from studio.mos.service import LADDER, ListeningTests
+from studio.mos.sessions.panels import identity_text
 from studio.mos.store.access import Visitor, new_resume_code, parse_resume_code
 from studio.mos.store.tables import AnswerCreate, Campaign
 from studio.serve.auth import TokenAuth
-from studio.serve.mos.owner import owner_routes
+from studio.serve.mos.owner import owner_routes, session_routes
 from studio.serve.mos.schemas import JoinCreate, StageCreate
 from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
 from studio.serve.trace_store import TraceStore
@@ -54,6 +55,7 @@ def add_listening(app: FastAPI, listening: ListeningTests, trace_store: TraceSto
     app.include_router(_join_routes(listening, auth))
     app.include_router(_session_routes(listening, auth))
     app.include_router(_sound_routes(listening, auth))
+    app.include_router(session_routes(auth))
     app.include_router(owner_routes(listening, auth, trace_store))
     return auth
 
@@ -70,11 +72,9 @@ def _join_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
         body = await read_body(request, JoinCreate)
         await auth.greet(request, body.campaign, body.key)  # forged links never reach the database writer
         auth.join(request)
-        panel = body.panel.model_dump(exclude_none=True)
-        code = None
-        if "PROLIFIC_PID" in panel:
-            who = f"panel|{panel.get('STUDY_ID', '')}|{panel['PROLIFIC_PID']}"
-        else:
+        panel: dict[str, str] = {name: value for name, value in body.panel.items() if value is not None}
+        code, who = None, identity_text(panel)
+        if who is None:
             code = parse_resume_code(body.code) if body.code else new_resume_code()
             who = f"code|{code}"
         device = dict(body.device)

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from studio.mos.sessions.panels import PARAMETERS
 from studio.mos.store.json_columns import write_json
 from studio.serve.middleware.bodies import MAX_BODY_BYTES
 from studio.serve.responses import StrictModel
@@ -15,22 +16,21 @@ PanelId = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^|\x00-
 Fact = Annotated[str, Field(max_length=300)] | bool | int | float | None
 
 
-class Panel(StrictModel):
-    """A rater's identity at a recruiting panel."""
-
-    PROLIFIC_PID: PanelId | None = None
-    STUDY_ID: PanelId | None = None
-    SESSION_ID: PanelId | None = None
-
-
 class JoinCreate(StrictModel):
     """A rater joins or returns."""
 
     campaign: str = Field(max_length=80)
     key: str = Field(max_length=64)
-    panel: Panel = Field(default_factory=Panel)
+    panel: dict[str, PanelId | None] = Field(default_factory=dict, max_length=6)  # named as in sessions.panels
     code: str | None = Field(default=None, max_length=40)
     device: dict[Annotated[str, Field(max_length=40)], Fact] = Field(default_factory=dict, max_length=32)
+
+    @field_validator("panel")
+    @classmethod
+    def _check_names(cls, panel: dict[str, str | None]) -> dict[str, str | None]:
+        if unknown := set(panel) - set(PARAMETERS):
+            raise ValueError(f"has {min(unknown)[:40]!r}; known are {', '.join(PARAMETERS)}")
+        return panel
 
     @field_validator("device")
     @classmethod
@@ -51,6 +51,12 @@ class StageCreate(StrictModel):
     def _is_json(cls, data: dict[str, Any]) -> dict[str, Any]:
         write_json(data)
         return data
+
+
+class SessionCreate(StrictModel):
+    """The owner signs a browser in."""
+
+    token: str = Field(max_length=200)
 
 
 class StateCreate(StrictModel):
@@ -124,6 +130,13 @@ class SoundsTake(StrictModel):
 
 
 class PlanAsk(StrictModel):
-    """The owner asks how many raters an interval of this half-width needs."""
+    """The owner asks how many raters an interval of this half-width needs, or "no worse by more than" this margin."""
 
-    half_width: float = Field(gt=0, le=100)
+    half_width: float | None = Field(default=None, gt=0, le=100)
+    margin: float | None = Field(default=None, gt=0, le=100)
+
+    @model_validator(mode="after")
+    def _has_one_aim(self) -> "PlanAsk":
+        if (self.half_width is None) == (self.margin is None):
+            raise ValueError("give half_width or margin")
+        return self

@@ -13,7 +13,7 @@ from inspection.test_timeline import unpack
 from serve.mos_serving import ServedTests
 from serve.serving import Served
 
-import studio.serve.library.routes
+import studio.serve.trace_views
 from studio.core import events as ev
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
@@ -120,7 +120,7 @@ def test_invalid_pair_is_refused(served: ServedTests, pair: tuple[int, int]) -> 
 
 
 def test_oversized_comparison_is_refused(served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studio.serve.library.routes, "MAX_FILE_BYTES", 3 * len(pcm()))
+    monkeypatch.setattr(studio.serve.trace_views, "MAX_COMPARED_BYTES", 3 * len(pcm()))
     assert asked(served, "view", ("trace", A)).status_code == 200
     answer = asked(served, "view", ("trace", A), ("trace", B))
     assert answer.status_code == 422 and "too long" in answer.json()["message"]

@@ -202,3 +202,12 @@ def test_packets_round_trip() -> None:
     for bad in (b"", data[:23], data[:-1], b"\x02" + data[1:]):
         with pytest.raises(BadMessage):
             wire.unpack_packet(bad)
+
+
+def test_a_pair_of_surrogates_cut_between_two_messages_is_one_character(serving: Serving) -> None:
+    with serving().talk() as talk:
+        talk.open()
+        talk.ws.send('{"type": "text", "utterance": 1, "text": "\\ud835"}')
+        talk.ws.send('{"type": "text", "utterance": 1, "text": "\\udc07ello "}')
+        first = talk.until("text")[-1]
+        assert (first["text"], first["char_start"]) == ("\U0001d407ello ", 0)

@@ -70,7 +70,7 @@ def test_route_list_is_complete(tests_served: ServedTests, tmp_path: Path) -> No
     door = add_listening(app, listening, TraceStore(tmp_path / "traces", 1, 1))
     add_drafts(app, listening, door, tests_served.engine)
     paths = {path.replace("{name}", "first") for path in app.openapi()["paths"]}
-    open_to_all = {"/mos/greet", "/mos/join"}
+    open_to_all = {"/mos/greet", "/mos/join", "/mos/owner/session"}
     known = {f"/mos/{path}" for _, path in [*RATERS, *OWNERS]} | {"/mos/clip/{trial}/{slot}/{key}"}
     assert {p.replace("{index}", "0") for p in paths} == known | open_to_all
 

@@ -108,6 +108,10 @@ def test_draft_is_created_filled_spoken_and_opened(owner: Owner, tests_served: S
     assert sound.headers["content-type"] == "audio/wav" and sound.content.startswith(b"RIFF")
     planned = owner.post("drafts/windows/plan", {"half_width": 0.4})
     assert planned["test"] == "preference" and planned["plan"]["half_width"] <= 0.4
+    by_margin = owner.post("drafts/windows/plan", {"margin": 0.3})
+    assert by_margin["ask"]["margin"] == 0.3 and by_margin["plan"]["power"] >= 0.8
+    assert owner.post("drafts/windows/plan", {"margin": 0.5}, 422)["code"] == "bad_option"
+    owner.post("drafts/windows/plan", {"margin": 0.3, "half_width": 0.4}, 422)
     assert all(one.request.is_guest for one in tests_served.engine.opened), "it leaves a slot to users who type"
     owner.post("campaigns/windows/state", {"state": "open"})
     for path, body in (
@@ -181,7 +185,7 @@ def test_uploads_are_bounded_and_checked(owner: Owner, tests_served: ServedTests
     good = tone(300)
     for campaign, system, file, body, status in (
         ("mine", "heron", "a.wav", b"RIFF, but no sound", 404),
-        ("mine", "heron", "a.mp3", good, 404),
+        ("mine", "heron", "a.txt", good, 404),
         ("mine", "heron", "a.wav", tone(300, 0.1), 404),  # too short
         ("mine", "../heron", "a.wav", good, 422),
         ("mine", "heron", "../a.wav", good, 422),

@@ -10,7 +10,7 @@ from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import Gates
-from studio.mos.import_export.foreign_database import check_campaigns
+from studio.mos.import_export.foreign_rows import check_campaigns
 from studio.mos.import_export.merge import campaigns_of
 from studio.mos.store.access import new_resume_code, parse_resume_code
 from studio.mos.store.tables import Answer, Rater
@@ -196,7 +196,7 @@ def test_owner_view(tests_served: ServedTests) -> None:
     rater.post("answer", reply(rater.to_trials()))
     rows = tests_served.http.get("owner/campaigns", headers=tests_served.owner).json()
     row = {"name": "first", "kind": "acr", "state": "open", "raters": 1, "finished": 0, "answers": 1, "wanted": 24}
-    assert rows == [row | {"lacking": ""}]
+    assert rows == [row | {"counted": 1, "lacking": ""}]
     one = tests_served.http.get("owner/campaigns/first", headers=tests_served.owner).json()
     assert one["links"]["rater"].endswith(f"&key={tests_served.link()['key']}")
     assert one["funnel"][0] == {"stage": "consent", "raters": 1}

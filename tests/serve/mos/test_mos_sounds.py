@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from mos.world import RATE_HZ
 from serve.mos_serving import Browser, ServedTests, reply
 
-from studio.core.clips import clip_id, read_wav
+from studio.core.clips import clip_id
+from studio.core.sound_files import read_mono
 from studio.serve.responses import ByteRange, RangeNotSatisfiable, span_of
 
 SIZE = 44 + RATE_HZ  # half a second of 16 bits
@@ -24,7 +25,7 @@ def test_complete_partial_and_head_requests(tests_served: ServedTests) -> None:
     whole = rater.get(url)
     assert (whole.status_code, len(whole.content), whole.headers["content-type"]) == (200, SIZE, "audio/wav")
     assert whole.headers["accept-ranges"] == "bytes"
-    assert read_wav(whole.content)[1] == RATE_HZ
+    assert read_mono(whole.content)[1] == RATE_HZ
     for asked, start, stop in (
         ("bytes=0-99", 0, 100),
         ("bytes=100-", 100, SIZE),
@@ -99,7 +100,7 @@ def test_damaged_clip_is_not_played(tests_served: ServedTests) -> None:
         os.utime(file, ns=(0, 0))  # the write may share a tick of the file system's clock with the first one
     answer = rater.get(url)
     assert (answer.status_code, answer.json()["code"]) == (404, "bad_file")
-    assert clip_id(*read_wav(played))[:12] not in answer.json()["message"]
+    assert clip_id(*read_mono(played))[:12] not in answer.json()["message"]
 
 
 @given(size=st.integers(1, 10_000), first=st.integers(0, 20_000), last=st.integers(0, 20_000))

@@ -1,0 +1,82 @@
+"""Turns of requests: by network address, and beside speech."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from studio.core.errors import Busy
+
+SHARE = 4.0  # while somebody speaks, requests run for at most one part in so many of the time
+MAX_RUN_S = 0.02  # of a request that only waits, for a trace or for an event
+
+
+class Turns:
+    """Lets one request run at a time; the waiting addresses take turns, so that none waits for all of another's.
+
+    Args:
+        max_waiting, max_per_address: requests that run or wait, in total and of one address.
+    """
+
+    def __init__(self, max_waiting: float = math.inf, max_per_address: float = math.inf) -> None:
+        self._max_waiting, self._max_per_address = max_waiting, max_per_address
+        self._running = asyncio.Lock()
+        self._heads: dict[str, asyncio.Lock] = {}  # held by the request of an address that runs or is next
+        self._waiting: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncGenerator[None]:
+        """Wait for a turn. Raises Busy."""
+        if self._waiting.total() >= self._max_waiting or self._waiting[address] >= self._max_per_address:
+            raise Busy("too many requests of this kind are waiting", "try again in a moment")
+        self._waiting[address] += 1
+        try:
+            async with self._heads.setdefault(address, asyncio.Lock()), self._running:
+                yield
+        finally:
+            self._waiting -= Counter((address,))  # removes an address without requests
+            if not self._waiting[address]:
+                self._heads.pop(address, None)
+
+
+class _Run:
+    """One request."""
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s, self.ended_s = began_s, math.inf
+        self.has_ended = asyncio.Event()
+
+
+class RequestPacer:
+    """Starts requests one after another, each after a rest that is proportional to the run of the one before it.
+
+    The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on this machine.
+    """
+
+    def __init__(self) -> None:
+        self._turns = Turns()
+        self._last: _Run | None = None
+
+    @asynccontextmanager
+    async def run(self, address: str) -> AsyncGenerator[None]:
+        """Wait for the turn of an address, and for the rest before it; the block is the request."""
+        loop = asyncio.get_running_loop()
+        async with self._turns.turn(address):
+            if self._last is not None:
+                await _rest(self._last)
+            self._last = run = _Run(loop.time())
+        try:
+            yield
+        finally:
+            run.ended_s = loop.time()
+            run.has_ended.set()
+
+
+async def _rest(run: _Run) -> None:
+    until_s = run.began_s + MAX_RUN_S
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(until_s):
+            await run.has_ended.wait()
+    run_s = min(run.ended_s, until_s) - run.began_s
+    await asyncio.sleep(run.began_s + SHARE * run_s - asyncio.get_running_loop().time())

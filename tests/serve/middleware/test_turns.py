@@ -1,0 +1,73 @@
+"""Turns of requests: one of an address at a time, no address waits for all of another's, and rests between them."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from studio.core.errors import Busy
+from studio.serve.middleware.turns import MAX_RUN_S, SHARE, RequestPacer, Turns
+
+
+def order_of(*arrivals: str) -> list[str]:
+    """The addresses in the order in which requests that arrive together are served."""
+    served: list[str] = []
+
+    async def ask(turns: Turns, address: str) -> None:
+        async with turns.turn(address):
+            served.append(address)
+            await asyncio.sleep(0)
+
+    async def ask_all() -> None:
+        turns = Turns()
+        await asyncio.gather(*(ask(turns, address) for address in arrivals))
+        assert not turns._waiting and not turns._heads
+
+    asyncio.run(ask_all())
+    return served
+
+
+def test_addresses_take_turns() -> None:
+    served = order_of(*["a"] * 20, "b", "b", "c")
+    assert served[:3] == ["a", "b", "c"] and served.index("b", 2) < 6 and len(served) == 23
+
+
+def test_too_many_requests_are_refused_and_forgotten() -> None:
+    async def main() -> None:
+        turns, go_on = Turns(3, 2), asyncio.Event()
+
+        async def hold(address: str) -> None:
+            async with turns.turn(address):
+                await go_on.wait()
+
+        held = [asyncio.create_task(hold(address)) for address in ("a", "a", "b")]
+        await asyncio.sleep(0)
+        for address in ("a", "c"):
+            with pytest.raises(Busy, match="too many"):
+                await hold(address)
+        held[1].cancel()  # a waiting client that leaves makes room
+        await asyncio.wait([held[1]])
+        go_on.set()
+        await asyncio.gather(held[0], held[2], hold("a"), hold("c"))
+
+    asyncio.run(main())
+
+
+def test_requests_rest_in_proportion_to_their_run() -> None:
+    """The rest after a run is ``SHARE - 1`` times as long; a request that only waits counts as ``MAX_RUN_S``."""
+
+    async def main() -> None:
+        pacer, loop = RequestPacer(), asyncio.get_running_loop()
+        began_s: list[float] = []
+
+        async def ask(run_s: float) -> None:
+            async with pacer.run("a"):
+                began_s.append(loop.time())
+                await asyncio.sleep(run_s)
+
+        await asyncio.gather(*(ask(run_s) for run_s in (0.01, 0.0, 5.0, 0.0)))
+        gaps_s = [after - before for before, after in pairwise(began_s)]
+        assert gaps_s[0] >= SHARE * 0.01 and gaps_s[2] >= SHARE * MAX_RUN_S
+        assert loop.time() - began_s[-1] > 4.0, "a request that waits does not hold up the next one"
+
+    asyncio.run(main())
