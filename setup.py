@@ -14,7 +14,7 @@ class BuildWithAssets(build_py):
         super().run()
         if not self.editable_mode:
             to = Path(self.build_lib) / "studio" / "assets"
-            shutil.copytree("assets", to, dirs_exist_ok=True, ignore=shutil.ignore_patterns("screenshots"))
+            shutil.copytree("assets", to, dirs_exist_ok=True)
 
 
 setup(cmdclass={"build_py": BuildWithAssets})

@@ -28,7 +28,7 @@ SNIPPETS = [block for kind, block in BLOCKS if kind == "python"]
 
 
 def test_readme_has_its_commands():
-    assert len(COMMANDS) == 5 and len(SNIPPETS) == 1
+    assert len(COMMANDS) == 6 and len(SNIPPETS) == 1
     assert [b.split()[:2] for k, b in BLOCKS if k == "sh"][:2] == [["make", "app"], ["make", "test"]]
 
 

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import studio
 from studio.cli import cli, main
 from studio.commands.say import read_arrivals, read_pipe
-from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadText, Full
 from studio.core.events import Ended
 from studio.core.ports import SpeakRequest
+from studio.core.sound_files import read_mono
 from studio.core.speaking import Arrival, _push, speak, typed
 from studio.core.time import MonotonicClock
 from studio.engine.engine import open_engine
@@ -72,7 +72,7 @@ def test_wav_and_trace_are_written(say, voices, tmp_path):
     wav, trace = tmp_path / "a.wav", tmp_path / "a.trace"
     done = say(voices, TEXT, "-o", wav, "--trace", trace, "--window", 4, "--hop", 2, "--seed", 5)
     assert done.returncode == 0, done.stderr
-    pcm, rate_hz = read_wav(wav)
+    pcm, rate_hz = read_mono(wav)
     kept = studio.open_trace(trace)
     assert rate_hz == 24_000 and np.array_equal(pcm, kept.pcm) and len(kept.frames) * 600 == len(pcm)
     assert kept.meta["options"]["m"] == 4 and kept.meta["seed"] == 5 and kept.meta["dtype"] == "float32"
@@ -110,8 +110,8 @@ def test_typed_and_recorded_arrivals_give_the_same_samples_later(say, voices, tm
     lines = tmp_path / "arrivals.jsonl"
     lines.write_text("\n".join(json.dumps({"t_ms": e.t_ms, "text": e.text}) for e in texts))
     assert say(voices, "--arrivals", lines, "-o", replayed).returncode == 0
-    assert np.array_equal(read_wav(at_once)[0], read_wav(slow)[0])
-    assert np.array_equal(read_wav(at_once)[0], read_wav(replayed)[0])
+    assert np.array_equal(read_mono(at_once)[0], read_mono(slow)[0])
+    assert np.array_equal(read_mono(at_once)[0], read_mono(replayed)[0])
 
 
 def test_shipped_voice_uses_a_vocoder_of_its_card(say, tmp_path):
@@ -121,7 +121,7 @@ def test_shipped_voice_uses_a_vocoder_of_its_card(say, tmp_path):
     for named in ((), ("--vocoder", own)):
         done = say(shipped, "the rain has stopped", "-o", tmp_path / "a.wav", *named)
         assert done.returncode == 0, done.stderr
-        heard.append(read_wav(tmp_path / "a.wav")[0])
+        heard.append(read_mono(tmp_path / "a.wav")[0])
     assert np.array_equal(*heard) and np.abs(heard[0]).max() > 1000
     done = say(shipped, "the rain has stopped", "-o", tmp_path / "b.wav", "--vocoder", "vocstream")
     assert done.returncode == 2 and f"it has {own}" in done.stderr and not (tmp_path / "b.wav").exists()
@@ -140,7 +140,7 @@ def test_pipe_is_spoken_as_it_arrives(voices, tmp_path):
         assert process.wait(250) == 0
     assert "".join(e.text for e in studio.open_trace(trace).events if e.type == "text") == TEXT
     assert say_from(TEXT, voices, "-", "-o", tmp_path / "q.wav").returncode == 0
-    assert np.array_equal(read_wav(tmp_path / "p.wav")[0], read_wav(tmp_path / "q.wav")[0])
+    assert np.array_equal(read_mono(tmp_path / "p.wav")[0], read_mono(tmp_path / "q.wav")[0])
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_printed_length_equals_that_of_the_file(say, voices, tmp_path):
     wav = tmp_path / "typed.wav"
     done = say(voices, TEXT, "-o", wav, "--typing-wpm", 60, "--as-heard")
     assert done.returncode == 0, done.stderr
-    pcm, rate_hz = read_wav(wav)
+    pcm, rate_hz = read_mono(wav)
     heard_s, speech_s = re.findall(r"([\d.]+) s", done.stderr.splitlines()[-1])
     assert float(heard_s) == pytest.approx(len(pcm) / rate_hz, abs=0.006)
     assert float(speech_s) < float(heard_s)

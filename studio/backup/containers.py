@@ -27,12 +27,16 @@ _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+_LATEST_S = 253_402_300_799.0  # the last second of the year 9999
+
+
 @dataclass(frozen=True)
 class BackupFile:
-    """Size in bytes and SHA-256 of a file."""
+    """Size in bytes and SHA-256 of a file, and when it was changed (seconds since 1970; 0 where it is unknown)."""
 
     size: int
     sha256: str
+    changed_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,15 @@ def parse_manifest(data: bytes) -> BackupManifest:
         found: dict[str, Any] = json.loads(data)
         if found["format"] != FORMAT or found["schema"] != SCHEMA:
             raise ValueError(f"it is of {found['format']} {found['schema']}; this studio reads {FORMAT} {SCHEMA}")
-        files = {name: BackupFile(int(one["size"]), str(one["sha256"])) for name, one in found["files"].items()}
+        files = {
+            name: BackupFile(int(one["size"]), str(one["sha256"]), float(one.get("changed_s", 0.0)))
+            for name, one in found["files"].items()
+        }
         for name in files:
             if not is_member_name(name):
                 raise ValueError(f"{name[:80]!r} is not the name of a file in a backup")
+            if not 0.0 <= files[name].changed_s <= _LATEST_S:
+                raise ValueError(f"{name[:80]!r} has no valid time")
             if files[name].size < 0 or not _SHA256.fullmatch(files[name].sha256):
                 raise ValueError(f"{name[:80]!r} has no valid size and SHA-256")
         datetime.fromisoformat(found["created_at"])

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -28,7 +29,7 @@ from studio.backup.containers import (
     error_reason,
     is_member_name,
 )
-from studio.backup.database import counts, named_files, snapshot, sqlite_file
+from studio.backup.database import counts, named_files, snapshot, sqlite_file, tables_size
 from studio.core.durable import PART, is_part
 from studio.core.errors import BadFile, NotStored, bad_file
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
@@ -64,7 +65,10 @@ def create_backup(
         database = f"sqlite:///{data / DATABASE}"
     file = sqlite_file(database) if database else None
     try:
-        size_of_database = 0 if file is None else sum(_size(one) for one in (file, file.with_name(f"{file.name}-wal")))
+        if file is None:
+            size_of_database = tables_size(database) if database else 0
+        else:
+            size_of_database = sum(_size(one) for one in (file, file.with_name(f"{file.name}-wal")))
         size = size_of_database + sum(_size(path) for _, path in _files(data, file))
         _check_room(target, size + size_of_database)  # the snapshot is copied into the backup
         beside_target = {"prefix": f"{target.name}.", "suffix": PART, "dir": target.absolute().parent}
@@ -165,11 +169,13 @@ class _Backup:
             if name in self._files or not name.startswith(below):
                 continue
             try:
+                changed_s = max(0.0, path.stat().st_mtime)
                 if name.startswith("library/annotations/") and name.endswith(".jsonl"):
-                    self._files[name] = self._container.add(name, BytesIO(read_journal(path)), self._count)
+                    found = self._container.add(name, BytesIO(read_journal(path)), self._count)
                 else:
                     with path.open("rb") as file:
-                        self._files[name] = self._container.add(name, file, self._count)
+                        found = self._container.add(name, file, self._count)
+                self._files[name] = replace(found, changed_s=changed_s)
             except FileNotFoundError:  # deleted since it was listed
                 continue
 

@@ -1,6 +1,7 @@
 """Copies of a database of listening tests: SQLite by its backup API, PostgreSQL row by row."""
 
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.store.database import Store, error_message
+from studio.mos.store.sqlite_files import copy_database, is_writable
 
 _ROWS = 1000
 
@@ -40,11 +42,27 @@ def sqlite_file(url: str) -> Path | None:
         parsed = make_url(url)
     except ArgumentError as error:
         raise BadOption(f"{url!r} is not a database address", "give sqlite:///FILE or postgresql://...") from error
-    if parsed.get_backend_name() != "sqlite":
+    if parsed.get_backend_name() == "postgresql":
         return None
+    if parsed.get_backend_name() != "sqlite":
+        raise BadOption(f"{parsed.get_backend_name()} is not supported", "give sqlite:///FILE or postgresql://...")
     if parsed.database in (None, "", ":memory:"):
         raise BadOption("a database in memory cannot be saved or restored", "give sqlite:///FILE")
     return Path(parsed.database)
+
+
+def tables_size(url: str) -> int:
+    """Bytes of all tables of a PostgreSQL database, without indexes. Raises BadFile."""
+    sizes = "SELECT coalesce(sum(pg_table_size(oid)), 0) FROM pg_class WHERE relkind = 'r' AND relname = ANY(:names)"
+    engine = _engine(url)
+    try:
+        with engine.connect() as connection:
+            found = connection.scalar(text(sizes), {"names": [table.name for table in _tables()]})
+            return int(found or 0)
+    except SQLAlchemyError as error:
+        raise BadFile(f"the database cannot be read: {error_message(error)}", "see its log") from error
+    finally:
+        engine.dispose()
 
 
 def check(file: Path) -> None:
@@ -112,10 +130,15 @@ def _engine(url: str, **options: str) -> Engine:
 def _snapshot_file(file: Path, target: Path) -> None:
     if not file.is_file():
         raise BadFile(f"there is no database {file}", "give --data or --database")
+    address = file
     try:
-        with closing(_opened(file)) as source, closing(sqlite3.connect(target)) as copy:
-            source.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")
+        with tempfile.TemporaryDirectory() as scratch:
+            if not is_writable(file):
+                address = Path(scratch) / file.name
+                copy_database(file, address)
+            with closing(_opened(address)) as source, closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.OperationalError as error:
         if target.exists() and "disk" in str(error):
             raise OSError(str(error)) from error
@@ -130,17 +153,8 @@ def _unchanging(file: Path) -> sqlite3.Connection:
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    """A read-only connection, immutable where the folder is read-only and there is no WAL file."""
-    address = f"file:{quote(str(file.absolute()))}?mode=ro"
-    connection = sqlite3.connect(address, uri=True, timeout=60.0)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-        return connection
-    except sqlite3.OperationalError:
-        connection.close()
-        if file.with_name(f"{file.name}-wal").exists():
-            raise
-        return sqlite3.connect(f"{address}&immutable=1", uri=True)
+    """A read-only connection to a file in a folder that can be written."""
+    return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True, timeout=60.0)
 
 
 def _snapshot_rows(url: str, target: Path) -> None:

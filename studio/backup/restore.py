@@ -1,5 +1,6 @@
 """Restore a backup into a data folder, which gets its name after every file was checked."""
 
+import os
 import shutil
 import tempfile
 import zipfile
@@ -96,6 +97,8 @@ def restore_backup(
             for name in manifest.files:
                 path = part / name
                 _verified(container, manifest, name, lambda file, path=path: write_file(path, file, done))
+                if changed_s := manifest.files[name].changed_s:  # when a sound without a note was added, for instance
+                    os.utime(path, (changed_s, changed_s))
         found, problems = dict(manifest.counts), list[str]()
         if (part / DATABASE).exists():
             check(part / DATABASE)

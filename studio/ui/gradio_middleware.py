@@ -1,4 +1,4 @@
-"""Middleware for Gradio: an allow-list of its routes, and limits on calls to its queue.
+"""Middleware for Gradio: an allow-list of its routes, the rate of pages, and limits on calls to its queue.
 
 Gradio has some sixty routes, such as uploads, files by path and by URL, and proxies. Our pages need few of them; every
 other one is 404. A call of the queue has plain values only: Gradio would fetch the file that an object describes.
@@ -17,21 +17,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from studio.mos.store.access import RateLimit, TooMany
+from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.bodies import read_body_bytes, replay_body
 
+PAGE_BURST, PAGES_PER_S = 100, 20  # of one network address, which a class may share
+MAX_TURN_S = 60.0  # the longest wait for a page
 MAX_SESSIONS = 200  # pages with recent calls: 130 KiB each
 MAX_WAITING = 16  # pending calls of one page
 IDLE_S = 0.02  # Gradio polls every 1 ms: 6% of a core while idle
 MAX_QUEUED = 128  # pending calls of all pages
 FORGOTTEN_S = 30.0  # a page without a listener for so long is dropped
 _LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to disconnect
-MAX_HEARTBEATS = 1000  # each open page has one
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _BUSY = "too many pages are open; try again in a minute"
 SESSION = "[A-Za-z0-9]{1,64}"
-JOIN, DATA, HEARTBEAT = "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/heartbeat/"
+JOIN, DATA = "/gradio_api/queue/join", "/gradio_api/queue/data"
+# Gradio's pages hold this request for as long as they are open, and browsers allow six per host: it ends at once.
+HEARTBEAT = "/gradio_api/heartbeat/"
 _NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # never .. and never longer than a file system takes
 _FILE = f"(?:{_NAME}/){{0,5}}{_NAME}"
 
@@ -147,7 +153,6 @@ class QueueCalls:
         self._app = app
         self._sessions = sessions
         self._functions = functions
-        self._heartbeats = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of(scope)
@@ -156,7 +161,7 @@ class QueueCalls:
         elif path == DATA:
             await self._listen(scope, receive, send)
         elif path.startswith(HEARTBEAT):
-            await self._beat(scope, receive, send)
+            await answer(send, 204, "")
         else:
             await self._app(scope, receive, send)
 
@@ -179,16 +184,6 @@ class QueueCalls:
                 await answer(send, 404, "this page has no pending call; reload the page")
                 return
             await self._app(scope, receive, send)
-
-    async def _beat(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._heartbeats >= MAX_HEARTBEATS:
-            await answer(send, 503, _BUSY)
-            return
-        self._heartbeats += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._heartbeats -= 1
 
     def _parse(self, body: bytes) -> QueueCall:
         """Parse a call. Raises ValueError, RecursionError."""
@@ -237,7 +232,7 @@ class OpenRoute:
     query: str | None = None  # regular expression of the whole query; None drops the query (pages read their own)
 
 
-_GET, _PAGE = frozenset({"GET"}), frozenset({"GET", "HEAD"})
+_GET = frozenset({"GET"})
 
 STATIC_ROUTES = (
     OpenRoute(_GET, f"/assets/{_FILE}"),
@@ -254,9 +249,8 @@ CALL_ROUTES = (
 
 
 def open_routes(pages: Collection[str]) -> tuple[OpenRoute, ...]:
-    """The allowed routes of an app with these pages ("" is the first)."""
-    answered = ((page, _GET if page else _PAGE) for page in pages)  # Gradio answers HEAD for its first page alone
-    return (*(OpenRoute(methods, f"/{re.escape(page)}") for page, methods in answered), *STATIC_ROUTES, *CALL_ROUTES)
+    """The allowed routes of an app with these pages."""
+    return (*(OpenRoute(_GET, f"/{re.escape(page)}") for page in pages), *STATIC_ROUTES, *CALL_ROUTES)
 
 
 class OpenRoutes:
@@ -290,8 +284,30 @@ def path_of(scope: Scope) -> str:
     return scope["path"].removeprefix(scope.get("root_path", "")) or "/"
 
 
+class PageLimits:
+    """ASGI middleware: pages wait for their turn beyond a rate per network address.
+
+    A wait costs nothing. An answer that refuses a request would cost as much as a page, and be followed by the next.
+    """
+
+    def __init__(self, app: ASGIApp, pages: Collection[str]) -> None:
+        self._app, self._pages = app, frozenset(pages)
+        self._rate = RateLimit(burst=PAGE_BURST, per_second=PAGES_PER_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and path_of(scope) in self._pages:
+            try:
+                wait_s = self._rate.reserve(address_of(HTTPConnection(scope)), MAX_TURN_S)
+            except TooMany:
+                await answer(send, 503, _BUSY)
+                return
+            await asyncio.sleep(wait_s)
+        await self._app(scope, receive, send)
+
+
 async def answer(send: Send, status: int, text: str) -> None:
     """Respond with a line of text."""
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    body = f"{text}\n".encode() if text else b""
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{text}\n".encode()})
+    await send({"type": "http.response.body", "body": body})

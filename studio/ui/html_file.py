@@ -1,7 +1,5 @@
 """Self-contained HTML files of an inspection and of a comparison: audio, picture and scripts, nothing to fetch."""
 
-import json
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -13,14 +11,11 @@ from studio.core.traces.trace import Trace
 from studio.inspection.bundle import pack, pack_attention, pack_prosody
 from studio.inspection.comparison import bundle as comparison_bundle
 from studio.inspection.comparison.compare import UtteranceComparison, pairs_of
+from studio.ui.bundle import WIDGETS, bundle
 
-_WIDGETS = Path(__file__).parent / "widgets"
 _START = "inspect/inspect.js"
-_IMPORT = re.compile(r'^import (?:[^"]* from )?"(\.[^"]+)";$', re.M)
-# The file's own scripts may run; nothing is fetched except blobs made from it.
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; media-src blob:; img-src blob:"
-)
+# The file's own script may run; nothing is fetched except blobs made from it.
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; media-src blob:; img-src blob:"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -31,21 +26,13 @@ main {{ max-inline-size: 1400px; margin-inline: auto; padding: 20px; }}
 .inspect > .open {{ display: none; }}
 </style></head><body><main>{html}</main>
 {data}
-<script id="scripts" type="application/json">{scripts}</script>
 <script type="module">
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const follow = () => document.body.classList.toggle("dark", dark.matches);
 dark.addEventListener("change", follow);
 follow();
-// Modules know each other by path: each becomes a file of the browser's own once those it needs are.
-const sources = JSON.parse(document.getElementById("scripts").textContent);
-const places = {{}};
-for (const [path, source] of sources) {{
-  const text = source.replace(/^(import (?:[^"]* from )?)"(.+)";$/gm, (_, head, other) =>
-    `${{head}}"${{places[new URL(other, `file:///${{path}}`).pathname.slice(1)]}}";`);
-  places[path] = URL.createObjectURL(new Blob([text], {{ type: "text/javascript" }}));
-}}
-(await import(places["{start}"])).startFile(document.querySelector("main"));
+{script}
+startFile(document.querySelector("main"));
 </script></body></html>
 """
 
@@ -96,8 +83,7 @@ def _page(name: str, parts: Mapping[str, bytes], start: str, html: str, styles: 
         css="".join(map(_read, ("tokens.css", *styles))),
         html=_read(html),
         data=data,
-        scripts=json.dumps(_scripts(start)).replace("<", "\\u003c"),  # no script ends inside one
-        start=start,
+        script=_script(start),
     )
 
 
@@ -113,22 +99,12 @@ def _text(content: bytes) -> str:
     return b64encode(content).decode("ascii")
 
 
-def _scripts(start: str) -> list[tuple[str, str]]:
-    """A script and its imports, in dependency order."""
-    sources: dict[str, str] = {}
-
-    def visit(path: str) -> None:
-        source = _read(path)
-        folder = Path(path).parent
-        for other in _IMPORT.findall(source):
-            needed = (_WIDGETS / folder / other).resolve().relative_to(_WIDGETS.resolve()).as_posix()
-            if needed not in sources:
-                visit(needed)
-        sources[path] = source
-
-    visit(start)
-    return list(sources.items())
+def _script(start: str) -> str:
+    """A script and its imports, which may not hold the tag that would end the element."""
+    script = bundle(start)
+    assert "</script" not in script and "<!--" not in script, f"{start} cannot stand inside a page"
+    return script
 
 
 def _read(path: str) -> str:
-    return (_WIDGETS / path).read_text(encoding="utf-8")
+    return (WIDGETS / path).read_text(encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Shared parts of the owner's pages: the token, which every call checks, and HTML escaping."""
+"""Shared parts of the owner's pages of Gradio components: every call checks the owner's cookie; HTML escaping."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 import gradio as gr
 from gradio.context import Context as Building
@@ -12,25 +13,10 @@ from gradio.context import Context as Building
 from studio.core.errors import StudioError
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
-from studio.serve.middleware.addresses import network_of
+from studio.serve.auth import owner_cookie
 
 T = TypeVar("T")
-_ASK = (
-    "Give the owner's token. It was printed when the studio first started; <code>studio campaign token</code> makes "
-    "a new one. It is kept in this browser tab only."
-)
-# The token is in sessionStorage: it is gone with the tab, and never in an address or cookie.
-_KEEP = "const kept = 'studio-owner';"
-RECALL_JS = f"() => {{ {_KEEP} return sessionStorage.getItem(kept) || ''; }}"
-STORE_JS = (
-    f"(token, ...rest) => {{ {_KEEP} token ? sessionStorage.setItem(kept, token) : sessionStorage.removeItem(kept); "
-    "return [token, ...rest]; }"
-)
-# Hands the token to the page's script, which sends it with every request, without Gradio's queue.
-_HAND_OVER_JS = """(token) => {
-  token ? sessionStorage.setItem('studio-owner', token) : sessionStorage.removeItem('studio-owner');
-  dispatchEvent(new Event('studio-owner'));
-}"""
+_ASK = 'This page is for the owner. <a href="./sign-in?next={page}">Sign in</a>.'
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
@@ -41,20 +27,21 @@ class Owner:
     listening: ListeningTests
     snapshots: ResultsCache
 
-    def call(self, token: object, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
-        """Run ``work`` if the token is the owner's: an error as HTML (else empty), and the result.
-
-        ``request``: wrong tokens are counted by its network address.
-        """
-        if not isinstance(token, str) or not token.strip():
-            return notice(_ASK, "info"), None
+    def call(self, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
+        """Run ``work`` if the browser is signed in as the owner: an error as HTML (else empty), and the result."""
         try:
-            access = self.listening.access
-            with access.limit_forgeries(network_of(request.client.host if request.client else "")):
-                access.check_owner(token.strip())
+            assert request.request is not None, "calls come from a browser"
+            if not self.listening.access.is_owner_session(owner_cookie(request.request)):
+                return notice(_ASK.format(page=_page_of(request)), "info"), None
             return "", work()
         except StudioError as error:
             return notice(_sentence(str(error)), "error"), None
+
+
+def _page_of(request: gr.Request) -> str:
+    """The page that makes a call, with its query, quoted for an address."""
+    page = urlsplit(request.headers.get("referer", ""))
+    return quote(page.path.rpartition("/")[2] + (f"?{page.query}" if page.query else ""), safe="")
 
 
 def plain(text: object) -> str:
@@ -72,27 +59,7 @@ def notice(html: str, level: str) -> str:
     return f'<p class="owner-notice" data-level="{level}" role="status">{html}</p>'
 
 
-def token_field() -> tuple[gr.Textbox, gr.Button]:
-    """The field for the token and the button that sends it."""
-    with gr.Row(elem_classes="owner-door", equal_height=True):
-        token = gr.Textbox(
-            label="Owner's token", type="password", max_lines=1, elem_id="owner-token", scale=4, max_length=200
-        )
-        show = gr.Button("Show", variant="primary", elem_id="owner-show", scale=0, min_width=110)
-    return token, show
-
-
-def on_open(js: str, outputs: list[Any]) -> Any:
-    """Run a script when the page is opened; returns the dependency, for ``then``."""
+def on_open(fn: Callable[..., Any], inputs: list[Any] | None, outputs: list[Any], js: str | None = None) -> Any:
+    """Call a function when the page is opened, with ``js`` first; returns the dependency, for ``then``."""
     assert Building.root_block is not None, "pages are built inside Blocks"
-    return Building.root_block.load(None, None, outputs, js=js, **QUIET)
-
-
-def owner_script_page(component: Callable[[], gr.HTML]) -> gr.HTML:
-    """A page of the token field and one component, whose script makes every request."""
-    with gr.Column(elem_classes="owner"):
-        token, show = token_field()
-        script = component()
-    on_open(RECALL_JS, [token])
-    gr.on([show.click, token.submit], None, [token], None, js=_HAND_OVER_JS, **QUIET)
-    return script
+    return Building.root_block.load(fn, inputs, outputs, js=js, **QUIET)

@@ -128,6 +128,32 @@ def identified(results: Mapping[str, Any]) -> go.Figure | None:
     return _pair_rows(names, [p["share"]["two_way"] for p in pairs], 100.0, (0, 102), 50.0)
 
 
+def margins(results: Mapping[str, Any]) -> go.Figure | None:
+    """Differences with 90% intervals as multiples of their margin, between dashed lines at -1 and 1; or None."""
+    tests = results["margins"]["tests"]
+    rows = [
+        (f"{plain(p['a'], 16)} - {plain(p['b'], 16)}" + (f", {plain(t['name'], 12)}" if len(tests) > 1 else ""), t, p)
+        for t in tests
+        for p in t["pairs"]
+    ]
+    if not rows:
+        return None
+    inside: list[Mapping[str, Any]] = [
+        {
+            key: None if p["interval"][key] is None else p["interval"][key] / t["margin"]
+            for key in ("mean", "low", "high")
+        }
+        for _, t, p in rows
+    ]
+    reach = 1.1 * max([1.0, *(abs(value) for row in inside for value in row.values() if value is not None)])
+    figure = _pair_rows([name for name, *_ in rows], inside, 1.0, (-reach, reach), 0.0)
+    for edge in (-1.0, 1.0):
+        figure.add_vline(x=edge, line={"color": "#b45309", "width": 2, "dash": "dash"})
+    names = {f"{t['margin']:g}" for t in tests}
+    figure.update_xaxes(title={"text": f"multiples of the margin ({', '.join(sorted(names))})", "font": {"size": 12}})
+    return figure.update_layout(height=80 + ROW_PX * len(rows), margin={"b": 52})
+
+
 def _pair_rows(
     names: list[str], estimates: list[Mapping[str, Any]], scale: float, ends: tuple[float, float], middle: float
 ) -> go.Figure:

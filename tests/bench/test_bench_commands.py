@@ -26,8 +26,9 @@ from studio.bench.material import EvaluationRun, code_digest, evaluation_run, sp
 from studio.bench.options import Setting
 from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.bench.summary import summarise
-from studio.core.clips import read_wav, write_wav
+from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.core.sound_files import read_mono
 from studio.measure.recognisers.pocketsphinx import WordTime
 from studio.measure.report import plain, write_result
 
@@ -178,7 +179,7 @@ def test_predicted_mos_of_a_voice_its_vocoder_a_folder_and_the_teacher(given, tm
 def _taught(given):
     """The teacher's speech cached by earlier evaluations."""
     (labels,) = given["cache"].glob("teacher/slt-*/labels.jsonl")
-    return {path.stem: read_wav(path) for path in sorted(labels.parent.glob("*.wav"))}
+    return {path.stem: read_mono(path) for path in sorted(labels.parent.glob("*.wav"))}
 
 
 def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
@@ -317,7 +318,7 @@ def test_unusable_folders_are_named(given, steady, tmp_path):
     alone = judged(tmp_path)
     assert alone["value"] == 3.0 and np.isnan(alone["low"])
     (tmp_path / "two.flac").write_bytes(b"fLaC, not")
-    with pytest.raises(BadFile, match=r"two\.flac cannot be read"):
+    with pytest.raises(BadFile, match=r"two\.flac is damaged"):
         judged(tmp_path)
 
 

@@ -31,7 +31,6 @@ def test_call_returns_the_result_of_another_process(worker: WorkerProcess) -> No
     assert worker.call(bytes, large) == large
 
 
-@pytest.mark.skipif(not hasattr(os, "nice"), reason="there are no priorities")
 def test_process_has_a_lower_priority(worker: WorkerProcess) -> None:
     assert worker.call(os.nice, 0) == min(19, os.nice(0) + NICENESS)
 

@@ -127,7 +127,7 @@ class LivePage:
         """The server's audio, int16 [T], from its WAV."""
         self.page.wait_for_selector('[data-get="wav"]:not([hidden])')
         address = self.page.locator('[data-get="wav"]').get_attribute("href")
-        with urllib.request.urlopen(address, timeout=10.0) as answer, wave.open(io.BytesIO(answer.read())) as file:
+        with urllib.request.urlopen(address, timeout=90.0) as answer, wave.open(io.BytesIO(answer.read())) as file:
             return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mos.world import World
 
 TESTS = Path(__file__).resolve().parents[1]
+OWNER_CODE = "a-code-that-nobody-guesses"
 TITLE = "A <i>test</i> `${alert(1)}` {{title}}"
 
 
@@ -52,7 +53,7 @@ def main() -> None:
     if not args.empty:
         facts = {"links": world.listening.links("kestrel"), "untouched": world.listening.links("untouched")["rater"]}
         (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-    run(mount(app, engine, settings, world.listening), settings)
+    run(mount(app, engine, settings, world.listening, OWNER_CODE), settings)
 
 
 def predict(world: "World", name: str) -> None:

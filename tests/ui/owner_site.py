@@ -33,14 +33,26 @@ class Site:
         except OSError:
             return False
 
+    def cookie(self) -> str:
+        """The header of a browser that is signed in as the owner."""
+        data = json.dumps({"token": self.token}).encode()
+        request = urllib.request.Request(f"{self.url}mos/owner/session", data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.headers["set-cookie"].partition(";")[0]
+
     def get(self, path: str, **headers: str) -> str:
         request = urllib.request.Request(self.url + path, headers=headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.read().decode("utf-8")
 
-    def post(self, path: str, body: dict[str, Any], token: str = "") -> str:
+    def sign_in(self, context: Any) -> None:
+        """Sign a browser's context in as the owner."""
+        assert context.request.post(f"{self.url}mos/owner/session", data={"token": self.token}).ok
+
+    def post(self, path: str, body: dict[str, Any], token: str = "", cookie: str = "") -> str:
         data = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers |= {"Cookie": cookie} if cookie else {}
         request = urllib.request.Request(self.url + path, data, headers)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:

@@ -9,16 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.mos.campaign.config import (
-    Arena,
-    CampaignConfig,
-    Completion,
-    Gates,
-    Question,
-    ScreeningQuestion,
-    Texts,
-    quality_labels,
-)
+from studio.mos.campaign.config import Arena, CampaignConfig, Completion, Gates, Question, Texts, quality_labels
+from studio.mos.campaign.gates import ScreeningQuestion
 from studio.mos.service import ListeningTests
 from studio.mos.sessions import campaigns
 from studio.mos.stimuli import building

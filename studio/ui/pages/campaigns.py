@@ -12,7 +12,7 @@ from studio.mos.sessions.campaigns import set_state
 from studio.mos.stimuli.building import delete_campaign
 from studio.mos.stimuli.demo import demo_link
 from studio.mos.store.tables import Campaign
-from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
+from studio.ui.owner import QUIET, Owner, notice, on_open, plain
 
 _EVERY_S = 10.0
 _NONE = (
@@ -41,14 +41,11 @@ element.addEventListener('click', async (event) => {
 def build(owner: Owner) -> None:
     """Build the page in the surrounding Blocks."""
 
-    def refresh(token: str, request: gr.Request) -> tuple[str, str]:
-        message, rows = owner.call(token, request, lambda: _rows(owner))
+    def refresh(request: gr.Request) -> tuple[str, str]:
+        message, rows = owner.call(request, lambda: _rows(owner))
         return (message, "") if rows is None else (message if rows else notice(_NONE, "info"), _list(rows))
 
-    def tick(token: str, request: gr.Request) -> tuple[Any, Any]:
-        return refresh(token, request) if token else (gr.skip(), gr.skip())
-
-    def change(token: str, event: gr.EventData, request: gr.Request) -> tuple[str, str]:
+    def change(event: gr.EventData, request: gr.Request) -> tuple[str, str]:
         data = event._data if isinstance(event._data, dict) else {}
 
         def work() -> list[dict[str, Any]]:
@@ -60,28 +57,28 @@ def build(owner: Owner) -> None:
             owner.listening.clear_campaign_cache()
             return _rows(owner)
 
-        message, rows = owner.call(token, request, work)
+        message, rows = owner.call(request, work)
         return message, _list(rows or [])
 
     def demo() -> str:
         link = demo_link(owner.listening)
         return "" if link is None else _demo(link)
 
+    def opened(request: gr.Request) -> tuple[str, str, str]:
+        """All of the page at once, so that nothing moves."""
+        return (*refresh(request), demo())
+
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
         demo_card = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
-        token, show = token_field()
         gr.HTML(_NEW, apply_default_css=False, elem_id="owner-new")
         message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
         listing = gr.HTML("", js_on_load=_ON_LOAD, apply_default_css=False, elem_id="owner-list")
     outputs = [message, listing]
     gr.Timer(_EVERY_S).tick(demo, None, [demo_card], **QUIET)  # a first start is still creating it
-    opened = on_open(RECALL_JS, [token])
-    opened.then(refresh, [token], outputs, **QUIET)
-    opened.then(demo, None, [demo_card], **QUIET)
-    gr.on([show.click, token.submit], refresh, [token], outputs, js=STORE_JS, **QUIET)
-    listing.click(change, [token], outputs, **QUIET)
-    gr.Timer(_EVERY_S).tick(tick, [token], outputs, **QUIET)
+    on_open(opened, None, [*outputs, demo_card])
+    listing.click(change, None, outputs, **QUIET)
+    gr.Timer(_EVERY_S).tick(refresh, None, outputs, **QUIET)
 
 
 def _rows(owner: Owner) -> list[dict[str, Any]]:
@@ -97,7 +94,7 @@ def _list(rows: list[dict[str, Any]]) -> str:
 
 def _card(row: dict[str, Any]) -> str:
     name, opened = plain(row["name"]), row["state"] == "open"
-    share = min(1.0, row["answers"] / row["wanted"]) if row["wanted"] else 0.0
+    share = min(1.0, row["counted"] / row["wanted"]) if row["wanted"] else 0.0
     erased = row["forgotten"]["raters"]
     facts = [
         (row["raters"], "raters"),

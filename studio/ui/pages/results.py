@@ -10,15 +10,18 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from studio.mos.analysis.results import campaigns_by_last_answer
-from studio.mos.import_export.export import write_export, write_raters
+from studio.mos.import_export.export import write_export
+from studio.mos.import_export.rater_export import write_raters
 from studio.mos.report.cells import ReportTable, answer_count
 from studio.mos.report.design import gate_table
+from studio.mos.report.margins import TITLE as MARGIN_TITLE
+from studio.mos.report.margins import margin_sentences, margin_tables
 from studio.mos.report.models import predicted_tables, second_opinion_tables
 from studio.mos.report.page import html
 from studio.mos.report.tables import detail_tables, latex, markdown, paper_tables, stopping_rule_text
 from studio.mos.sessions.campaigns import find_campaign
-from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
-from studio.ui.score_figures import compared, funnel, histograms, identified, intervals
+from studio.ui.owner import QUIET, Owner, notice, on_open, plain
+from studio.ui.score_figures import compared, funnel, histograms, identified, intervals, margins
 from studio.ui.vote_figures import answers, better, ladder, preferences, voices
 
 _EVERY_S = 5.0
@@ -27,6 +30,7 @@ _NONE = (
     "creates one."
 )
 FIGURES = (
+    ("Differences against the margin, 90%", margins),
     ("Means, 95% by rater and script", intervals),
     ("CMOS of each pair, 95%", compared),
     ("Share of X found, 95%", identified),
@@ -47,9 +51,7 @@ FORMATS = {
     "md": ("Markdown", "text/markdown"),
 }
 _REPORTS = {"html": html, "tex": latex, "md": markdown}
-_OPENED_JS = (
-    "() => [(" + RECALL_JS + ")(), new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
-)
+_OPENED_JS = "() => [new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
 # Files go to the page's script, which saves them: in Gradio's folder anyone with the address could open them.
 _SAVE_JS = """
 watch('value', () => {
@@ -69,7 +71,6 @@ def build(owner: Owner) -> None:
     """Build the page in the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Results</h1>", apply_default_css=False)
-        token, show = token_field()
         with gr.Row(elem_classes="owner-choose"):
             campaign = gr.Dropdown([], label="Listening test", allow_custom_value=True, elem_id="owner-campaign")
             everyone = gr.Checkbox(label="Also raters whom the gates exclude", elem_id="owner-everyone")
@@ -81,53 +82,50 @@ def build(owner: Owner) -> None:
         tables = gr.HTML("", apply_default_css=False, elem_id="owner-tables")
     file = gr.HTML(None, html_template="", js_on_load=_SAVE_JS, apply_default_css=False, visible="hidden")
     seen = gr.State(None)
-    inputs = [token, campaign, everyone, seen]
+    inputs = [campaign, everyone, seen]
     outputs = [message, head, files, *plots, tables, seen]
 
-    def view(token: str, name: str, everyone: bool, seen: Any, request: gr.Request) -> list[Any]:
-        return _view(owner, token, request, name, everyone, seen)
+    def view(name: str, everyone: bool, seen: Any, request: gr.Request) -> list[Any]:
+        return _view(owner, request, name, everyone, seen)
 
-    def view_all(token: str, name: str, everyone: bool, _: Any, request: gr.Request) -> list[Any]:
-        return _view(owner, token, request, name, everyone, None)
+    def view_all(name: str, everyone: bool, _: Any, request: gr.Request) -> list[Any]:
+        return _view(owner, request, name, everyone, None)
 
-    def names(token: str, name: str, request: gr.Request) -> tuple[str, Any]:
-        return _names(owner, token, request, name)
+    def names(name: str, request: gr.Request) -> tuple[str, Any]:
+        return _names(owner, request, name)
 
-    def saves_as(kind: str) -> Callable[[str, str, bool, gr.Request], tuple[str, Any]]:
-        def save(token: str, name: str, everyone: bool, request: gr.Request) -> tuple[str, Any]:
-            return owner.call(token, request, lambda: _file(owner, kind, name, everyone))
+    def saves_as(kind: str) -> Callable[[str, bool, gr.Request], tuple[str, Any]]:
+        def save(name: str, everyone: bool, request: gr.Request) -> tuple[str, Any]:
+            return owner.call(request, lambda: _file(owner, kind, name, everyone))
 
         return save
 
-    opened = on_open(_OPENED_JS, [token, campaign]).then(names, [token, campaign], [message, campaign], **QUIET)
-    opened.then(view_all, inputs, outputs, **QUIET)
-    sent = gr.on([show.click, token.submit], names, [token, campaign], [message, campaign], js=STORE_JS, **QUIET)
-    sent.then(view_all, inputs, outputs, **QUIET)
+    on_open(names, [campaign], [message, campaign], js=_OPENED_JS).then(view_all, inputs, outputs, **QUIET)
     gr.on([campaign.input, everyone.input], view_all, inputs, outputs, **QUIET)
     gr.Timer(_EVERY_S).tick(view, inputs, outputs, **QUIET)
     for kind, button in saves.items():
-        button.click(saves_as(kind), [token, campaign, everyone], [message, file], **QUIET)
+        button.click(saves_as(kind), [campaign, everyone], [message, file], **QUIET)
 
 
-def _names(owner: Owner, token: str, request: gr.Request, name: str) -> tuple[str, Any]:
+def _names(owner: Owner, request: gr.Request, name: str) -> tuple[str, Any]:
     def work() -> list[str]:
         with owner.listening.store.read() as session:
             return campaigns_by_last_answer(session)
 
-    message, names = owner.call(token, request, work)
+    message, names = owner.call(request, work)
     if names is None:
         return message, gr.Dropdown(choices=[])
     chosen = name or (names[0] if names else "")
     return ("" if names else notice(_NONE, "info")), gr.Dropdown(choices=names, value=chosen or None)
 
 
-def _view(owner: Owner, token: str, request: gr.Request, name: str, everyone: bool, seen: Any) -> list[Any]:
+def _view(owner: Owner, request: gr.Request, name: str, everyone: bool, seen: Any) -> list[Any]:
     """All outputs; nothing is sent while nothing has changed."""
 
     def work() -> Any:
         return owner.snapshots.get(str(name), bool(everyone)) if name else None
 
-    message, snapshot = owner.call(token, request, work)
+    message, snapshot = owner.call(request, work)
     if snapshot is None:
         return _nothing(message or gr.skip())  # without a campaign, the earlier message stays
     stamp, results = snapshot
@@ -183,14 +181,17 @@ def _tables(results: dict[str, Any]) -> str:
     second = "".join(_table(t) for t in second_opinion_tables(results))
     second_opinion = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
     folded = [gate_table(f"Gates, joined on {d}", g, design) for d, g in gates["by_day"].items()]
-    folded += detail_tables(results)
+    folded += [*margin_tables(results), *detail_tables(results)]
     parts += [
         f"<details><summary>{plain(t.caption)}</summary>{_table(ReportTable('', t.columns, t.rows, t.notes))}</details>"
         for t in folded
     ]
     foreseen = "".join(_table(t) for t in predicted_tables(results))
     predictions = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
-    return f'<section class="owner-card">{"".join(parts)}</section>{second_opinion}{predictions}{_sounds(results)}'
+    said = "".join(f"<p><strong>{plain(text)}</strong></p>" for text in margin_sentences(results))
+    margin = f'<section class="owner-card" id="owner-margin"><h3>{MARGIN_TITLE}</h3>{said}</section>' if said else ""
+    main = f'<section class="owner-card">{"".join(parts)}</section>'
+    return f"{margin}{main}{second_opinion}{predictions}{_sounds(results)}"
 
 
 def _sounds(results: dict[str, Any]) -> str:

@@ -10,3 +10,9 @@ declare function registerProcessor(
 ): void;
 declare const currentFrame: number;
 declare const sampleRate: number;
+
+// Globals of the page: by boot.js, and by Gradio on its own pages.
+interface Window {
+  earlyView?: Promise<Response>;
+  gradio_config: { title: string; current_page: string; pages: [string, string, ...unknown[]][] };
+}

@@ -46,7 +46,7 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
     for raters in (3, 5):
         for over in ("means", "differences"):
             row = part(found, f"MOS {raters} x 6 near the ceiling", over)
-            assert row["mean"] >= 0.94 and row["worst"] >= 0.85 and row["zero_width"] == 0
+            assert row["mean"] >= 0.92 and row["worst"] >= 0.85 and row["zero_width"] == 0
     assert part(found, "MOS 20 x 30", "means")["mean"] >= 0.92
 
 

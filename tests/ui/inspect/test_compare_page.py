@@ -14,7 +14,7 @@ from ui.live_page import LivePage
 from ui.owner_site import Site
 from ui.site.test_axe import violations
 
-from studio.core.clips import read_wav
+from studio.core.sound_files import read_mono
 from studio.core.traces.trace import open_trace
 from studio.inspection.comparison.compare import compare as compare_traces
 from studio.inspection.comparison.compare import compared_utterance
@@ -198,7 +198,7 @@ def test_missing_stimuli_are_refused(compare: Callable[..., Compare]) -> None:
     tab.page.keyboard.press("Enter")
     tab.opened(2)
     tab = compare().open(more="kept=" + "f" * 12)
-    tab.message("needs the owner's token")
+    tab.message("only the owner can open")
 
 
 def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..., Compare], server: Server) -> None:
@@ -233,7 +233,7 @@ def test_utterance_is_vocoded_again(compare: Callable[..., Compare], server: Ser
     tab.message("segment at a time")
     tab.opened(2)
     tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
-    sounds = [read_wav(urlopen(f"{server.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens]
+    sounds = [read_mono(urlopen(f"{server.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens]
     assert len(set(tokens)) == 2 and len(sounds[0]) and (sounds[1] == -sounds[0]).all()
     starts = tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.startMs))")
     assert len(starts[0]) == 3 and starts[0] == starts[1], "word boundaries are unchanged"
@@ -258,7 +258,7 @@ def test_utterance_of_a_real_voice_is_vocoded_again(
         tab.opened(2)
         tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
         causal, overlapped = (
-            read_wav(urlopen(f"{running.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens
+            read_mono(urlopen(f"{running.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens
         )
         assert len(causal) == len(overlapped) > 0 and (causal != overlapped).any()
     finally:

@@ -101,7 +101,7 @@ def test_recording_is_shown_with_its_text_and_a_wrong_file_is_refused(
     assert tab.page.locator(".view h1").text_content() == "eins zwei"
     assert tab.ask("Object.keys(viewer.scene.places).join()") == "ruler,heard,wave,pitch,picture"
     tab.drop(trace)  # replaced by another one
-    tab.page.wait_for_function("document.querySelector('.view h1').textContent.startsWith('One')")
+    tab.page.wait_for_function("() => document.querySelector('.view h1').textContent.startsWith('One')")
 
 
 def test_playback_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Inspect], trace: Path) -> None:
@@ -127,7 +127,7 @@ def test_playback_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Ins
         " p.place = (ms) => { window.turns++; at(ms); }; }"
     )
     tab.page.keyboard.press("Space")
-    tab.page.wait_for_function("window.turns >= 3")  # several loops
+    tab.page.wait_for_function("() => window.turns >= 3")  # several loops
     tab.page.keyboard.press("Space")
     assert tab.ask("viewer.player.loop") == [700, 900]
     tab.page.keyboard.press("Escape")
@@ -195,11 +195,13 @@ def test_picture_of_the_utterance_is_below_the_live_page(visit: Callable[..., Li
         "wave",
     }
     assert 200 < picture.bounding_box()["height"] < 400
-    with live.page.context.expect_page() as opened:
-        picture.click()
-    assert "inspect?trace=" in opened.value.url
     live.press("clear")
     live.page.wait_for_function("() => document.querySelector('.timeline').hidden")
+    live.type("Once more. ")
+    live.finish(spoken=2)
+    live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
+    picture.click()
+    live.page.wait_for_url("**/inspect?trace=*")
 
 
 def test_exported_file_needs_no_network(chromium: Any, trace: Path, tmp_path: Path) -> None:

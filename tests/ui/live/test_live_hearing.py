@@ -81,7 +81,7 @@ def test_screen_readers_get_the_heard_text_on_request(live: LivePage) -> None:
     live.page.get_by_label("Announce spoken words").check()
     live.paste(TEXT)
     live.finish(spoken=1)
-    live.page.wait_for_function("document.querySelector('.heard').textContent.includes('arrive')")
+    live.page.wait_for_function("() => document.querySelector('.heard').textContent.includes('arrive')")
     assert live.page.locator(".heard").get_attribute("aria-live") == "polite"
 
 

@@ -62,9 +62,9 @@ def test_spectrogram_changes_with_the_theme(live: LivePage) -> None:
       const [r, g, b] = canvas.getContext('2d').getImageData(canvas.width - 3, 45, 1, 1).data;
       return r + g + b;
     }"""
-    live.page.wait_for_function(f"({script})() > 600")
+    live.page.wait_for_function(f"() => ({script})() > 600")
     live.page.locator(".theme").click()
-    live.page.wait_for_function(f"({script})() < 150")
+    live.page.wait_for_function(f"() => ({script})() < 150")
     live.page.reload()
     live.page.wait_for_selector("body.dark", state="attached")
 

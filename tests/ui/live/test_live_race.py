@@ -47,7 +47,7 @@ def test_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) -> N
     with live.page.expect_download() as clip:
         live.page.locator('[data-share="clip"]').click()
     assert Path(clip.value.path()).stat().st_size > 20_000
-    live.page.wait_for_function("document.querySelector('.share output').textContent.includes('Clip saved')")
+    live.page.wait_for_function("() => document.querySelector('.share output').textContent.includes('Clip saved')")
 
 
 def test_any_voice_races_against_the_selected_one(live: LivePage) -> None:
@@ -80,7 +80,7 @@ def test_opponent_is_in_the_url(live: LivePage) -> None:
     page.locator("#race-second").select_option(label="Tone (no model): High")
     page.locator(".race-second summary").click()
     page.locator("#race-option-m").fill("6")
-    page.wait_for_function("location.search.includes('against.m=6')")
+    page.wait_for_function("() => location.search.includes('against.m=6')")
     page.reload()
     page.wait_for_selector('#race-option-m[max="6"]', state="attached")
     assert page.locator("#race-second").input_value() == "tone:high"
@@ -88,7 +88,7 @@ def test_opponent_is_in_the_url(live: LivePage) -> None:
     names = page.evaluate("document.querySelector('.live').tap.page.race.record.names")
     assert names[1] == "Tone (no model): High, scheme S1, m 6, n 1"
     page.locator("#race-second").select_option(index=0)
-    page.wait_for_function("!location.search.includes('against')")
+    page.wait_for_function("() => !location.search.includes('against')")
     page.goto(page.url + "&against=tone:high&against.m=2.5&against.n=9")
     page.wait_for_selector("#race-option-m", state="attached")
     assert page.locator("#race-option-m").input_value() == page.locator("#live-option-m").input_value(), "as usual"
@@ -99,7 +99,7 @@ def test_invalid_settings_end_the_race_with_a_reason(live: LivePage) -> None:
     live.page.locator(".race-second summary").click()
     live.page.locator("#race-option-n").fill("6")
     live.press("race")
-    live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('hop')")
+    live.page.wait_for_function("() => document.querySelector('.race-said').textContent.includes('hop')")
     assert live.page.locator(".race").get_attribute("data-state") == "idle"
     assert live.page.locator("#race-second").is_enabled()
 

@@ -18,7 +18,7 @@ def stage(visit: Callable[..., LivePage]) -> LivePage:
 def test_stage_mode_shows_field_words_and_one_figure_large_and_dark(stage: LivePage) -> None:
     page = stage.page
     assert page.evaluate("document.body.classList.contains('dark')")
-    for shown in ("#live-text", '[data-figure="first"]', ".talk"):
+    for shown in ("#live-text", ".lead-value", ".talk"):
         assert page.locator(shown).is_visible()
     for gone in (".masthead", ".race", ".stage", ".settings", ".llm", ".examples"):
         assert page.locator(gone).is_hidden(), gone
@@ -43,15 +43,17 @@ def test_stage_mode_checks_the_sound_and_has_a_volume(stage: LivePage) -> None:
     gain = stage.page.evaluate("document.querySelector('.live').tap.page.player.volume")
     assert gain == 0.4
     stage.page.get_by_role("button", name="Check the sound").click()
-    stage.page.wait_for_function("document.querySelector('.talk output').textContent.includes('Sound is working')")
+    stage.page.wait_for_function(
+        "() => document.querySelector('.talk output').textContent.includes('Sound is working')"
+    )
 
 
 def test_phone_with_open_keyboard_shows_field_words_and_figure(visit: Callable[..., LivePage]) -> None:
     live = visit(viewport={"width": 390, "height": 430}, has_touch=True, is_mobile=True)
     live.type("Speech flows from words as they arrive on a telephone ", delay_ms=20)
     live.wait_lit(2)
-    live.page.wait_for_function("document.querySelector('[data-figure=first]').textContent.includes('s')")
-    for name in ("#live-text", '[data-figure="first"]', '[data-do="stop"]'):
+    live.page.wait_for_function("() => document.querySelector('.lead-value').textContent.includes('s')")
+    for name in ("#live-text", ".lead-value", '[data-do="stop"]'):
         box = live.page.locator(name).bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 430, name
     assert live.page.evaluate("CSS.highlights.get('live-heard').size + CSS.highlights.get('live-now').size") >= 1

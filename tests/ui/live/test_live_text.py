@@ -46,9 +46,9 @@ def test_word_deleted_letter_by_letter_is_struck_beside_the_new_one(live: LivePa
     for key in ("Delete", "Delete", "Delete"):
         live.page.keyboard.press(key)
     live.page.wait_for_selector(".words .edited")
-    live.page.wait_for_function("document.querySelectorAll('.words ins').length === 0")
+    live.page.wait_for_function("() => document.querySelectorAll('.words ins').length === 0")
     live.page.keyboard.type("dog", delay=60)
-    live.page.wait_for_function("document.querySelector('.words ins')?.textContent === 'dog'")
+    live.page.wait_for_function("() => document.querySelector('.words ins')?.textContent === 'dog'")
     live.shows("edited", ["cat"])
     assert live.page.locator(".words ins").count() == 1
 
@@ -68,10 +68,10 @@ def test_unheard_word_is_replaced_and_heard_one_turns_grey(live: LivePage) -> No
     live.paste("constantinople and alexandria were wonderful cities in their time ")
     live.wait_lit(1)
     _replace(live, "wonderful", "terrible")
-    live.page.wait_for_function("document.querySelector('.words').textContent.includes('terrible')")
+    live.page.wait_for_function("() => document.querySelector('.words').textContent.includes('terrible')")
     _replace(live, "their ", "")
     live.page.wait_for_function(
-        "document.querySelector('.live').tap.events.filter((e) => e.type === 'revised').length >= 2"
+        "() => document.querySelector('.live').tap.events.filter((e) => e.type === 'revised').length >= 2"
     )
     _replace(live, "constantinople", "byzantium")
     live.page.wait_for_selector(".words .edited")
@@ -90,7 +90,7 @@ def test_unheard_text_can_be_edited_after_finish_and_new_text_comes_next(live: L
     live.wait_lit(1)
     live.finish()
     _replace(live, "wonderful", "terrible")
-    live.page.wait_for_function("document.querySelector('.words').textContent.includes('terrible')")
+    live.page.wait_for_function("() => document.querySelector('.words').textContent.includes('terrible')")
     _replace(live, "constantinople", "byzantium")
     live.page.wait_for_selector(".words .edited")
     live.page.evaluate(

@@ -34,7 +34,7 @@ def test_queue_position_is_shown_and_typed_text_is_spoken(visit: Callable[..., L
         live.type("arrive. ")
         assert live.lit == []
         end(0)
-        live.page.wait_for_function("!document.querySelector('.status').textContent.includes('next')")
+        live.page.wait_for_function("() => !document.querySelector('.status').textContent.includes('next')")
         live.wait_lit(1)  # text finished before it speaks counts from there
         live.finish(spoken=1)
     assert [word["i"] for word in live.lit] == [*range(7)]
@@ -97,7 +97,7 @@ def test_stop_withdraws_text_kept_by_a_race(visit: Callable[..., LivePage]) -> N
         live.wait_status(OFFERED)
         live.press("stop")
         live.page.wait_for_selector('.race[data-state="idle"]')
-        live.page.wait_for_function("document.querySelector('.status').textContent === ''")
+        live.page.wait_for_function("() => document.querySelector('.status').textContent === ''")
         live.page.get_by_role("button", name="Speak the rest").wait_for(state="hidden")
     wait_free(live.url, 4)
     live.type("new text ")

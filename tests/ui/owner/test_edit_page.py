@@ -28,7 +28,7 @@ def begin(page: Any, name: str, template: str) -> None:
 
 def saved(page: Any) -> None:
     """Wait until all input is saved on the server."""
-    page.wait_for_function("document.querySelector('.saved').textContent === 'All changes saved'")
+    page.wait_for_function("() => document.querySelector('.saved').textContent === 'All changes saved'")
 
 
 def draft(site: Site, name: str) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def test_preference_shows_interval_p_and_the_half_line(choices: dict[str, Any]) 
     assert points.x[0] + points.error_x.array[0] == pytest.approx(100 * high)
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(100 * low)
     named, legend = figure.layout.annotations
-    assert named.text == "heron : teal, p 0.004" and "the first" in legend.text and "share of the first" in legend.text
+    assert (
+        named.text == "heron : teal, p < 0.001" and "the first" in legend.text and "share of the first" in legend.text
+    )
     [half] = figure.layout.shapes
     assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
 

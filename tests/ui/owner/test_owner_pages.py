@@ -8,21 +8,26 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from ui.live_page import LivePage
-from ui.owner_server import TITLE
+from ui.owner_server import OWNER_CODE, TITLE
 from ui.owner_site import Site
 
-PAGES = ("", "library", "campaigns", "edit", "results", "rate")
+from studio.mos.store.access import Access
+from studio.mos.store.database import Store
+
+PAGES = ("", "campaigns", "results", "rate", "sign-in")
+COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
 SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?test", "HYPERLINK", "PID-")
 
 
-def call(site: Site, fn: int, data: list[Any], event: Any) -> str:
+def call(site: Site, fn: int, data: list[Any], event: Any, cookie: str) -> str:
     """Gradio's answer to a call through its queue, the only way in."""
     session = uuid.uuid4().hex[:10]
     body = {"fn_index": fn, "data": data, "session_hash": session, "event_data": event, "trigger_id": None}
-    said = site.post("gradio_api/queue/join", body)
+    said = site.post("gradio_api/queue/join", body, cookie=cookie)
     if "event_id" in said:
         with urllib.request.urlopen(f"{site.url}gradio_api/queue/data?session_hash={session}", timeout=30) as stream:
             for line in stream:
@@ -41,21 +46,24 @@ def config(site: Site, path: str) -> dict[str, Any]:
     return found
 
 
-def every_call(site: Site, token: Any) -> str:
-    """Call every endpoint of the mounted app with a token."""
+def every_call(site: Site, cookie: str) -> str:
+    """Call every endpoint of the mounted app with a cookie."""
     calls: dict[int, list[Any]] = {}
-    for path in PAGES:
+    for path in COMPONENTS:
         page = config(site, path)
         kinds = {c["id"]: c["type"] for c in page["components"]}
-        fill = {"textbox": token, "dropdown": "merlin", "checkbox": True, "state": None}
+        fill = {"dropdown": "merlin", "checkbox": True, "state": None}
         calls |= {d["id"]: [fill.get(kinds[i]) for i in d["inputs"]] for d in page["dependencies"]}
-    assert len(calls) >= 15
-    return "".join(call(site, fn, data, {"campaign": "kestrel", "state": "closed"}) for fn, data in calls.items())
+    assert len(calls) >= 12
+    event = {"campaign": "kestrel", "state": "closed"}
+    return "".join(call(site, fn, data, event, cookie) for fn, data in calls.items())
 
 
-@pytest.mark.parametrize("token", ["", "wrong", "é\u2028", 7, None, ["x"]])
-def test_nothing_is_shown_or_done_without_the_token(site: Site, token: Any) -> None:
-    said = every_call(site, token)
+@pytest.mark.parametrize("value", [None, "", "wrong", "out", "x" * 200])
+def test_nothing_is_shown_or_done_without_the_cookie(site: Site, value: str | None) -> None:
+    name, _, right = site.cookie().partition("=")
+    said = every_call(site, "" if value is None else f"{name}={value}")
+    assert right not in said
     # Inputs are echoed in places, so the campaign's name is not secret here.
     found = [s for s in SECRETS if s != "merlin" and s in said]
     assert found == []
@@ -63,7 +71,7 @@ def test_nothing_is_shown_or_done_without_the_token(site: Site, token: Any) -> N
 
 
 def test_same_calls_answer_the_owner(site: Site) -> None:
-    said = every_call(site, site.token)
+    said = every_call(site, site.cookie())
     assert [s for s in SECRETS if s not in said] == ["PID-"]  # a rater's own id is shown to no one
     assert site.states()["kestrel"] == "closed"
     request = urllib.request.Request(
@@ -107,35 +115,79 @@ def test_links_lead_to_the_test_and_can_be_copied(site: Site, enter: Callable[..
     hrefs = [a.get_attribute("href") for a in card.locator(".link a").all()]
     assert hrefs == ["." + links["rater"], "." + links["preview"]]
     card.locator("a.button").click()
-    page.wait_for_selector("#owner-head h2")  # this tab keeps the token
+    page.wait_for_selector("#owner-head h2")
     assert page.locator("#owner-head h2").text_content() == TITLE
 
 
-def test_token_is_kept_per_tab(site: Site, enter: Callable[..., Any]) -> None:
+def test_browser_is_signed_in_by_a_cookie_that_scripts_cannot_read(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     page.wait_for_selector(".campaign")
-    assert page.evaluate("Object.values(sessionStorage)").count(site.token) == 1
-    assert page.evaluate("JSON.stringify(localStorage)").count(site.token) == 0
-    assert page.context.cookies() == []
-    assert site.token not in page.url
+    (cookie,) = page.context.cookies()
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Lax" and cookie["name"].endswith(str(site.port))
+    assert page.evaluate("document.cookie") == ""
+    assert page.evaluate("Object.values(sessionStorage).join() + JSON.stringify(localStorage)").count(site.token) == 0
     other = page.context.new_page()
-    other.goto(site.url + "campaigns")
-    other.wait_for_selector(".owner-notice")
-    assert other.locator(".campaign").count() == 0
+    other.goto(site.url + "library")
+    other.wait_for_selector(".library-whole")
 
 
-def test_wrong_token_is_reported(enter: Callable[..., Any]) -> None:
-    page = enter("results", token="guessed")
-    page.wait_for_selector('.owner-notice[data-level="error"]')
-    assert "studio campaign token" in page.locator(".owner-notice").text_content()
+def test_signing_in_leads_back_to_the_page(site: Site, enter: Callable[..., Any]) -> None:
+    page = enter("edit?campaign=kestrel", token="guessed")
+    field = page.get_by_label("Owner's token")
+    field.fill("guessed")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").filter(has_text="studio campaign token").wait_for()
+    field.fill(site.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.locator(".edit-columns").wait_for()
+    assert page.url == f"{site.url}edit?campaign=kestrel"
+    page.goto(site.url + "sign-in")
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(site.url)
+    assert page.context.cookies() == []
+
+
+@pytest.mark.parametrize("wanted", ["https://other.example/", "//other.example", "javascript:alert(1)", "../x"])
+def test_signing_in_leads_to_no_other_site(site: Site, enter: Callable[..., Any], wanted: str) -> None:
+    page = enter(f"sign-in?{urlencode({'next': wanted})}", token="guessed")
+    page.get_by_label("Owner's token").fill(site.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.locator(".live").wait_for()
+    assert page.url == site.url
+
+
+def test_link_of_the_server_signs_in(site: Site, enter: Callable[..., Any]) -> None:
+    page = enter("?owner=guessed", token="guessed")
+    assert page.context.cookies() == []
+    page.goto(f"{site.url}?owner={OWNER_CODE}")
+    assert page.url == site.url, "the code is not left in the address"
+    page.goto(site.url + "library")
+    page.locator(".library-whole").wait_for()
+
+
+def test_signed_out_page_leads_to_the_sign_in_page(enter: Callable[..., Any]) -> None:
+    page = enter("results?campaign=kestrel", token="guessed")
+    link = page.locator(".owner-notice a")
+    link.wait_for()
+    assert link.get_attribute("href") == "./sign-in?next=results%3Fcampaign%3Dkestrel"
     assert page.locator(".js-plotly-plot").count() == 0
+
+
+def test_new_token_signs_every_browser_out(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'studio.sqlite'}")
+    access = Access(store)
+    before = access.owner_session()
+    assert access.is_owner_session(before) and not access.is_owner_session("") and not access.is_owner_session("x")
+    access.new_owner_token()
+    assert not access.is_owner_session(before)
+    store.close()
 
 
 @pytest.mark.parametrize(("name", "titles"), [("kestrel", 3), ("merlin", 4)])
 def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) -> None:
     page = enter(f"results?campaign={name}")
     page.wait_for_selector(".js-plotly-plot .main-svg")
-    page.wait_for_function(f"document.querySelectorAll('.js-plotly-plot').length === {titles}")
+    page.wait_for_function(f"() => document.querySelectorAll('.js-plotly-plot').length === {titles}")
     page.locator(".js-plotly-plot").first.filter(has_text="heron").wait_for()
     tables = page.locator("#owner-tables").text_content()
     assert ("Mean opinion score" if name == "kestrel" else "Elo") in tables
@@ -166,7 +218,7 @@ def test_results_follow_the_raters(site: Site, enter: Callable[..., Any]) -> Non
     link = json.loads((site.folder / "facts.json").read_text(encoding="utf-8"))["untouched"]
     came = site.post("mos/join", {"campaign": "untouched", "key": link.rpartition("key=")[2], "device": {}})
     site.post("mos/stage", {"stage": "consent", "data": {"agreed": True, "version": 3}}, json.loads(came)["token"])
-    page.wait_for_function("document.querySelector('#owner-head dd').textContent === '1'")
+    page.wait_for_function("() => document.querySelector('#owner-head dd').textContent === '1'")
 
 
 @pytest.mark.parametrize(
@@ -187,6 +239,7 @@ def test_downloads_are_complete(enter: Callable[..., Any], tmp_path: Path, butto
 def test_navigation_omits_the_raters_page(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
     pages = ["Live", "Inspect", "Compare", "Library", "Listening tests", "Results", "Engine"]
+    page.locator(".masthead nav a").first.wait_for()
     assert page.locator(".masthead nav a").all_text_contents() == pages
     assert page.locator(".masthead nav a[aria-current]").text_content() == "Listening tests"
     assert not re.search(r'href="[^"]*/rate[?"]', site.get("campaigns"))
@@ -196,13 +249,13 @@ def test_without_campaigns_the_command_is_named(chromium: Any, tmp_path: Path) -
     site = Site(tmp_path, "--empty")
     try:
         context = chromium.new_context()
+        site.sign_in(context)
         page = context.new_page()
         for path in ("campaigns", "results"):
             page.goto(site.url + path)
-            page.wait_for_selector(".owner-notice")
-            page.fill("#owner-token input", site.token)
-            page.click("#owner-show")
-            page.wait_for_function("document.querySelector('.owner-notice')?.textContent.includes('campaign new')")
+            page.wait_for_function(
+                "() => document.querySelector('.owner-notice')?.textContent.includes('campaign new')"
+            )
         context.close()
     finally:
         site.process.kill()
@@ -214,7 +267,7 @@ def test_nothing_is_cut_off_at_the_side(enter: Callable[..., Any], width: int) -
     page = enter("campaigns", viewport={"width": width, "height": 844})
     page.wait_for_selector(".campaign")
     script = "s => Math.max(...[...document.querySelectorAll(s)].map((e) => e.getBoundingClientRect().right))"
-    assert page.evaluate(script, ".masthead *, .campaign, .owner-door") <= width
+    assert page.evaluate(script, ".masthead *, .campaign") <= width
     page.goto(page.url.replace("campaigns", "results?campaign=merlin"))
     page.wait_for_selector(".js-plotly-plot .main-svg")
     assert page.evaluate(script, ".owner-card, .owner-plot, .owner-choose, .owner-files button") <= width

@@ -7,6 +7,8 @@ from ui.rate_page import RatePage, Ratings
 from ui.rate_server import clip_s
 from ui.waits import comes_to, until
 
+from studio.ui.bundle import bundle
+
 # One sound counts up and one down: the output tells which was played, and at which sample.
 SWITCHED = """async (base) => {
   const { Deck } = await import(`${base}/deck.js`);
@@ -38,10 +40,9 @@ ENDED = """() => {
 def test_switching_loses_and_repeats_no_sample(rate: Callable[..., RatePage]) -> None:
     rating = rate("scale")
     rating.wait("welcome")
-    base = rating.page.evaluate(
-        "performance.getEntriesByType('resource').find((r) => r.name.endsWith('/rate.js')).name"
-    )
-    got = rating.page.evaluate(SWITCHED, base.removesuffix("/rate.js"))
+    script = bundle("rate/deck.js")  # the page's own bundle has it inside
+    rating.page.route("**/bundled/deck.js", lambda route: route.fulfill(body=script, content_type="text/javascript"))
+    got = rating.page.evaluate(SWITCHED, f"{rating.page.url.partition('/rate')[0]}/bundled")
     starts, samples = got["starts"], got["samples"]
     switched, faded = 4096, 4096 + 128 + 120  # a block of the context, then 5 ms
     assert samples[starts:switched] == [t - starts + 1 for t in range(starts, switched)]
@@ -93,9 +94,13 @@ def test_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage], 
         rating.heard(count)
         # It rewinds before the next is played.
         rating.page.wait_for_selector(".sound.on", state="detached")
+    slider = rating.page.locator(".slide input[type=range]").nth(0)
+    faint = "node => getComputedStyle(node).opacity < 1"  # its knob is hidden, which no computed style tells
+    assert (slider.get_attribute("aria-valuetext"), slider.evaluate(faint)) == ("not set", True)
     rating.page.locator(".slide input[type=number]").nth(0).fill("101")
     assert "From 1 to 100" in rating.text(".missing")
     rating.page.locator(".slide input[type=number]").nth(0).fill("81")
+    assert (slider.get_attribute("aria-valuetext"), slider.evaluate(faint)) == ("81", False)
     assert "Not yet scored: B, C" in rating.text(".missing")
     rating.page.locator(".play").nth(1).focus()
     rating.page.keyboard.type("100")

@@ -36,7 +36,7 @@ run(app, settings)
 
 def test_open_page_does_not_delay_the_exit(chromium: Any, tmp_path: Path) -> None:
     site, page = Site(tmp_path, "--empty"), chromium.new_page()
-    with page.expect_request("**/heartbeat/**"):  # its response does not end by itself
+    with page.expect_request("**/gradio_api/queue/data**"):  # a stream of events
         page.goto(site.url + "campaigns")
     page.wait_for_timeout(500)
     site.process.send(signal.SIGINT)

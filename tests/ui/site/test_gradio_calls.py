@@ -1,9 +1,7 @@
 """Memory that Gradio keeps per page is bounded, and freed when no client listens."""
 
-import asyncio
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +37,10 @@ class Pages:
         self.calls._sessions._clock = lambda: self.now_s
         self.blocks = self.calls._app.get_blocks()
         self.client = TestClient(mounted, base_url="http://127.0.0.1:7860")
-        self.function = next(n for n, fn in self.blocks.fns.items() if fn.fn and len(fn.inputs) == 1)
+        self.function = next(n for n, fn in self.blocks.fns.items() if fn.fn and len(fn.inputs) == 0)
 
     def join(self, session: str, **change: Any) -> int:
-        call = {"data": [""], "fn_index": self.function, "session_hash": session} | change
+        call = {"data": [], "fn_index": self.function, "session_hash": session} | change
         return self.client.post("/gradio_api/queue/join", json=call).status_code
 
     def listen(self, session: str) -> str:
@@ -137,21 +135,9 @@ def test_listening_pages_keep_their_state(pages: Pages, monkeypatch: pytest.Monk
     assert pages.client.portal.call(crowd) == [True, True, False, True]
 
 
-def test_wrong_tokens_on_a_page_are_limited_as_on_routes(pages: Pages) -> None:
-    said: list[str] = []
-    for n in range(12):
-        assert pages.join("abc", data=[f"wrong {n}"]) == 200
-        said.append(pages.listen("abc"))
-    assert ["token is wrong" in one for one in said] == [True] * 10 + [False] * 2
-    assert all("too many calls" in one.lower() for one in said[10:])
-    right = pages.world.listening.access.first_token
-    assert pages.join("abc", data=[right]) == 200
-    assert "too many calls" not in pages.listen("abc").lower(), "a caller with the right token is not limited"
-
-
 @pytest.mark.parametrize(
     "change",
-    [{"fn_index": 100}, {"fn_index": True}, {"data": []}, {"data": ["", ""]}, {"data": [{"path": "/etc/passwd"}]}],
+    [{"fn_index": 100}, {"fn_index": True}, {"data": [""]}, {"data": ["", ""]}, {"data": [{"path": "/etc/passwd"}]}],
 )
 def test_unknown_function_is_refused(pages: Pages, change: dict[str, Any]) -> None:
     assert pages.join("abc", **change) == 422
@@ -165,31 +151,7 @@ def test_browser_side_function_is_not_called_on_the_server(pages: Pages, capfd: 
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_heartbeats_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio_middleware, "MAX_HEARTBEATS", 2)
-    scope = {"type": "http", "path": "/gradio_api/heartbeat/abc", "query_string": b"", "headers": [], "method": "GET"}
-    said: list[int] = []
-
-    async def beat(ended: asyncio.Event) -> None:
-        async def app(*_: Any) -> None:
-            await ended.wait()
-
-        async def send(message: Any) -> None:
-            said.append(message.get("status", 0))
-
-        pages.calls._app = app  # type: ignore[assignment]
-        await pages.calls(scope, None, send)  # type: ignore[arg-type]
-
-    async def crowd() -> None:
-        ended = asyncio.Event()
-        tasks = [asyncio.create_task(beat(ended)) for _ in range(2)]
-        await asyncio.sleep(0)
-        await beat(ended)
-        ended.set()
-        await asyncio.gather(*tasks)
-        await beat(ended)
-
-    with ThreadPoolExecutor(1) as apart:  # a browser of another test may occupy this thread's loop
-        apart.submit(asyncio.run, crowd()).result()
-    assert said == [503, 0]
-    assert pages.calls._heartbeats == 0
+def test_heartbeat_ends_at_once(pages: Pages) -> None:
+    """Browsers allow six requests per host, and each open page would hold one."""
+    answer = pages.client.get("/gradio_api/heartbeat/abc")
+    assert (answer.status_code, answer.content) == (204, b"")

@@ -65,8 +65,9 @@ def test_utterance_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Path) -
 
     speak("Tea is ready now.", 1)
     assert form.is_hidden(), "not offered to a visitor"
-    page.evaluate("token => sessionStorage.setItem('studio-owner', token)", fresh.token)
-    speak("Tea is ready now.", 2)
+    assert page.context.request.post(f"{fresh.url}mos/owner/session", data={"token": fresh.token}).ok
+    live.open()
+    speak("Tea is ready now.", 1)
     form.wait_for(state="visible")
     assert form.locator('select[name="campaign"] option').last.text_content() == "A new test"
     assert "studio-demo" not in form.inner_text(), "only drafts accept more"
@@ -75,14 +76,14 @@ def test_utterance_becomes_a_stimulus(fresh: Fresh, page: Any, tmp_path: Path) -
     form.locator('input[name="new"]').fill(name)
     form.locator('select[name="template"]').select_option("incremental-mos")
     form.get_by_role("button", name="Add").click()
-    page.wait_for_function("document.querySelector('.collect output').textContent.startsWith('Added to')")
+    page.wait_for_function("() => document.querySelector('.collect output').textContent.startsWith('Added to')")
     assert f"Added to {name}: text001 by tone:low?m=3,n=1,scheme=S1" in form.locator("output").text_content()
     assert form.locator('select[name="campaign"]').input_value() == name
     form.get_by_role("button", name="Add").click()
-    page.wait_for_function("document.querySelector('.collect output').dataset.level === 'error'")
+    page.wait_for_function("() => document.querySelector('.collect output').dataset.level === 'error'")
     assert f"says this text in '{name}' already" in form.locator("output").text_content()
     form.get_by_role("button", name="Undo").click()
-    page.wait_for_function("document.querySelector('.collect output').textContent.includes('was deleted')")
+    page.wait_for_function("() => document.querySelector('.collect output').textContent.includes('was deleted')")
     assert (
         name not in form.locator("select").first.inner_text()
         and not form.get_by_role("button", name="Undo").is_visible()

@@ -45,9 +45,9 @@ def test_one_link_opens_every_page(keyed: Ratings, new_page: Callable[[], Any]) 
     page.wait_for_selector(".live .options input", state="attached")
     live.type("one two three ")
     live.finish(spoken=1)
-    for path in ("campaigns", "results"):
+    for path, shown in (("campaigns", ".owner-notice"), ("results", ".owner-notice"), ("library", "form.signin")):
         page.goto(keyed.url + path)
-        page.wait_for_selector(".owner-notice")
+        page.wait_for_selector(shown)
     assert (live.errors, live.foreign) == ([], [])
 
 
@@ -69,8 +69,7 @@ def test_raters_need_no_key(keyed: Ratings, new_page: Callable[[], Any]) -> None
     rating.open()
     rating.begin()
     rating.page.wait_for_timeout(500)
-    refused = {one.url for one in rating.responses if one.status >= 400}
-    assert {url.removeprefix(keyed.url).partition("/heartbeat/")[0] for url in refused} <= {"gradio_api"}
+    assert [one.url for one in rating.responses if one.status >= 400] == []
     assert (rating.errors, rating.foreign) == ([], [])
 
 

@@ -51,9 +51,8 @@ PAGES = {
     "": "Live",
     "inspect": "Inspect",
     "compare": "Compare",
-    "library": "Library",
+    "library": "Sign in",  # a page of the owner
     "campaigns": "Listening tests",
-    "edit": "Edit a test",
     "results": "Results",
     "engine": "Engine",
     "rate": "Listening test",
@@ -73,7 +72,7 @@ def test_each_page_has_its_own_title(chromium: Any, url: str, path: str) -> None
     page = chromium.new_page()
     page.goto(url + path)
     page.locator(".rate:not([data-stage=loading])" if path == "rate" else ".masthead").wait_for()
-    page.wait_for_timeout(500)  # Gradio sets its own title when its page has loaded
+    page.wait_for_load_state("networkidle")  # Gradio sets its own title when its page has loaded
     comes_to(page.title, f"{PAGES[path]} · Streaming-TTS Studio")
     page.close()
 

@@ -1,7 +1,9 @@
 """Pages under their content security policy: they work, and injected code does not run."""
 
+import asyncio
 import json
 import re
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from ui.live_page import LivePage
 from ui.owner_site import Site
 from ui.rate_page import RatePage
 
-from studio.ui.assets import PagePolicy, add_nonce
+from studio.ui.assets import Pages, add_nonce, page_policy
 
 SMUGGLE = """async () => {
   window.ran = [];
@@ -66,10 +68,8 @@ def test_live_page(page: Any, server: Server) -> None:
 
 @pytest.mark.parametrize("path", ["campaigns", "results"])
 def test_owner_pages(page: Any, site: Site, path: str) -> None:
+    site.sign_in(page.context)
     page.goto(site.url + path)
-    page.wait_for_selector(".owner-notice")
-    page.fill("#owner-token input", site.token)
-    page.click("#owner-show")
     page.wait_for_selector(".campaign" if path == "campaigns" else ".owner-plot svg.main-svg")
     page.wait_for_timeout(500)
     clean(page)
@@ -78,10 +78,8 @@ def test_owner_pages(page: Any, site: Site, path: str) -> None:
 
 def test_report_saved_by_the_results_page(page: Any, site: Site, tmp_path: Path) -> None:
     """It is opened from disk, without response headers, so it contains its own policy."""
+    site.sign_in(page.context)
     page.goto(site.url + "results?campaign=kestrel")
-    page.wait_for_selector(".owner-notice")
-    page.fill("#owner-token input", site.token)
-    page.click("#owner-show")
     button = page.get_by_role("button", name="HTML report")
     button.wait_for()
     with page.expect_download() as download:
@@ -127,13 +125,20 @@ def test_no_other_site_receives_the_url(page: Any, site: Site) -> None:
 def test_nonce_is_new_per_response_and_on_every_script(site: Site) -> None:
     numbers = set()
     for _ in range(3):
-        html = site.get("")
+        html = site.get("campaigns")
         marked = re.findall(r'<script nonce="([\w-]{22})"', html)
         outside = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
         assert len(set(marked)) == 1 and "<script" not in outside
         assert len(marked) == len(re.findall(r"<script[^>]*>.*?</script>", html, re.DOTALL))
         numbers |= set(marked)
     assert len(numbers) == 3
+
+
+def test_plain_page_has_no_inline_script_and_needs_no_exception(site: Site) -> None:
+    with urllib.request.urlopen(site.url, timeout=30) as answer:
+        policy, html = answer.headers["content-security-policy"], answer.read().decode()
+    assert "script-src 'self';" in policy
+    assert all('src="' in tag or 'type="application/json"' in tag for tag in re.findall(r"<script[^>]*>", html))
 
 
 def test_only_tags_get_the_nonce() -> None:
@@ -144,4 +149,39 @@ def test_only_tags_get_the_nonce() -> None:
 
 def test_unknown_host_is_not_in_the_policy() -> None:
     scope = {"type": "http", "method": "GET", "headers": [(b"host", b"a.example;script-src *")]}
-    assert "a.example" not in PagePolicy(None, []).policy(scope, "NUMBER")  # type: ignore[arg-type]
+    assert "a.example" not in page_policy(scope, "'self'")
+
+
+def test_page_is_rendered_once_and_stamped_for_each_response() -> None:
+    rendered: list[str] = []
+
+    async def gradio(scope: Any, receive: Any, send: Any) -> None:
+        rendered.append(scope["path"])
+        host = dict(scope["headers"])[b"host"].decode()
+        body = f'<script>root = "http://{host}/x"</script>'.encode()
+        headers = [(b"content-type", b"text/html"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def response(pages: Pages, host: bytes, scheme: str = "http") -> tuple[dict[bytes, bytes], bytes]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/rate", "scheme": scheme, "headers": [(b"host", host)]}
+        await pages(scope, None, send)  # type: ignore[arg-type]
+        return dict(sent[0]["headers"]), sent[1]["body"]
+
+    async def ask() -> None:
+        pages = Pages(gradio, ["/rate"])
+        answers = await asyncio.gather(*(response(pages, b"a.example") for _ in range(20)))
+        answers.append(await response(pages, b"b.example:8443", "https"))
+        nonces = {re.fullmatch(rb'<script nonce="([^"]+)">.*', body)[1] for _, body in answers}  # type: ignore[index]
+        assert len(nonces) == 21 and rendered == ["/rate"]
+        assert b'"http://a.example/x"' in answers[0][1] and b'"https://b.example:8443/x"' in answers[-1][1]
+        for headers, body in answers:
+            assert headers[b"content-length"] == str(len(body)).encode()
+            assert re.search(rb'nonce="([^"]+)"', body)[1] in headers[b"content-security-policy"]  # type: ignore[index]
+
+    asyncio.run(ask())

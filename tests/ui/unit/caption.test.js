@@ -165,7 +165,7 @@ test("figures in their units", () => {
   one.show({ ...FIGURES, typed_wpm: 61.4, spoken_wpm: 150 });
   assert.deepEqual(
     ["first", "key", "rtf", "stalls", "buffered"].map((name) => text("figure", name)),
-    ["1.23 s", "180 ms", "0.12", "0", "40 ms"],
+    ["1.2 s", "180 ms", "0.12", "0", "40 ms"],
   );
   assert.equal(text("sub", "key"), "90 ms of it in the server");
   assert.equal(text("sub", "pace"), "You type 61 words per minute, the voice speaks 150.");

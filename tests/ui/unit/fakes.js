@@ -85,6 +85,10 @@ export class FakeField {
     this.listeners[type].push(listener);
   }
 
+  ownerDocument = { activeElement: null, execCommand: () => false };
+
+  select() {}
+
   emit(type, event = {}) {
     for (const listener of this.listeners[type] ?? []) listener({ timeStamp: 0, preventDefault() {}, ...event });
   }

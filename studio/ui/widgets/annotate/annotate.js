@@ -146,7 +146,7 @@ class Assigned {
 }
 
 /** Called by Gradio when the component is mounted. */
-export function start(element, server) {
+export function start(element, { server }) {
   const root = element.querySelector(".assigned");
   if (root.isStarted) return;
   root.isStarted = true;

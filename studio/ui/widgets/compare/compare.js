@@ -1,13 +1,13 @@
 // The Compare page: shows the utterances named in its URL side by side; more can be synthesized or added.
 
-import { token } from "../owner/calls.js";
+import { isOwner } from "../owner/calls.js";
 import { h } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
 import { MAX_UTTERANCES, SynthesisForm } from "./synthesis_form.js";
 import { Viewer } from "./viewer.js";
 
 const TO_LIBRARY =
-  "One of these utterances is in the library and needs the owner's token: open them from the Library page.";
+  "One of these utterances is in the library, which only the owner can open: sign in on the Library page.";
 const BUSY = 503;
 const AGAIN_MS = 700;
 const TRIES = 8; // while the server is busy
@@ -45,11 +45,10 @@ class Compare {
 
   async fetched(part, more = {}) {
     const usesLibrary = this.named.some(([kind]) => kind === "kept");
-    if (usesLibrary && !token()) throw new Error(TO_LIBRARY);
-    const headers = usesLibrary ? { Authorization: `Bearer ${token()}` } : {};
+    if (usesLibrary && !isOwner()) throw new Error(TO_LIBRARY);
     const query = new URLSearchParams([...this.named, ...Object.entries(more)]);
     for (let tries = 1; ; tries++) {
-      const answer = await fetch(`${this.server}compare/${part}?${query}`, { headers });
+      const answer = await fetch(`${this.server}compare/${part}?${query}`);
       if (answer.ok) return parse(await answer.arrayBuffer());
       if (answer.status === 403) throw new Error(TO_LIBRARY);
       if (answer.status !== BUSY || tries === TRIES) throw new Error(await why(answer));
@@ -157,7 +156,7 @@ async function why(answer) {
 }
 
 /** Start the page; `server` is the server's URL with a trailing slash. */
-export function start(element, server) {
+export function start(element, { server }) {
   const page = element.querySelector(".compare");
   page.comparison ??= new Compare(element, server);
 }

@@ -40,6 +40,20 @@ export class Checks {
         check(gates, "level", "Raters set the volume first", changed),
         check(gates, "pace", "Exclude raters who answer faster than the sounds play", changed),
         check(settings, "narrowband", "Accept 8 kHz telephone speech", changed),
+        check(settings, "incomplete", "Systems may lack texts", changed),
+        labelled(
+          "Level of the sounds",
+          choice(
+            settings,
+            "levels",
+            [
+              ["integrated", "one loudness (BS.1770)"],
+              ["active", "one active speech level (P.56)"],
+              ["keep", "as in the files"],
+            ],
+            changed,
+          ),
+        ),
       ),
       h("h3", { text: "Screening" }),
       this.screens,
@@ -62,6 +76,16 @@ export class Checks {
             "Minimum variance of scores",
             number(gates, "min_variance", changed, { low: 0, step: "any" }),
             "0 = off",
+          ),
+          labelled(
+            "Side bias: p below",
+            number(gates, "side_bias", changed, { low: 0, high: 0.2, step: "any" }),
+            "0 = off",
+          ),
+          labelled(
+            "Missed traps that allow a rejection",
+            number(gates, "reject_after", changed, { low: 1, high: 20 }),
+            "panels require 2, and 1 in studies of up to five minutes",
           ),
           share(gates, "max_repeat_distance", "Maximum distance of repeats", "share of the scale; 0 = off"),
         ),
@@ -109,7 +133,16 @@ export class Checks {
     const id = ["native", ...Array.from({ length: 50 }, (_, k) => `screening${k + 1}`)].find(
       (one) => !screening.some((s) => s.id === one),
     );
-    screening.push({ id, prompt: "", options: ["Yes", "No"], accept: [] });
+    screening.push({
+      id,
+      prompt: "",
+      options: ["Yes", "No"],
+      accept: [],
+      answer: "choice",
+      low: null,
+      high: null,
+      optional: false,
+    });
     this.drawScreens();
     this.changed();
   }
@@ -140,12 +173,40 @@ export class Checks {
       row(
         labelled("Name", line(screen, "id", changed, { maxlength: 40 })),
         labelled("Question", line(screen, "prompt", changed)),
+        labelled(
+          "Answer",
+          choice(
+            screen,
+            "answer",
+            [
+              ["choice", "one of a list"],
+              ["text", "free text"],
+              ["number", "a number"],
+            ],
+            () => {
+              this.drawScreens();
+              changed();
+            },
+          ),
+        ),
+        check(screen, "optional", "May be left empty", changed),
       ),
+      ...this.details(screen, lists, split),
+      drop,
+    );
+  }
+
+  /** The options of a choice, or the limits of a number. */
+  details(screen, lists, split) {
+    const limit = (name, text) =>
+      labelled(text, number(screen, name, this.changed, { step: "any", empty: true }), "empty = none");
+    if (screen.answer === "text") return [];
+    if (screen.answer === "number") return [row(limit("low", "Lowest number"), limit("high", "Highest number"))];
+    return [
       row(
         labelled("Answers, one per line", area(lists, "options", split("options"), { rows: 3 })),
         labelled("Accepted answers, one per line", area(lists, "accept", split("accept"), { rows: 3 }), "empty = all"),
       ),
-      drop,
-    );
+    ];
   }
 }

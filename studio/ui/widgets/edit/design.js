@@ -32,9 +32,9 @@ export function words(settings, changed) {
   );
 }
 
-/** Completion links of a panel, and the stopping rule. */
+/** Completion links of a panel, the stopping rule, and the margin of "no worse than". */
 export function panel(settings, changed) {
-  const { completion, stop } = settings;
+  const { completion, stop, margins } = settings;
   const exit = (of, text) =>
     row(
       labelled(`Code: ${text}`, nullable(of, "code", changed, 120)),
@@ -85,6 +85,32 @@ export function panel(settings, changed) {
         ),
       ),
       row(check(stop, "decided", "Stop when every pair of systems differs significantly", changed)),
+    ),
+    h(
+      "details",
+      {},
+      h("summary", { text: "Margin: no worse by more than" }),
+      row(
+        labelled(
+          "Of the scores",
+          number(margins, "score", changed, { low: 0, step: "any", empty: true }),
+          "steps or points; empty = off",
+        ),
+        labelled(
+          "Of the share of votes",
+          number(margins, "share", changed, { low: 0, high: 0.5, step: "any", empty: true }),
+          "0.05: at least 45 of 100 votes; empty = off",
+        ),
+        labelled(
+          "No worse than this system",
+          nullable(settings, "baseline", changed, 120),
+          "the baseline; empty = every pair is tested",
+        ),
+      ),
+      h("p", {
+        class: "muted",
+        text: "Choose the margin before the test: the largest difference that does not matter.",
+      }),
     ),
   );
 }

@@ -1,6 +1,6 @@
 // The owner's page for one draft: create from a template, edit with autosave, preview, and open for raters.
 
-import { AGAIN_MS, Calls, download, token } from "../owner/calls.js";
+import { AGAIN_MS, Calls, download } from "../owner/calls.js";
 import { ask as askIn, h } from "../rate/dom.js";
 import { Checks } from "./checks.js";
 import { panel, words } from "./design.js";
@@ -16,8 +16,6 @@ import { TextList } from "./text_list.js";
 const SAVE_MS = 600;
 const POLL_MS = 1000; // while texts are synthesized
 const draft = (name, path = "") => `drafts/${encodeURIComponent(name)}${path}`;
-const ASK =
-  "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
 
 class Editor {
   constructor(root, base, server) {
@@ -34,7 +32,6 @@ class Editor {
   }
 
   async begin() {
-    if (!token()) return this.showMessage(ASK);
     try {
       this.templates ??= (await this.calls.get("templates")).templates;
       if (!this.name) return this.drawNew();
@@ -285,12 +282,12 @@ class Editor {
 }
 
 /** Called by Gradio when the component is in the page. */
-export function start(element, base, server) {
+export function start(element, { base, server }) {
   const root = element.querySelector(".edit");
   if (root.isStarted) return;
   root.isStarted = true;
   const editor = new Editor(root, base, server);
-  addEventListener("studio-owner", () => editor.begin());
+  editor.begin();
   addEventListener("popstate", () => location.reload());
   addEventListener(
     "beforeunload",

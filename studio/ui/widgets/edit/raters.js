@@ -1,9 +1,10 @@
 // Number of raters and screens, the test that follows, and the plan of how many raters are needed.
 
 import { button, h } from "../rate/dom.js";
-import { choice, count, labelled, number, row, section } from "./fields.js";
+import { check, choice, count, labelled, number, row, section } from "./fields.js";
 
 const HALF_WIDTHS = { mos: 0.2, mushra: 5, cmos: 0.2, preference: 0.05 };
+const MARGINS = { mos: 0.2, mushra: 5, cmos: 0.3, preference: 0.1 };
 const UNITS = {
   mos: "steps of the scale",
   mushra: "points",
@@ -25,6 +26,7 @@ export class Raters {
       row(
         labelled("Raters for each screen", this.quota, "a screen is a sound, a pair or a page, depending on the kind"),
         labelled("Screens for each rater", number(settings, "trials_per_sitting", changed, { low: 1, high: 500 })),
+        check(settings, "replace_excluded", "Replace raters who are excluded", changed),
         labelled(
           "Break after",
           number(settings, "break_after", changed, { low: 0, high: 500 }),
@@ -106,34 +108,38 @@ export class Raters {
   planForm() {
     const test = this.page.state.planned_as;
     if (!test) return null;
-    const target = { half: HALF_WIDTHS[test] };
-    const field = number(target, "half", () => {}, { low: 0.001, high: 100, step: "any" });
-    const go = button("Plan", () => this.plan(target.half));
+    const target = { half_width: HALF_WIDTHS[test], margin: MARGINS[test] };
+    const field = (name) => number(target, name, () => {}, { low: 0.001, high: 100, step: "any" });
+    const go = (name) => button("Plan", () => this.plan({ [name]: target[name] }));
     return h(
       "details",
       { class: "plan" },
       h("summary", { text: "How many raters are needed?" }),
-      row(labelled("Half width of the 95% intervals", field, UNITS[test])),
-      h("div", { class: "actions" }, go),
+      row(labelled("Half width of the 95% intervals", field("half_width"), UNITS[test])),
+      h("div", { class: "actions" }, go("half_width")),
+      row(labelled("Or: no worse by more than", field("margin"), UNITS[test])),
+      h("div", { class: "actions" }, go("margin")),
       this.planned,
     );
   }
 
-  async plan(half) {
+  async plan(aim) {
     this.planned.replaceChildren(h("p", { class: "muted", text: "Simulating tests…" }));
-    const { plan, error, ...result } = await this.page.query("/plan", { half_width: half });
+    const { plan, error, ...result } = await this.page.query("/plan", aim);
     if (error) return void this.planned.replaceChildren(h("p", { text: error }));
-    const what = ["cmos", "preference"].includes(result.test) ? "pairs" : "systems";
     const use = button(`Use ${count(result.raters_per_stimulus, "rater")} for each screen`, () => {
       this.quota.value = this.settings.raters_per_stimulus = result.raters_per_stimulus;
       this.changed();
     });
-    const rows = plan.curve.map(([raters, width]) =>
-      h("tr", {}, h("th", { scope: "row", text: String(raters) }), h("td", { text: `± ${width.toFixed(3)}` })),
+    const { ask } = result; // of a margin
+    const { items, share } = ask ?? result;
+    const shown = (value) => (ask ? `${Math.round(100 * value)}%` : `± ${value.toFixed(3)}`);
+    const rows = plan.curve.map(([raters, value]) =>
+      h("tr", {}, h("th", { scope: "row", text: String(raters) }), h("td", { text: shown(value) })),
     );
     this.planned.replaceChildren(
       h("p", {
-        text: `${count(plan.raters, "rater")} give ± ${plan.half_width.toFixed(3)} or less for all ${what} in ${Math.round(100 * plan.sure)}% of simulated tests, with ${count(result.items, "text")}, of which each rater hears ${Math.round(100 * result.share)}%.`,
+        text: `${outcome(plan, result)}, with ${count(items, "text")}, of which each rater hears ${Math.round(100 * share)}%.`,
       }),
       h("div", { class: "actions" }, use),
       h(
@@ -146,7 +152,12 @@ export class Raters {
           h(
             "thead",
             {},
-            h("tr", {}, h("th", { scope: "col", text: "Raters" }), h("th", { scope: "col", text: "Half width" })),
+            h(
+              "tr",
+              {},
+              h("th", { scope: "col", text: "Raters" }),
+              h("th", { scope: "col", text: ask ? "Power" : "Half width" }),
+            ),
           ),
           h("tbody", {}, ...rows),
         ),
@@ -158,4 +169,15 @@ export class Raters {
     );
     return undefined;
   }
+}
+
+/** What a planned number of raters gives, for a half-width or a margin. */
+function outcome(plan, { test, ask }) {
+  const raters = count(plan.raters, "rater");
+  if (!ask) {
+    const what = ["cmos", "preference"].includes(test) ? "pairs" : "systems";
+    return `${raters} give ± ${plan.half_width.toFixed(3)} or less for all ${what} in ${Math.round(100 * plan.sure)}% of simulated tests`;
+  }
+  const each = ask.claims > 1 ? `each of ${ask.claims} systems is` : "one of two equal systems is";
+  return `${raters} show in ${Math.round(100 * plan.power)}% of simulated tests that ${each} no worse by more than ${ask.margin}`;
 }

@@ -139,7 +139,7 @@ export class Systems {
   clipForm() {
     const form = { system: "" };
     const name = line(form, "system", () => {}, { maxlength: 80, placeholder: "ground-truth" });
-    const files = h("input", { type: "file", multiple: true, accept: ".wav,.flac,audio/wav,audio/flac" });
+    const files = h("input", { type: "file", multiple: true, accept: ".wav,.flac,.aiff,.ogg,.opus,.mp3,audio/*" });
     const status = h("p", { class: "muted", role: "status" });
     const add = button("Add these clips", async () => {
       if (!form.system.trim() || !files.files.length) {

@@ -1,15 +1,18 @@
 // The Inspect page: opens a trace or a recording in the viewer.
 
-import { token } from "../owner/calls.js";
+import { isOwner } from "../owner/calls.js";
 import { fromBase64, parse } from "../timeline/bundle.js";
+import { offerAnnotation } from "./annotate/sources.js";
+import { showRatings } from "./ratings/ratings.js";
+import { fetchForcingVoices, TeacherForcingForm } from "./teacher_forcing_form.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
-const TO_RESULTS = "This clip belongs to a listening test and needs the owner's token: open it from the Results page.";
-const TO_LIBRARY = "This utterance is in the library and needs the owner's token: open it from the Library page.";
+const TO_RESULTS = "This clip belongs to a listening test, which only the owner can open: sign in on the Results page.";
+const TO_LIBRARY = "This utterance is in the library, which only the owner can open: sign in on the Library page.";
 
 /** Start the page; `root` is the server's URL with a trailing slash. */
-export function start(element, root) {
+export function start(element, { server: root }) {
   const page = element.querySelector(".inspect");
   const status = page.querySelector(".status");
   const text = page.querySelector(".wav-text input");
@@ -56,10 +59,9 @@ export function start(element, root) {
     }
   }
 
-  /** Load the teacher-forcing form and the voices that support it; null on failure. */
+  /** The teacher-forcing form and the voices that support it; null on failure. */
   async function prepare() {
     try {
-      const { TeacherForcingForm, fetchForcingVoices } = await import("./teacher_forcing_form.js");
       const forcing = await fetchForcingVoices(root);
       const on = { text: () => text.value, opened: sent, why };
       return forcing && { forcing, through: new TeacherForcingForm(page, root, forcing, on) };
@@ -84,10 +86,8 @@ export function start(element, root) {
 
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
 
-  /** Imported on demand: a stand-alone file has no library and fetches nothing. */
-  async function annotate(opened, { trace = "", kept: name = "" }) {
+  function annotate(opened, { trace = "", kept: name = "" }) {
     if (!hasLibrary()) return;
-    const { offerAnnotation } = await import("./annotate/sources.js");
     if (opened === viewer) offerAnnotation(opened, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
   }
 
@@ -99,13 +99,13 @@ export function start(element, root) {
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
 
-  /** Show the ratings of a listening test's clip; imported on demand. */
+  /** Show the ratings of a listening test's clip. */
   async function rated(opened, { rated: request = null }) {
     const place = page.querySelector(".ratings");
     place.hidden = true;
     if (!request) return;
     try {
-      const [{ showRatings }, answer] = await Promise.all([import("./ratings/ratings.js"), request("ratings")]);
+      const answer = await request("ratings");
       if (!answer.ok) throw new Error(await why(answer));
       const ratings = await answer.json();
       if (opened === viewer) showRatings(place, ratings);
@@ -117,19 +117,17 @@ export function start(element, root) {
 
   /** Fetch a part of a listening test's clip with the owner's token. */
   async function ofTest({ test, script, system }, part) {
-    if (!token()) throw new Error(TO_RESULTS);
+    if (!isOwner()) throw new Error(TO_RESULTS);
     const path = `mos/owner/campaigns/${encodeURIComponent(test)}/sound/${part}?${new URLSearchParams({ script, system })}`;
-    const answer = await fetch(`${root}${path}`, { headers: { Authorization: `Bearer ${token()}` } });
+    const answer = await fetch(`${root}${path}`);
     if (answer.status === 403) throw new Error(TO_RESULTS);
     return answer;
   }
 
   /** Fetch a part of a library utterance with the owner's token. */
   async function fromLibrary(name, part) {
-    if (!token()) throw new Error(TO_LIBRARY);
-    const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`, {
-      headers: { Authorization: `Bearer ${token()}` },
-    });
+    if (!isOwner()) throw new Error(TO_LIBRARY);
+    const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`);
     if (answer.status === 403) throw new Error(TO_LIBRARY);
     return answer;
   }
@@ -160,8 +158,7 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  // @ts-expect-error: a global of this page
-  let early = window.earlyView; // requested by the page's head (studio/ui/assets.py)
+  let early = window.earlyView; // requested by page/boot.js
   const fromStore = (part) => {
     const pending = part === "view" && early;
     if (pending) early = null;

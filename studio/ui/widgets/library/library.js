@@ -1,6 +1,6 @@
 // The Library page: search, open, download, edit, delete and add utterances.
 
-import { Calls, download, token } from "../owner/calls.js";
+import { Calls, download } from "../owner/calls.js";
 import { ask, button, h } from "../rate/dom.js";
 import { Assignments } from "./assignments.js";
 import { compareBar } from "./compare_bar.js";
@@ -9,8 +9,6 @@ import { Search } from "./search.js";
 import { UploadForm } from "./upload_form.js";
 import { counted } from "./words.js";
 
-const ASK =
-  "Enter the owner's token. It was printed when the studio first started; studio campaign token creates a new one.";
 const waysToAdd = () => [
   h("li", {
     text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while it is open.",
@@ -60,10 +58,7 @@ class Library {
   }
 
   async begin() {
-    this.showMessage(token() ? "" : ASK);
-    this.content.hidden = true;
-    this.root.dataset.stage = "door";
-    if (!token() || !(await this.find())) return;
+    if (!(await this.find())) return;
     this.content.hidden = false;
     this.root.dataset.stage = "open";
     const trace = this.search.keep;
@@ -270,12 +265,10 @@ class Library {
   }
 }
 
-/** Called by Gradio when the component is in the page. */
-export function start(element, server) {
+export function start(element, { server }) {
   const root = element.querySelector(".library");
   if (root.isStarted) return;
   root.isStarted = true;
   const library = new Library(root, server);
-  addEventListener("studio-owner", () => library.begin());
   library.begin();
 }

@@ -1,5 +1,6 @@
 // Actions of the page's buttons, and copies of the utterance as a link or code.
 
+const COPIED_MS = 2000;
 const IMPORTS = "from pathlib import Path\n\nimport studio\nfrom studio.core.clips import write_wav\n";
 const pythonString = (text) => JSON.stringify(text); // JSON strings are Python strings
 const shellString = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -19,14 +20,23 @@ export function asPython({ text, voice, seed, temperature, options }) {
 /** The command that downloads the last utterance as heard. */
 export const asCurl = (url) => `curl -o speech.wav ${shellString(url)}`;
 
-/** Copy a text to the clipboard; false if the browser does not allow it. */
-export async function copy(text) {
+/** Copy a text; the button of `name` confirms it, and the status line says what was copied. */
+async function copy(page, name, text, confirmation) {
   try {
     await navigator.clipboard.writeText(text);
-    return true;
   } catch {
-    return false;
+    return page.status.show(
+      "error",
+      "The browser does not allow this page to use the clipboard. Copy from the address bar instead.",
+    );
   }
+  page.status.show("info", confirmation);
+  const button = page.root.querySelector(`[data-do="${name}"]`);
+  button.dataset.label ??= button.textContent;
+  button.textContent = "Copied";
+  clearTimeout(button.timer);
+  button.timer = setTimeout(() => (button.textContent = button.dataset.label), COPIED_MS);
+  return undefined;
 }
 
 export const ACTIONS = {
@@ -42,7 +52,7 @@ export const ACTIONS = {
   },
   finish(page) {
     page.post({ type: "finish" });
-    page.text.select();
+    page.text.setSelectionRange(page.text.value.length, page.text.value.length); // later text follows
   },
   stop(page) {
     page.post({ type: "stop", suspended: !page.player.isAwake });
@@ -61,17 +71,23 @@ export const ACTIONS = {
     page.text.focus(); // the button disappears
   },
   link: (page) =>
-    page.copy(
+    copy(
+      page,
+      "link",
       page.address.link,
       page.address.isTooLong ? "Link copied, without the text: it is too long for a link." : "Link copied.",
     ),
   python: (page) =>
-    page.copy(
+    copy(
+      page,
+      "python",
       asPython({ text: page.text.value, ...page.settings.selected }),
       "Python code copied: it speaks the text with these settings.",
     ),
   curl: (page) =>
-    page.copy(
+    copy(
+      page,
+      "curl",
       asCurl(page.root.querySelector('[data-get="heard"]').href),
       "Command copied: it downloads the speech as heard.",
     ),

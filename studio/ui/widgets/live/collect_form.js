@@ -1,7 +1,7 @@
-// "Add to a listening test": the last utterance becomes a stimulus of a draft. Shown only to the owner, after signing in
-// on the Listening tests page in this browser tab.
+// "Add to a listening test": the last utterance becomes a stimulus of a draft. Shown only to the owner.
 
-const TOKEN_KEY = "studio-owner"; // as in studio/ui/owner.py
+import { isOwner } from "../owner/calls.js";
+
 const NEW = "\n"; // not a valid campaign name
 
 export class CollectForm {
@@ -31,7 +31,7 @@ export class CollectForm {
     this.message("");
     this.askAgain(false);
     this.setLast(null);
-    if (!trace || !sessionStorage.getItem(TOKEN_KEY)) return;
+    if (!trace || !isOwner()) return;
     const { ok, body } = await this.call("drafts");
     if (!ok || this.trace !== trace) return;
     this.fill(body);
@@ -113,10 +113,7 @@ export class CollectForm {
   }
 
   async call(path, body) {
-    const headers = {
-      Authorization: `Bearer ${sessionStorage.getItem(TOKEN_KEY)}`,
-      "Content-Type": "application/json",
-    };
+    const headers = { "Content-Type": "application/json" };
     try {
       const request = body && { method: "POST", body: JSON.stringify(body) };
       const response = await fetch(new URL(`mos/owner/${path}`, this.server), { headers, ...request });

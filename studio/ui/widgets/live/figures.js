@@ -8,12 +8,13 @@ const CAUSES = {
   pause: "after a pause in typing",
   finish: "after Finish",
   place: "after waiting for a slot",
-  key: "that completed the window",
+  key: "from the last word it needed to the first sound",
 };
 
 const PACE = "for slow typing: fewer, longer pauses";
-const LEADS = { place: "after waiting for a slot" };
-const lead = (value) => (value < 9950 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value / 1000)} s`);
+const FIRST = "after the first word, typing included";
+const lead = (value) =>
+  value < 950 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value / 1000)} s`;
 
 export class Figures {
   constructor(root) {
@@ -42,8 +43,12 @@ export class Figures {
   show(f) {
     const server = f.server_ms === null ? "" : `${ms(f.server_ms)} of it in the server`;
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
-    this.write("first", f.from_first_word_ms === null ? "–" : lead(f.from_first_word_ms), LEADS[f.first_audio_cause]);
-    this.write("key", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
+    this.write(
+      "key",
+      f.first_audio_ms === null ? "–" : lead(f.first_audio_ms),
+      [server, cause].filter(Boolean).join(", ") || CAUSES.key,
+    );
+    this.write("first", f.from_first_word_ms === null ? "–" : seconds(f.from_first_word_ms), FIRST);
     this.write(
       "rtf",
       f.rtf === null ? "–" : f.rtf.toFixed(2),

@@ -3,7 +3,7 @@
 import { Player } from "../sound/player.js";
 import { Scope } from "../sound/scope.js";
 import { Editor } from "../wire/editor.js";
-import { ACTIONS, copy } from "./actions.js";
+import { ACTIONS } from "./actions.js";
 import { Address } from "./address.js";
 import { CollectForm } from "./collect_form.js";
 import { bindControls, updateControls } from "./controls.js";
@@ -227,15 +227,6 @@ export class Live {
     else reader.removeAttribute("aria-live");
   }
 
-  async copy(text, confirmation) {
-    if (await copy(text)) this.status.show("info", confirmation);
-    else
-      this.status.show(
-        "error",
-        "The browser does not allow this page to use the clipboard. Copy from the address bar instead.",
-      );
-  }
-
   links(urls) {
     this.collectForm.offer(urls);
     this.timeline.show(urls?.trace_url ?? null);
@@ -292,7 +283,7 @@ export class Live {
 }
 
 /** Called when the component is in the page. */
-export function start(element, props, base, server) {
+export function start(element, { props, base, server }) {
   const root = element.querySelector(".live");
   if (!root.live) root.live = new Live(root, props, base, server);
 }

@@ -1,5 +1,8 @@
 // A picture of the last utterance: keys, segments and played words on one clock. The Inspect page shows more.
 
+import { Scene } from "../inspect/scene.js";
+import { parse } from "../timeline/bundle.js";
+
 const LANES = ["ruler", "typed", "made", "heard", "wave"];
 const PX_PER_S = 72; // at least, so that words do not overlap; the box scrolls
 const MAX_PX = 10000; // of a canvas
@@ -27,10 +30,7 @@ export class Timeline {
     return this.draw();
   }
 
-  /**
-   * Fetch and draw the trace; on failure there is no picture. The drawing code is imported here, because it must not
-   * delay the first sound.
-   */
+  /** Fetch and draw the trace; on failure there is no picture. */
   async draw() {
     const { path } = this;
     if (!path || this.scene) return;
@@ -41,9 +41,7 @@ export class Timeline {
     try {
       const response = await fetch(new URL(path.replace(/\.trace$/, ".view"), this.server));
       if (!response.ok || Number(response.headers.get("Content-Length")) > MAX_BYTES) return;
-      const [{ parse }, { Scene }] = await Promise.all(
-        ["timeline/bundle", "inspect/scene"].map((name) => import(`../${name}.js`)),
-      );
+      /** @type {any} */
       const parts = parse(await response.arrayBuffer());
       if (path !== this.path || this.scene) return;
       this.part.hidden = false;

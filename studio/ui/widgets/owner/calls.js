@@ -1,9 +1,9 @@
-// HTTP client of the routes that need the owner's token, which this tab's session storage holds.
+// HTTP client of the owner's routes: a cookie, which scripts cannot read, signs the browser in.
 
-const STORAGE_KEY = "studio-owner";
 const TIMEOUT_MS = 300000; // level normalization of uploads takes time
 
-export const token = () => sessionStorage.getItem(STORAGE_KEY) ?? "";
+/** Whether the page was served to a browser that is signed in as the owner. */
+export const isOwner = () => "owner" in document.body.dataset;
 
 export const AGAIN_MS = 5000; // delay before a temporary failure is retried
 const TEMPORARY = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
@@ -42,7 +42,7 @@ export class Calls {
       method,
       body,
       cache: "no-store",
-      headers: { ...headers, Authorization: `Bearer ${token()}` },
+      headers,
       signal: AbortSignal.timeout(TIMEOUT_MS),
     }).catch(() => null);
     if (!answer) throw new Refused(0);

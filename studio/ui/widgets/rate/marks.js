@@ -48,10 +48,11 @@ class Radios {
   }
 }
 
-/** A slider from `low` to `high` with a number field; unset until one of them is touched. */
+/** A slider from `low` to `high` with a number field; unset, and without a knob, until one of them is touched. */
 class Slider {
-  constructor(legend, { low, high, labels, bands }, changed) {
+  constructor(legend, { low, high, labels, bands }, words, changed) {
     this.value = null;
+    this.unset = words.text("unset");
     this.legend = null;
     this.changed = changed;
     this.low = low;
@@ -65,6 +66,7 @@ class Slider {
       step: 1,
       value: middle,
       "aria-label": legend,
+      "aria-valuetext": this.unset,
       on: { input: take, pointerup: take },
     });
     this.number = h("input", {
@@ -73,6 +75,7 @@ class Slider {
       max: high,
       step: 1,
       inputmode: "numeric",
+      placeholder: this.unset,
       "aria-label": legend,
       on: { input: () => this.typed() },
     });
@@ -117,6 +120,7 @@ class Slider {
     this.value = value;
     this.isRefused = isRefused;
     this.element.dataset.set = value === null ? "0" : "1";
+    this.range.setAttribute("aria-valuetext", value === null ? this.unset : String(value));
     this.changed(this);
   }
 
@@ -134,7 +138,7 @@ export function scored(question, name, isRow, words, changed) {
   const { low, high, labels } = question;
   const legend = name ? words.text("score_of", { name }) : question.prompt;
   if (isRow || high - low >= MAX_STEPS) {
-    const slider = new Slider(legend, question, changed);
+    const slider = new Slider(legend, question, words, changed);
     if (isRow) return slider;
     slider.legend = h("legend", { text: legend });
     slider.element = h("fieldset", { class: "marks" }, slider.legend, slider.element);

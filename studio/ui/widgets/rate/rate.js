@@ -12,7 +12,12 @@ import { RaterStorage } from "./storage.js";
 import { isPage, Trial } from "./trial.js";
 import { Words } from "./words.js";
 
-const PANEL = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
+// Parameters that recruiting panels append to the link: studio/mos/sessions/panels.py.
+const PERSONS = ["PROLIFIC_PID", "workerId", "participantId", "survey_code", "participant"];
+const PANEL = [
+  ...PERSONS,
+  ...["STUDY_ID", "SESSION_ID", "hitId", "assignmentId", "projectId", "experiment_id", "study", "session"],
+];
 const LIVE_KINDS = ["live", "arena"]; // speech is synthesized while the rater types
 
 class Rater extends RaterPage {
@@ -47,7 +52,7 @@ class Rater extends RaterPage {
     this.title(greeting.title);
     if (this.isPreview)
       Object.assign(this.part(".preview"), { hidden: false, textContent: this.words.text("preview") });
-    const isKnown = this.panel.PROLIFIC_PID || this.storage.get("code");
+    const isKnown = PERSONS.some((name) => this.panel[name]) || this.storage.get("code");
     if (isKnown) return this.enter();
     if (!this.isOpen) return this.show({ stage: "closed" });
     return this.draw("welcome", welcome(this));
@@ -276,11 +281,11 @@ class Rater extends RaterPage {
 }
 
 /** Called by Gradio when the component is in the page. */
-export function start(element, base, server) {
+export function start(element, { base, server }) {
   const root = element.querySelector(".rate");
   if (root.isStarted) return;
   root.isStarted = true;
-  const rater = new Rater(root, base, server);
+  const rater = new Rater(root, base, `${server}mos/`);
   root.querySelector(".leave").addEventListener("click", () => rater.leave());
   rater.attempt(() => rater.begin());
 }

@@ -33,28 +33,15 @@ function screening(rater, state) {
   const { words } = rater;
   const answers = {};
   const missing = h("p", { class: "missing" });
-  const questions = state.questions.map(({ id, prompt, options }, k) =>
-    h(
-      "fieldset",
-      { class: "marks list" },
-      h("legend", { text: prompt }),
-      h(
-        "div",
-        { class: "options" },
-        ...options.map((option) =>
-          h(
-            "label",
-            {},
-            h("input", { type: "radio", name: `screen-${k}`, on: { change: () => (answers[id] = option) } }),
-            h("span", {}, h("b", { text: option })),
-          ),
-        ),
-      ),
-    ),
-  );
+  const questions = state.questions.map((question, k) => {
+    const { id, answer } = question;
+    if (answer === "text" || answer === "number") return written(question, k, words, (value) => (answers[id] = value));
+    return chosenFrom(question, k, (option) => (answers[id] = option));
+  });
   const send = () => {
-    if (Object.keys(answers).length === state.questions.length) return rater.pass("screening", { answers });
-    missing.textContent = words.text("answer_all");
+    const wrong = state.questions.find((question) => !isAnswered(question, answers[question.id]));
+    if (!wrong) return rater.pass("screening", { answers });
+    missing.textContent = wrong.answer === "number" ? numberHint(wrong, words) : words.text("answer_all");
     return rater.announce(missing.textContent);
   };
   return card(
@@ -64,6 +51,52 @@ function screening(rater, state) {
     actions(button(words.text("go_on"), send, { class: "primary" })),
   );
 }
+
+/** A fieldset of options. */
+const chosenFrom = ({ prompt, options }, k, take) =>
+  h(
+    "fieldset",
+    { class: "marks list" },
+    h("legend", { text: prompt }),
+    h(
+      "div",
+      { class: "options" },
+      ...options.map((option) =>
+        h(
+          "label",
+          {},
+          h("input", { type: "radio", name: `screen-${k}`, on: { change: () => take(option) } }),
+          h("span", {}, h("b", { text: option })),
+        ),
+      ),
+    ),
+  );
+
+/** A field for a line of text or a number. */
+function written({ prompt, answer, optional }, k, words, take) {
+  const id = `screen-${k}`;
+  const field = h("input", {
+    type: "text",
+    id,
+    maxlength: 1000,
+    autocomplete: "off",
+    ...(answer === "number" ? { inputmode: "decimal" } : {}),
+    on: { input: () => take(field.value.trim()) },
+  });
+  const label = optional ? `${prompt} (${words.text("answer_optional")})` : prompt;
+  return h("div", { class: "written" }, h("label", { for: id, text: label }), field);
+}
+
+/** Whether the server will take an answer: studio.mos.campaign.config.ScreeningQuestion. */
+function isAnswered({ answer, low, high, optional }, value) {
+  if (!value) return Boolean(optional);
+  if (answer !== "number") return true;
+  const number = Number(value.replace(",", "."));
+  return Number.isFinite(number) && number >= (low ?? -Infinity) && number <= (high ?? Infinity);
+}
+
+const numberHint = ({ low, high }, words) =>
+  low === null || high === null ? words.text("answer_all") : words.text("answer_number", { low, high });
 
 function instructions(rater, state) {
   const go = button(rater.words.text("go_on"), () => rater.pass("instructions", {}), { class: "primary" });

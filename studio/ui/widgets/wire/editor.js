@@ -93,8 +93,14 @@ export class Editor {
     this.field.scrollTop = this.field.scrollHeight;
   }
 
-  /** Empty the field without reporting an edit. */
+  /** Empty the field without reporting an edit; the browser's undo brings the text back. */
   reset() {
-    this.field.value = this.sent = "";
+    this.sent = "";
+    if (!this.field.value) return;
+    const { ownerDocument } = this.field;
+    const { activeElement } = ownerDocument;
+    this.field.select();
+    if (!ownerDocument.execCommand("delete")) this.field.value = ""; // the only command that keeps the undo history
+    activeElement?.focus({ preventScroll: true });
   }
 }

@@ -36,7 +36,7 @@ export class MarkForm {
       { class: "mark" },
       h("legend", { text: "Selected mark" }),
       this.choices,
-      field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) =>
+      field("label", "Label", { type: "text", maxlength: 4000, list: "annotation-labels" }, (input) =>
         annotator.change({ label: input.value.trim() }),
       ),
       field("note", "Note", { type: "text", maxlength: 2000 }, (input) =>

@@ -1,6 +1,6 @@
-// Sources of annotation documents, with the owner's token or an annotator's link, and the owner's start form.
+// Sources of annotation documents, of the owner or an annotator's link, and the owner's start form.
 
-import { Calls, download, Refused, token } from "../../owner/calls.js";
+import { Calls, download, isOwner, Refused } from "../../owner/calls.js";
 import { button, h } from "../../rate/dom.js";
 import { Annotator } from "./annotator.js";
 
@@ -84,7 +84,7 @@ export function offerAnnotation(viewer, root, name, keepHref) {
       : "Add the file to the library to annotate it.";
     return place.replaceChildren(head(), h("p", { class: "muted", text }), h("div", { class: "actions" }, how));
   }
-  if (!token()) return place.replaceChildren();
+  if (!isOwner()) return place.replaceChildren();
   const linked = new URLSearchParams(location.search).get("annotator");
   const input = h("input", { type: "text", id: "annotation-name", maxlength: 80, autocomplete: "off", required: true });
   input.value = linked ?? localStorage.getItem(NAME_KEY) ?? "";

@@ -11,12 +11,14 @@ const SMALLEST = 0.72; // least font size relative to the largest, to fit more l
 const LAYOUTS = new WeakMap(); // cached lines by words, width and font size
 // Rounded as shown, so that the outcome equals the difference of the two shown values.
 const waitedMs = (race, lane) => 100 * Math.round((race.lanes[lane].firstMs - race.firstWordMs) / 100);
+const TIE_MS = 50; // less than one digit of the figures
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
 /** The outcome as text; "" before the end. */
 export function outcome(race) {
   if (!race.lanes.every((lane) => lane.firstMs)) return "";
   const earlier = waitedMs(race, 1) - waitedMs(race, 0);
+  if (Math.abs(earlier) < TIE_MS) return "heard at the same time";
   return earlier >= 0 ? `heard ${seconds(earlier)} earlier` : `heard ${seconds(-earlier)} later`;
 }
 

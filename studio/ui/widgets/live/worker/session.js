@@ -16,6 +16,9 @@ const IDLE_END_MS = 30000; // without typing, after which an utterance ends and 
 const FIGURES_MS = 100;
 const FAST_ENOUGH = 0.85; // real-time factor below which a server is no longer slow
 
+/** The name of the voice, without the speaker. */
+const voiceOf = (settings) => settings?.voice?.split(":")[0];
+
 export class Session {
   /**
    * @param url of the socket
@@ -178,7 +181,8 @@ export class Session {
       return;
     }
     const { options, temperature } = this.settings;
-    if (this.phase !== "open" || before === JSON.stringify([options, temperature])) return;
+    const isSameVoice = voiceOf(this.settings) === voiceOf(this.current?.settings); // another one speaks the next text
+    if (this.phase !== "open" || !isSameVoice || before === JSON.stringify([options, temperature])) return;
     this.send({ type: "options", options, temperature });
   }
 

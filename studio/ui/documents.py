@@ -1,0 +1,140 @@
+"""The pages that are plain HTML: one document each, with the page's markup, one stylesheet and one script."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from html import escape
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from starlette.responses import RedirectResponse, Response
+
+from studio.serve.middleware.headers import POLICY
+from studio.ui.assets import STYLES, asset_path, origin_of, page_policy
+from studio.ui.bundle import WIDGETS
+from studio.ui.page import TITLE, Page
+
+CLAIM = "It speaks while you are still typing."
+PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the Live page
+_MARK = (
+    '<svg viewBox="0 0 26 26" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" '
+    'aria-hidden="true"><path d="M3 13h1M8 8v10M13 3v20M18 9v8M23 12v2"/></svg>'
+)
+_MOON = (
+    '<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true">'
+    '<circle cx="10" cy="10" r="6.5"/><path d="M10 3.5v13a6.5 6.5 0 0 0 0-13z" fill="currentColor"/></svg>'
+)
+# Every address is relative: a proxy may add a prefix, and all pages are one level deep.
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+{tags}
+<link rel="icon" href=".{assets}/page/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href=".{assets}/{styles}">
+<script type="module" src=".{assets}/{folder}/{folder}.js"></script>
+</head>
+<body class="plain"{owner}>
+<script src=".{assets}/page/boot.js"></script>
+{masthead}
+<main id="{folder}"{main_class}>
+{markup}</main>
+<script type="application/json" id="props">{props}</script>
+</body>
+</html>
+"""
+IsOwner = Callable[[Request], Awaitable[bool]]
+SignIn = Callable[[Request], Awaitable[str | None]]
+
+
+def masthead(current: Page, pages: Sequence[Page]) -> str:
+    """Name, navigation and the light-dark switch; a page of the owner is reached through the sign-in page."""
+    here = current.parent or current.path
+    links = "".join(
+        f'<a href="./{page.path}"{" aria-current=page" if page.path == here else ""}>{escape(page.title)}</a>'
+        for page in pages
+        if page.in_navigation
+    )
+    switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
+    brand = f'<a class="brand" href="./">{_MARK}{TITLE}</a>'
+    return f'<header class="masthead">{brand}<nav aria-label="Pages">{links}</nav>{switch}</header>'
+
+
+def head_tags(request: Request, page: Page) -> str:
+    """Description and picture for link previews.
+
+    Pages of raters and annotators have a title only, so that previews of their links do not reveal the studio.
+    """
+    if page.access == "link":
+        return '<meta name="robots" content="noindex">'
+    properties = {"og:type": "website", "og:title": TITLE, "og:description": CLAIM}
+    names = {"description": CLAIM, "twitter:card": "summary_large_image", "twitter:title": TITLE}
+    root = request.scope.get("root_path", "").rstrip("/")
+    address = f"{origin_of(request.scope)}{root}{asset_path()}/{PICTURE}"
+    properties |= {"og:image": address, "og:image:width": "1200", "og:image:height": "630"}
+    names |= {"twitter:image": address}
+    tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in properties.items()]
+    return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in names.items()])
+
+
+class Document:
+    """A page's HTML. Only the tags for link previews and the mark of a signed-in owner depend on the request."""
+
+    def __init__(self, page: Page, pages: Sequence[Page]) -> None:
+        self._page = page
+        has_masthead = page.access != "link"
+        folders = page.markup or (page.folder,)
+        html = _DOCUMENT.format(
+            title=escape(f"{page.title} · {TITLE}"),
+            tags="{tags}",
+            owner="{owner}",
+            assets=asset_path(),
+            styles=STYLES,
+            folder=page.folder,
+            masthead=(_SKIP.format(folder=page.folder) + masthead(page, pages)) if has_masthead else "",
+            main_class=' class="owner"' if page.access == "owner" or page.folder == "signin" else "",
+            markup="".join((WIDGETS / one / f"{one}.html").read_text(encoding="utf-8") for one in folders),
+            props=json.dumps(page.props()).replace("<", "\\u003c"),  # no markup inside the element
+        )
+        self._head, rest = html.split("{tags}")
+        self._middle, self._tail = rest.split("{owner}")
+
+    def render(self, request: Request, *, is_owner: bool) -> Response:
+        """The page as a response."""
+        owner = " data-owner" if is_owner else ""
+        html = f"{self._head}{head_tags(request, self._page)}{self._middle}{owner}{self._tail}"
+        return Response(html, headers={POLICY.decode(): page_policy(request.scope, "'self'")}, media_type="text/html")
+
+
+_SKIP = '<a class="skip" href="#{folder}">Skip to the page</a>\n'
+
+
+def sign_in_redirect(request: Request) -> RedirectResponse:
+    """To the sign-in page, which leads back to the page of this request."""
+    wanted = request.url.path.rstrip("/").rpartition("/")[2]
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"./sign-in?next={quote(wanted + query, safe='')}", status_code=303)
+
+
+def add_documents(app: FastAPI, pages: Sequence[Page], is_owner: IsOwner, sign_in: SignIn) -> None:
+    """Serve the plain pages; call this before Gradio is mounted at the root.
+
+    Args:
+        is_owner: whether a request's browser is signed in as the owner.
+        sign_in: the header that signs in a browser which opens the owner's link; None for any other request.
+    """
+    for page in pages:
+        if page.folder:
+            _add(app, page, Document(page, pages), is_owner, sign_in)
+
+
+def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_in: SignIn) -> None:
+    @app.api_route(f"/{page.path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def show(request: Request) -> Response:
+        if not page.path and (cookie := await sign_in(request)) is not None:
+            return RedirectResponse("./", 303, {"set-cookie": cookie, "cache-control": "no-store"})
+        signed_in = page.access != "link" and await is_owner(request)
+        if page.access == "owner" and not signed_in:
+            return sign_in_redirect(request)
+        return document.render(request, is_owner=signed_in)

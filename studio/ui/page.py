@@ -1,0 +1,40 @@
+"""What a page is: its address, title, who may open it, and what it is made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from studio.core.ports import Engine
+from studio.ui.owner import Owner
+
+Access = Literal["anyone", "owner", "link"]
+TITLE = "Streaming-TTS Studio"
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """What pages are built from; without ``owner`` there are no pages for the owner."""
+
+    engine: Engine
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: plain HTML with a script (``folder``), or Gradio components (``build``)."""
+
+    path: str  # below the server's root; empty for the first page
+    title: str
+    # anyone; the owner, after signing in; or the holder of a signed link. Only the first two are in the navigation
+    access: Access = "anyone"
+    parent: str = ""  # the page of the navigation that leads here; a page with a parent is not in the navigation itself
+    folder: str = ""  # the folder of ``widgets`` with the page's HTML and script
+    markup: tuple[str, ...] = ()  # folders whose HTML the page consists of; ``folder`` alone by default
+    props: Callable[[], Mapping[str, Any]] = dict  # values for the script
+    build: Callable[[PageContext], Any] | None = None  # puts Gradio components into the surrounding Blocks
+    is_available: Callable[[PageContext], bool] = lambda context: True  # whether the server has what the page shows
+
+    @property
+    def in_navigation(self) -> bool:
+        """Whether the masthead links to the page."""
+        return self.access != "link" and not self.parent

@@ -1,0 +1,57 @@
+// A classic script at the start of each page's body: the theme, and what happens before the page's module has loaded.
+
+{
+  const KEY = "studio-theme";
+  const asked = new URLSearchParams(location.search).get("__theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isGradio = () => "gradio_config" in window;
+  const theme = () => asked ?? localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
+  const apply = () => document.body.classList.toggle("dark", theme() === "dark");
+  apply();
+  system.addEventListener("change", apply);
+
+  document.addEventListener("click", (event) => {
+    if (event.target instanceof Element && event.target.closest(".masthead .theme"))
+      localStorage.setItem(KEY, document.body.classList.toggle("dark") ? "dark" : "light");
+  });
+
+  // Gradio sets its own theme and title when its page has loaded.
+  if (isGradio()) {
+    const { title, current_page: path, pages } = window.gradio_config;
+    const name = pages.find(([one]) => one === path)?.[1];
+    const rename = () => {
+      apply();
+      if (name && ["", title].includes(document.title)) document.title = `${name} · ${title}`;
+    };
+    new MutationObserver(rename).observe(document.head, { childList: true, subtree: true, characterData: true });
+    rename();
+  }
+
+  // A module that cannot be fetched: the server was updated or is not running.
+  addEventListener(
+    "error",
+    ({ target }) => {
+      if (!(target instanceof HTMLScriptElement)) return;
+      /** @type {any} */
+      const line = document.querySelector("main .status") ?? document.querySelector("main");
+      line.textContent = "This page could not be loaded: the server was updated or is not running. Reload it.";
+      line.dataset.level = "error";
+      line.hidden = false;
+    },
+    true,
+  );
+
+  // Ctrl+Enter on the Live page before its script runs finishes the text.
+  document.addEventListener("keydown", (event) => {
+    /** @type {any} */
+    const root = document.querySelector(".live");
+    if (root && !root.live && event.key === "Enter" && (event.ctrlKey || event.metaKey)) root.isFinished = true;
+  });
+
+  // The trace of the Inspect page's address is requested half a second before the page's script runs.
+  const trace = new URLSearchParams(location.search).get("trace");
+  if (trace && /\/inspect\/?$/.test(location.pathname)) {
+    window.earlyView = fetch(`./traces/${encodeURIComponent(trace)}.view`);
+    window.earlyView.catch(() => {});
+  }
+}

@@ -1,0 +1,64 @@
+"""What a page costs to open: connections, weight, and shifts of its layout."""
+
+from typing import Any
+
+import pytest
+from ui.owner_site import Site
+
+DOCUMENTS = ("", "inspect", "compare", "library", "edit", "sign-in", "rate")
+COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
+SHIFTS = """window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifts.push(one.value);
+}).observe({ type: 'layout-shift', buffered: true });"""
+READY = {"": ".live .options input", "campaigns": ".campaign", "results": ".owner-card", "engine": ".owner-card"}
+
+
+def settled(page: Any, path: str) -> None:
+    """Wait until a page has its content."""
+    page.locator(READY.get(path, "main")).first.wait_for(state="attached")
+    page.wait_for_load_state("networkidle")
+
+
+def test_ten_tabs_are_open_at_once(site: Site, chromium: Any) -> None:
+    """Browsers allow six HTTP/1.1 connections per host, so no page may hold one."""
+    context = chromium.new_context()
+    site.sign_in(context)
+    tabs = [context.new_page() for _ in range(10)]
+    for tab, path in zip(tabs, (*COMPONENTS, *COMPONENTS, "", "library", "inspect", "campaigns"), strict=True):
+        tab.goto(site.url + path)
+        settled(tab, path)
+    for tab in tabs:
+        assert tab.evaluate("async () => (await fetch('./health')).status") == 200
+    context.close()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_plain_page_is_light(site: Site, chromium: Any, path: str) -> None:
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    site.sign_in(context)
+    page = context.new_page()
+    sizes: list[int] = []
+    page.on("requestfinished", lambda request: sizes.append(sum(request.sizes()[k] for k in SIZES)))
+    page.goto(site.url + path)
+    settled(page, path)
+    assert len(sizes) <= 25
+    assert sum(sizes) <= 200_000
+    context.close()
+
+
+SIZES = ("responseBodySize", "responseHeadersSize")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("path", [*DOCUMENTS, "campaigns", "engine"])  # Plotly draws the results' figures late
+def test_layout_does_not_shift(site: Site, chromium: Any, path: str, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 900})
+    site.sign_in(context)
+    page = context.new_page()
+    page.add_init_script(SHIFTS)
+    page.goto(site.url + path)
+    settled(page, path)
+    assert sum(page.evaluate("window.shifts")) < 0.05
+    context.close()
