@@ -24,8 +24,8 @@ from studio.mos.stats.planner import RaterPlan, WidthNotReached
 
 @pytest.fixture(scope="module")
 def found():
-    """Every cell a few times."""
-    return bench_mos_coverage(CoverageSetting(runs=30, everybody=4000, quiet=True))
+    """Every cell often enough: 30 runs have an error of .04."""
+    return bench_mos_coverage(CoverageSetting(runs=120, everybody=4000, quiet=True))
 
 
 def part(found, name, over, method="by rater and script"):
@@ -46,7 +46,7 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
     for raters in (3, 5):
         for over in ("means", "differences"):
             row = part(found, f"MOS {raters} x 6 near the ceiling", over)
-            assert row["mean"] >= 0.92 and row["worst"] >= 0.85 and row["zero_width"] == 0
+            assert row["mean"] >= 0.94 and row["worst"] >= 0.88 and row["zero_width"] == 0
     assert part(found, "MOS 20 x 30", "means")["mean"] >= 0.92
 
 
@@ -150,19 +150,19 @@ def test_pilot_without_a_sufficient_number_does_not_end_the_run(monkeypatch):
 @pytest.fixture(scope="module")
 def at_the_margin():
     few = MarginSetting(
-        runs=300, tests=("mos", "preference"), everybody=8000, pilot=(150, 60), plan_runs=400, quiet=True
+        runs=600, tests=("mos", "preference"), everybody=8000, pilot=(150, 60), plan_runs=400, quiet=True
     )
     return bench_mos_margin(few)
 
 
 def test_claims_at_the_margin_are_rarely_wrong(at_the_margin):
-    """Half the tests would be wrong without the margin's p; .05 is allowed, 300 runs have an error of .013."""
+    """Half the tests would be wrong without the margin's p; .05 is allowed, 600 runs have an error of .009."""
     for row in at_the_margin["sizes"]:
-        assert row["not_worse"] <= 0.05 + 3 * 0.0126 and row["equivalent"] <= row["not_worse"], row
+        assert row["not_worse"] <= 0.05 + 3 * 0.0089 and row["equivalent"] <= row["not_worse"], row
     assert np.mean([row["not_worse"] for row in at_the_margin["sizes"]]) == pytest.approx(0.05, abs=0.02)
 
 
 def test_power_is_near_the_planned_one(at_the_margin):
     for row in at_the_margin["powers"]:
-        assert row["planned"] >= 0.79 and row["power"] == pytest.approx(row["planned"], abs=0.1), row
+        assert row["planned"] >= 0.79 and row["power"] == pytest.approx(row["planned"], abs=0.09), row
     assert "preference, equivalent" in as_markdown(show_margins, at_the_margin)
