@@ -13,7 +13,7 @@ from studio.inspection.comparison import bundle as comparison_bundle
 from studio.inspection.comparison.compare import UtteranceComparison, pairs_of
 from studio.ui.bundle import WIDGETS, bundle
 
-_START = "inspect/inspect.js"
+_START = "inspect/file.js"
 # The file's own script may run; nothing is fetched except blobs made from it.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; media-src blob:; img-src blob:"
 _PAGE = """<!doctype html>

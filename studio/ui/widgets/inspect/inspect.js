@@ -1,7 +1,7 @@
 // The Inspect page: opens a trace or a recording in the viewer.
 
 import { isOwner } from "../owner/calls.js";
-import { fromBase64, parse } from "../timeline/bundle.js";
+import { parse } from "../timeline/bundle.js";
 import { offerAnnotation } from "./annotate/sources.js";
 import { showRatings } from "./ratings/ratings.js";
 import { fetchForcingVoices, TeacherForcingForm } from "./teacher_forcing_form.js";
@@ -173,15 +173,6 @@ export function start(element, { server: root }) {
     open("the clip", request, { rated: request });
   }
   page.dataset.ready = "";
-}
-
-/** Show the data embedded in a stand-alone file. */
-export function startFile(element) {
-  const page = element.querySelector(".inspect");
-  const [data, measured, attention] = ["bundle", "prosody", "attention"].map((name) => document.getElementById(name));
-  const viewer = new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name);
-  viewer.take(parse(fromBase64(measured.textContent)));
-  if (attention?.textContent) viewer.takeAttention(parse(fromBase64(attention.textContent)));
 }
 
 async function why(answer) {
