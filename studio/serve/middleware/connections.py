@@ -312,8 +312,7 @@ class Connection(asyncio.Protocol):
 class ConnectionMiddleware:
     """ASGI middleware, the outermost: reports running requests to their connection and limits new sockets (503).
 
-    While somebody speaks, requests are paced; those for ``/health`` by themselves, so that a flood of others does not
-    delay them.
+    Requests are paced; those for ``/health`` by themselves, so that a flood of others does not delay them.
     """
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
@@ -332,11 +331,12 @@ class ConnectionMiddleware:
                 refusal = PlainTextResponse(_TOO_MANY, 503, _RETRY)
                 await WebSocket(scope, receive, send).send_denial_response(refusal)
                 return
-            if is_socket or not self._limits.is_speaking():
+            if is_socket:
                 await self._app(scope, receive, send)
                 return
             is_health = scope["path"].removeprefix(scope.get("root_path", "")) == HEALTH
-            async with (self._health_pacer if is_health else self._pacer).run(_address_in(scope)):
+            pacer = self._health_pacer if is_health else self._pacer
+            async with pacer.run(_address_in(scope), self._limits.is_speaking):
                 await self._app(scope, receive, send)
         finally:
             connection.end(is_socket=is_socket)

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from studio.core.errors import Busy
@@ -49,9 +49,10 @@ class _Run:
 
 
 class RequestPacer:
-    """Starts requests one after another, each after a rest that is proportional to the run of the one before it.
+    """Starts requests one after another, so that what passes them waits for one at most.
 
-    The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on this machine.
+    Beside speech, each starts after a rest that is proportional to the run of the one before it. The rest leaves the
+    event loop and the interpreter's lock to speech, whatever a request costs on this machine.
     """
 
     def __init__(self) -> None:
@@ -59,12 +60,13 @@ class RequestPacer:
         self._last: _Run | None = None
 
     @asynccontextmanager
-    async def run(self, address: str) -> AsyncGenerator[None]:
-        """Wait for the turn of an address, and for the rest before it; the block is the request."""
+    async def run(self, address: str, is_speaking: Callable[[], bool]) -> AsyncGenerator[None]:
+        """Wait for the turn of an address, and for a rest while somebody speaks; the block is the request."""
         loop = asyncio.get_running_loop()
         async with self._turns.turn(address):
             if self._last is not None:
-                await _rest(self._last)
+                await _wait_for(self._last)
+                await _rest(self._last, SHARE if is_speaking() else 0.0)
             self._last = run = _Run(loop.time())
         try:
             yield
@@ -73,10 +75,13 @@ class RequestPacer:
             run.has_ended.set()
 
 
-async def _rest(run: _Run) -> None:
-    until_s = run.began_s + MAX_RUN_S
+async def _wait_for(run: _Run) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout_at(until_s):
+        async with asyncio.timeout_at(run.began_s + MAX_RUN_S):
             await run.has_ended.wait()
-    run_s = min(run.ended_s, until_s) - run.began_s
-    await asyncio.sleep(run.began_s + SHARE * run_s - asyncio.get_running_loop().time())
+
+
+async def _rest(run: _Run, share: float) -> None:
+    """Rest for at least one turn of the event loop: 64 requests that arrive at once are not answered in one."""
+    run_s = min(run.ended_s - run.began_s, MAX_RUN_S)
+    await asyncio.sleep(run.began_s + share * run_s - asyncio.get_running_loop().time())

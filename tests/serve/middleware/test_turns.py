@@ -61,7 +61,7 @@ def test_requests_rest_in_proportion_to_their_run() -> None:
         began_s: list[float] = []
 
         async def ask(run_s: float) -> None:
-            async with pacer.run("a"):
+            async with pacer.run("a", lambda: True):
                 began_s.append(loop.time())
                 await asyncio.sleep(run_s)
 
@@ -71,3 +71,25 @@ def test_requests_rest_in_proportion_to_their_run() -> None:
         assert loop.time() - began_s[-1] > 4.0, "a request that waits does not hold up the next one"
 
     asyncio.run(main())
+
+
+def test_a_request_that_passes_waits_for_few_of_many() -> None:
+    """64 requests that arrive at once take turns of the event loop, with and without speech."""
+
+    async def main(is_speaking: bool) -> list[str]:
+        pacer, order = RequestPacer(), list[str]()
+
+        async def ask() -> None:
+            async with pacer.run("a", lambda: is_speaking):
+                order.append("request")
+
+        async def passing() -> None:
+            await asyncio.sleep(0)
+            order.append("passes")
+
+        await asyncio.gather(*(ask() for _ in range(64)), passing())
+        return order
+
+    for is_speaking in (False, True):
+        order = asyncio.run(main(is_speaking))
+        assert order.count("request") == 64 and order.index("passes") <= 4, order[:8]
