@@ -14,15 +14,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gradio as gr
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.bodies import read_body_bytes, replay_body
+
+if TYPE_CHECKING:
+    import gradio as gr
 
 PAGE_BURST, PAGES_PER_S = 100, 20  # of one network address, which a class may share
 MAX_TURN_S = 60.0  # the longest wait for a page
@@ -42,7 +44,7 @@ _NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # never .. and never longer than a 
 _FILE = f"(?:{_NAME}/){{0,5}}{_NAME}"
 
 
-def limit_queue(blocks: gr.Blocks) -> None:
+def limit_queue(blocks: "gr.Blocks") -> None:
     """Set Gradio's own limits, before the app is mounted."""
     blocks.queue(max_size=MAX_QUEUED)
     blocks._queue.ANALYTICS_MAX_EVENTS = 100  # each call builds a table of this length
@@ -59,7 +61,7 @@ class _PageState:
 class PageSessions:
     """Tracks the pages with calls and their listeners, and drops Gradio's state of the others."""
 
-    def __init__(self, blocks: gr.Blocks, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, blocks: "gr.Blocks", clock: Callable[[], float] = time.monotonic) -> None:
         self._blocks = blocks
         self._clock = clock
         self._pages: OrderedDict[str, _PageState] = OrderedDict()  # least recently used first

@@ -4,16 +4,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
-
-import gradio as gr
-from gradio.context import Context as Building
 
 from studio.core.errors import StudioError
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
 from studio.serve.auth import owner_cookie
+
+if TYPE_CHECKING:
+    import gradio as gr
 
 T = TypeVar("T")
 _ASK = 'This page is for the owner. <a href="./sign-in?next={page}">Sign in</a>.'
@@ -27,7 +27,7 @@ class Owner:
     listening: ListeningTests
     snapshots: ResultsCache
 
-    def call(self, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
+    def call(self, request: "gr.Request", work: Callable[[], T]) -> tuple[str, T | None]:
         """Run ``work`` if the browser is signed in as the owner: an error as HTML (else empty), and the result."""
         try:
             assert request.request is not None, "calls come from a browser"
@@ -38,7 +38,7 @@ class Owner:
             return notice(_sentence(str(error)), "error"), None
 
 
-def _page_of(request: gr.Request) -> str:
+def _page_of(request: "gr.Request") -> str:
     """The page that makes a call, with its query, quoted for an address."""
     page = urlsplit(request.headers.get("referer", ""))
     return quote(page.path.rpartition("/")[2] + (f"?{page.query}" if page.query else ""), safe="")
@@ -61,5 +61,7 @@ def notice(html: str, level: str) -> str:
 
 def on_open(fn: Callable[..., Any], inputs: list[Any] | None, outputs: list[Any], js: str | None = None) -> Any:
     """Call a function when the page is opened, with ``js`` first; returns the dependency, for ``then``."""
+    from gradio.context import Context as Building
+
     assert Building.root_block is not None, "pages are built inside Blocks"
     return Building.root_block.load(fn, inputs, outputs, js=js, **QUIET)

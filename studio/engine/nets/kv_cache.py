@@ -1,6 +1,7 @@
 """KV cache: preallocated slots, first dimension = slot, reused by one row after another."""
 
 import functools
+import math
 import os
 from typing import Any
 
@@ -47,9 +48,8 @@ class KVCache:
     ) -> None:
         poison = bool(os.environ.get(POISON)) if poison is None else poison
         shape = (slots, heads, capacity, head_width)
-        fill = float("nan") if poison else 0.0
-        self.keys = [torch.full(shape, fill, device=device, dtype=dtype) for _ in range(layers)]
-        self.values = [torch.full(shape, fill, device=device, dtype=dtype) for _ in range(layers)]
+        self.keys = [_store(shape, device, dtype, poison) for _ in range(layers)]
+        self.values = [_store(shape, device, dtype, poison) for _ in range(layers)]
         # On the CPU for any device: planning a step must not wait for a GPU.
         self.start, self.length, self.epoch = (torch.zeros(slots, dtype=torch.int64) for _ in range(3))
         self.slots, self.capacity, self.poison = slots, capacity, poison
@@ -110,3 +110,14 @@ class KVCache:
         if fitting < count:
             pieces.append((keys[:, : count - fitting], values[:, : count - fitting]))
         return pieces
+
+
+def _store(shape: tuple[int, ...], device: torch.device | str, dtype: torch.dtype, poison: bool) -> Tensor:
+    """An empty store; on a CPU its zeros take no memory before they are written."""
+    if poison:
+        return torch.full(shape, float("nan"), device=device, dtype=dtype)
+    if torch.device(device).type == "cpu":
+        # calloc hands out pages that the kernel zeroes at the first write; torch.zeros writes all of them at once.
+        size = math.prod(shape) * dtype.itemsize
+        return torch.from_numpy(np.zeros(size, dtype=np.uint8)).view(dtype).reshape(shape)
+    return torch.zeros(shape, device=device, dtype=dtype)

@@ -9,11 +9,10 @@ a win each.
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import BOTH_BAD, F8, I8, TIE, A, Mask, Votes
@@ -48,7 +47,7 @@ def groups(wins: F8) -> list[list[int]]:
 
     The maximum-likelihood estimate exists only if there is one group (Ford 1957).
     """
-    label: I8 = np.asarray(connected_components(csr_array(wins > 0), directed=True, connection="strong")[1], np.int64)
+    label = _labels(wins, directed=True, connection="strong")
     return [np.flatnonzero(label == g).tolist() for g in range(int(label.max(initial=-1)) + 1)]
 
 
@@ -271,7 +270,12 @@ def centred(elo: F8) -> F8:
 
 def components(wins: F8) -> I8:
     """Label [S] of the group of systems that votes connect, directly or by way of others, whatever their outcome."""
-    return np.asarray(connected_components(csr_array(wins > 0), directed=False)[1], np.int64)
+    return _labels(wins, directed=False)
+
+
+def _labels(wins: F8, **connected: Any) -> I8:
+    graph = scipy.sparse.csr_array(wins > 0)
+    return np.asarray(scipy.sparse.csgraph.connected_components(graph, **connected)[1], np.int64)
 
 
 def _missing_reason(wins: F8, games: F8, systems: list[str], strong: list[list[int]]) -> str | None:

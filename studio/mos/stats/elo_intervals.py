@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry import (
@@ -161,14 +161,16 @@ def _grouped_variances(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], _B
     def by_group(codes: I8) -> _ByGroup:
         cluster = np.unique(codes, return_inverse=True)[1]
         count, rows = int(cluster.max()) + 1, np.tile(cluster, len(columns))
-        sums = csr_array((np.concatenate(values), (rows, np.concatenate(columns))), shape=(count, len(hessian)))
+        sums = scipy.sparse.csr_array(
+            (np.concatenate(values), (rows, np.concatenate(columns))), shape=(count, len(hessian))
+        )
         covariance = influence @ np.asarray((sums.T @ sums).toarray(), np.float64) @ influence.T
         squares = np.diag(covariance), _contrasts(covariance)
         if 2 * count > len(cluster):  # mostly single votes: they count alike
             sizes = np.bincount(cluster).astype(np.float64)
             powers = [[np.asarray((sizes**k).sum()) for k in (1, 2, 3)]] * 2
         else:
-            pairs = csr_array((np.ones(len(cluster)), (cluster, a * size + b)), shape=(count, size * size))
+            pairs = scipy.sparse.csr_array((np.ones(len(cluster)), (cluster, a * size + b)), shape=(count, size * size))
             powers = _power_sums(np.asarray(pairs @ leverage, np.float64))
         scores, differences = (
             ClusterVariance(

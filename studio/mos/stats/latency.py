@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import linprog  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+import scipy  # pyright: ignore[reportMissingTypeStubs]
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry import ELO_PER_E
@@ -156,7 +156,7 @@ def _is_separated(design: F8, value: F8, sign: int) -> bool:
     ends = [(sign, sign)] + [(None, None)] * (design.shape[1] - 1)
     limits: dict[str, Any] = {"A_ub": -decided, "b_ub": np.zeros(len(decided))} if len(decided) else {}
     limits |= {"A_eq": ties, "b_eq": np.zeros(len(ties))} if len(ties) else {}
-    result: Any = linprog(np.zeros(design.shape[1]), bounds=ends, **limits)  # scipy has no type stubs
+    result: Any = scipy.optimize.linprog(np.zeros(design.shape[1]), bounds=ends, **limits)  # scipy has no type stubs
     return result.status == 0
 
 

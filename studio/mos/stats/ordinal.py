@@ -20,7 +20,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.clusters import degrees_of_freedom, effective_clusters
@@ -55,7 +55,7 @@ def estimate(level: I8, system: I8, groupings: Sequence[I8], prior: bool) -> Est
     target = _PenalisedLikelihood(level, system, groupings, prior)
     bounds = [(None, None)] * target.fixed + [(_LEAST, _MOST)] * len(groupings)
     options = {"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-6}
-    optimum: Any = optimize.minimize(
+    optimum: Any = scipy.optimize.minimize(
         target.loss, target.start(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
     free: F8 = np.asarray(optimum.x, np.float64)

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg, special
+import scipy
 
 from studio.mos.stats.columns import F8, I8
 
@@ -140,10 +140,10 @@ class _RowTerms:
     """ln P of each row and its derivatives by eta and by the two bounds; f is F', and so on."""
 
     def __init__(self, upper: F8, lower: F8) -> None:
-        above, below = special.expit(upper), special.expit(lower)
-        chance = np.where(lower > 0, special.expit(-lower) - special.expit(-upper), above - below)
+        above, below = scipy.special.expit(upper), scipy.special.expit(lower)
+        chance = np.where(lower > 0, scipy.special.expit(-lower) - scipy.special.expit(-upper), above - below)
         chance = np.maximum(chance, _MIN_PROBABILITY)
-        f_a, f_b = above * special.expit(-upper), below * special.expit(-lower)
+        f_a, f_b = above * scipy.special.expit(-upper), below * scipy.special.expit(-lower)
         f1_a, f1_b = f_a * (1 - 2 * above), f_b * (1 - 2 * below)
         f2_a, f2_b = f_a * (1 - 6 * f_a), f_b * (1 - 6 * f_b)
         self.log_p: F8 = np.log(chance)
@@ -163,12 +163,12 @@ class _BlockHessian:
     def __init__(self, square: F8, across: F8, own: F8, of_row: I8, cell: I8) -> None:
         self._own, self._of_row, self._cell, self._across = own, of_row, cell, across
         self._scaled = across / own
-        self._factor: Any = linalg.cho_factor(square - self._scaled @ across.T, lower=True, check_finite=False)
+        self._factor: Any = scipy.linalg.cho_factor(square - self._scaled @ across.T, lower=True, check_finite=False)
         self.log_determinant = float(2 * np.log(np.diag(self._factor[0])).sum() + np.log(own).sum())
 
     def solve(self, right: F8) -> F8:
         rest = len(self._across)
-        head = linalg.cho_solve(self._factor, right[:rest] - self._scaled @ right[rest:], check_finite=False)
+        head = scipy.linalg.cho_solve(self._factor, right[:rest] - self._scaled @ right[rest:], check_finite=False)
         return np.concatenate([head, (right[rest:] - self._across.T @ head) / self._own])
 
     def variance(self) -> F8:
@@ -186,5 +186,5 @@ class _BlockHessian:
 
     @cached_property
     def _inverse(self) -> tuple[F8, F8]:
-        inverse: F8 = linalg.cho_solve(self._factor, np.eye(len(self._across)), check_finite=False)
+        inverse: F8 = scipy.linalg.cho_solve(self._factor, np.eye(len(self._across)), check_finite=False)
         return inverse, inverse @ self._scaled

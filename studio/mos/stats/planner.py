@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs]
+import scipy  # pyright: ignore[reportMissingTypeStubs]
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry import fit
@@ -263,7 +263,7 @@ def elo_half_widths(population: VotePopulation, raters: int, pairs: int, scripts
 
 def monotone_widths(widths: Sequence[float]) -> list[float]:
     """Nearest non-increasing widths in least squares (isotonic regression)."""
-    result: Any = isotonic_regression(np.array(widths), increasing=False)  # scipy has no type stubs
+    result: Any = scipy.optimize.isotonic_regression(np.array(widths), increasing=False)  # scipy has no type stubs
     return [float(width) for width in result.x]
 
 

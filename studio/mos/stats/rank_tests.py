@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, Ratings
@@ -111,7 +111,7 @@ def _friedman(means: F8) -> Friedman | None:
     blocks, systems = means.shape
     if blocks < 2 or not np.ptp(means, axis=1).max() > _EQUAL:
         return None
-    found: Any = stats.friedmanchisquare(*means.round(9).T)
+    found: Any = scipy.stats.friedmanchisquare(*means.round(9).T)
     chi2 = float(found.statistic)
     return Friedman(systems, blocks, chi2, float(found.pvalue), chi2 / (blocks * (systems - 1)))
 
@@ -122,8 +122,8 @@ def _signed_rank(a: str, b: str, differences: F8) -> SignedRank:
     median, equal = float(np.median(differences)), len(differences) - len(unequal)
     if not len(unequal):
         return SignedRank(a, b, 0, equal, median, None, None, None)
-    found: Any = stats.wilcoxon(unequal)
-    ranks = stats.rankdata(np.abs(unequal))
+    found: Any = scipy.stats.wilcoxon(unequal)
+    ranks = scipy.stats.rankdata(np.abs(unequal))
     effect = float((ranks * np.sign(unequal)).sum() / ranks.sum())
     p = float(found.pvalue)
     return SignedRank(a, b, len(unequal), equal, median, effect, p, p)

@@ -18,8 +18,7 @@ maximum, and the result says so.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, Ratings
@@ -146,8 +145,8 @@ def _system(kept: Ratings, code: int, system_of: I8, psi: F8, stimulus: I8, shar
 def _check_connected(rater: I8, stimulus: I8) -> None:
     size = int(rater.max()) + 1
     total = size + int(stimulus.max()) + 1
-    graph = coo_matrix((np.ones(len(rater)), (rater, stimulus + size)), shape=(total, total))
-    groups = int(connected_components(graph, directed=False)[0])
+    graph = scipy.sparse.coo_matrix((np.ones(len(rater)), (rater, stimulus + size)), shape=(total, total))
+    groups = int(scipy.sparse.csgraph.connected_components(graph, directed=False)[0])
     if groups > 1:
         what = f"the raters form {groups} groups that share no stimuli, so their biases cannot be compared"
         raise BadOption(what, "let every rater rate some stimuli of the others")

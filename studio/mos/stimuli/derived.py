@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from scipy.signal import kaiserord, oaconvolve
+import scipy
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
@@ -55,7 +55,7 @@ def anchor(sound: SourceSound, cutoff_hz: int = LOW_HZ) -> SourceSound:
     taps = anchor_taps(sound.rate_hz, cutoff_hz)
 
     def low_pass(pcm: np.ndarray) -> np.ndarray:
-        filtered = oaconvolve(pcm.astype(np.float64), taps, mode="full")[len(taps) // 2 :][: len(pcm)]
+        filtered = scipy.signal.oaconvolve(pcm.astype(np.float64), taps, mode="full")[len(taps) // 2 :][: len(pcm)]
         return filtered.astype(np.float32)
 
     return replace(each_channel(sound, low_pass), name=f"{sound.name} below {cutoff_hz} Hz")
@@ -64,10 +64,10 @@ def anchor(sound: SourceSound, cutoff_hz: int = LOW_HZ) -> SourceSound:
 def anchor_taps(rate_hz: int, cutoff_hz: int) -> np.ndarray:
     """The anchor's FIR filter: symmetric, float64 [odd], with a delay of half its length."""
     stop_hz = cutoff_hz * _EDGE
-    count, beta = kaiserord(_ATTENUATION_DB, (stop_hz - cutoff_hz) / (rate_hz / 2))
+    count, beta = scipy.signal.kaiserord(_ATTENUATION_DB, (stop_hz - cutoff_hz) / (rate_hz / 2))
     half = count // 2
     middle = (cutoff_hz + stop_hz) / rate_hz  # twice the middle of the transition, in cycles a sample
-    taps = np.sinc(middle * np.arange(-half, half + 1)) * np.kaiser(2 * half + 1, beta)
+    taps = np.asarray(np.sinc(middle * np.arange(-half, half + 1)) * np.kaiser(2 * half + 1, beta), np.float64)
     return taps / taps.sum()
 
 

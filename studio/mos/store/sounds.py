@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyloudnorm
-from scipy.signal import resample_poly
+import scipy
 
 from studio.core.clips import channels_of, to_float
 from studio.core.errors import BadFile, BadOption
@@ -154,7 +153,7 @@ def resample(sound: SourceSound, rate_hz: int) -> SourceSound:
     up, down = rate_hz // shared, sound.rate_hz // shared
 
     def resampled(pcm: np.ndarray) -> np.ndarray:
-        return resample_poly(pcm.astype(np.float64), up, down).astype(np.float32)
+        return scipy.signal.resample_poly(pcm.astype(np.float64), up, down).astype(np.float32)
 
     return replace(each_channel(sound, resampled), rate_hz=rate_hz)
 
@@ -191,6 +190,8 @@ def loudness_lufs(sound: SourceSound) -> float:
     """
     if sound.duration_s < 0.4:
         raise BadFile(f"{sound.name} lasts {sound.duration_s:.2f} s", "loudness needs 0.4 s at least")
+    import pyloudnorm  # takes 30 MB, for files that come in only
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no block passes the gate, handled below
         lufs = float(pyloudnorm.Meter(sound.rate_hz).integrated_loudness(sound.pcm.astype(np.float64)))

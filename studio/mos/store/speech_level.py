@@ -5,9 +5,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
-from scipy.signal import lfilter
 
 _TIME_CONSTANT_S = 0.03  # of each of the two averages that make the envelope
 _HANGOVER_S = 0.2
@@ -26,10 +25,10 @@ def active_level_dbov(pcm: NDArray[np.float32], rate_hz: int) -> float | None:
     g = math.exp(-1.0 / (rate_hz * _TIME_CONSTANT_S))
     envelope = np.sqrt(power)
     for _ in range(2):
-        envelope = lfilter([1.0 - g], [1.0, -g], envelope)
+        envelope = scipy.signal.lfilter([1.0 - g], [1.0, -g], envelope)
     hangover = math.ceil(rate_hz * _HANGOVER_S)
     shift = (hangover + 1) // 2  # the window ends at the present sample
-    held = maximum_filter1d(envelope, hangover + 1, mode="constant", origin=shift)
+    held = scipy.ndimage.maximum_filter1d(envelope, hangover + 1, mode="constant", origin=shift)
     active = np.array([int((held >= threshold).sum()) for threshold in _THRESHOLDS], np.int64)
     energy = float(power.sum())
     if not active[0] or energy <= 0.0:

@@ -14,6 +14,7 @@ from durability.harness.floods import FLOODS, flood
 from durability.harness.pulse import pulse
 from durability.harness.served import MonitoredServer, Resources, plainly, served
 from durability.harness.target import Routes, Target, enter_raters
+from mounted import gradio_of
 
 from studio.bench.durability import FuzzSetting, show_fuzz
 from studio.bench.mos.site import make_site
@@ -165,12 +166,7 @@ def all_routes() -> Routes:
         listening = open_listening_tests("", Path(folder))
         try:
             app = mount(create_app(engine, settings, listening=listening), engine, settings, listening)
-            inner: Any = app.routes[-1]
-            while hasattr(inner, "_app") or hasattr(inner, "app"):
-                inner = getattr(inner, "_app", None) or inner.app
-                if hasattr(inner, "routes"):
-                    break
-            return Routes(app.openapi(), sorted(set(_listed(inner))))
+            return Routes(app.openapi(), sorted(set(_listed(gradio_of(app)))))
         finally:
             listening.close()
 

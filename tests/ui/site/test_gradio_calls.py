@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fakes import FakeEngine
 from mos.world import World
+from mounted import layers
 from starlette.testclient import TestClient
-from ui.site.test_open_routes import every_route
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
@@ -29,10 +29,7 @@ class Pages:
         engine, settings = FakeEngine(), ServeSettings(traces_folder=folder / "traces")
         app = create_app(engine, settings, listening=self.world.listening)
         mounted = mount(app, engine, settings, self.world.listening)
-        assert list(every_route(mounted))
-        self.calls = mounted.routes[-1].app
-        while not isinstance(self.calls, QueueCalls):
-            self.calls = self.calls._app
+        self.calls = next(one for one in layers(mounted) if isinstance(one, QueueCalls))
         self.now_s = 0.0
         self.calls._sessions._clock = lambda: self.now_s
         self.blocks = self.calls._app.get_blocks()

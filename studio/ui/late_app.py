@@ -1,0 +1,95 @@
+"""An app that is built in a thread of the running server, when it is needed."""
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from studio.ui.gradio_middleware import answer
+
+_log = logging.getLogger("studio.ui")
+
+
+@dataclass(frozen=True)
+class BuiltApp:
+    """An app with its lifespan, and what ends its endless responses."""
+
+    app: ASGIApp
+    lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]
+    end: Callable[[], None]
+
+
+class LateApp:
+    """ASGI app that builds another one in a thread when ``begin`` is called; its requests call that and wait."""
+
+    def __init__(self, build: Callable[[], BuiltApp]) -> None:
+        self._build = build
+        self._built: Future[BuiltApp] = Future()
+        self._built.set_running_or_notify_cancel()  # a request that is cancelled must not cancel it for the others
+        self._begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begin()
+        try:
+            built = await asyncio.wrap_future(self._built)
+        except Exception:  # noqa: BLE001 - any error of the build, which its thread has logged
+            await answer(send, 500, "this page failed to start; the server's log says why")
+            return
+        await built.app(scope, receive, send)
+
+    def begin(self) -> Future[BuiltApp]:
+        """Begin the build unless it has begun; returns its result. Call it from the event loop."""
+        if not self._begun:
+            self._begun = True
+            threading.Thread(target=self._run, name="components", daemon=True).start()
+        return self._built
+
+    def attach(self, app: FastAPI) -> None:
+        """Run the lifespan of what is built within that of ``app``."""
+        outer = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(one: Any) -> AsyncGenerator[Any, None]:
+            closing = asyncio.Event()
+            async with outer(one) as state:
+                running = asyncio.create_task(self._live(closing))
+                yield state
+                closing.set()
+                await running
+
+        app.router.lifespan_context = lifespan
+
+    def end(self) -> None:
+        """End endless responses."""
+        if self._built.done() and self._built.exception() is None:
+            self._built.result().end()
+
+    async def _live(self, closing: asyncio.Event) -> None:
+        """Run the lifespan of the built app until ``closing``."""
+        building = asyncio.wrap_future(self._built)
+        closed = asyncio.create_task(closing.wait())
+        await asyncio.wait((building, closed), return_when=asyncio.FIRST_COMPLETED)
+        if building.done() and building.exception() is None:
+            built = building.result()
+            async with built.lifespan(built.app):
+                await closed
+        await closed
+
+    def _run(self) -> None:
+        try:
+            app = self._build()
+        except Exception as error:  # noqa: BLE001 - whatever fails, waiting requests get an answer
+            _log.exception("the pages of Gradio components failed to start")
+            self._built.set_exception(error)
+            return
+        gc.collect()
+        gc.freeze()  # as the server does with what it loaded before: collections would stop speech
+        self._built.set_result(app)
