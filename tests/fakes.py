@@ -31,7 +31,12 @@ class FakeEngine:
     """``places`` concurrent utterances; ``queue`` more wait for a slot, and the next one gets Busy."""
 
     def __init__(
-        self, script: Script | None = None, places: int = 4, queue: int = 2, queue_timeout_s: float = 120.0
+        self,
+        script: Script | None = None,
+        places: int = 4,
+        queue: int = 2,
+        queue_timeout_s: float = 120.0,
+        voices: int = 1,
     ) -> None:
         self.script = script or Script()
         self.places, self.queue, self.queue_timeout_s = places, queue, queue_timeout_s
@@ -40,7 +45,8 @@ class FakeEngine:
         self.speaking: list[FakeUtterance] = []
         self.opened: list[FakeUtterance] = []
         self._lock = threading.Lock()
-        self._cards = (tone_card(),)
+        more = (replace(tone_card(), name=f"tone{n}", title=f"Tone {n}: Sines, no model") for n in range(2, voices + 1))
+        self._cards = (tone_card(), *more)
 
     def cards(self) -> Sequence[Card]:
         return self._cards
@@ -174,6 +180,7 @@ def main() -> None:
     parser.add_argument("--idle-socket-ms", type=int, default=300_000)
     parser.add_argument("--queue-timeout-s", type=float, default=120.0)
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
+    parser.add_argument("--voices", type=int, default=1, help="voices, all of them the tone's")
     args = parser.parse_args()
     from studio.serve.app import create_app
     from studio.serve.server import run
@@ -182,7 +189,7 @@ def main() -> None:
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
     folder = Path(os.environ.get("STUDIO_SERVE_TRACES_FOLDER", ServeSettings().traces_folder))
     settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms, traces_folder=folder)
-    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s)
+    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s, voices=args.voices)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

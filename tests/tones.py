@@ -45,6 +45,8 @@ def tone_card() -> Card:
         learned_from="nothing: it plays tones",
         parameters={"net": 0, "vocoder": 0},
         sha256={},
+        about="Plays one tone a word.",
+        figures={"first_sound_ms": 20.0, "predicted_mos": 1.5, "word_error_rate": 0.25},
     )
 
 

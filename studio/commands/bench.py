@@ -135,6 +135,15 @@ def summary() -> None:
 
 
 @bench.command()
+def card_figures() -> None:
+    """Write first sound, predicted MOS and word errors of the shipped voices into their cards, from bench/results."""
+    from studio.bench.card_figures import write_card_figures
+
+    for path in write_card_figures():
+        print_line(path)
+
+
+@bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write; .webp and .gif: an animation.")],
     width: Annotated[int, typer.Option(help="Width of the window, pixels.")] = 1280,

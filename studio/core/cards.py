@@ -45,7 +45,7 @@ _NAMES = list_of(_NAME, fewest=1)
 _DIGEST = Rule(lambda value: isinstance(value, str) and len(value) == 64, "a digest")
 _RULES = {
     **dict.fromkeys(("name", "family", "vocoder", "alphabet", "number_format"), _NAME),
-    **dict.fromkeys(("title", "licence", "learned_from", "notes", "default_speaker"), PRINTABLE),
+    **dict.fromkeys(("title", "about", "licence", "learned_from", "notes", "default_speaker"), PRINTABLE),
     **dict.fromkeys(("config", "figures"), OBJECT),
     "vocoders": object_of(_NAME.fits, OBJECT, "an object of objects by the names of vocoders", _MAX_FILES),
     "sample_rate_hz": whole(8_000, 192_000),
@@ -78,6 +78,8 @@ class Card:
         default_speaker: empty for the first of ``speakers``. Chosen by measurement.
         options: the family's options with this voice's ranges and defaults.
         learned_from: training data and licence.
+        about: one sentence for people who choose a voice: what it is good at.
+        figures: measured with these weights (``studio bench card-figures``).
         sha256: of every weight file, by file name.
         stored_in: storage format of the weight matrices, bfloat16 or int8.
         number_format: format in which the net computes, float32 or int8.
@@ -105,6 +107,7 @@ class Card:
     number_format: str = "float32"
     stored_in: str = "bfloat16"
     notes: str = ""
+    about: str = ""
     default_speaker: str = ""
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
 

@@ -178,6 +178,7 @@ def _card(
         parameters=parameters,
         sha256=sha256,
         notes=" ".join(filter(None, (info.notes, _reference_only_note(recipe)))),
+        about=recipe.about,
         default_speaker=recipe.default_speaker,
     )
 

@@ -21,7 +21,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from studio.core.cards import Card
-from studio.core.checks import MAX_WHOLE
+from studio.core.checks import MAX_WHOLE, number
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
 from studio.core.folders import without_folders
@@ -177,8 +177,16 @@ class OptionSummary(TypedDict):
     choices: list[str]
 
 
+class VoiceFigures(TypedDict, total=False):
+    """Figures of a card that were measured with its weights."""
+
+    first_sound_ms: float
+    predicted_mos: float
+    word_error_rate: float
+
+
 class VoiceSummary(TypedDict):
-    """The fields of a card that clients use. ``notes`` says what the voice cannot do."""
+    """The fields of a card that clients use. ``about`` says what the voice is good at, ``notes`` what it cannot do."""
 
     name: str
     title: str
@@ -189,7 +197,9 @@ class VoiceSummary(TypedDict):
     sample_rate_hz: Annotated[int, Field(ge=1)]
     frame_samples: Annotated[int, Field(ge=1)]
     look_ahead_words: Annotated[int, Field(ge=0)]
+    about: str
     notes: str
+    figures: VoiceFigures
 
 
 class Hello(TypedDict):
@@ -298,8 +308,14 @@ def card_summary(card: Card) -> VoiceSummary:
         sample_rate_hz=card.sample_rate_hz,
         frame_samples=card.frame_samples,
         look_ahead_words=card.look_ahead_words,
+        about=card.about,
         notes=card.notes,
+        figures=cast(VoiceFigures, {key: value for key, value in card.figures.items() if _is_figure(key, value)}),
     )
+
+
+def _is_figure(name: str, value: object) -> bool:
+    return name in VoiceFigures.__annotations__ and number().fits(value)
 
 
 def hello(cards: Sequence[Card]) -> str:

@@ -65,6 +65,7 @@ class Recipe:
     Attributes:
         options: defaults of the family's options, where they differ from the family's own.
         default_speaker: empty for the first one.
+        about: as on the card.
         default_vocoder: empty for sourcefilter, or else the first by name.
     """
 
@@ -77,6 +78,7 @@ class Recipe:
     vocoders: dict[str, dict[str, Any]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     default_speaker: str = ""
+    about: str = ""
     default_vocoder: str = ""
 
     def voice_fit(self) -> FitRecipe:

@@ -1,6 +1,7 @@
 // Voice, speaker, options of the family, temperature and seed, built from the voices' cards.
 
 import { displayName, optionControl, parseOption, voiceName } from "../options/option_controls.js";
+import { VoiceCards } from "./voices/voice_cards.js";
 
 const SEND_AFTER_MS = 120;
 
@@ -13,18 +14,19 @@ export class Settings {
   constructor(root, requested, on) {
     this.requested = requested;
     this.root = root.querySelector(".settings");
+    const choice = root.querySelector(".voices");
     this.note = root.querySelector(".settings-note");
     this.on = on;
     this.voices = [];
     this.options = {};
     this.temperature = null;
     const input = (name) => this.root.querySelector(`[data-set="${name}"]`);
-    this.voice = input("voice");
-    this.speaker = input("speaker");
+    this.speaker = choice.querySelector('[data-set="speaker"]');
+    this.voice = new VoiceCards(choice.querySelector(".voice-list"), choice.querySelector(".speaker-row"), () =>
+      this.voiceChanged(),
+    );
     this.temperatureInput = input("temperature");
     this.seed = input("seed");
-    this.voice.addEventListener("change", () => this.voiceChanged());
-    this.about = this.root.querySelector(".voice-about");
     this.limits = this.root.querySelector(".voice-cannot");
     this.speaker.addEventListener("change", () => this.showPending("speaker"));
     this.activeSeed = 0;
@@ -41,9 +43,9 @@ export class Settings {
   setVoices(voices) {
     if (JSON.stringify(voices) === JSON.stringify(this.voices)) return this.send();
     this.voices = voices;
-    this.voice.replaceChildren(...voices.map((v) => new Option(voiceName(v), v.name)));
+    this.voice.setVoices(voices);
     const { requested } = this;
-    if (voices.some((v) => v.name === requested.get("voice"))) this.voice.value = requested.get("voice");
+    this.voice.value = requested.get("voice");
     this.voiceChanged(true);
     this.note.textContent = this.apply(requested).join(" ");
     return this.send();
@@ -57,7 +59,6 @@ export class Settings {
     const { card } = this;
     if (!card) return;
     this.speaker.replaceChildren(...card.speakers.map((name) => new Option(displayName(name), name)));
-    this.about.textContent = card.title?.includes(": ") ? card.title.slice(card.title.indexOf(": ") + 2) : "";
     this.limits.textContent = card.notes;
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
