@@ -36,7 +36,19 @@ _STYLE_FILES = (
     "tokens.css",
     "page/page.css",
     "options/options.css",
-    *(f"live/{name}.css" for name in ("live", "settings", "voices/voices", "race/race", "stage", "talk/talk", "sizes")),
+    *(
+        f"live/{name}.css"
+        for name in (
+            "live",
+            "settings",
+            "voices/voices",
+            "race/race",
+            "stage",
+            "history/history",
+            "talk/talk",
+            "sizes",
+        )
+    ),
     "rate/rate.css",
     "inspect/inspect.css",
     "annotate/annotate.css",

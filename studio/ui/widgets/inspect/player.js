@@ -1,6 +1,6 @@
 // Plays the utterance with its pauses, so that playback time equals the trace's clock.
 
-const HEADER_BYTES = 44;
+import { silentWav } from "../sound/recording.js";
 
 /** A WAV blob of all runs with silence between them. */
 export function wavAsHeard(pcm, runs, rateHz) {
@@ -8,24 +8,7 @@ export function wavAsHeard(pcm, runs, rateHz) {
   const last = runs.at(-1);
   const place = (run) => Math.round(((run.t_ms - first) * rateHz) / 1000);
   const samples = last ? place(last) + last.end - last.start : 0;
-  const bytes = new ArrayBuffer(HEADER_BYTES + 2 * samples);
-  const head = new DataView(bytes);
-  const text = (at, word) => {
-    for (let k = 0; k < word.length; k++) head.setUint8(at + k, word.charCodeAt(k));
-  };
-  text(0, "RIFF");
-  head.setUint32(4, bytes.byteLength - 8, true);
-  text(8, "WAVEfmt ");
-  head.setUint32(16, 16, true);
-  head.setUint16(20, 1, true);
-  head.setUint16(22, 1, true);
-  head.setUint32(24, rateHz, true);
-  head.setUint32(28, 2 * rateHz, true);
-  head.setUint16(32, 2, true);
-  head.setUint16(34, 16, true);
-  text(36, "data");
-  head.setUint32(40, 2 * samples, true);
-  const sound = new Int16Array(bytes, HEADER_BYTES, samples);
+  const { bytes, pcm: sound } = silentWav(samples, rateHz);
   for (const run of runs) sound.set(pcm.subarray(run.start, run.end).subarray(0, samples - place(run)), place(run));
   return new Blob([bytes], { type: "audio/wav" });
 }

@@ -102,8 +102,8 @@ export const ACTIONS = {
   },
   race(page) {
     if (page.race.isRunning) return page.race.stop();
-    page.post({ type: "makeWay", suspended: !page.player.isAwake });
-    page.player.resume();
+    page.history.stop();
+    page.makeWay();
     return page.race.start(page.text.value, page.rateHz);
   },
   reseed: (page) => page.settings.reseed(),

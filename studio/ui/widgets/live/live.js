@@ -12,6 +12,7 @@ import { Typist } from "./field/typist.js";
 import { WordHighlights } from "./field/word_highlights.js";
 import { Figures } from "./figures.js";
 import { checkSound, drawFrame } from "./frame.js";
+import { History } from "./history/history.js";
 import { updateLinks } from "./links.js";
 import { MESSAGE_HANDLERS } from "./messages.js";
 import { RACE_WPM, Race } from "./race/race.js";
@@ -47,6 +48,7 @@ export class Live {
     this.status = new Status(root);
     this.collectForm = new CollectForm(root, server);
     this.timeline = new Timeline(root, server);
+    this.history = new History(root, server, { makeWay: () => this.makeWay(), volume: () => this.player.volume });
     this.settings = new Settings(root, this.params, {
       set: () => this.address.changed(),
       isActive: () => this.isActive,
@@ -180,6 +182,14 @@ export class Live {
     this.show();
   }
 
+  /** Stop all speech before another sound plays; unspoken text is stored and offered. */
+  makeWay() {
+    this.typist.stop();
+    this.race.stop();
+    this.post({ type: "makeWay", suspended: !this.player.isAwake });
+    this.player.resume();
+  }
+
   configure(settings, rateHz) {
     this.rateHz = rateHz;
     this.post({ type: "settings", settings, rateHz });
@@ -189,12 +199,12 @@ export class Live {
   // --- messages ---------------------------------------------------------------------------------
 
   begin(m) {
+    this.history.stop();
     this.play = m;
     this.isPlayedOut = false;
     this.playedWords = null;
     this.isInSegment = false;
-    this.status.drop("stopped");
-    this.status.drop("queued");
+    for (const topic of ["stopped", "queued"]) this.status.drop(topic);
     this.scope.rateHz = m.rateHz;
     this.highlights.begin(m.base);
     this.caption.setVisible(m.base === null || !this.highlights.isSupported);
@@ -270,6 +280,7 @@ export class Live {
     this.player.close();
     this.scope.dispose();
     this.timeline.dispose();
+    this.history.dispose();
     this.race.dispose();
   }
 

@@ -21,7 +21,7 @@ function queue(page, ahead) {
   page.show();
 }
 
-const RACE_FIRST = "The race plays first. Your text is stored: press Speak the rest, or keep typing.";
+const STORED = "Your text is stored: press Speak the rest, or keep typing.";
 
 /** After Stop: show how much was played. */
 function showStopped(page, sample) {
@@ -88,7 +88,7 @@ export const MESSAGE_HANDLERS = {
   cutoff: (page, m) => (page.hasRest = m.hasRest),
   rest(page) {
     page.hasRest = true;
-    if (page.isOnline) page.status.show("warn", RACE_FIRST, "rest"); // else the connection messages say it
+    if (page.isOnline) page.status.show("warn", STORED, "rest"); // else the connection messages say it
     page.show();
   },
   cleared: (page) => page.reset(),
@@ -101,7 +101,11 @@ export const MESSAGE_HANDLERS = {
     page.caption.isNew = true;
   },
   held: (page, m) => page.caption.setHeld(m.text),
-  trace: (page, m) => page.play?.id === m.utterance && page.links(m),
+  trace(page, m) {
+    page.history.setTrace(m.utterance, m.trace_url);
+    if (page.play?.id === m.utterance) page.links(m);
+  },
+  recording: (page, m) => page.history.add(m),
   note: (page, m) => page.status.note(m.code),
   error(page, m) {
     if (m.code === "closed") return; // the message was sent before the utterance ended

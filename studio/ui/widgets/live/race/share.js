@@ -1,5 +1,6 @@
 // Saves a finished race as a picture or as a clip with sound.
 
+import { copyAsHeard, lengthAsHeard, save } from "../../sound/recording.js";
 import { drawRace, outcome, write } from "./paint.js";
 
 const PICTURE = { width: 1200, height: 630 };
@@ -107,25 +108,12 @@ function startMs(record, k) {
 
 /** Play a lane's samples at a context time, with its recorded gaps. */
 function play(context, into, { chunks, gaps, samples, rateHz }, atS) {
-  const waits = gaps.toSorted((a, b) => a.sample - b.sample);
-  const pcm = new Float32Array(samples + waits.reduce((sum, gap) => sum + gap.frames, 0));
-  let [shift, next] = [0, 0];
-  for (const { first, data } of chunks) {
-    for (let k = 0; k < data.length; k++) {
-      while (next < waits.length && waits[next].sample <= first + k) shift += waits[next++].frames;
-      pcm[first + k + shift] = data[k] / 32768;
-    }
-  }
+  const pcm = new Float32Array(lengthAsHeard(samples, gaps));
+  copyAsHeard(chunks, gaps, pcm, 1 / 32768);
   const buffer = context.createBuffer(1, Math.max(1, pcm.length), rateHz);
   buffer.copyToChannel(pcm, 0);
   const source = new AudioBufferSourceNode(context, { buffer });
   source.connect(into);
   source.start(Math.max(context.currentTime, atS));
   return source;
-}
-
-export function save(blob, name) {
-  const url = URL.createObjectURL(blob);
-  Object.assign(document.createElement("a"), { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

@@ -7,6 +7,7 @@ import { Connection } from "./connection.js";
 import { Keyboard } from "./keyboard.js";
 import { Phrases, SMOOTH_CREDIT_MS } from "./pacing.js";
 import { PlayerEvents } from "./player_events.js";
+import { recordingOf } from "./recording.js";
 import { pendingText } from "./remaining_text.js";
 import { speakBySentence, speakSample, typeAsModel } from "./streams.js";
 import { Utterance } from "./utterance.js";
@@ -253,7 +254,11 @@ export class Session {
     const u = this.current;
     if (u) u.bufferedMs = 0;
     if (this.isSlow && u?.slowness < FAST_ENOUGH) this.setSlow(false);
-    if (this.phase !== "replay" && u) this.last = u;
+    if (this.phase !== "replay" && u) {
+      this.last = u;
+      const played = recordingOf(u, this.stoppedAt);
+      if (played) this.post(played, [played.wav]);
+    }
     this.postFigures();
     this.current = null;
     this.setPhase("idle", { finished: u?.id, stopped: this.stoppedAt });
