@@ -53,6 +53,7 @@ _STYLE_FILES = (
     "inspect/inspect.css",
     "annotate/annotate.css",
     "compare/compare.css",
+    "share/share.css",
     "owner/fields.css",
     "edit/edit.css",
     "library/library.css",

@@ -81,6 +81,36 @@ def test_clear_discards_text_and_speech(live: LivePage) -> None:
     live.shows("was", ["fresh", "start"])
 
 
+@pytest.mark.parametrize("key", ["", "Control+z"])
+def test_clear_can_be_undone_without_speaking(live: LivePage, key: str) -> None:
+    live.paste(TEXT)
+    live.finish(spoken=1)
+    opened = len(live.events("ready"))
+    clear, field = live.page.locator('[data-do="clear"]'), live.page.locator("#live-text")
+    clear.click()
+    live.page.wait_for_function("() => document.querySelector('[data-do=clear]').textContent === 'Undo'")
+    if key:
+        live.page.keyboard.press(key)
+    else:
+        clear.click()
+    assert field.input_value() == TEXT
+    assert clear.text_content() == "Clear"
+    live.type("more ")
+    live.finish(spoken=2)
+    assert len(live.events("ready")) == opened + 1
+    assert field.input_value() == TEXT + "more "
+    live.shows("w", ["more"])
+
+
+def test_text_goes_on_after_ctrl_enter(live: LivePage) -> None:
+    """Nothing is selected that the next key would delete."""
+    live.paste(TEXT)
+    live.finish()
+    live.page.keyboard.type("x")
+    assert live.page.locator("#live-text").input_value() == TEXT + "x"
+    live.finish(spoken=2)
+
+
 PICTURE = """() => {
   const { page } = document.querySelector('.live').tap;
   const text = (selector) => Array.from(document.querySelectorAll(selector), (node) => node.textContent);

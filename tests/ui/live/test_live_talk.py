@@ -38,6 +38,24 @@ def test_stage_mode_shows_field_words_and_one_figure_large_and_dark(stage: LiveP
     ]
 
 
+def test_stage_is_entered_from_the_page_and_left_by_escape(visit: Callable[..., LivePage]) -> None:
+    live = visit(color_scheme="light")
+    live.paste("constantinople and alexandria were wonderful cities ")
+    live.page.get_by_role("button", name="Stage view").click()
+    assert live.page.locator(".live[data-talk]").count() == 1
+    assert "stage" in live.page.url and live.page.evaluate("document.body.classList.contains('dark')")
+    live.wait_lit(1)
+    live.page.keyboard.press("Escape")  # stops the speech first
+    live.wait_phase("idle")
+    assert live.page.locator(".live[data-talk]").count() == 1
+    live.page.keyboard.press("Escape")
+    assert live.page.locator(".live[data-talk]").count() == 0
+    assert "stage" not in live.page.url and live.page.locator(".masthead").is_visible()
+    assert not live.page.evaluate("document.body.classList.contains('dark')")
+    assert live.page.locator("#live-text").input_value().startswith("constantinople")
+    assert live.page.evaluate("document.activeElement.dataset.talk") == "enter"
+
+
 def test_stage_mode_checks_the_sound_and_has_a_volume(stage: LivePage) -> None:
     stage.page.get_by_label("Volume").fill("40")
     gain = stage.page.evaluate("document.querySelector('.live').tap.page.player.volume")
@@ -103,5 +121,7 @@ def test_spoken_text_can_be_copied(visit: Callable[..., LivePage]) -> None:
     python = copied("python", "Python code")
     compile(python, "copied", "exec")
     assert '"say \\"so\\" "' in python and 'voice="tone:low"' in python and "m=3" in python
+    html = copied("html", "HTML")
+    assert html.startswith('<figure><audio controls src="data:audio/wav;base64,UklGR') and "say &quot;so&quot;<" in html
     curl = copied("curl", "Command")
     assert curl.startswith("curl -o speech.wav 'http://") and curl.endswith(".wav?as_heard=1'")

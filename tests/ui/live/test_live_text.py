@@ -53,6 +53,19 @@ def test_word_deleted_letter_by_letter_is_struck_beside_the_new_one(live: LivePa
     assert live.page.locator(".words ins").count() == 1
 
 
+def test_changed_word_is_marked_as_new_in_the_field_and_struck_in_the_caption(live: LivePage) -> None:
+    live.type("a cat sat on ")
+    live.wait_lit(3)
+    _replace(live, "cat", "dog")
+    live.page.wait_for_selector(".words .edited")
+    live.shows("edited", ["cat"])
+    marked = """name => [...CSS.highlights.get(name)].map((range) => range.toString())"""
+    live.page.wait_for_function("() => [...CSS.highlights.get('live-changed')].join() === 'dog'")
+    assert "dog" not in "".join(live.page.evaluate(marked, "live-heard")), "the voice said another word"
+    style = "getComputedStyle(document.querySelector('.behind'), '::highlight(live-changed)').textDecorationLine"
+    assert live.page.evaluate(style) == "underline"
+
+
 def _replace(live: LivePage, word: str, by: str) -> None:
     """Select a word of the field and type over it."""
     script = (

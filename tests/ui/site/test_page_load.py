@@ -50,6 +50,16 @@ def test_plain_page_is_light(site: Site, chromium: Any, path: str) -> None:
 SIZES = ("responseBodySize", "responseHeadersSize")
 
 
+@pytest.mark.parametrize("path", ["inspect", "compare"])
+def test_timelines_use_the_whole_width(site: Site, chromium: Any, path: str) -> None:
+    context = chromium.new_context(viewport={"width": 2560, "height": 900})
+    page = context.new_page()
+    page.goto(site.url + path)
+    settled(page, path)
+    assert page.locator("main").bounding_box()["width"] > 2500
+    context.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 @pytest.mark.parametrize("path", [*DOCUMENTS, "campaigns", "engine"])  # Plotly draws the results' figures late

@@ -88,6 +88,7 @@ export class FakeField {
   ownerDocument = { activeElement: null, execCommand: () => false };
 
   select() {}
+  setSelectionRange() {}
 
   emit(type, event = {}) {
     for (const listener of this.listeners[type] ?? []) listener({ timeStamp: 0, preventDefault() {}, ...event });

@@ -60,6 +60,27 @@ test("the sound level of a late frame is spread over the time it covers", () => 
   assert.deepEqual([...one.lanes[0].levels].slice(1), [0.5, 480, 960, 1440, 1920]);
 });
 
+test("the playheads of both lanes are one clock; then the second lane's alone moves, over its own levels", () => {
+  const one = record(["a"]);
+  for (const lane of one.lanes) lane.firstMs = 0;
+  const play = (k, sample, tMs) => one.addLevels(k, sample, tMs, () => 0.5);
+  play(0, 0, 100);
+  for (const [sample, tMs] of [
+    [2400, 200],
+    [4800, 300],
+    [4800, 700],
+    [7200, 800],
+  ])
+    play(1, sample, tMs); // waits at 300
+  assert.deepEqual([one.headMs(0, 500), one.headMs(1, 500)], [500, 500]);
+  one.startSecond(1000);
+  assert.equal(one.headMs(0, 1100), null);
+  assert.deepEqual(
+    [1100, 1150, 1200, 1250, 1300, 1900].map((tMs) => one.headMs(1, tMs)),
+    [200, 250, 700, 750, 800, 800],
+  );
+});
+
 test("the outcome is the difference of the two shown times", () => {
   const one = record(["a", "b"]);
   one.begin([

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { positionMap } from "../../../studio/ui/widgets/live/field/position_map.js";
-import { pieceStarts } from "../../../studio/ui/widgets/live/field/word_highlights.js";
+import { outside, pieceStarts } from "../../../studio/ui/widgets/live/field/word_highlights.js";
 import { Phrases, phraseWords, rateFor, spokenWpm, typedWpm } from "../../../studio/ui/widgets/live/worker/pacing.js";
 import { positionOfWord } from "../../../studio/ui/widgets/live/worker/remaining_text.js";
 import { Utterance } from "../../../studio/ui/widgets/live/worker/utterance.js";
@@ -189,3 +189,24 @@ for (const text of ["😀".repeat(3000), `x${"😀".repeat(3000)}`, "one two ".r
     assert.ok(!text.includes(" ") || pieces.every((piece) => piece.endsWith(" ")));
   });
 }
+
+test("a span outside others, which are in order", () => {
+  assert.deepEqual(outside([0, 10], []), [[0, 10]]);
+  assert.deepEqual(
+    outside(
+      [2, 10],
+      [
+        [0, 1],
+        [2, 4],
+        [6, 7],
+        [9, 12],
+        [20, 30],
+      ],
+    ),
+    [
+      [4, 6],
+      [7, 9],
+    ],
+  );
+  assert.deepEqual(outside([2, 4], [[0, 9]]), []);
+});

@@ -36,8 +36,13 @@ function editor() {
   const field = new FakeField();
   const edits = [];
   const finished = [];
-  const on = { edit: (change) => edits.push(change), finish: () => finished.push(true) };
-  return { field, edits, finished, editor: new Editor(field, on) };
+  const adopted = [];
+  const on = {
+    edit: (change) => edits.push(change),
+    finish: () => finished.push(true),
+    adopt: (text) => adopted.push(text),
+  };
+  return { field, edits, finished, adopted, editor: new Editor(field, on) };
 }
 
 test("an edit has the time of its key press, not of the input event", () => {
@@ -96,6 +101,22 @@ test("show() and reset() report no edit; set(), append() and resend() do", () =>
       [0, 0, "ab"],
     ],
   );
+});
+
+test("the browser's undo of reset() brings the text back without an edit; undo of anything else is one", () => {
+  const { editor: one, field, edits, adopted } = editor();
+  const undo = (value) => {
+    field.value = value;
+    field.emit("input", { timeStamp: 1, isComposing: false, inputType: "historyUndo" });
+  };
+  one.show("a cat");
+  one.reset();
+  assert.deepEqual([field.value, one.cleared], ["", "a cat"]);
+  undo("a cat");
+  assert.deepEqual([adopted, edits, one.cleared, one.sent], [["a cat"], [], "", "a cat"]);
+  one.reset();
+  undo("a ca");
+  assert.deepEqual([adopted.length, edits.length, one.cleared], [1, 1, ""]);
 });
 
 test("a packet has its header and samples", () => {

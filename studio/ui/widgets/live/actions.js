@@ -1,5 +1,9 @@
 // Actions of the page's buttons, and copies of the utterance as a link or code.
 
+import { embedHtml, MAX_BYTES } from "../share/embed.js";
+import { saveUtteranceClip } from "../share/utterance_clip.js";
+import { traceToken } from "./history/entries.js";
+
 const COPIED_MS = 2000;
 const IMPORTS = "from pathlib import Path\n\nimport studio\nfrom studio.core.clips import write_wav\n";
 const pythonString = (text) => JSON.stringify(text); // JSON strings are Python strings
@@ -20,20 +24,44 @@ export function asPython({ text, voice, seed, temperature, options }) {
 /** The command that downloads the last utterance as heard. */
 export const asCurl = (url) => `curl -o speech.wav ${shellString(url)}`;
 
-/** Copy a text; the button of `name` confirms it, and the status line says what was copied. */
-async function copy(page, name, text, confirmation) {
+/** The token of the last utterance's trace, if the field ends with its text; "" otherwise. */
+function heardToken({ root, text, caption }) {
+  const spoken = caption.text.join("").trim();
+  const url = root.querySelector('[data-get="trace"]:not([hidden])')?.href;
+  return spoken && text.value.trim().endsWith(spoken) ? traceToken(url) : "";
+}
+
+/** The bytes at an address; null if the server does not have them. */
+async function fetched(url) {
+  const response = await fetch(url).catch(() => null);
+  return response?.ok ? response.arrayBuffer() : null;
+}
+
+/** Write to the clipboard; without HTTPS, by the old command. Whether that worked. */
+async function write(text) {
   try {
     await navigator.clipboard.writeText(text);
+    return true;
   } catch {
-    return page.status.show(
-      "error",
-      "The browser does not allow this page to use the clipboard. Copy from the address bar instead.",
-    );
+    const before = document.activeElement;
+    const field = Object.assign(document.createElement("textarea"), { value: text, className: "sr-only" });
+    document.querySelector(".live").append(field);
+    field.select();
+    const isCopied = document.execCommand("copy");
+    field.remove();
+    if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+    return isCopied;
   }
-  page.status.show("info", confirmation);
+}
+
+/** Copy a text; the button of `name` says so, and the status line what was copied. */
+async function copy(page, name, text, confirmation, label = "Copied") {
+  const isCopied = await write(text);
+  if (isCopied) page.status.show("info", confirmation);
+  else page.status.show("error", "The browser does not allow this page to use the clipboard.");
   const button = page.root.querySelector(`[data-do="${name}"]`);
   button.dataset.label ??= button.textContent;
-  button.textContent = "Copied";
+  button.textContent = isCopied ? label : "Not allowed";
   clearTimeout(button.timer);
   button.timer = setTimeout(() => (button.textContent = button.dataset.label), COPIED_MS);
   return undefined;
@@ -60,7 +88,8 @@ export const ACTIONS = {
     page.clearRest();
   },
   clear(page) {
-    page.clear();
+    if (page.editor.cleared) page.editor.adopt(page.editor.cleared);
+    else page.clear();
     page.text.focus();
   },
   replay: (page) => page.post({ type: "replay" }),
@@ -70,13 +99,17 @@ export const ACTIONS = {
     page.post({ type: "rest" });
     page.text.focus(); // the button disappears
   },
-  link: (page) =>
-    copy(
-      page,
-      "link",
-      page.address.link,
-      page.address.isTooLong ? "Link copied, without the text: it is too long for a link." : "Link copied.",
-    ),
+  link(page) {
+    const token = heardToken(page);
+    const link = page.address.link(token);
+    const { isTooLong } = page.address;
+    const says = token
+      ? "It plays this speech while the server has it."
+      : isTooLong
+        ? "The text is too long for it."
+        : "";
+    return copy(page, "link", link, `Link copied. ${says}`.trim(), isTooLong ? "Copied without the text" : "Copied");
+  },
   python: (page) =>
     copy(
       page,
@@ -91,6 +124,31 @@ export const ACTIONS = {
       asCurl(page.root.querySelector('[data-get="heard"]').href),
       "Command copied: it downloads the speech as heard.",
     ),
+  async html(page) {
+    const url = page.root.querySelector('[data-get="heard"]').href;
+    const wav = (await page.history.soundOf(page.play?.id)) ?? (await fetched(url));
+    if (!wav) return page.status.show("error", "The server no longer has this recording.");
+    if (wav.byteLength > MAX_BYTES)
+      return page.status.show("error", "This speech is too long for HTML: at most 40 s. Save a clip instead.");
+    return copy(
+      page,
+      "html",
+      embedHtml(wav, page.caption.text.join("")),
+      "HTML copied: a player with the sound in it.",
+    );
+  },
+  async clip(page) {
+    const button = page.root.querySelector('[data-do="clip"]');
+    const view = page.root.querySelector('[data-get="trace"]').href.replace(/\.trace$/, ".view");
+    button.disabled = true;
+    const says = (text) => (button.textContent = text || "Save a clip");
+    try {
+      await saveUtteranceClip(page, view, says);
+    } catch {
+      says("The clip failed");
+    }
+    button.disabled = false;
+  },
   sample(page) {
     const name = page.settings.speaker.selectedOptions[0]?.text;
     page.post({ type: "sample", text: `Hello, I am ${name}. I will say what you type.` });

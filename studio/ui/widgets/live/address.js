@@ -1,5 +1,7 @@
 // The text and the settings in the page's address; only values that differ from the defaults.
 
+import { sharedAddress } from "../share/shared.js";
+
 const WRITE_AFTER_MS = 400;
 const LONGEST_TEXT = 2000; // characters; some mail and chat programs cut longer addresses
 
@@ -33,11 +35,11 @@ export class Address {
     history.replaceState(history.state, "", query ? `?${query}` : location.pathname);
   }
 
-  /** The address to share, without parameters of this page only. */
-  get link() {
+  /** The address to share, without parameters of this page only; it plays the trace of a token, if there is one. */
+  link(token) {
     this.write();
     const url = new URL(location.href);
     for (const name of ["tap", "stage", "key", "__theme"]) url.searchParams.delete(name);
-    return url.href;
+    return sharedAddress(url.href, token);
   }
 }

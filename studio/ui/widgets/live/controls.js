@@ -12,7 +12,9 @@ export function bindControls(page, examples) {
   }
   const longest = examples.reduce((best, e) => (e.text.length > best.length ? e.text : best), "");
   root.querySelector("#live-llm").value = longest;
-  root.querySelector('[data-set="told"]').addEventListener("change", (e) => page.announceWords(e.target.checked));
+  root
+    .querySelector('[data-set="told"]')
+    .addEventListener("change", (e) => page.caption.setAnnounced(e.target.checked));
   root.querySelector('[data-set="smooth"]').addEventListener("change", (e) => {
     page.post({ type: "smooth", isSmooth: e.target.checked });
     page.settings.showPending("pace");
@@ -49,11 +51,13 @@ export function updateControls(page) {
       .setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
   }
   button("finish").disabled = phase !== "open";
+  button("clear").textContent = page.editor.cleared ? "Undo" : "Clear";
   button("stop").disabled = !page.isActive;
   button("replay").disabled = isBusy || !page.hasSpoken;
   button("old").disabled = !page.canCompare || page.isPasted || phase === "stopping" || (page.mode === "old" && isBusy);
   page.root.querySelector(".why-not").hidden = page.canCompare && !page.isPasted;
   button("rest").hidden = !page.hasRest || isBusy || !page.isOnline;
+  page.shared.update();
   page.status.chip(state(page), page.mode);
 }
 

@@ -1,5 +1,7 @@
 // The links of a finished utterance: downloads, and pages that open it.
 
+import { clipMime } from "../share/clip.js";
+
 /** `urls` are those of the utterance, null without one; `settings` are the entries of its settings. */
 export function updateLinks(root, server, urls, settings) {
   const hasLibrary = document.querySelector('.masthead a[href$="/library"]') !== null;
@@ -8,7 +10,8 @@ export function updateLinks(root, server, urls, settings) {
     const path = urls && paths(urls, query(settings))[link.dataset.get];
     if (path) link.href = new URL(path, server).href;
   }
-  root.querySelector('[data-do="curl"]').disabled = !urls;
+  root.querySelector('[data-do="clip"]').hidden = !clipMime();
+  for (const name of ["curl", "clip", "html"]) root.querySelector(`[data-do="${name}"]`).disabled = !urls;
 }
 
 function paths({ wav_url: wav, trace_url: trace }, settings) {

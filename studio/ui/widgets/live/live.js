@@ -1,5 +1,6 @@
 // The Live page: connects the field, the Worker, the player and the pictures.
 
+import { Shared } from "../share/shared.js";
 import { Player } from "../sound/player.js";
 import { Scope } from "../sound/scope.js";
 import { Editor } from "../wire/editor.js";
@@ -22,7 +23,7 @@ import { Talk } from "./talk/talk.js";
 import { Timeline } from "./timeline.js";
 
 const LATENCY_EVERY_MS = 500;
-const KEEP_TYPING = ["speak", "link", "python", "curl", "reseed"]; // do not stop an example that is being typed
+const KEEP_TYPING = ["speak", "link", "clip", "html", "python", "curl", "reseed"]; // do not stop an example that is being typed
 const TYPE_FIRST = "Type something yourself, then hear the same typing, a sentence at a time.";
 const PASTED =
   "Not available for pasted text, which has no wait for the end of a sentence. Type it, or start the race.";
@@ -61,11 +62,13 @@ export class Live {
     this.player = new Player(base, onPlayer, this.params.has("tap"));
     this.worker = new Worker(`${base}/live/worker/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => MESSAGE_HANDLERS[data.type]?.(this, data);
-    this.editor = new Editor(this.text, { edit: (change) => this.onEdit(change), finish: () => this.do("finish") });
+    const onEditor = { edit: (change) => this.onEdit(change), finish: () => this.do("finish") };
+    this.editor = new Editor(this.text, { ...onEditor, adopt: (text) => this.adopt(text) });
     this.typist = new Typist(this.editor, { done: () => this.post({ type: "finish" }) });
     bindControls(this, props.examples ?? []);
+    this.shared = new Shared(this);
     const on = { type: (text) => this.example(text), sample: (text) => this.post({ type: "sample", text }) };
-    if (this.params.has("stage")) this.talk = new Talk(root, this.player, props.examples ?? [], on);
+    this.talk = new Talk(root, this.player, props.examples ?? [], on);
     if (this.params.has("tap")) this.tapInto();
     const url = new URL("ws/speak", server);
     url.protocol = url.protocol.replace("http", "ws");
@@ -95,10 +98,7 @@ export class Live {
   restoreText() {
     const early = this.text.value;
     const text = this.params.get("text") ?? "";
-    if (text && !early) {
-      this.editor.show(text.slice(0, this.text.maxLength));
-      this.post({ type: "adopt", text: this.text.value });
-    }
+    if (text && !early) this.editor.adopt(text.slice(0, this.text.maxLength));
     this.player.prepare(this.rateHz);
     if (early) this.editor.send(performance.now());
     if (this.root.isFinished) this.do("finish");
@@ -126,6 +126,13 @@ export class Live {
     this.caption.isNew = true;
     this.address.changed();
     if (this.text.value.length >= this.text.maxLength) this.status.note("full");
+  }
+
+  /** A text that is shown, not spoken. */
+  adopt(text) {
+    this.post({ type: "adopt", text });
+    this.address.changed();
+    this.show();
   }
 
   example(text) {
@@ -227,14 +234,6 @@ export class Live {
     if (isPasted === this.isPasted) return;
     this.isPasted = isPasted;
     this.root.querySelector(".why-not").textContent = isPasted ? PASTED : TYPE_FIRST;
-  }
-
-  /** Whether screen readers announce spoken words. */
-  announceWords(isOn) {
-    this.caption.isAnnounced = isOn;
-    const { reader } = this.caption;
-    if (isOn) reader.setAttribute("aria-live", "polite");
-    else reader.removeAttribute("aria-live");
   }
 
   links(urls) {

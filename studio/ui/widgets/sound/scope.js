@@ -48,7 +48,8 @@ export class Scope {
     else if (e.type === "word_start") this.startWord(e);
     else if (e.type === "word_end" && this.words[e.i]) this.words[e.i].end = e.sample;
     else if (e.type === "segment") this.seams.push(e.sample);
-    else if (e.type === "eos") this.eos.push({ sample: e.frame * this.frameSamples, forced: e.forced, p: e.p });
+    else if (e.type === "eos")
+      this.eos.push({ sample: e.sample ?? e.frame * this.frameSamples, forced: e.forced, p: e.p });
     else if (e.type === "gap") this.gaps.push(e);
     else if (e.type === "ready") this.frameSamples = e.frame_samples;
     else if (e.type === "revised") this.cut(e);

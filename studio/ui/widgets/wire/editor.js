@@ -33,10 +33,10 @@ function codePoints(text, from, to) {
 }
 
 export class Editor {
-  /** `on`: edit({at, remove, insert, tMs}), finish(). */
+  /** `on`: edit({at, remove, insert, tMs}), finish(), adopt(text), a text that is not an edit. */
   constructor(field, on) {
     this.field = field;
-    this.sent = "";
+    this.sent = this.cleared = ""; // cleared: what reset() removed, until the next edit
     this.on = on;
     this.keyMs = 0;
     for (const type of ["keydown", "paste", "drop", "beforeinput"]) {
@@ -49,7 +49,9 @@ export class Editor {
       }
     });
     field.addEventListener("input", (e) => {
-      if (!e.isComposing) this.send(e.timeStamp);
+      const isRestored = this.cleared && this.field.value === this.cleared; // by the browser's undo
+      if (e.inputType === "historyUndo" && isRestored) this.adopt(this.cleared);
+      else if (!e.isComposing) this.send(e.timeStamp);
     });
     field.addEventListener("compositionend", (e) => this.send(e.timeStamp));
     field.addEventListener("keyup", () => (this.keyMs = 0));
@@ -62,6 +64,7 @@ export class Editor {
     this.keyMs = 0;
     if (!change) return;
     this.sent = value;
+    this.cleared = "";
     this.on.edit({ ...change, tMs: performance.timeOrigin + key });
   }
 
@@ -93,10 +96,19 @@ export class Editor {
     this.field.scrollTop = this.field.scrollHeight;
   }
 
+  /** Set a text that is not to be spoken: of the page's address, or what reset() removed. */
+  adopt(text) {
+    this.cleared = "";
+    this.show(text);
+    this.field.setSelectionRange(this.field.value.length, this.field.value.length); // undo selects what it restores
+    this.on.adopt(this.field.value);
+  }
+
   /** Empty the field without reporting an edit; the browser's undo brings the text back. */
   reset() {
     this.sent = "";
     if (!this.field.value) return;
+    this.cleared = this.field.value;
     const { ownerDocument } = this.field;
     const { activeElement } = ownerDocument;
     this.field.select();

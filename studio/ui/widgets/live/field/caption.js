@@ -21,6 +21,13 @@ export class Caption {
     this.box.hidden = !isVisible;
   }
 
+  /** Whether screen readers announce spoken words. */
+  setAnnounced(isOn) {
+    this.isAnnounced = isOn;
+    if (isOn) this.reader.setAttribute("aria-live", "polite");
+    else this.reader.removeAttribute("aria-live");
+  }
+
   clear() {
     this.isNew = true; // changed since the highlights in the field were updated
     this.text = []; // as sent, in code points

@@ -19,6 +19,18 @@ export function pieceStarts(text) {
   return out;
 }
 
+/** The parts of a span outside others, which are in order. */
+export function outside([from, to], others) {
+  const out = [];
+  let at = from;
+  for (const [start, end] of others) {
+    if (end <= at || start >= to) continue;
+    out.push([at, start]);
+    at = end;
+  }
+  return [...out, [at, to]].filter(([start, end]) => start < end);
+}
+
 export class WordHighlights {
   constructor(field, behind) {
     this.field = field;
@@ -67,13 +79,14 @@ export class WordHighlights {
     const last = caption.tokens.at(-1);
     const isNow = token && !caption.isPast;
     const end = token ? at(token.end) : at(0);
+    const changed = caption.tokens.filter((one) => one.edited).map(span); // words that the speech does not have
     this.ranges = {
-      heard: token ? [[at(0), isNow ? at(token.start) : end]] : [],
+      heard: token ? outside([at(0), isNow ? at(token.start) : end], changed) : [],
       now: isNow ? [span(token)] : [],
       estimate: isNow && caption.estimated[caption.now] ? [span(token)] : [],
       pending: last ? [[end, at(last.end)]] : [],
       left: caption.tokens.filter((one) => one.why).map(span),
-      changed: caption.tokens.filter((one) => one.edited).map(span),
+      changed,
     };
     this.paint();
     if (isNow) this.follow();

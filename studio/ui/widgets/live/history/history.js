@@ -152,6 +152,12 @@ export class History {
     return wav;
   }
 
+  /** The WAV file of an utterance of this visit; undefined if it is not in the history. */
+  async soundOf(utterance) {
+    const id = this.recent.get(utterance)?.id;
+    return this.rows.get(id)?.store.sound(id);
+  }
+
   async toggle(entry) {
     const wasPlaying = this.playing?.id === entry.id;
     this.stop();

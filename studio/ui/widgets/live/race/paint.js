@@ -49,7 +49,7 @@ export function drawRace(paint, race, tMs, box, colours, em) {
   drawOutcome(paint, race, tMs, x, tops[0] + lane, em, colours, box);
 }
 
-function drawLane(paint, race, k, tMs, box, colours, em, x) {
+export function drawLane(paint, race, k, tMs, box, colours, em, x) {
   const lane = race.lanes[k];
   const isPlaying = race.secondMs !== null && tMs >= race.secondMs ? k === 1 : k === 0;
   const latency = lane.firstMs && tMs >= lane.firstMs ? latencyText(race, k) : "";
@@ -169,14 +169,14 @@ function drawTrack(paint, race, lane, tMs, box, colours, x, k) {
     paint.fillStyle = k ? colours.second : colours.accent;
     paint.fillRect(x(ms), middle - half, bar, 2 * half);
   }
-  const head = race.secondMs !== null && k === 1 && tMs >= race.secondMs ? lane.firstMs + tMs - race.secondMs : tMs;
-  if (isOn(race, tMs) && head < race.spanMs) {
+  const head = race.headMs(k, tMs);
+  if (isOn(race, tMs) && head !== null && head < race.spanMs) {
     paint.fillStyle = colours.accent;
     paint.fillRect(x(head) - 1, box.y - 3, 2, box.height + 6);
   }
 }
 
-function drawAxis(paint, box, colours, em) {
+export function drawAxis(paint, box, colours, em) {
   const step = [1, 2, 5, 10, 20].find((s) => s * 1000 * box.scale > 3 * em) ?? 60;
   for (let s = 0; s * 1000 * box.scale < box.width - 2 * em; s += step) {
     const x = box.x + s * 1000 * box.scale;

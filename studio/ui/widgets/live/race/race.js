@@ -83,7 +83,7 @@ export class Race {
     this.setState("waiting");
     this.sharing.offer(null);
     this.text = raceText(text || this.sample);
-    this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names));
+    this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names, rateHz));
     this.peaks = [[], []];
     this.beganMs = 0;
     this.message(HINT);
@@ -224,7 +224,6 @@ const HANDLERS = {
   over(race, m) {
     const { record } = race;
     record.end(race.nowMs());
-    record.rateHz = m.sounds[0].rateHz;
     race.close();
     race.setState("over");
     const [first, second] = [0, 1].map((k) => latencyText(record, k));

@@ -5,9 +5,10 @@ import { BUCKET_MS } from "./paint.js";
 const WORD_MS = 400; // for an initial estimate of the duration
 
 export class RaceRecord {
-  /** `names` of the two lanes. */
-  constructor(text, wpm, names) {
+  /** `names` of the two lanes; `rateHz` of their sound. */
+  constructor(text, wpm, names, rateHz = 24_000) {
     this.names = names;
+    this.rateHz = rateHz;
     this.keys = [];
     this.words = [];
     let from = 0;
@@ -25,6 +26,7 @@ export class RaceRecord {
       spans: [],
       lit: [],
       levels: [],
+      marks: [], // {tMs, sample}: playback positions, in order
       until: 0,
       at: undefined,
     }));
@@ -81,6 +83,7 @@ export class RaceRecord {
     const moved = sample - lane.until;
     if (moved <= 0) {
       lane.at = tMs;
+      lane.marks.push({ tMs, sample: lane.until }); // of a wait, the last one counts
       return;
     }
     const first = Math.floor(Math.max(lane.firstMs ?? 0, lane.at ?? lane.firstMs ?? tMs) / BUCKET_MS);
@@ -93,5 +96,21 @@ export class RaceRecord {
     }
     lane.until = sample;
     lane.at = tMs;
+    lane.marks.push({ tMs, sample });
+  }
+
+  /**
+   * Where the playhead of a lane stands on the axis at `tMs`: at the clock while both lanes are measured. Then the second
+   * sound plays, and its playhead passes the levels that were drawn for it; null for the first lane, which is silent.
+   */
+  headMs(k, tMs) {
+    if (this.secondMs === null || tMs < this.secondMs) return tMs;
+    if (k === 0) return null;
+    const sample = ((tMs - this.secondMs) * this.rateHz) / 1000;
+    const { marks } = this.lanes[1];
+    const next = marks.findIndex((mark) => mark.sample > sample);
+    if (next <= 0) return marks.at(next)?.tMs ?? null;
+    const [from, to] = [marks[next - 1], marks[next]];
+    return from.tMs + ((to.tMs - from.tMs) * (sample - from.sample)) / (to.sample - from.sample);
   }
 }

@@ -1,18 +1,13 @@
 // Saves a finished race as a picture or as a clip with sound.
 
-import { copyAsHeard, lengthAsHeard, save } from "../../sound/recording.js";
+import { drawBrand, shownAddress } from "../../share/brand.js";
+import { clipEnding, clipMime, recordClip } from "../../share/clip.js";
+import { save } from "../../sound/recording.js";
 import { drawRace, outcome, write } from "./paint.js";
 
 const PICTURE = { width: 1200, height: 630 };
 const CLIP = { width: 1280, height: 720 };
-const FRAME_MS = 33;
 const TAIL_MS = 1200; // to read the outcome
-const MIMES = [
-  "video/mp4;codecs=avc1.42E01F,mp4a.40.2",
-  "video/webm;codecs=vp9,opus",
-  "video/webm;codecs=vp8,opus",
-  "video/webm",
-];
 const CLAIM = "Speech that starts before the typing ends";
 
 export class Sharing {
@@ -27,7 +22,7 @@ export class Sharing {
     this.output = this.part.querySelector("output");
     this.clip.addEventListener("click", () => this.saveClip());
     this.picture.addEventListener("click", () => this.savePicture());
-    this.mime = globalThis.MediaRecorder && MIMES.find((mime) => MediaRecorder.isTypeSupported(mime));
+    this.mime = clipMime();
   }
 
   /** Offer a finished race, {record, sounds}; null hides the buttons. */
@@ -50,7 +45,7 @@ export class Sharing {
     write(paint, CLAIM, side, height * 0.1, 700, em * 1.6, colours.ink);
     const box = { x: side, y: height * 0.19, width: width - 2 * side, height: height * 0.68 };
     drawRace(paint, this.race.record, tMs, box, colours, em);
-    write(paint, "Streaming-TTS Studio", side, height * 0.945, 600, em * 0.85, colours.muted);
+    drawBrand(paint, { x: side, right: width - side, y: height * 0.945, em }, colours, shownAddress(location));
   }
 
   savePicture() {
@@ -64,37 +59,17 @@ export class Sharing {
     this.isRendering = this.clip.disabled = true;
     const { record, sounds } = this.race;
     const lastMs = record.endMs + TAIL_MS;
-    const canvas = Object.assign(document.createElement("canvas"), CLIP);
-    const { context } = this.player;
-    await context.resume();
-    const into = context.createMediaStreamDestination();
-    const stream = new MediaStream([...canvas.captureStream(30).getVideoTracks(), ...into.stream.getAudioTracks()]);
-    const recorder = new MediaRecorder(stream, { mimeType: this.mime, videoBitsPerSecond: 2_500_000 });
-    const parts = [];
-    recorder.ondataavailable = ({ data }) => parts.push(data);
-    this.draw(canvas, 0);
-    recorder.start();
-    const beganS = context.currentTime + 0.1;
-    const sources = sounds.map((sound, k) => play(context, into, sound, beganS + startMs(record, k) / 1000));
-    /** @type {Promise<void>} */
-    const played = new Promise((resolve) => {
-      const timer = setInterval(() => {
-        const tMs = (context.currentTime - beganS) * 1000;
-        this.draw(canvas, Math.min(tMs, record.endMs));
-        this.output.textContent = `Rendering the clip: ${Math.max(0, Math.ceil((lastMs - tMs) / 1000))} s left`;
-        if (tMs < lastMs) return;
-        clearInterval(timer);
-        resolve();
-      }, FRAME_MS);
+    const clip = {
+      size: CLIP,
+      mime: this.mime,
+      lastMs,
+      draw: (canvas, tMs) => this.draw(canvas, Math.min(tMs, record.endMs)),
+      sounds: sounds.map((sound, k) => ({ sound, startMs: startMs(record, k) })),
+    };
+    const blob = await recordClip(this.player.context, clip, (seconds) => {
+      this.output.textContent = `Rendering the clip: ${seconds} s left`;
     });
-    await played;
-    for (const source of sources) source.disconnect();
-    await new Promise((resolve) => {
-      recorder.onstop = resolve;
-      recorder.stop();
-    });
-    const blob = new Blob(parts, { type: this.mime });
-    save(blob, `race.${this.mime.includes("mp4") ? "mp4" : "webm"}`);
+    save(blob, `race.${clipEnding(this.mime)}`);
     this.output.textContent = `Clip saved: ${Math.round(lastMs / 1000)} s, ${outcome(record)}.`;
     this.isRendering = this.clip.disabled = false;
   }
@@ -104,16 +79,4 @@ export class Sharing {
 function startMs(record, k) {
   const lane = record.lanes[k];
   return k === 0 ? lane.firstMs - (1000 * lane.audible) / record.rateHz : record.secondMs;
-}
-
-/** Play a lane's samples at a context time, with its recorded gaps. */
-function play(context, into, { chunks, gaps, samples, rateHz }, atS) {
-  const pcm = new Float32Array(lengthAsHeard(samples, gaps));
-  copyAsHeard(chunks, gaps, pcm, 1 / 32768);
-  const buffer = context.createBuffer(1, Math.max(1, pcm.length), rateHz);
-  buffer.copyToChannel(pcm, 0);
-  const source = new AudioBufferSourceNode(context, { buffer });
-  source.connect(into);
-  source.start(Math.max(context.currentTime, atS));
-  return source;
 }

@@ -1,6 +1,7 @@
 // Stage mode (?stage), for talks: large dark field and one figure; prepared texts on Ctrl+digit (Alt+digit where the
-// browser uses that for tabs), a sound check, and the volume.
+// browser uses that for tabs), a sound check, and the volume. Esc stops the speech, then leaves.
 
+const PARAM = "stage"; // in the page's address
 const STORAGE_KEY = "studio-stage-texts";
 const MAX_TEXTS = 9;
 const CHECK = "One, two, three. This is a sound check.";
@@ -23,9 +24,7 @@ export class Talk {
         .map((one) => one.text)
         .join("\n");
     this.texts = nonEmptyLines(stored);
-    root.dataset.talk = "";
-    this.bar.hidden = false;
-    document.body.classList.add("dark");
+    this.root = root;
     this.field.value = this.texts.join("\n");
     this.field.addEventListener("input", () => this.store());
     this.bar
@@ -34,9 +33,39 @@ export class Talk {
     const press = (name, action) => this.bar.querySelector(`[data-talk="${name}"]`).addEventListener("click", action);
     press("check", () => this.check());
     press("full", () => this.full());
+    press("leave", () => this.leave());
+    root.querySelector('[data-talk="enter"]').addEventListener("click", () => this.enter());
     this.keys = (e) => this.key(e);
-    addEventListener("keydown", this.keys, true);
     this.draw();
+    if (new URLSearchParams(location.search).has(PARAM)) this.enter();
+  }
+
+  enter() {
+    const { body } = document;
+    this.wasDark = body.classList.contains("dark");
+    body.classList.add("dark");
+    this.show(true);
+    addEventListener("keydown", this.keys, true);
+    this.root.querySelector("#live-text").focus({ preventScroll: true });
+  }
+
+  /** Back to the page as it was; speech and text go on. */
+  leave() {
+    this.dispose();
+    if (document.fullscreenElement) document.exitFullscreen();
+    document.body.classList.toggle("dark", this.wasDark);
+    this.show(false);
+    this.root.querySelector('[data-talk="enter"]').focus({ preventScroll: true });
+  }
+
+  show(isOn) {
+    if (isOn) this.root.dataset.talk = "";
+    else delete this.root.dataset.talk;
+    this.bar.hidden = !isOn;
+    const url = new URL(location.href);
+    if (isOn) url.searchParams.set(PARAM, "");
+    else url.searchParams.delete(PARAM);
+    history.replaceState(history.state, "", url);
   }
 
   store() {
@@ -61,11 +90,13 @@ export class Talk {
   }
 
   key(e) {
+    const isSilent = this.root.querySelector('[data-do="stop"]').disabled;
+    if (e.key === "Escape" && isSilent && !e.isComposing && !document.fullscreenElement) return this.leave();
     const digit = Number(/^Digit([1-9])$/.exec(e.code)?.[1]);
     const text = digit && (e.ctrlKey || e.altKey) && !e.metaKey && this.texts[digit - 1];
-    if (!text) return;
+    if (!text) return undefined;
     e.preventDefault();
-    this.on.type(text);
+    return this.on.type(text);
   }
 
   /** Toggle full screen, in which the page receives Ctrl+digit. */

@@ -2,6 +2,7 @@
 
 import { Race } from "./race.js";
 import { Session } from "./session.js";
+import { loadShared } from "./shared.js";
 
 const BATCH_MS = 12;
 
@@ -46,6 +47,7 @@ const COMMANDS = {
   sample: (m) => session.sample(m),
   old: () => session.old(),
   replay: () => session.replay(),
+  shared: (m) => loadShared(session, m),
   rest: () => session.speakRest(),
   race: (m) => (race = new Race({ ...m, settings: structuredClone(session.settings) }, post)),
   unrace: () => race?.stop(),
