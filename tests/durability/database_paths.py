@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from studio.mos.service import open_listening_tests
 from studio.mos.stimuli.editing import change_settings, new_draft
 from studio.mos.store import migrations
 from studio.mos.store.database import Store
+from studio.mos.store.sqlite_files import copy_database
 from studio.mos.store.tables import Answer, Campaign, Trial
 from studio.serve.mos.draft_audio import DraftSounds
 
@@ -35,7 +37,8 @@ class _InDatabase(WritePath):
 
     @classmethod
     def names(cls, root: Path, statement: Any) -> set[str]:
-        with closing(open_listening_tests("", root)) as listening, listening.store.read() as session:
+        opened = open_listening_tests("", root, may_be_read_only=True)
+        with closing(opened) as listening, listening.store.read() as session:
             assert session.execute(text("PRAGMA integrity_check")).scalar_one() == "ok"
             return {str(one) for one in session.exec(statement)}
 
@@ -105,6 +108,8 @@ class Settings(_InDatabase):
 class Uploads(_InDatabase):
     """Sounds that an owner uploaded for a draft."""
 
+    is_locked = False
+
     def prepare(self, number: int) -> None:
         if number == 0:
             new_draft(self.listening, "d", "incremental-mos")
@@ -136,7 +141,7 @@ class Merges(_InDatabase):
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
-        with closing(open_listening_tests("", root)) as listening:
+        with closing(open_listening_tests("", root, may_be_read_only=True)) as listening:
             found = set[str]()
             with listening.store.read() as session:
                 for campaign in session.exec(select(Campaign)):
@@ -176,9 +181,12 @@ class Migrations(WritePath):
     def read(cls, root: Path) -> set[str]:
         found = set[str]()
         for file in root.glob("old*.sqlite"):
-            with closing(sqlite3.connect(file)) as connection:
+            with tempfile.TemporaryDirectory() as folder:
+                copy_database(file, copy := Path(folder) / "old.sqlite")
+                connection = sqlite3.connect(copy)
                 assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
                 found |= {name for (name,) in connection.execute("SELECT name FROM campaign")}
+                connection.close()
         return found
 
 

@@ -2,7 +2,8 @@
 
    A unit is one byte that is written, or one call that makes, renames or syncs a file or folder, below FAULT_ROOT.
    When the units are used up, the call that needs one more fails with an errno, or the process gets a signal. A write
-   takes what units are left, as a disk does that becomes full; a full disk still lets a file's own bytes be replaced. */
+   takes what units are left, as a disk does that becomes full; a full disk still lets a file's own bytes be replaced.
+   With EROFS the file system is read-only from then on: nothing below FAULT_ROOT is opened for writing or removed. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -84,6 +85,13 @@ static size_t take(size_t wanted) {
   return 0;
 }
 
+/* Whether the file system has become read-only; sets errno. */
+static int is_read_only(void) {
+  if (!control || control->left || control->number || control->error != EROFS) return 0;
+  errno = EROFS;
+  return 1;
+}
+
 static int needs_room(int descriptor, size_t count, off64_t at) {
   struct stat64 there;
   if (control->number || (control->error != ENOSPC && control->error != EDQUOT)) return 1;
@@ -110,6 +118,7 @@ ssize_t pwrite(int descriptor, const void *data, size_t count, off_t at) {
 /* What is cut off a file is room for others: a buffer that is flushed after an error finds it. */
 int ftruncate64(int descriptor, off64_t length) {
   struct stat64 before;
+  if (is_ours(descriptor) && is_read_only()) return -1;
   int is_known = control && control->left >= 0 && is_ours(descriptor) && fstat64(descriptor, &before) == 0;
   int result = REAL(ftruncate64)(descriptor, length);
   if (is_known && !result && before.st_size > length) control->left += before.st_size - length;
@@ -134,8 +143,18 @@ ONE_DESCRIPTOR(fdatasync)
 ONE_PATH(mkdir, (const char *path, mode_t mode), path, (path, mode))
 ONE_PATH(rename, (const char *from, const char *to), to, (from, to))
 
+#define REFUSED(name, parameters, path, arguments, is_change) \
+  int name parameters { \
+    if ((is_change) && is_below(path) && is_read_only()) return -1; \
+    return REAL(name) arguments; \
+  }
+REFUSED(unlink, (const char *path), path, (path), 1)
+REFUSED(rmdir, (const char *path), path, (path), 1)
+REFUSED(access, (const char *path, int mode), path, (path, mode), mode & W_OK)
+
 static int opened(const char *path, int flags, mode_t mode, int (*real)(const char *, int, ...)) {
   struct stat there;
+  if ((flags & (O_WRONLY | O_RDWR)) && is_below(path) && is_read_only()) return -1;
   if (control && (flags & O_CREAT) && is_below(path) && stat(path, &there) != 0 && !take(1)) return -1;
   return real(path, flags, mode);
 }

@@ -6,7 +6,8 @@ each fault, or the traceback of a sweep that broke off::
 
     echo "PATH POINTS FAULT..." | python -m durability.sweep FOLDER
 
-A point is a number of units after which the disk fails (see ``faults.c``). For faults that are errors one process goes
+A point is a number of units after which the disk fails (see ``faults.c``), or becomes read-only (EROFS). LOCKED has one
+point, at which another process holds every lock of the data folder. For faults that are errors one process goes
 on after each of them, as a server does; it must refuse with an error that says so, keep everything readable, and save
 the same item once the disk works again. For faults that end the process each point has a process of its own.
 """
@@ -20,17 +21,24 @@ import struct
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from durability.database_paths import DATABASE_PATHS
+from durability.locks import locked, locks_of
 from durability.write_paths import FILE_PATHS, WritePath
 from sqlalchemy.exc import DBAPIError
 
 from studio.cli import _end
-from studio.core.errors import BadFile, Unavailable
+from studio.core.errors import BadFile, StudioError, Unavailable
+from studio.library import annotations, index
+from studio.mos.store import database
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
+LOCKED = "LOCKED"
+LOCK_WAIT_S = 0.2  # here; `test_locked.py` measures the times of a server
 FULL = ("ENOSPC", "EDQUOT")  # a disk that can still be read and replace existing data
 DENSE = 12  # points at the start of a write that are all tried
 # These differ from another fault at the same point by what the process is told, not by where it can be: even points do.
@@ -81,9 +89,9 @@ class Sweep:
     def run(self) -> dict[str, object]:
         """Try all points."""
         cost = self._cost()
-        tried = points(cost, self.most, self.fault not in EVEN)
+        tried = [0] if self.fault == LOCKED else points(cost, self.most, self.fault not in EVEN)
         for number, units in enumerate(tried, 2):
-            (self._fails if self.fault in ERRORS else self._ends)(number, units)
+            (self._ends if self.fault in SIGNALS else self._fails)(number, units)
         self.open.close()
         return {
             "path": self.path.__name__,
@@ -112,9 +120,36 @@ class Sweep:
         """The disk fails: saved items stay, and the same item can be saved later."""
         when = f"{self.fault} after {units} units"
         self.open.prepare(number)
-        self.disk.fails_after(units, self.fault)
+        with self._failing(units):
+            self._try(self.open, number, when)
+            # A sync of a transaction that failed: SQLite must roll back before it reads, which needs the disk.
+            reads = self.fault == "EROFS" or (self.path.reads_when_full and self.fault in FULL)
+            if reads and not any(self.root.rglob("*-journal")):
+                self._look(f"{when}, while the disk fails")
+            if self.fault == "EROFS":
+                self.disk.fails_after(0, self.fault)
+                self._starts_read_only(number, when)
+        self._look(when)
         try:
             self.acknowledged.append(self.open.save(number))
+        except Exception:  # noqa: BLE001 - reported
+            self.problems.append(f"{when}, saved again: {traceback.format_exc()}")
+        self._look(f"{when}, saved again")
+
+    @contextmanager
+    def _failing(self, units: int) -> Iterator[None]:
+        with ExitStack() as held:
+            if self.fault == LOCKED:
+                held.enter_context(locked(*locks_of(self.root)))
+            else:
+                self.disk.fails_after(units, self.fault)
+                held.callback(self.disk.works)
+            yield
+
+    def _try(self, opened: WritePath, number: int, when: str) -> None:
+        """Save an item, or be refused with an error that the server answers with 503."""
+        try:
+            self.acknowledged.append(opened.save(number))
         except (Unavailable, OSError, DBAPIError):
             self._refuse(number)
         except BadFile as error:
@@ -124,16 +159,20 @@ class Sweep:
                 self.problems.append(f"{when}: {error!r}")
         except Exception:  # noqa: BLE001 - reported
             self.problems.append(f"{when}: {traceback.format_exc()}")
-        # If the sync of a transaction failed, SQLite must roll it back before it reads, which needs the disk.
-        if self.path.reads_when_full and self.fault in FULL and not any(self.root.rglob("*-journal")):
-            self._look(f"{when}, while the disk fails")
-        self.disk.works()
-        self._look(when)
+
+    def _starts_read_only(self, number: int, when: str) -> None:
+        """A new process on a read-only medium refuses to open the folder or to save there, in words."""
         try:
-            self.acknowledged.append(self.open.save(number))
+            with closing(self.path(self.root)) as opened:
+                opened.prepare(number)
+                opened.save(number)
+        except (StudioError, OSError, DBAPIError):
+            return
         except Exception:  # noqa: BLE001 - reported
-            self.problems.append(f"{when}, saved again: {traceback.format_exc()}")
-        self._look(f"{when}, saved again")
+            self.problems.append(f"{when}, opened again: {traceback.format_exc()}")
+            return
+        if self.path.reads_when_full:  # databases are opened as a copy there, and migrated in it
+            self.problems.append(f"{when}: saved on a read-only disk")
 
     def _ends(self, number: int, units: int) -> None:
         """The process ends: the next one has everything acknowledged."""
@@ -187,6 +226,8 @@ class Sweep:
 
 def sweep(folder: Path, name: str, most: str, *faults: str) -> list[dict[str, object]]:
     """Sweep a path under each of these faults, in a folder of its own for each."""
+    annotations.LOCK_WAIT_S = database._LOCK_WAIT_S = LOCK_WAIT_S
+    index.BUSY_MS = round(1000 * LOCK_WAIT_S)
     found = []
     for fault in faults:
         root = folder / fault

@@ -2,8 +2,6 @@
 reason, and nothing is lost. How long it holds them makes no difference: no call waits longer than 6 s for a lock."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from durability.locks import locked, locks_of
 from durability.write_paths import recording
 from mos.world import SystemSpec, World
 from serve.library.test_annotation import LAYER, Bearer, Desk, mark
@@ -26,34 +25,6 @@ from studio.mos.store.tables import Answer, Campaign
 
 ANSWERED_S = 10.0
 
-# Holds SQLite's write locks and the locks of files until its input ends.
-HOLDER = """
-import fcntl, sqlite3, sys
-held = []
-for name in sys.argv[1:]:
-    if name.endswith(".sqlite"):
-        connection = sqlite3.connect(name, isolation_level=None)
-        connection.execute("BEGIN EXCLUSIVE")
-        held.append(connection)
-    else:
-        file = open(name, "ab")
-        fcntl.flock(file, fcntl.LOCK_EX)
-        held.append(file)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def locked(*files: Path) -> Iterator[None]:
-    command = [sys.executable, "-c", HOLDER, *map(str, files)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        try:
-            yield
-        finally:
-            holder.communicate()
-
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
@@ -62,11 +33,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     yield found
     found.http.close()
     found.served.stop()
-
-
-def locks_of(folder: Path) -> list[Path]:
-    journals = [*folder.glob("library/annotations/*/*/*.jsonl")]
-    return [folder / "studio.sqlite", folder / "library/index.sqlite", folder / "library/lock", *journals]
 
 
 def writes(desk: Desk, number: int) -> dict[str, Callable[[], httpx.Response]]:

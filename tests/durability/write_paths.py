@@ -32,10 +32,12 @@ class WritePath(ABC):
     Attributes:
         replaces: the format of an item's name if each replaces the previous one and only the last is read.
         reads_when_full: a new process can read from a full disk.
+        is_locked: saving waits for a lock that another process can hold; else files are put in place atomically.
     """
 
     replaces: ClassVar[str] = ""
     reads_when_full: ClassVar[bool] = True
+    is_locked: ClassVar[bool] = True
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -97,6 +99,8 @@ class Edits(_InLibrary):
 
 class FirstEdits(_InLibrary):
     """The first edit of an annotator, which creates the journal."""
+
+    is_locked = False
 
     PEOPLE = 50
 
@@ -176,6 +180,8 @@ class Rebuilds(_InLibrary):
 class Assignments(_InLibrary):
     """Assignments, a file each."""
 
+    is_locked = False
+
     def save(self, number: int) -> str:
         layers = [AnnotationLayer("faults", "regions", ())]
         return self.library.assignments.make(f"t{number}", "Mark faults.", layers, ["0" * 64], ["Anna"]).id
@@ -189,6 +195,8 @@ class Assignments(_InLibrary):
 
 class Clips(WritePath):
     """Clips of listening tests, by content, and traces beside them."""
+
+    is_locked = False
 
     def save(self, number: int) -> str:
         folder = ClipFolder(self.root / "clips")
@@ -206,6 +214,8 @@ class Clips(WritePath):
 class Traces(WritePath):
     """Traces of utterances, stored for their listener."""
 
+    is_locked = False
+
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.shelf = TraceStore(root / "traces", 10_000, 10**9)
@@ -217,10 +227,9 @@ class Traces(WritePath):
 
     @classmethod
     def read(cls, root: Path) -> set[str]:
-        shelf = TraceStore(root / "traces", 10_000, 10**9)
-        tokens = {path.stem for path in (root / "traces").glob("*.trace")}
-        assert all(len(open_trace(shelf.path(token)).pcm) for token in tokens)
-        return tokens
+        paths = [*(root / "traces").glob("*.trace")]
+        assert all(len(open_trace(path).pcm) for path in paths)
+        return {path.stem for path in paths}
 
 
 @cache
