@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -195,24 +194,6 @@ def test_votes_of_any_shape_are_ranked_alike(tmp_path: Path, text: str) -> None:
     votes, _ = read_votes(written(tmp_path / "v.csv", text))
     assert {s: r["elo"] for s, r in elo_report(votes)["systems"].items()} == {
         s: r["elo"] for s, r in elo_report(plain)["systems"].items()
-    }
-
-
-def test_citations_of_bradleyterry2_give_the_published_abilities(tmp_path: Path) -> None:
-    """The example of BradleyTerry2 (Turner & Firth 2012): citations between journals of statistics."""
-    path = written(
-        tmp_path / "citations.csv",
-        "player1,player2,win1,win2\nBiometrika,Comm Statist,730,33\nBiometrika,JASA,498,320\n"
-        "Biometrika,JRSS-B,221,284\n"
-        "Comm Statist,JASA,68,813\nComm Statist,JRSS-B,17,276\nJASA,JRSS-B,142,325\n",
-    )
-    found = elo_report(read_votes(path)[0], "mle")["systems"]
-    logits = {s: (r["elo"] - found["Biometrika"]["elo"]) * math.log(10) / 400 for s, r in found.items()}
-    assert {s: round(x, 5) for s, x in logits.items()} == {
-        "Biometrika": 0.0,
-        "Comm Statist": -2.94907,
-        "JASA": -0.47957,
-        "JRSS-B": 0.26895,
     }
 
 
