@@ -75,8 +75,8 @@ def find(
         text=text,
         voice=voice,
         tag=tag,
-        since=since.date() if since else None,
-        until=until.date() if until else None,
+        since_s=since.replace(tzinfo=UTC).timestamp() if since else None,
+        until_s=until.replace(tzinfo=UTC).timestamp() + 86_400.0 if until else None,
         limit=count,
         offset=skip,
     )

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +68,14 @@ class Query:
     Attributes:
         text: words, each anywhere in text or title, case-insensitive.
         voice: ``name`` or ``name:speaker``.
-        since, until: days (UTC) on which it was added, inclusive.
+        since_s, until_s: Unix seconds between which it was added, the first inclusive.
     """
 
     text: str = ""
     voice: str = ""
     tag: str = ""
-    since: date | None = None
-    until: date | None = None
+    since_s: float | None = None
+    until_s: float | None = None
     limit: int = 50
     offset: int = 0
 
@@ -221,14 +220,10 @@ def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
         yield col(IndexedEntry.speaker) == speaker
     if query.tag:
         yield exists().where(col(EntryTag.sha256) == col(IndexedEntry.sha256), col(EntryTag.tag) == query.tag)
-    if query.since:
-        yield col(IndexedEntry.added_at) >= _midnight(query.since)
-    if query.until:
-        yield col(IndexedEntry.added_at) < _midnight(query.until) + 86_400.0
-
-
-def _midnight(day: date) -> float:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    if query.since_s is not None:
+        yield col(IndexedEntry.added_at) >= query.since_s
+    if query.until_s is not None:
+        yield col(IndexedEntry.added_at) < query.until_s
 
 
 def _row(one: LibraryEntry) -> IndexedEntry:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from studio.core.errors import StudioError
 from studio.mos.analysis.results import ResultsCache
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import gradio as gr
 
 T = TypeVar("T")
+ZONE_COOKIE = "studio-zone"
+_MAX_ZONE_CHARS = 64
 _ASK = 'This page is for the owner. <a href="./sign-in?next={page}">Sign in</a>.'
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -42,6 +46,15 @@ def _page_of(request: "gr.Request") -> str:
     """The page that makes a call, with its query, quoted for an address."""
     page = urlsplit(request.headers.get("referer", ""))
     return quote(page.path.rpartition("/")[2] + (f"?{page.query}" if page.query else ""), safe="")
+
+
+def viewer_zone(request: gr.Request) -> tzinfo:
+    """The time zone of the browser, which ``boot.js`` names in a cookie; UTC where it is missing or unknown."""
+    name = unquote(request.cookies.get(ZONE_COOKIE, ""))[:_MAX_ZONE_CHARS]
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return UTC
 
 
 def plain(text: object) -> str:

@@ -77,9 +77,11 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
         vertical_spacing=(_GAP_PX + line_px) / ((_BARS_PX + line_px) * rows - _AXIS_PX) if rows > 1 else 0,
         horizontal_spacing=0.1,
     )
+    most = 0
     for k, (question, table, name) in enumerate(panels):
         row, column = divmod(k, cols)
         bins = binned(table["histogram"][name], question["low"])
+        most = max(most, *(n for _, n in bins))
         bars = go.Bar(x=[b for b, _ in bins], y=[n for _, n in bins], marker={"color": ACCENT})
         figure.add_trace(bars.update(hovertemplate="%{x}: %{y}<extra></extra>"), row=row + 1, col=column + 1)
         if len(bins) > _MANY_BINS:  # every other label, its lower bound only: they fit upright on a phone
@@ -87,10 +89,7 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
             begins = [label.split("-")[0] for label in labels]
             figure.update_xaxes(tickvals=labels, ticktext=begins, tickfont_size=11, row=row + 1, col=column + 1)
     figure.update_xaxes(type="category", showgrid=False, tickangle=0)
-    for k, (_, table, name) in enumerate(panels):
-        most = max((n for _, n in binned(table["histogram"][name], 0)), default=0) or 1
-        figure.update_yaxes(range=[0, _HEAD * most], row=k // cols + 1, col=k % cols + 1)
-    figure.update_yaxes(nticks=4)
+    figure.update_yaxes(range=[0, _HEAD * (most or 1)], nticks=4)  # one axis, so that panels can be compared
     figure.update_annotations(font_size=13)
     height_px = (_BARS_PX + line_px) * rows + _TITLE_PX
     return styled(figure, height_px, margin={"t": _TITLE_PX + line_px}, bargap=0.15)

@@ -11,7 +11,6 @@ import sqlite3
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +91,10 @@ def test_search_finds_matches(library: Library, trace: bytes) -> None:
     assert names(library, voice="v") == names(library, voice="v:a") == ["typed live"]
     assert names(library, voice="v:b") == [] and names(library, tag="demo") == ["typed live"]
     assert names(library, limit=1, offset=1) == ["one"] and library.find(Query(limit=1))[1] == 3
-    today = datetime.now(UTC).date()
-    assert len(names(library, since=today, until=today)) == 3
-    assert names(library, until=date(2001, 1, 1)) == [] and names(library, since=date(2999, 1, 1)) == []
+    added_s = [library.entry(one.sha256).note.added_at for one in library.find(Query())[0]]
+    first_s, last_s = min(added_s), max(added_s)
+    assert len(names(library, since_s=first_s, until_s=last_s + 1.0)) == 3
+    assert names(library, until_s=first_s) == [] and names(library, since_s=last_s + 1.0) == []
     assert library.tags() == [("Demo", 1), ("demo", 1), ("noise here", 1)]
 
 

@@ -5,10 +5,10 @@ of ITU-T P.808).
 """
 
 import statistics
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
 from sqlmodel import Session, col, func, select
@@ -48,7 +48,7 @@ class RaterVerdicts:
     """Verdicts of the gates on a rater, and the two decisions."""
 
     pseudonym: str
-    day: str
+    joined_at: float  # Unix seconds
     verdicts: dict[str, Verdict]
     finished: bool
     informative: frozenset[str] = frozenset()  # gates whose verdicts are shown but do not decide
@@ -138,12 +138,11 @@ def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdi
             "environment": check_verdicts.get((rater.id, "environment"), "unknown"),
             "consensus": "unknown",
         }
-        day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
         traps = checks[rater.id, "trap"]
         result.append(
             RaterVerdicts(
                 rater.pseudonym,
-                day,
+                rater.joined_at,
                 verdicts,
                 rater.finished_at is not None,
                 informative,
@@ -165,12 +164,12 @@ def store_decisions(session: Session, campaign: Campaign) -> list[RaterVerdicts]
     return verdicts
 
 
-def gate_counts(verdicts: Sequence[RaterVerdicts]) -> dict[str, Any]:
-    """Number of raters by gate and verdict, in total and by day of joining."""
-    days: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
-    for day in sorted({j.day for j in verdicts}):
-        days[day] = _count([j for j in verdicts if j.day == day])
-    return {"all": _count(verdicts), "by_day": dict(days)}
+def gate_counts(verdicts: Sequence[RaterVerdicts], zone: tzinfo = UTC) -> dict[str, Any]:
+    """Number of raters by gate and verdict, in total and by day of joining in a time zone."""
+    days: defaultdict[str, list[RaterVerdicts]] = defaultdict(list)
+    for one in sorted(verdicts, key=lambda one: one.joined_at):
+        days[datetime.fromtimestamp(one.joined_at, zone).date().isoformat()].append(one)
+    return {"all": _count(verdicts), "by_day": {day: _count(joined) for day, joined in days.items()}}
 
 
 def _consensus_verdict(config: CampaignConfig, consensus: RaterConsensus | None, finished: bool) -> Verdict:

@@ -5,6 +5,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, tzinfo
 from typing import Any
 
 from sqlmodel import Session, col, func, select
@@ -139,12 +140,13 @@ def results(
     everyone: bool = False,
     margins: Margins | None = None,
     baseline: str | None = None,
+    zone: tzinfo = UTC,
 ) -> dict[str, Any]:
     """Overview, funnel, gates and the kind's tables, as JSON values.
 
     Raters excluded by the quality gates are left out unless ``everyone``; the number excluded by each gate is always
-    given. ``margins`` and ``baseline`` replace those of the campaign's settings for this call. Raises BadOption for a
-    margin that does not fit the test, or an unknown baseline.
+    given, also by day of joining in ``zone``. ``margins`` and ``baseline`` replace those of the campaign's settings for
+    this call. Raises BadOption for a margin that does not fit the test, or an unknown baseline.
     """
     run = load_campaign(session, campaign)
     config = replace(run.config, margins=margins or run.config.margins, baseline=baseline or run.config.baseline)
@@ -168,7 +170,7 @@ def results(
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
         "sounds": systems_by_script(session, campaign),
         "funnel": funnel(session, campaign),
-        "gates": gate_counts(verdicts),
+        "gates": gate_counts(verdicts, zone),
         "effort": _effort(session, run.id),
         "takes": takes.latency_figures(session, run.id) if run.kind.is_live else [],
         "loudness": _loudness(session, run.id),
@@ -332,21 +334,21 @@ class ResultsCache:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._entries: OrderedDict[tuple[str, bool], tuple[ResultsVersion, dict[str, Any]]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, bool, tzinfo], tuple[ResultsVersion, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, campaign: str, everyone: bool = False) -> tuple[ResultsVersion, dict[str, Any]]:
+    def get(self, campaign: str, everyone: bool = False, zone: tzinfo = UTC) -> tuple[ResultsVersion, dict[str, Any]]:
         """A version that changes with the results, and the results. Raises BadOption, BadFile."""
         with self._store.read() as session:
             row = find_campaign(session, campaign)
             version = results_version(session, row)
             with self._lock:
-                entry = self._entries.get((campaign, everyone))
+                entry = self._entries.get((campaign, everyone, zone))
             if entry is None or entry[0] != version:
-                entry = (version, results(session, row, everyone=everyone))
+                entry = (version, results(session, row, everyone=everyone, zone=zone))
         with self._lock:
-            self._entries[campaign, everyone] = entry
-            self._entries.move_to_end((campaign, everyone))
+            self._entries[campaign, everyone, zone] = entry
+            self._entries.move_to_end((campaign, everyone, zone))
             while len(self._entries) > _MAX_ENTRIES:
                 self._entries.popitem(last=False)
         return entry

@@ -10,6 +10,7 @@ from typing import Any
 from studio.core.cards import Card
 from studio.core.errors import BadFile, BadOption
 from studio.core.options import OptionSpec
+from studio.core.plurals import counted
 from studio.mos.store.tables import System
 
 TEACHER = "teacher"
@@ -126,7 +127,7 @@ def _option_text(option: OptionSpec, value: Any) -> str:
     """``3 words seen per segment`` if the card's help counts words, else ``Scheme S2``."""
     if option.kind == "int" and option.help.startswith(_COUNTED):
         rest = option.help.removeprefix(_COUNTED).partition(",")[0]
-        return f"{value} word{'' if value == 1 else 's'} {rest}"
+        return f"{counted(value, 'word')} {rest}"
     return f"{option.label.lower()} {value}"
 
 

@@ -222,10 +222,13 @@ def _share(mark: IntervalMark, left: float, right: float, y: float) -> list[str]
     return [*parts, _text((left + right) / 2, y + 19, mark.shown, "tick", "middle")]
 
 
-def histogram(counts: Sequence[int], low: int, title: str) -> str:
-    """Counts of each score; scales of more than 20 steps are grouped in tens."""
+def histogram(counts: Sequence[int], low: int, title: str, tallest: int = 0) -> str:
+    """Counts of each score; scales of more than 20 steps are grouped in tens.
+
+    The axis ends at ``tallest``, or at the largest count where that is larger.
+    """
     bins = binned(counts, low)
-    most, step, height = max((n for _, n in bins), default=0) or 1, 240 / len(bins), 76
+    most, step, height = max((tallest, *(n for _, n in bins))) or 1, 240 / len(bins), 76
     parts: list[str] = [_text(0, 12, _short(title), "label", hint=title)]
     for k, (name, count) in enumerate(bins):
         tall = height * count / most

@@ -20,7 +20,15 @@ from studio.mos.report.cells import (
     rated_questions,
     with_interval,
 )
-from studio.mos.report.charts import IntervalMark, bar_chart, histogram, interval_chart, matrix_table, share_chart
+from studio.mos.report.charts import (
+    IntervalMark,
+    bar_chart,
+    binned,
+    histogram,
+    interval_chart,
+    matrix_table,
+    share_chart,
+)
 from studio.mos.report.design import STAGE_LABELS, design_rows, gate_table
 from studio.mos.report.margins import TITLE as MARGIN_TITLE
 from studio.mos.report.margins import margin_figures, margin_sentences, margin_tables
@@ -102,7 +110,8 @@ def _question_section(results: Mapping[str, Any], question: Mapping[str, Any], t
     digits, intervals = decimals_for(question), table["systems"]["two_way"]
     names = [s["name"] for s in results["systems"] if s["name"] in intervals]
     marks = [_mark(n, intervals[n], with_interval(intervals[n], digits)) for n in names]
-    small = "".join(histogram(table["histogram"][n], question["low"], n) for n in names)
+    tallest = max(n for name in names for _, n in binned(table["histogram"][name], question["low"]))
+    small = "".join(histogram(table["histogram"][n], question["low"], n, tallest) for n in names)
     return _section(
         title,
         _prompt(question["prompt"]),

@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from studio.core.errors import BadOption
+from studio.core.plurals import counted
 from studio.mos.stats.clusters import (
     cluster_variance,
     degrees_of_freedom,
@@ -198,7 +199,7 @@ def sign_test_p(votes: int) -> float:
 def small_sample_note(raters: int | None, items: int | None) -> str | None:
     """Warning for few raters or scripts; None if there are enough, or if the numbers are unknown."""
     counts = [
-        f"{number} {what}{'s' * (number != 1)}"
+        counted(number, what)
         for number, what in ((raters, "rater"), (items, "script"))
         if number is not None and number < FEW_RATERS
     ]

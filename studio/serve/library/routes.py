@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -34,6 +33,7 @@ PAGE = 50  # entries in a response
 MAX_CHOICES = 200  # tags, and voices, in a response
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
 _FILE_SCHEMA = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+_Moment = Annotated[float | None, Query(ge=-1e12, le=1e12)]  # Unix seconds; the page sends days of its time zone
 _Words = Annotated[str, Query(max_length=MAX_TITLE_CHARS)]
 COMPARE = "/compare"
 MAX_NAME_CHARS = 64
@@ -57,11 +57,13 @@ def _read_routes(access: LibraryAccess, recomputation: Recomputation) -> APIRout
         text: _Words = "",
         voice: _Words = "",
         tag: _Words = "",
-        since: date | None = None,
-        until: date | None = None,
+        since_s: _Moment = None,
+        until_s: _Moment = None,
         offset: int = 0,
     ) -> Response:
-        query = LibraryQuery(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
+        query = LibraryQuery(
+            text=text, voice=voice, tag=tag, since_s=since_s, until_s=until_s, limit=PAGE, offset=offset
+        )
         return private_json(await access.call(lambda library: _page(library, query)))
 
     async def loader(name: str) -> LoadTrace:

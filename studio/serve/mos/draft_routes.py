@@ -5,6 +5,7 @@ Settings, systems and texts are read and checked by the same functions as on the
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -255,10 +256,13 @@ def _templates() -> dict[str, Any]:
     """The templates of a new draft, with their questions."""
     rows: list[dict[str, Any]] = []
     configs = {name: load_template(name) for name in template_names()}
+    kinds = Counter(config.kind for config in configs.values())
     for name, config in sorted(configs.items(), key=lambda one: [*KINDS].index(one[1].kind)):
         kind = kind_of(config.kind)
         asks = [asdict(q) for q in config.questions] or [{"prompt": config.prompt}]
-        rows.append({"name": name, "kind": kind.name, "title": kind.title, "about": kind.about, "asks": asks})
+        # Two templates of one kind differ in what they ask for.
+        title = kind.title if kinds[config.kind] == 1 else f"{kind.title}: {', '.join(q.id for q in config.questions)}"
+        rows.append({"name": name, "kind": kind.name, "title": title, "about": kind.about, "asks": asks})
     return {"templates": rows}
 
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import gradio as gr
 from sqlmodel import col, select
 
+from studio.core.plurals import plural
 from studio.mos.analysis.results import overview
 from studio.mos.report.cells import answer_count
 from studio.mos.sessions.campaigns import set_state
@@ -97,11 +98,11 @@ def _card(row: dict[str, Any]) -> str:
     share = min(1.0, row["counted"] / row["wanted"]) if row["wanted"] else 0.0
     erased = row["forgotten"]["raters"]
     facts = [
-        (row["raters"], "raters"),
+        (row["raters"], plural(row["raters"], "rater")),
         (row["finished"], "finished"),
-        (answer_count(row), "answers"),
+        (answer_count(row), plural(row["wanted"] or row["counted"], "answer")),
         *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
-        *([(row["skipped"], "screens skipped")] if row["skipped"] else []),
+        *([(row["skipped"], f"{plural(row['skipped'], 'screen')} skipped")] if row["skipped"] else []),
         *([(erased, "forgotten")] if erased else []),
     ]
     stop = row["stopped"]
@@ -135,7 +136,7 @@ def _draft(row: dict[str, Any]) -> str:
     if row["state"] != "draft":
         return ""
     name = plain(row["name"])
-    ask = f"Delete the draft {name} for good?"
+    ask = f"Delete the draft {name} permanently?"
     return (
         f'<a class="button" href="./edit?campaign={plain(quote(row["name"], safe=""))}">Edit</a>'
         f'<button type="button" data-campaign="{name}" data-state="deleted" data-ask="{ask}">Delete</button>'

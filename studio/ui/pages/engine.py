@@ -3,6 +3,7 @@
 import gradio as gr
 from gradio.context import Context as Building
 
+from studio.core.plurals import plural
 from studio.core.ports import EngineLoad, ModuleLoad, SupportsLoad, resident_bytes
 from studio.ui.owner import QUIET, plain
 
@@ -67,11 +68,11 @@ def _shown(load: EngineLoad) -> str:
     )
     since = _facts(
         [
-            (f"{load.opened:,}", "utterances"),
+            (f"{load.opened:,}", plural(load.opened, "utterance")),
             (f"{load.refused:,}", "rejected as busy; each retry counts"),
             (f"{load.failed:,}", "failed"),
             (f"{load.audio_s:,.1f} s", "of audio"),
-            (stalled, "stalls caused by compute"),
+            (stalled, f"{plural(load.stalls, 'stall')} caused by compute"),
         ]
     )
     share = load.speaking / max(1, load.slots)

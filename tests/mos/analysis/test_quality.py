@@ -5,9 +5,11 @@ import io
 import shutil
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from mos.rated import CHECKED, MOS, PAIRS, SYSTEMS, campaign, given, rate, write_sounds
@@ -141,6 +143,17 @@ def test_gates_are_counted_in_total_and_by_day(world: World, tmp_path: Path) -> 
     days = list(found["by_day"].values())
     assert [d["traps"] for d in days] == [{"ok": 1}, {"fail": 1}]
     assert [d["use"] for d in days] == [{"ok": 1}, {"fail": 1}]
+
+
+def test_days_are_those_of_the_viewers_time_zone(world: World, tmp_path: Path) -> None:
+    campaign(world, tmp_path, CHECKED, checks=("trap", "gold"))
+    rate(world, "one")
+    evening_s = datetime(2026, 11, 28, 23, 30, tzinfo=UTC).timestamp()
+    change = f"UPDATE rater SET joined_at = {evening_s}"
+    world.store.write_now(lambda session: session.connection().exec_driver_sql(change).rowcount)
+    verdicts = world.read(rater_verdicts)
+    assert [*gate_counts(verdicts)["by_day"]] == ["2026-11-28"]
+    assert [*gate_counts(verdicts, ZoneInfo("Europe/Berlin"))["by_day"]] == ["2026-11-29"]
 
 
 def panel(world: World) -> list[dict[str, Any]]:

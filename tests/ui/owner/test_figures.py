@@ -1,12 +1,13 @@
 """Figures of the results page, from the tables they draw."""
 
+import re
 from typing import Any
 
 import pytest
 
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.tables import choice_tables
-from studio.mos.report.charts import IntervalMark, padded_range_ms, share_chart
+from studio.mos.report.charts import IntervalMark, histogram, padded_range_ms, share_chart
 from studio.ui.score_figures import histograms, wrapped
 from studio.ui.vote_figures import preferences
 
@@ -90,3 +91,19 @@ def test_histograms_leave_room_for_titles() -> None:
     assert min(panels_px) >= 70
     for axis in figure.select_yaxes():
         assert axis.range is not None and axis.range[1] >= 1.1 * 4, "bars end below their title"
+
+
+def test_histograms_share_one_axis() -> None:
+    """Panels with axes of their own showed 2 of 10 answers as high as 9 of 10."""
+    table = {"n": 20, "histogram": {"a": [0, 1, 2, 9, 0], "b": [2, 2, 2, 2, 2]}}
+    asked = [{"id": "natural", "prompt": "natural", "low": 1, "high": 5}]
+    figure = histograms(
+        {"systems": [{"name": n} for n in "ab"], "questions": asked, "tables": {"questions": {"natural": table}}}
+    )
+    assert figure is not None
+    [ends] = {axis.range for axis in figure.select_yaxes()}
+    assert ends[0] == 0 and ends[1] > 9
+    alone, beside = (
+        re.findall(r'height="([\d.]+)"', histogram([2, 2, 2, 2, 2], 1, "b", tallest)) for tallest in (0, 9)
+    )
+    assert [float(h) for h in beside] == pytest.approx([2 / 9 * float(h) for h in alone], abs=0.06)

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from serve.serving import eventually
@@ -88,6 +91,19 @@ def test_search_is_in_the_url(site: Site, library: Library, enter: Callable[...,
     assert page.url == f"{site.url}library?tag=sea"
 
 
+def test_times_and_days_are_of_the_viewers_time_zone(library: Library, enter: Callable[..., Any]) -> None:
+    added = library.add(said(1), title="one").note.added_at
+    for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # a day and an hour apart
+        when = datetime.fromtimestamp(added, ZoneInfo(zone))
+        page = opened(enter("library", timezone_id=zone, locale="en-GB"))
+        assert f"{when.day} {when:%b %Y, %H:%M} ·" in entry(page, "one").locator("p.muted").first.inner_text()
+        for name, day, wanted in (("From", 0, ["one"]), ("Until", 0, ["one"]), ("Until", -1, [])):
+            page.get_by_label(name, exact=True).fill(f"{when + timedelta(days=day):%Y-%m-%d}")
+            shows(page, wanted)
+        page.reload()
+        page.get_by_role("heading", name="No matches").wait_for()
+
+
 def test_utterance_is_added_from_live_and_named(
     site: Site, library: Library, enter: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -151,15 +167,15 @@ def test_deletion_asks_once(library: Library, enter: Callable[..., Any]) -> None
     library.add(said(1), title="one")
     library.add(said(2), title="two")
     page = opened(enter("library"))
-    for answer, left in (("Cancel", ["two", "one"]), ("Delete it", ["two"])):
+    for answer, left in (("Cancel", ["two", "one"]), ("Delete", ["two"])):
         entry(page, "one").get_by_role("button", name="Delete").click()
         page.get_by_role("heading", name="Delete “one”?").wait_for()
-        page.get_by_role("button", name=answer).click()
+        page.locator(".owner-ask").get_by_role("button", name=answer).click()
         shows(page, left)
     eventually(lambda: library.find(Query())[1] == 1, "one is left")
     library.remove(library.find(Query())[0][0])  # another client was faster
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.locator(".owner-ask").get_by_role("button", name="Delete").click()
     page.locator(".library .status[data-level=error]", has_text="The library has no").wait_for()
     page.reload()
     page.get_by_role("heading", name="The library is empty").wait_for()
@@ -202,6 +218,26 @@ def test_files_are_imported_with_their_metadata(library: Library, enter: Callabl
     download.value.save_as(tmp_path / "fetched.wav")
     assert (tmp_path / "fetched.wav").read_bytes() == said(1)
     assert download.value.suggested_filename == f"utterance-{found[1].name}.wav"
+
+
+def test_sound_is_played_and_saved(library: Library, enter: Callable[..., Any], tmp_path: Path) -> None:
+    library.add(spoken(tmp_path, "a").read_bytes(), title="typed")
+    library.add(wav_bytes(np.tile(pcm(10), 80), RATE_HZ), title="long")  # 20 s
+    page = opened(enter("library"))
+    entry(page, "long").get_by_role("button", name="Play").click()
+    entry(page, "long").get_by_role("button", name="Stop").wait_for()
+    entry(page, "typed").get_by_role("button", name="Play").click()
+    entry(page, "long").get_by_role("button", name="Play").wait_for()  # one sound at a time
+    entry(page, "typed").get_by_role("button", name="Play").wait_for()  # it has ended
+    entry(page, "long").get_by_role("button", name="Play").click()
+    entry(page, "long").get_by_role("button", name="Stop").click()
+    entry(page, "long").get_by_role("button", name="Play").wait_for()
+    for button, ending, begin in (("Download", "wav", b"RIFF"), ("Trace", "trace", b"PK")):
+        with page.expect_download() as download:
+            entry(page, "typed").get_by_role("button", name=button).click()
+        assert download.value.suggested_filename.endswith(f".{ending}")
+        assert Path(download.value.path()).read_bytes().startswith(begin)
+    assert violations(page) == []
 
 
 def test_more_are_shown_on_request(library: Library, enter: Callable[..., Any]) -> None:

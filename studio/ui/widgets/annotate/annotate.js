@@ -3,6 +3,7 @@
 import { Annotator } from "../inspect/annotate/annotator.js";
 import { LinkCalls } from "../inspect/annotate/sources.js";
 import { Viewer } from "../inspect/viewer.js";
+import { counted } from "../page/plurals.js";
 import { h } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
 
@@ -70,7 +71,7 @@ class Assigned {
     list.replaceChildren(
       ...utterances.map((one, k) => {
         const title = one.is_gone ? "no longer available" : one.title || one.text || "a recording without text";
-        const marks = one.marks ? ` · ${one.marks} ${one.marks === 1 ? "mark" : "marks"}` : "";
+        const marks = one.marks ? ` · ${counted(one.marks, "mark")}` : "";
         const about = one.is_gone
           ? ""
           : `${(one.duration_ms / 1000).toFixed(1)} s${marks}${one.is_done ? " · done" : ""}`;

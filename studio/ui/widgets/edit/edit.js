@@ -1,10 +1,10 @@
 // The owner's page for one draft: create from a template, edit with autosave, preview, and open for raters.
 
 import { AGAIN_MS, Calls, download } from "../owner/calls.js";
+import { counted } from "../page/plurals.js";
 import { ask as askIn, h } from "../rate/dom.js";
 import { Checks } from "./checks.js";
 import { panel, words } from "./design.js";
-import { count } from "./fields.js";
 import { newTest } from "./new_test.js";
 import { Preview } from "./preview.js";
 import { Questions } from "./questions.js";
@@ -233,7 +233,7 @@ class Editor {
     }
     onStatus("Normalizing levels…");
     const error = await this.change("/sounds", {});
-    onStatus(error ? `Not accepted: ${error.message}` : `${count(files.length, "clip")} of ${system} added.`);
+    onStatus(error ? `Not accepted: ${error.message}` : `${counted(files.length, "clip")} of ${system} added.`);
     return !error;
   }
 
@@ -266,7 +266,7 @@ class Editor {
   async open() {
     await this.settle();
     const { units, settings, sittings } = this.state;
-    const text = `${count(units, "screen")}, ${count(settings.raters_per_stimulus, "rater")} each: ${count(sittings, "rater")} if all finish. The test cannot be changed after that.`;
+    const text = `${counted(units, "screen")}, ${counted(settings.raters_per_stimulus, "rater")} each: ${counted(sittings, "rater")} if all finish. The test cannot be changed after that.`;
     if (!(await this.ask(`Open ${this.name} for raters?`, text, "Open it"))) return;
     try {
       await this.calls.post(`campaigns/${encodeURIComponent(this.name)}/state`, { state: "open" });

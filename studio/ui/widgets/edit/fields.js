@@ -96,5 +96,3 @@ export const section = (title, about, ...rest) =>
   );
 
 export const row = (...rest) => h("div", { class: "fields" }, ...rest);
-
-export const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;

@@ -1,7 +1,8 @@
 // Number of raters and screens, the test that follows, and the plan of how many raters are needed.
 
+import { counted } from "../page/plurals.js";
 import { button, h } from "../rate/dom.js";
-import { check, choice, count, labelled, number, row, section } from "./fields.js";
+import { check, choice, labelled, number, row, section } from "./fields.js";
 
 const HALF_WIDTHS = { mos: 0.2, mushra: 5, cmos: 0.2, preference: 0.05 };
 const MARGINS = { mos: 0.2, mushra: 5, cmos: 0.3, preference: 0.1 };
@@ -28,9 +29,9 @@ export class Raters {
         labelled("Screens for each rater", number(settings, "trials_per_sitting", changed, { low: 1, high: 500 })),
         check(settings, "replace_excluded", "Replace raters who are excluded", changed),
         labelled(
-          "Break after",
+          "Break every … screens",
           number(settings, "break_after", changed, { low: 0, high: 500 }),
-          "screens; 0 = no breaks",
+          "0 = no breaks",
         ),
         labelled(
           "Repeated screens",
@@ -99,7 +100,7 @@ export class Raters {
     this.setOptions(others);
     const each = this.settings.raters_per_stimulus;
     this.total.textContent = units
-      ? `${count(units, "screen")} × ${count(each, "rater")} = ${answers} answers; ${count(sittings, "rater")} if all finish.`
+      ? `${counted(units, "screen")} × ${counted(each, "rater")} = ${counted(answers, "answer")}; ${counted(sittings, "rater")} if all finish.`
       : unready.length
         ? "The number of answers is shown once the test is ready."
         : "";
@@ -127,7 +128,7 @@ export class Raters {
     this.planned.replaceChildren(h("p", { class: "muted", text: "Simulating tests…" }));
     const { plan, error, ...result } = await this.page.query("/plan", aim);
     if (error) return void this.planned.replaceChildren(h("p", { text: error }));
-    const use = button(`Use ${count(result.raters_per_stimulus, "rater")} for each screen`, () => {
+    const use = button(`Use ${counted(result.raters_per_stimulus, "rater")} for each screen`, () => {
       this.quota.value = this.settings.raters_per_stimulus = result.raters_per_stimulus;
       this.changed();
     });
@@ -139,7 +140,7 @@ export class Raters {
     );
     this.planned.replaceChildren(
       h("p", {
-        text: `${outcome(plan, result)}, with ${count(items, "text")}, of which each rater hears ${Math.round(100 * share)}%.`,
+        text: `${outcome(plan, result)}, with ${counted(items, "text")}, of which each rater hears ${Math.round(100 * share)}%.`,
       }),
       h("div", { class: "actions" }, use),
       h(
@@ -173,7 +174,7 @@ export class Raters {
 
 /** What a planned number of raters gives, for a half-width or a margin. */
 function outcome(plan, { test, ask }) {
-  const raters = count(plan.raters, "rater");
+  const raters = counted(plan.raters, "rater");
   if (!ask) {
     const what = ["cmos", "preference"].includes(test) ? "pairs" : "systems";
     return `${raters} give ± ${plan.half_width.toFixed(3)} or less for all ${what} in ${Math.round(100 * plan.sure)}% of simulated tests`;

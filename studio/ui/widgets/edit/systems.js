@@ -1,7 +1,8 @@
 // Systems of a test: studio voices, uploaded clips, server folders.
 
+import { counted } from "../page/plurals.js";
 import { button, h } from "../rate/dom.js";
-import { choice, count, labelled, line, row, section } from "./fields.js";
+import { choice, labelled, line, row, section } from "./fields.js";
 
 const ROLES = [
   ["test", "rated"],
@@ -45,11 +46,11 @@ export class Systems {
       "Remove",
       () =>
         this.page
-          .ask(`Remove ${name} and its ${count(sounds + aside, "sound")}?`)
+          .ask(`Remove ${name} and its ${counted(sounds + aside, "sound")}?`)
           .then((is) => is && this.page.change("/systems/drop", { system: name })),
       { "aria-label": `Remove ${name}` },
     );
-    const progress = sounds || !aside ? `${sounds} of ${count(texts, "text")}` : count(aside, "sound");
+    const progress = sounds || !aside ? `${sounds} of ${counted(texts, "text")}` : counted(aside, "sound");
     return h(
       "div",
       { class: "system", data: { name, whole: sounds >= texts || aside ? "1" : "0" } },

@@ -1,8 +1,9 @@
 // The texts of a test, and their synthesis by its voices.
 
 import { AGAIN_MS } from "../owner/calls.js";
+import { counted } from "../page/plurals.js";
 import { button, h } from "../rate/dom.js";
-import { area, check, count, labelled, row, section } from "./fields.js";
+import { area, check, labelled, row, section } from "./fields.js";
 
 export class TextList {
   constructor(page, settings, changed) {
@@ -85,8 +86,8 @@ export class TextList {
       [gold, "gold"],
     ]
       .filter(([n]) => n)
-      .map(([n, what]) => count(n, what));
-    this.counts.textContent = [count(test, "text"), ...rest].join(", ");
+      .map(([n, what]) => counted(n, what));
+    this.counts.textContent = [counted(test, "text"), ...rest].join(", ");
     this.drawSpeaking(state);
   }
 
@@ -97,14 +98,14 @@ export class TextList {
     const press = isOn
       ? button("Stop", () => this.page.change("/speak/stop"))
       : unspoken
-        ? button(`Speak ${count(unspoken, "sound")}`, () => this.page.change("/speak"), { class: "primary" })
+        ? button(`Speak ${counted(unspoken, "sound")}`, () => this.page.change("/speak"), { class: "primary" })
         : null;
     const status = isOn
       ? `${speaking.done} of ${speaking.of} spoken`
       : speaking?.error
         ? `Some sounds were not spoken: ${speaking.error}`
         : unspoken
-          ? `${count(unspoken, "sound")} not yet spoken by the voices above`
+          ? `${counted(unspoken, "sound")} not yet spoken by the voices above`
           : "";
     this.speak.replaceChildren(
       ...[

@@ -1,5 +1,6 @@
 // Tables of the timeline's data (accessible alternative to the canvas); seams can be sorted.
 
+import { counted } from "../page/plurals.js";
 import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
 
@@ -60,7 +61,7 @@ export function fillLags(list, view) {
       fact(`${whole(view.facts.lags[name].p50)} ms`, `${what}, median; p95 ${whole(view.facts.lags[name].p95)}`),
     ),
     ...[...pauses].map(([reason, [count, ms]]) =>
-      fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${count} ${count === 1 ? "time" : "times"}`),
+      fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${counted(count, "time")}`),
     ),
   );
   if (!list.children.length) list.append(fact("–", "a recording has no timing data"));

@@ -1,7 +1,7 @@
 // Annotation assignments: utterances, layers and annotators, with each annotator's link and progress.
 
+import { counted } from "../page/plurals.js";
 import { button, copy, h } from "../rate/dom.js";
-import { counted } from "./words.js";
 
 const MAX_UTTERANCES = 1000;
 const DEFAULT_LAYER = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
@@ -98,7 +98,7 @@ export class Assignments {
         );
         return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copyLink, code), ...cells);
       });
-      const end = button("End it", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
+      const end = button("End assignment", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
       const scroll = h(
         "div",
         { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` },
@@ -115,7 +115,8 @@ export class Assignments {
   }
 
   async end(one) {
-    if (!(await this.confirm(`End “${one.title}”?`, "Its links stop working. The annotations stay.", "End it"))) return;
+    if (!(await this.confirm(`End “${one.title}”?`, "Its links stop working. The annotations stay.", "End assignment")))
+      return;
     try {
       await this.calls.post("assignments/remove", { id: one.id });
       this.showMessage();
@@ -151,7 +152,7 @@ export class Assignments {
       h(
         "div",
         { class: "actions" },
-        h("button", { type: "submit", class: "primary", text: "Create", disabled: !names.length }),
+        h("button", { type: "submit", class: "primary", text: "Create assignment", disabled: !names.length }),
         button("Cancel", () => this.leave()),
       ),
     );

@@ -1,7 +1,8 @@
 // One library entry: its facts and actions, and a form for title and tags.
 
+import { counted } from "../page/plurals.js";
 import { button, h } from "../rate/dom.js";
-import { counted, length, moment, tagsOf } from "./words.js";
+import { length, moment, tagsOf } from "./words.js";
 
 let entries = 0; // for unique ids
 
@@ -10,6 +11,7 @@ export class EntryView {
   constructor(entry, page) {
     this.page = page;
     this.id = `library-entry-${++entries}`;
+    this.isPlaying = false;
     this.element = h("li", { class: "owner-card entry" });
     this.show(entry);
   }
@@ -28,10 +30,13 @@ export class EntryView {
       ...described,
     });
     const ticked = h("label", { class: "tick", for: tick.id }, tick, "Choose");
+    this.stop();
+    this.playing = button("Play", () => this.play(), described);
     const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...described });
     const actions = [
       open,
-      button("Download", () => this.page.fetch(this), described),
+      this.playing,
+      ...this.downloads(described),
       this.editing,
       button("Delete", () => this.page.remove(this, shortened(this.label)), described),
       ticked,
@@ -53,6 +58,30 @@ export class EntryView {
 
   focus() {
     this.head.focus();
+  }
+
+  /** The sound, and of an utterance of a voice its trace. */
+  downloads(described) {
+    const { entry, page } = this;
+    if (entry.kind === "recording") return [button("Download", () => page.saveFile(entry), described)];
+    return [
+      button("Download", () => page.saveSound(entry), described),
+      button("Trace", () => page.saveFile(entry), described),
+    ];
+  }
+
+  /** Play the sound, or stop it. */
+  play() {
+    if (this.isPlaying) return this.stop();
+    const label = this.playing.firstElementChild;
+    return this.page.play(this.entry, (isPlaying) => {
+      this.isPlaying = isPlaying;
+      label.textContent = isPlaying ? "Stop" : "Play";
+    });
+  }
+
+  stop() {
+    if (this.isPlaying) this.page.sounds.stop();
   }
 
   /** Links to the documents of its annotators. */

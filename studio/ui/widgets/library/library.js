@@ -1,13 +1,14 @@
 // The Library page: search, open, download, edit, delete and add utterances.
 
-import { Calls, download } from "../owner/calls.js";
+import { Calls, download, save } from "../owner/calls.js";
+import { counted } from "../page/plurals.js";
 import { ask, button, h } from "../rate/dom.js";
 import { Assignments } from "./assignments.js";
 import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
 import { Search } from "./search.js";
+import { Sounds } from "./sounds.js";
 import { UploadForm } from "./upload_form.js";
-import { counted } from "./words.js";
 
 const waysToAdd = () => [
   h("li", {
@@ -21,6 +22,7 @@ class Library {
   constructor(root, server) {
     this.root = root;
     this.calls = new Calls(server, "library/");
+    this.sounds = new Sounds(this.calls);
     this.page = root.querySelector(".library-page");
     this.status = root.querySelector(".status");
     this.views = []; // in display order
@@ -229,10 +231,27 @@ class Library {
     );
   }
 
-  async fetch({ entry }) {
-    const ending = entry.kind === "recording" ? "wav" : "trace";
+  /** Save the file of an entry: its trace or recording. */
+  saveFile({ name, kind }) {
+    const ending = kind === "recording" ? "wav" : "trace";
+    return this.tried(async () =>
+      download(await this.calls.call("GET", `file/${name}`), `utterance-${name}.${ending}`),
+    );
+  }
+
+  /** Save the sound of a trace. */
+  saveSound(entry) {
+    return this.tried(async () => save(await this.sounds.wav(entry), `utterance-${entry.name}.wav`));
+  }
+
+  /** Play or stop the sound of an entry; `show(isPlaying)` is called on both. */
+  play(entry, show) {
+    return this.tried(() => this.sounds.play(entry, show));
+  }
+
+  async tried(work) {
     try {
-      await download(await this.calls.call("GET", `file/${entry.name}`), `utterance-${entry.name}.${ending}`);
+      await work();
     } catch (error) {
       this.showMessage(error.message, "error");
     }
@@ -244,12 +263,13 @@ class Library {
       `Delete “${label}”?`,
       "Its file, title, tags and annotations are deleted permanently.",
       "Cancel",
-      "Delete it",
+      "Delete",
     );
     if (!isSure) return;
     const error = await this.change(
       () => this.calls.post("remove", { name: view.entry.name }),
       () => {
+        view.stop();
         this.drop(view);
         this.tick(view.entry, false);
         this.showMessage("Deleted.");

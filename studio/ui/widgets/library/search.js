@@ -1,11 +1,14 @@
 // The search form: words, voice, tag and days. The page address holds the search, so it can be linked.
 
+import { counted } from "../page/plurals.js";
 import { button, h } from "../rate/dom.js";
-import { counted } from "./words.js";
+import { midnight } from "./words.js";
 
 const TYPING_MS = 250;
 const FIELDS = ["text", "voice", "tag", "since", "until"];
 const MAX_TAGS = 24; // a button shows the rest
+
+const parameters = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== ""));
 
 export class Search {
   /** `find(true)` is called when the search has changed. */
@@ -26,8 +29,8 @@ export class Search {
     const row = [
       ["Words", this.text, "words"],
       ["Voice", this.voice],
-      ["From (UTC)", days[0]],
-      ["Until (UTC)", days[1]],
+      ["From", days[0]],
+      ["Until", days[1]],
     ];
     const fields = row.map(([text, field, part]) =>
       h("div", { class: `field ${part ?? ""}` }, h("label", { for: field.id, text }), field),
@@ -82,15 +85,17 @@ export class Search {
     this.text.focus();
   }
 
-  /** Query parameters for the server and the address. */
+  /** Query parameters for the server: days of the viewer's time zone as Unix seconds. */
   query(more = {}) {
-    return new URLSearchParams(Object.entries({ ...this.values, ...more }).filter(([, value]) => value !== ""));
+    const { since, until, ...rest } = this.values;
+    const days = { since_s: since && midnight(since), until_s: until && midnight(until, 1) };
+    return parameters({ ...rest, ...days, ...more });
   }
 
   /** Write the search to the page address. */
   updateAddress() {
     const address = new URL(location.href);
-    address.search = this.query(this.keep ? { keep: this.keep } : {}).toString();
+    address.search = parameters({ ...this.values, keep: this.keep ?? "" }).toString();
     history.replaceState(history.state, "", address);
   }
 

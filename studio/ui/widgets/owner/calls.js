@@ -53,9 +53,12 @@ export class Calls {
 }
 
 /** Save a response body as a download. */
-export async function download(answer, name) {
+export const download = async (answer, name) => save(await answer.blob(), name);
+
+/** Save a blob as a file. */
+export function save(blob, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await answer.blob());
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);

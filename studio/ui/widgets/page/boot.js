@@ -17,6 +17,9 @@
 
   // Gradio sets its own theme and title when its page has loaded.
   if (isGradio()) {
+    const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone); // days are counted on the server
+    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is absent without HTTPS
+    document.cookie = `studio-zone=${zone}; SameSite=Lax`;
     const { title, current_page: path, pages } = window.gradio_config;
     const name = pages.find(([one]) => one === path)?.[1];
     const rename = () => {

@@ -1,5 +1,6 @@
 // Owner's tools: import and export of annotations, inter-annotator agreement.
 
+import { counted } from "../../page/plurals.js";
 import { button, h } from "../../rate/dom.js";
 
 const FORMATS = [
@@ -81,7 +82,7 @@ export class ImportExport {
       const before = this.annotator.document.layers.size;
       this.annotator.loaded(await this.annotator.source.upload(file, format));
       const count = this.annotator.document.layers.size - before;
-      return `${count} ${count === 1 ? "layer" : "layers"} added from ${file.name}.`;
+      return `${counted(count, "layer")} added from ${file.name}.`;
     });
   }
 

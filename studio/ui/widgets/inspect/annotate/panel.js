@@ -1,5 +1,6 @@
 // Annotation panel: save state, layers and labels, selected mark, list of marks.
 
+import { counted } from "../../page/plurals.js";
 import { button, h } from "../../rate/dom.js";
 import { ImportExport } from "./import_export.js";
 import { colourOf, numbered } from "./lane.js";
@@ -148,7 +149,7 @@ export class Panel {
   layerRow(layer) {
     const { annotator } = this;
     const isActive = layer.id === annotator.active;
-    const count = `${layer.marks.size} ${layer.kind === "points" ? "points" : "regions"}`;
+    const count = counted(layer.marks.size, layer.kind === "points" ? "point" : "region");
     const choose = h(
       "button",
       {

@@ -1,5 +1,6 @@
 // Ratings of a listening test's clip and, separately, its predicted MOS; for the test's owner.
 
+import { counted } from "../../page/plurals.js";
 import { h } from "../../rate/dom.js";
 
 const round = (value, digits = 2) =>
@@ -9,7 +10,6 @@ const interval = ({ low, high }, digits, { times = 1, unit = "" } = {}) =>
     ? "no interval: too few raters"
     : `95%: ${round(times * low, digits)} to ${round(times * high, digits)}${unit}`;
 const PERCENT = { times: 100, unit: "%" };
-const raters = (count) => `${count} ${count === 1 ? "rating" : "ratings"}`;
 const WIDE = 21; // least number of scores that are drawn in groups
 
 /** Fill `place`; `ratings` is the route's answer. */
@@ -58,7 +58,7 @@ function people(ratings) {
       figure(
         `${one.id}, against ${one.against}`,
         round(one.mean),
-        `CMOS of ${raters(one.n)}, ${interval(one)}`,
+        `CMOS of ${counted(one.n, "rating")}, ${interval(one)}`,
         `better ${one.better}, the same ${one.same}, worse ${one.worse}`,
       ),
     ),
@@ -99,7 +99,7 @@ function scores(question) {
   const element = figure(
     title,
     round(question.mean.mean, digits),
-    `mean of ${raters(question.n)}, ${interval(question.mean, digits)}`,
+    `mean of ${counted(question.n, "rating")}, ${interval(question.mean, digits)}`,
   );
   element.append(histogram(question));
   return element;
