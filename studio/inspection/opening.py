@@ -15,7 +15,7 @@ from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
 from studio.core.sound_files import read_mono
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, WordSpan
-from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace, sent_text
 from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_trace, read_trace_wav
 from studio.inspection.textgrid import parse_words, read_words
 from studio.measure.word_timing import SpokenSpan
@@ -61,6 +61,16 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
         return recording_trace(*read_mono(data), text)
     chosen = limits or UnpackLimits(MAX_BYTES, MAX_LAYER_BYTES)
     return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer, chosen.events))
+
+
+def open_blinded(data: bytes, text: str = "") -> Trace:
+    """Sound and text alone of a trace or WAV, as a recording: nothing in it tells which system spoke.
+
+    Voice, options, segments, word times, frames and p_eos are left out. A text is cut after 100,000 characters. Raises
+    BadFile: it is neither, damaged, or without sound.
+    """
+    trace = open_bytes(data, text)
+    return recording_trace(trace.pcm, trace.rate_hz, sent_text(trace.events)[:MAX_TEXT_CHARS])
 
 
 def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:

@@ -44,6 +44,7 @@ class Assignment:
     utterances: tuple[str, ...]  # SHA-256 of each
     annotators: tuple[str, ...]
     made_at: float
+    is_blind: bool = True  # annotators get sound and text alone, nothing that tells the system
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,6 +55,7 @@ class Assignment:
             "utterances": list(self.utterances),
             "annotators": list(self.annotators),
             "made_at": self.made_at,
+            "is_blind": self.is_blind,
         }
 
     def first_layers(self) -> tuple[PutLayer, ...]:
@@ -103,10 +105,12 @@ class Assignments:
         layers: Iterable[AnnotationLayer],
         utterances: Iterable[str],
         annotators: Iterable[str],
+        *,
+        is_blind: bool = True,
     ) -> Assignment:
         """Create and store an assignment. Raises BadOption, NotStored."""
         assignment = Assignment(
-            secrets.token_hex(8), title, task, tuple(layers), tuple(utterances), tuple(annotators), now_s()
+            secrets.token_hex(8), title, task, tuple(layers), tuple(utterances), tuple(annotators), now_s(), is_blind
         )
         _validated(assignment)
         if len(self._files()) >= MAX_ASSIGNMENTS:

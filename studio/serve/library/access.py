@@ -122,6 +122,7 @@ class AssignmentCreate(StrictModel):
     layers: Annotated[list[LayerCreate], Field(max_length=MAX_LAYERS)]
     utterances: Annotated[list[_Id], Field(max_length=MAX_UTTERANCES)]
     annotators: Annotated[list[_Name], Field(max_length=MAX_ANNOTATORS)]
+    is_blind: bool = True
 
 
 class AssignmentRemove(StrictModel):

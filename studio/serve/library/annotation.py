@@ -1,7 +1,8 @@
 """The routes of annotation: below ``/library`` for the owner, below ``/annotation`` for the holders of links.
 
 An edit is answered once it is on disk. A link's token travels in a header and gives access to one assignment: its
-annotator edits only their own document, and no layers.
+annotator edits only their own document, and no layers. Where the assignment is blind, nothing below ``/annotation``
+tells which system spoke: titles and everything of a trace but its sound and text are left out.
 """
 
 from functools import partial
@@ -15,7 +16,7 @@ from studio.annotation.edits import AnnotationDocument, AnnotationEdit, DropLaye
 from studio.annotation.layers import MAX_NAME, AnnotationLayer
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.trace_reader import MAX_BYTES
-from studio.inspection.opening import open_bytes, read_sound
+from studio.inspection.opening import open_blinded, open_bytes, read_sound
 from studio.library.assignments import Assignment
 from studio.library.entries import LibraryEntry, now_s
 from studio.library.exchange import (
@@ -148,7 +149,9 @@ def _add_assignment_routes(routes: APIRouter, access: LibraryAccess) -> None:
 
         def work(library: Library) -> dict[str, Any]:
             utterances = [find_entry(library, name).sha256 for name in body.utterances]
-            created = library.assignments.make(body.title, body.task, layers, utterances, body.annotators)
+            created = library.assignments.make(
+                body.title, body.task, layers, utterances, body.annotators, is_blind=body.is_blind
+            )
             return _progress(library, created, auth)
 
         return private_json(await call(work))
@@ -170,24 +173,26 @@ def annotator_routes(access: LibraryAccess) -> APIRouter:
         caller = auth.annotator(request)
         return private_json(await call(lambda library: _overview(library, *_assignment_of(library, caller))))
 
-    async def content(request: Request, number: int) -> tuple[bytes, str]:
-        """An assigned utterance's file and its text."""
+    async def content(request: Request, number: int) -> tuple[Assignment, bytes, str]:
+        """The assignment, and an assigned utterance's file and its text."""
         caller = auth.annotator(request)
 
-        def read(library: Library) -> tuple[bytes, str]:
-            entry = _assigned_entry(library, _assignment_of(library, caller)[0], number)
-            return library.read(entry), entry.note.text
+        def read(library: Library) -> tuple[Assignment, bytes, str]:
+            assignment, _ = _assignment_of(library, caller)
+            entry = _assigned_entry(library, assignment, number)
+            return assignment, library.read(entry), entry.note.text
 
         return await call(read)
 
     @routes.get("/view/{number:small}")
     async def view(request: Request, number: int) -> Response:
-        return await views.view(request, partial(open_bytes, *await content(request, number)))
+        assignment, file, text = await content(request, number)
+        return await views.view(request, partial(open_blinded if assignment.is_blind else open_bytes, file, text))
 
     @routes.get("/prosody/{number:small}")
     async def prosody(request: Request, number: int) -> Response:
-        sound, _ = await content(request, number)
-        return await views.prosody(request, partial(read_sound, sound, MAX_SOUND_BYTES))
+        _, file, _ = await content(request, number)
+        return await views.prosody(request, partial(read_sound, file, MAX_SOUND_BYTES))
 
     @routes.get("/marks/{number:small}")
     async def marks(request: Request, number: int) -> Response:
@@ -275,7 +280,14 @@ def _document_of(library: Library, sha256: str, annotator: str) -> AnnotationDoc
 def _describe(one: Assignment) -> dict[str, Any]:
     layers = [{"name": layer.name, "kind": layer.kind, "labels": list(layer.labels)} for layer in one.layers]
     counts = {"utterances": len(one.utterances), "annotators": list(one.annotators)}
-    return {"id": one.id, "title": one.title, "made_at": one.made_at, "layers": layers, **counts}
+    return {
+        "id": one.id,
+        "title": one.title,
+        "made_at": one.made_at,
+        "is_blind": one.is_blind,
+        "layers": layers,
+        **counts,
+    }
 
 
 def _progress(library: Library, assignment: Assignment, auth: TokenAuth) -> dict[str, Any]:
@@ -306,6 +318,8 @@ def _overview(library: Library, assignment: Assignment, annotator: str) -> dict[
         except BadOption:
             utterances.append({"text": "", "title": "", "duration_ms": 0.0, "is_gone": True, **done})
             continue
-        about = {"text": entry.text[:SHOWN_CHARS], "title": entry.note.title, "duration_ms": entry.duration_ms}
+        title = "" if assignment.is_blind else entry.note.title  # titles often name the system
+        about = {"text": entry.text[:SHOWN_CHARS], "title": title, "duration_ms": entry.duration_ms}
         utterances.append({**about, "is_gone": False, **done})
-    return {"title": assignment.title, "task": assignment.task, "annotator": annotator, "utterances": utterances}
+    about = {"title": assignment.title, "task": assignment.task, "is_blind": assignment.is_blind}
+    return {**about, "annotator": annotator, "utterances": utterances}

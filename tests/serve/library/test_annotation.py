@@ -1,19 +1,24 @@
 """Annotation routes: the owner annotates as anyone, a link's bearer as themselves within their assignment."""
 
 import errno
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from inspection.spoken import RATE_HZ, pcm
+from inspection.spoken import RATE_HZ, pcm, story
 from inspection.test_timeline import unpack
 from serve.mos_serving import ServedTests
 
 from studio.core import durable
 from studio.core.clips import wav_bytes
+from studio.core.events import Ready
+from studio.core.traces.trace_writer import TraceWriter
+from studio.inspection.opening import open_bytes
 from studio.library.library import Library
 
 LAYER = {"op": "put_layer", "layer": "l1", "was": 0, "name": "faults", "kind": "regions", "labels": ["click", "seam"]}
@@ -50,10 +55,10 @@ class Desk:
             return self.http.get(f"/library/{path}", headers=self.served.owner)
         return self.http.post(f"/library/{path}", json=body, headers=self.served.owner)
 
-    def assign(self, *annotators: str, utterances: list[str] | None = None) -> dict[str, Any]:
+    def assign(self, *annotators: str, utterances: list[str] | None = None, **more: bool) -> dict[str, Any]:
         answer = self.owner(
             "assignments", title="Find clicks", task="Mark them.", layers=ASKED,
-            utterances=utterances or self.names[:2], annotators=list(annotators),
+            utterances=utterances or self.names[:2], annotators=list(annotators), **more,
         )  # fmt: skip
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -154,6 +159,54 @@ def test_link_opens_only_its_assignment(desk: Desk) -> None:
     assert said(anne.get("assignment")) == (403, "forbidden"), "the link is revoked"
     left = [one["annotator"] for one in desk.owner(f"annotations/of/{desk.names[0]}").json()]
     assert left == ["Bo", "Änne"], "its marks stay"
+
+
+NAMES = ("tiny-voice", "speaker-ada", "scheme", "speakstream", "title of a system", ".trace")
+
+
+def test_blind_assignment_tells_nothing_of_the_system(desk: Desk, tmp_path: Path) -> None:
+    """No response of the link has a key or a value of the trace but its sound and text; the owner may allow it."""
+    ready, *events = story()
+    assert isinstance(ready, Ready)
+    writer = TraceWriter(tmp_path / "a", {"options": {"scheme": "S2"}})
+    writer.write(replace(ready, voice="tiny-voice", speaker="speaker-ada"), *events)
+    library = Library(desk.folder / "library")
+    entry = library.add(writer.close().read_bytes(), title="title of a system")
+    sound = open_bytes(library.read(entry)).pcm
+    text = entry.text
+    library.close()
+    made = desk.assign("Fy", utterances=[entry.name])
+    assert made["is_blind"]
+    blind = Bearer(desk, made["people"][0]["link"])
+    header, arrays = unpack(blind.get("view/0").content)
+    assert np.array_equal(arrays["pcm"], sound) and header["timeline"]["text"].strip() == text
+    assert [len(arrays[name]) for name in ("frames", "p_eos")] == [0, 0]
+    line, facts = header["timeline"], header["facts"]
+    assert (line["heard_by"], line["segments"], line["keys"], line["pauses"]) == ("recording", [], [], [])
+    assert {word["start"] for word in line["words"]} == {None}, "a segment of one word ends where the word does"
+    assert facts["about"] == {"source": "recording"} and facts["seams"] == []
+    (listed,) = blind.get("assignment").json()["utterances"]
+    assert listed == {
+        "text": text, "title": "", "duration_ms": listed["duration_ms"], "is_gone": False, "marks": 0, "is_done": False
+    }  # fmt: skip
+    blind.edit(0, "e1", {"op": "done", "is_done": True})
+    parts = [blind.get(path).content for path in ("assignment", "marks/0", "prosody/0")] + [json.dumps(header).encode()]
+    for part in (*parts, *(str(blind.get(f"{one}/0").headers).encode() for one in ("view", "prosody", "marks"))):
+        assert not [name for name in NAMES if name.encode() in part]
+
+    open_ = Bearer(desk, desk.assign("Gy", utterances=[entry.name], is_blind=False)["people"][0]["link"])
+    header, arrays = unpack(open_.get("view/0").content)
+    assert header["facts"]["about"]["voice"] == "tiny-voice" and header["timeline"]["segments"]
+    assert open_.get("assignment").json()["utterances"][0]["title"] == "title of a system"
+
+
+def test_stored_assignment_without_the_mark_is_blind(desk: Desk) -> None:
+    made = desk.assign("Hy", is_blind=False)
+    path = desk.folder / "library" / "assignments" / f"{made['id']}.json"
+    stored = json.loads(path.read_text())
+    assert stored.pop("is_blind") is False
+    path.write_text(json.dumps(stored))
+    assert Bearer(desk, made["people"][0]["link"]).get("assignment").json()["is_blind"] is True
 
 
 def test_link_is_no_owner_token_and_cannot_be_forged(desk: Desk) -> None:

@@ -293,7 +293,7 @@ def test_assignment_from_the_library_to_the_last_mark(
     page.get_by_role("row", name="Di").wait_for()
     assert page.get_by_role("row", name="Di").locator("td").all_text_contents()[1:] == ["1 of 1", "1", "1"]
     page.get_by_role("button", name="End the assignment").click()
-    page.get_by_role("button", name="End it", exact=True).last.click()
+    page.get_by_role("button", name="End assignment", exact=True).last.click()
     page.get_by_role("row", name="Di").wait_for(state="detached")
     theirs.reload()
     theirs.locator(".assigned .status", has_text="This link has ended").wait_for()

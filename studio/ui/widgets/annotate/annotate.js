@@ -41,7 +41,8 @@ class Assigned {
     } catch (error) {
       return this.showMessage(error.message, "error");
     }
-    const { title, task } = this.assignment;
+    const { title, task, is_blind: isBlind } = this.assignment;
+    this.picture.classList.toggle("is-blind", isBlind);
     document.title = title;
     this.find("h1").textContent = title;
     this.find(".task").textContent = task;

@@ -70,7 +70,7 @@ export class Assignments {
       "details",
       { on: { toggle: () => details.open && this.fill(one, people) } },
       h("summary", { text: `${one.title} · ${counted(one.utterances, "utterance")} · ${one.annotators.join(", ")}` }),
-      h("p", { class: "muted", text: `Layers: ${layers}` }),
+      h("p", { class: "muted", text: `${one.is_blind ? "Blind. " : ""}Layers: ${layers}` }),
       people,
     );
     return h("li", {}, details);
@@ -137,12 +137,19 @@ export class Assignments {
     this.people = line("people", { maxlength: 3000, required: true });
     this.layers = h("div", { class: "assignment-layers" });
     this.addLayer(DEFAULT_LAYER);
+    this.blind = h("input", { type: "checkbox", id: "assignment-blind", checked: true });
     const { names, text } = this.chosen();
     this.form.replaceChildren(
       h("p", { class: "muted about", text }),
       field("title", "Title", this.title),
       field("task", "Instructions", this.task),
       field("people", "Annotators, separated by commas", this.people),
+      h(
+        "label",
+        { class: "tick", for: this.blind.id },
+        this.blind,
+        "Blind: annotators get sound and text only, not the title, voice, segments or probabilities",
+      ),
       this.layers,
       h(
         "div",
@@ -222,6 +229,7 @@ export class Assignments {
         layers,
         utterances,
         annotators: splitList(this.people.value),
+        is_blind: this.blind.checked,
       });
       this.leave();
       this.showMessage("Created. Each annotator's link is listed below.", "info");
