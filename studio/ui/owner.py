@@ -48,7 +48,7 @@ def _page_of(request: "gr.Request") -> str:
     return quote(page.path.rpartition("/")[2] + (f"?{page.query}" if page.query else ""), safe="")
 
 
-def viewer_zone(request: gr.Request) -> tzinfo:
+def viewer_zone(request: "gr.Request") -> tzinfo:
     """The time zone of the browser, which ``boot.js`` names in a cookie; UTC where it is missing or unknown."""
     name = unquote(request.cookies.get(ZONE_COOKIE, ""))[:_MAX_ZONE_CHARS]
     try:
