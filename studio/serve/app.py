@@ -15,6 +15,8 @@ from prometheus_client.registry import Collector
 import studio
 from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.mos.service import ListeningTests
+from studio.serve.adapters.openai import add_openai
+from studio.serve.adapters.speech import SpeechRequests
 from studio.serve.auth import is_owner
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
@@ -68,6 +70,9 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     setattr(app.state, DRAIN, drain)
     _add_socket(app, engine, trace_store, settings, drain)
     _add_health_and_voices(app, engine)
+    requests = SpeechRequests(engine, trace_store, settings)
+    drain.watch(requests.running)
+    add_openai(app, requests)
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)
     views, recomputation = TraceViews(), Recomputation(engine)

@@ -215,6 +215,9 @@ class TraceRecorder:
         meta: the utterance's provenance.
         max_bytes: a longer trace is dropped.
         owner: the network address in whose share it counts.
+
+    Attributes:
+        token: of the trace, once it is finished; empty where none is written.
     """
 
     def __init__(self, trace_store: TraceStore, meta: Mapping[str, Any], max_bytes: int, owner: str = "") -> None:
@@ -222,10 +225,10 @@ class TraceRecorder:
         self._unwritten: list[ev.Event] = []
         self._unsaved, self._ended = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._token = ""
+        self.token = ""
         self._writer: TraceWriter | None = None
         try:
-            self._token, self._writer = trace_store.begin(meta, owner)
+            self.token, self._writer = trace_store.begin(meta, owner)
         except OSError as error:
             log.warning("no trace is written: %s", error.strerror)
 
@@ -283,4 +286,4 @@ class TraceRecorder:
         except OSError as error:
             log.warning("a trace could not be closed: %s", error.strerror)
             return None
-        return self._token
+        return self.token

@@ -6,17 +6,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.core import events as ev
-from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
-from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.core.ports import Engine
 from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox, SharedTimeout
+from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.connections import TokenBucket, connection_of
@@ -32,20 +31,12 @@ REMEMBERED = 64  # ended utterances whose player may still report
 UNFINISHED = 4  # times the utterance limit may exist whose traces are still being written
 
 log = logging.getLogger("studio.serve")
-_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
-_LOADER = ThreadPoolExecutor(1, thread_name_prefix="loading")  # an engine loads one voice at a time
 
 
 class TooFast(StudioError):
     """More messages than a socket may send."""
 
     code = "too_fast"
-
-
-def _cancel_opened(opening: asyncio.Future[Utterance]) -> None:
-    """Free the slot of an utterance whose socket has closed."""
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().cancel()
 
 
 class SpeakSession:
@@ -237,41 +228,19 @@ class SpeakSession:
         await self._deliver(message)
 
     async def _open(self, message: wire.Open) -> None:
-        card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
-        credit_samples = self._credit_samples(message, card)
-        request = SpeakRequest(
-            voice=message.voice,
-            seed=message.seed,
-            temperature=message.temperature,
-            options=message.options,
-            credit_samples=credit_samples,
-            is_guest=self.is_guest,
+        stream = await open_stream(
+            message,
+            self._engine,
+            self._trace_store,
+            self._settings,
             client=self.address,
+            is_guest=self.is_guest,
+            revises=self.revises,
         )
-        utterance = await self._open_in_thread(card.name, request)
         try:
-            stream = UtteranceStream(
-                message,
-                utterance,
-                credit_samples,
-                trace_store=self._trace_store,
-                settings=self._settings,
-                revises=self.revises,
-                owner=self.address,
-            )
             self._begin(stream)
         except BaseException:
-            utterance.cancel()
-            raise
-
-    async def _open_in_thread(self, voice: str, request: SpeakRequest) -> Utterance:
-        """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
-        threads = _OPENERS if self._engine.is_loaded(voice) else _LOADER
-        opening = asyncio.get_running_loop().run_in_executor(threads, self._engine.open, request)
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            opening.add_done_callback(_cancel_opened)
+            stream.utterance.cancel()
             raise
 
     def _begin(self, stream: UtteranceStream) -> None:
@@ -283,12 +252,6 @@ class SpeakSession:
         self._senders.add(sender)
         sender.add_done_callback(self._senders.discard)
         stream.start()
-
-    def _credit_samples(self, message: wire.Open, card: Card) -> int:
-        credit_ms = self._settings.credit_ms if message.credit_ms is None else message.credit_ms
-        if credit_ms > self._settings.credit_cap_ms:
-            raise BadMessage(f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for 50 to {self._settings.credit_cap_ms}")
-        return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
 
     # --- to the client -------------------------------------------------------------------------------
 

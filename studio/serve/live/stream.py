@@ -156,6 +156,15 @@ class UtteranceStream:
         if self._inbox:
             self._wakeup.set()
 
+    def grant_ahead(self) -> None:
+        """Allow the credit beyond what was sent; for clients that report no playback."""
+        self.utterance.grant(self.sent_sample + self._credit_samples)
+
+    @property
+    def trace_token(self) -> str:
+        """The token of the trace, once it is stored; empty where none is written."""
+        return self._recorder.token
+
     def packet(self, audio: ev.Audio) -> bytes:
         """The next binary packet."""
         self.seq += 1

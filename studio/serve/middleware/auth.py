@@ -14,6 +14,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,6 +27,7 @@ from studio.serve.settings import ENV_PREFIX, ServeSettings
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
+FOREIGN_PATHS = "/v1/"  # of the adapters, whose clients send the key in headers of their own and expect 401
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(
@@ -146,7 +148,8 @@ class KeyMiddleware:
         if scope["type"] not in ("http", "websocket") or self._needs_no_key(scope):
             await self._app(scope, receive, send)
             return
-        key = _header(scope, HEADER) or dict(_query(scope)).get("key")
+        header_key = _header(scope, HEADER) or (_foreign_key(scope) if _is_foreign(scope) else "")
+        key = header_key or dict(_query(scope)).get("key")
         client = network_of(scope["client"][0]) if scope.get("client") else ""
         if key is None:
             await _reject(scope, send, 403, _OPEN_THE_LINK)
@@ -155,13 +158,13 @@ class KeyMiddleware:
         elif not hmac.compare_digest(key.encode("utf-8", "replace"), self._key):
             self._wrong_keys.take(client)
             await _reject(scope, send, 403, "This is not the key. " + _OPEN_THE_LINK)
-        elif _header(scope, HEADER) or scope["type"] == "websocket":
+        elif header_key or scope["type"] == "websocket":
             await self._app(scope, receive, send)
         else:
             await self._set_cookie(scope, send)
 
     def _needs_no_key(self, scope: Scope) -> bool:
-        if RATER_PATHS.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
+        if RATER_PATHS.fullmatch(_path(scope)):
             return True
         cookie = own_cookies([_header(scope, "cookie")]).get(self._cookie_name, "")
         return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
@@ -183,6 +186,20 @@ class KeyMiddleware:
         await send({"type": "http.response.body", "body": b""})
 
 
+def _path(scope: Scope) -> str:
+    return scope["path"].removeprefix(scope.get("root_path", ""))
+
+
+def _is_foreign(scope: Scope) -> bool:
+    return _path(scope).startswith(FOREIGN_PATHS)
+
+
+def _foreign_key(scope: Scope) -> str:
+    """The key as the clients of OpenAI and ElevenLabs send it."""
+    scheme, _, token = _header(scope, "authorization").partition(" ")
+    return _header(scope, "xi-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+
+
 def _header(scope: Scope, name: str) -> str:
     encoded_name = name.encode("ascii")
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == encoded_name), "")
@@ -201,7 +218,12 @@ async def _reject(scope: Scope, send: Send, status: int, reason: str) -> None:
         media_type, body = b"text/html; charset=utf-8", _KEY_FORM.replace("REASON", html.escape(reason))
     else:
         code = "no_key" if status == 403 else "too_many"
-        media_type, body = b"application/json", json.dumps({"code": code, "message": reason})
+        told: dict[str, Any] = {"code": code, "message": reason}
+        if _is_foreign(scope):  # as OpenAI's clients read it, and ElevenLabs'
+            status = 401 if status == 403 else status
+            told["error"] = {"message": reason, "type": "invalid_request_error", "param": None, "code": code}
+            told["detail"] = {"status": code, "message": reason}
+        media_type, body = b"application/json", json.dumps(told)
     headers = [(b"content-type", media_type), (b"cache-control", b"no-store")]
     if status == 429:
         headers.append((b"retry-after", str(round(1 / WRONG_PER_S)).encode()))

@@ -35,6 +35,9 @@ FOR_ANYONE = {
     ("GET", "/health"),
     ("GET", "/api/voices"),
     ("GET", "/metrics"),
+    ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
+    ("GET", "/v1/audio/voices"),
+    ("GET", "/v1/models"),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
     ("GET", "/traces/{token}.view"),
@@ -126,6 +129,7 @@ WITH_TOKEN = {
     ("GET", "/annotation/marks/{number:small}"),
     ("POST", "/annotation/edit/{number:small}"),
 }
+BAD_REQUESTS = {("POST", "/v1/audio/speech")}  # their clients expect 400 where the studio's own get 422
 SOCKETS = {"/ws/speak", "/mos/live"}
 HOSTILE = (
     "../../../../etc/passwd",
@@ -240,6 +244,8 @@ def test_every_route_is_listed_or_answers_404(app: FastAPI, method: str) -> None
                 assert "root:" not in said.text, where
                 if (asked, path) in WITH_TOKEN:
                     assert said.status_code in (403, 404, 405, 429), where
+                elif (asked, path) in BAD_REQUESTS:
+                    assert said.status_code == 400 and said.json()["error"]["message"], where
                 elif (asked, path) in known:
                     assert said.status_code in (200, 204, 303, 403, 404, 405, 422, 429), where
                 else:
@@ -277,7 +283,8 @@ def test_with_a_key_only_rater_routes_are_open(keyed: FastAPI) -> None:
             continue
         for hostile in ("1", "%2e%2e%2fresults", "..%2f..%2fresults"):
             said = client.request(method, filled(path, hostile), json={})
-            wants_key = said.status_code == 403 and '"no_key"' in said.text
+            status = 401 if path.startswith("/v1/") else 403
+            wants_key = said.status_code == status and '"no_key"' in said.text
             may = path in WITHOUT_KEY or path.startswith("/studio-assets/")
             if said.request.method != "HEAD":
                 assert wants_key != may, f"{method} {path} with {hostile}: {said.status_code} {said.text[:80]}"

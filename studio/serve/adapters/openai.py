@@ -1,0 +1,175 @@
+"""OpenAI's speech API: ``POST /v1/audio/speech`` (bytes or SSE), and its lists of models and voices."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from studio.core import events as ev
+from studio.core.cards import Card
+from studio.core.errors import BadMessage, BadText, BadVoice, Busy, StudioError
+from studio.core.folders import without_folders
+from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.speech import Speech, SpeechFailed, SpeechRequests, SpeechResponse
+from studio.serve.adapters.voices import BadModel, addresses, find_voice
+from studio.serve.live.protocol import Text
+from studio.serve.responses import private_json
+
+MAX_INPUT_CHARS = 4096
+PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
+RETRY_S = 1
+_MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+_STATUS: dict[type[StudioError], int] = {BadModel: 404, Busy: 503, SpeechFailed: 500, StudioError: 400}
+
+
+class VoiceId(BaseModel):
+    """A voice as an object."""
+
+    id: Annotated[str, Field(max_length=200)]
+
+
+class SpeechBody(BaseModel):
+    """The body of ``/v1/audio/speech``; fields that are not listed are ignored."""
+
+    model_config = ConfigDict(strict=True)
+    input: Annotated[Text, Field(max_length=MAX_INPUT_CHARS)]
+    voice: Annotated[str, Field(max_length=200)] | VoiceId = ""
+    model: Annotated[str, Field(max_length=200)] = ""
+    response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
+    speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
+    stream_format: Literal["audio", "sse"] = "audio"
+
+
+class BadField(BadMessage):
+    """A field of the body is missing or not allowed."""
+
+    def __init__(self, field: str, what: str, do: str = "") -> None:
+        super().__init__(what, do)
+        self.field = field
+
+
+def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
+    """Add the routes."""
+
+    @app.post("/v1/audio/speech")
+    async def speech(request: Request) -> Response:
+        try:
+            return await _speak(request, requests)
+        except StudioError as error:
+            return error_response(error)
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        cards = requests.engine.cards()
+        listed = [{"id": card.name, "object": "model", "created": 0, "owned_by": card.family} for card in cards]
+        return {"object": "list", "data": listed}
+
+    @app.get("/v1/audio/voices")
+    async def voices() -> dict[str, Any]:
+        cards = requests.engine.cards()
+        return {"voices": [{"id": one, "name": one, "model": one.partition(":")[0]} for one in addresses(cards)]}
+
+
+async def _speak(request: Request, requests: SpeechRequests) -> Response:
+    body = _parsed(await request.body())
+    if not body.input.strip():
+        raise BadText("the input is empty", "give some text")
+    voice = body.voice if isinstance(body.voice, str) else body.voice.id
+    card, address = find_voice(voice, body.model, requests.engine.cards())
+    wanted = _format(body.response_format, card)
+    encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
+    speech = await requests.open(request, address, body.input)
+    try:
+        await speech.until_audio()
+    except BaseException:
+        requests.close(speech)
+        raise
+    if body.stream_format == "sse":
+        return SpeechResponse(requests, speech, _sse(speech, encoder), "text/event-stream")
+    return SpeechResponse(requests, speech, _audio(speech, encoder), wanted.media_type)
+
+
+def _parsed(raw: bytes) -> SpeechBody:
+    """Raises BadField."""
+    try:
+        return SpeechBody.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+    field = str(first["loc"][0]) if first["loc"] else ""
+    raise BadField(field, f"{field or 'the body'}: {first['msg'][:200]}", "see docs/clients.md for the fields")
+
+
+def _format(name: str, card: Card) -> AudioFormat:
+    """A format at the voice's rate, where it has that rate and a client can tell."""
+    match name:
+        case "pcm":
+            return AudioFormat(name, PCM_RATE_HZ)
+        case "opus":
+            return AudioFormat(name, 48_000)
+        case "mp3" if card.sample_rate_hz not in _MP3_RATES_HZ:
+            return AudioFormat(name, 44_100)
+    return AudioFormat(name, card.sample_rate_hz)
+
+
+async def _audio(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
+    try:
+        async for event in speech.events():
+            if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
+                with speech.sending():
+                    yield data
+        yield await encoder.finish()
+    except StudioError:
+        speech.break_off()
+
+
+async def _sse(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
+    """``speech.audio.delta`` events, then ``speech.audio.done``; an ``error`` where the voice fails.
+
+    In its usage, input tokens are spoken words and output tokens are the voice's frames.
+    """
+    words = samples = 0
+    try:
+        async for event in speech.events():
+            words += isinstance(event, ev.Committed)
+            if isinstance(event, ev.Audio):
+                samples += len(event.pcm)
+                if data := await encoder.encode(event.pcm):
+                    with speech.sending():
+                        yield _delta(data)
+        yield _delta(await encoder.finish())
+    except StudioError as error:
+        yield _sse_event({"type": "error", **error_body(error)})
+        return
+    frames = samples // speech.card.frame_samples
+    usage = {"input_tokens": words, "output_tokens": frames, "total_tokens": words + frames}
+    yield _sse_event({"type": "speech.audio.done", "usage": usage})
+
+
+def _delta(data: bytes) -> bytes:
+    return _sse_event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")})
+
+
+def _sse_event(data: dict[str, Any]) -> bytes:
+    return f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def error_body(error: StudioError) -> dict[str, Any]:
+    """An error as OpenAI's clients read it."""
+    kind = "invalid_request_error" if _status(error) < 500 else "server_error"
+    param = error.field if isinstance(error, BadField) else "voice" if isinstance(error, BadVoice) else None
+    message = without_folders(str(error))
+    return {"error": {"message": message, "type": kind, "param": param, "code": error.code}}
+
+
+def error_response(error: StudioError) -> JSONResponse:
+    """The response to an error; a busy server says when to try again."""
+    retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
+    return private_json(error_body(error), _status(error), **retry)
+
+
+def _status(error: StudioError) -> int:
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)

@@ -1,0 +1,194 @@
+"""One utterance of an HTTP request: its text is sent whole, its events are read, and it ends when the client leaves."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from typing import Any
+
+from starlette.requests import HTTPConnection
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from studio.core import events as ev
+from studio.core.cards import Card
+from studio.core.errors import Busy, Closing, Stuck, StudioError
+from studio.core.ports import Engine
+from studio.serve.live import protocol as wire
+from studio.serve.live.opening import open_stream
+from studio.serve.live.stream import Outgoing, StreamEnd, UtteranceStream
+from studio.serve.middleware.addresses import address_of
+from studio.serve.middleware.connections import connection_of
+from studio.serve.responses import PRIVATE
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
+
+_FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (Busy, Closing, Stuck)}
+
+
+class SpeechFailed(StudioError):
+    """The voice failed."""
+
+    code = "failed"
+
+
+class Speech:
+    """One utterance that a request speaks, until ``close``. For ``Drain`` it is a session."""
+
+    def __init__(self, stream: UtteranceStream, request: HTTPConnection) -> None:
+        self._stream = stream
+        self._connection = connection_of(request.scope)
+        self._blocked_ms = 0.0
+        self._coming = self._events()
+        self._begun: list[ev.Event] = []
+        self._watching = asyncio.create_task(self._cancel_when_lost())
+
+    @property
+    def card(self) -> Card:
+        """The voice's."""
+        return self._stream.utterance.card
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of a response: not cached, not buffered by a proxy, and where the trace will be."""
+        trace = {"X-Studio-Trace": f"traces/{self._stream.trace_token}.trace"} if self._stream.trace_token else {}
+        return PRIVATE | {"X-Accel-Buffering": "no"} | trace
+
+    async def until_audio(self) -> None:
+        """Wait for the first sound or the end: until then a response can have the status of a failure.
+
+        Raises StudioError: as ``events``.
+        """
+        async for event in self._coming:
+            self._begun.append(event)
+            if isinstance(event, ev.Audio):
+                return
+
+    async def events(self) -> AsyncIterator[ev.Event]:
+        """Every event in order, as it comes, up to ``ended``; to be read once.
+
+        Raises StudioError: the utterance failed, or its text was rejected.
+        """
+        for event in self._begun:
+            yield event
+        async for event in self._coming:
+            yield event
+
+    async def _events(self) -> AsyncGenerator[ev.Event]:
+        while True:
+            item = await self._stream.outbox.get()
+            assert not isinstance(item, StreamEnd), "the last event comes before it"
+            if isinstance(item, StudioError):
+                raise item
+            if isinstance(item, ev.Failed):
+                self._account(item)
+                raise _FAILURES.get(item.code, SpeechFailed)(item.message)
+            yield item
+            self._account(item)
+            if isinstance(item, ev.Ended):
+                return
+
+    def _account(self, item: Outgoing) -> None:
+        blocked_ms, self._blocked_ms = self._blocked_ms, 0.0
+        self._stream.sent(item, blocked_ms)
+        if isinstance(item, ev.Audio):
+            self._stream.grant_ahead()
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Measure for how long the client's network blocks what the block sends."""
+        began_s = time.monotonic()
+        yield
+        self._blocked_ms += (time.monotonic() - began_s) * 1000.0
+
+    def break_off(self) -> None:
+        """Close the connection in the middle of a response, so that the client does not take it for a whole one."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    async def finish(self) -> None:
+        """Cancel the utterance unless it is over, and wait until its trace is stored."""
+        self._watching.cancel()
+        if not self._stream.is_over:
+            await self.cancel_all()
+        while not isinstance(item := await self._stream.outbox.get(), StreamEnd):
+            self._account(item)
+
+    async def _cancel_when_lost(self) -> None:
+        if self._connection is not None:
+            await self._connection.lost.wait()
+            await self.cancel_all()
+
+    # --- for Drain -----------------------------------------------------------------------------------
+
+    def idle_s(self) -> float:
+        """0: it exists only while it speaks."""
+        return 0.0
+
+    async def send_error(self, error: StudioError) -> None:
+        """Send nothing: a response has no place for it."""
+
+    async def cancel_all(self) -> None:
+        """Cancel the utterance; how much of it was played is not known."""
+        await asyncio.to_thread(self._stream.cancel, 0)
+
+
+class SpeechRequests:
+    """Opens the utterances of HTTP requests, as many at once as there may be sockets.
+
+    Attributes:
+        running: what ``Drain`` watches.
+    """
+
+    def __init__(self, engine: Engine, trace_store: TraceStore, settings: ServeSettings) -> None:
+        self.engine, self._trace_store, self._settings = engine, trace_store, settings
+        self.running: set[Speech] = set()
+        self._opening = 0
+        self._ends: set[asyncio.Task[None]] = set()
+
+    async def open(self, request: HTTPConnection, voice: str, text: str) -> Speech:
+        """Speak a text for a request; ``close`` it. It is cancelled at once when the client leaves.
+
+        Raises:
+            Busy: as many requests are being spoken as may be, or as ``Engine.open``.
+            BadVoice, BadOption: as ``Engine.open``.
+        """
+        limit = self._settings.max_sockets
+        if len(self.running) + self._opening >= limit:
+            raise Busy(f"{limit} requests are being spoken", "try again in a moment")
+        message = wire.Open(utterance=0, voice=voice)
+        self._opening += 1
+        try:
+            client = address_of(request)
+            stream = await open_stream(message, self.engine, self._trace_store, self._settings, client=client)
+        finally:
+            self._opening -= 1
+        speech = Speech(stream, request)
+        self.running.add(speech)
+        stream.start()
+        await stream.put(wire.TextIn(utterance=0, text=text))
+        await stream.put(wire.End(utterance=0))
+        return speech
+
+    def close(self, speech: Speech) -> None:
+        """Let a speech go: free its slot, and store its trace in the background."""
+        self.running.discard(speech)
+        end = asyncio.create_task(speech.finish())
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+
+
+class SpeechResponse(StreamingResponse):
+    """A response whose speech is closed with it, also where its first byte was never sent."""
+
+    def __init__(
+        self, requests: SpeechRequests, speech: Speech, content: AsyncIterable[bytes], media_type: str, **headers: Any
+    ) -> None:
+        super().__init__(content, media_type=media_type, headers=speech.headers | headers)
+        self._requests, self._speech = requests, speech
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._requests.close(self._speech)

@@ -1,0 +1,57 @@
+"""Voices by the names that foreign clients give: a voice, a speaker, or both, and a model."""
+
+from collections.abc import Iterator, Sequence
+
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+
+DEFAULT = "default"
+VENDOR_MODELS = ("tts-1", "gpt-", "eleven_")  # beginnings of names that clients send unless told otherwise
+
+
+class BadModel(BadVoice):
+    """There is no model of this name."""
+
+    code = "model_not_found"
+
+
+def find_voice(voice: str, model: str, cards: Sequence[Card]) -> tuple[Card, str]:
+    """The card and the address (``name:speaker``) of a voice.
+
+    Args:
+        voice: ``name``, ``name:speaker``, a speaker of the model, or ``default``.
+        model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
+
+    Raises:
+        BadModel: there is no such model.
+        BadVoice: there is no such voice; the message lists those there are.
+    """
+    candidates = _of_model(model, cards)
+    name, _, speaker = voice.partition(":")
+    by_name = next((card for card in cards if card.name == name), None)
+    if by_name is not None and (not speaker or speaker in by_name.speakers):
+        return by_name, f"{by_name.name}:{speaker or by_name.speakers_default_first[0]}"
+    if voice in ("", DEFAULT):
+        return candidates[0], f"{candidates[0].name}:{candidates[0].speakers_default_first[0]}"
+    for card in candidates:
+        if voice in card.speakers:
+            return card, f"{card.name}:{voice}"
+    raise BadVoice(f"there is no voice {voice[:80]!r}", f"there are {', '.join([DEFAULT, *addresses(candidates)])}")
+
+
+def addresses(cards: Sequence[Card]) -> Iterator[str]:
+    """``name:speaker`` of every speaker."""
+    for card in cards:
+        yield from (f"{card.name}:{speaker}" for speaker in card.speakers_default_first)
+
+
+def _of_model(model: str, cards: Sequence[Card]) -> Sequence[Card]:
+    """The voices of a model, at least one."""
+    if not cards:
+        raise BadVoice("there are no voices", "point --voices at a folder of voices")
+    if model in ("", DEFAULT) or model.startswith(VENDOR_MODELS):
+        return cards
+    of_model = [card for card in cards if model in (card.name, card.family)]
+    if not of_model:
+        raise BadModel(f"there is no model {model[:80]!r}", f"there are {', '.join(card.name for card in cards)}")
+    return of_model

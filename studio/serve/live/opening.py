@@ -1,0 +1,87 @@
+"""Opens utterances off the event loop, with the credit that the settings allow."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from studio.core.cards import Card, parse_voice
+from studio.core.errors import BadMessage
+from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.serve.live import protocol as wire
+from studio.serve.live.stream import UtteranceStream
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
+
+_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
+_LOADER = ThreadPoolExecutor(1, thread_name_prefix="loading")  # an engine loads one voice at a time
+
+
+async def open_stream(
+    message: wire.Open,
+    engine: Engine,
+    trace_store: TraceStore,
+    settings: ServeSettings,
+    *,
+    client: str,
+    is_guest: bool = False,
+    revises: bool = True,
+) -> UtteranceStream:
+    """Open an utterance; its stream is not started yet.
+
+    Args:
+        client: the network address of the caller.
+        is_guest: leaves slots for others.
+        revises: whether edits of a keyboard revise text that was sent and not yet played.
+
+    Raises:
+        BadMessage: the credit is above the limit.
+        BadVoice, BadOption, Busy: as ``Engine.open``.
+    """
+    card, _ = parse_voice(message.voice, {card.name: card for card in engine.cards()})
+    credit_samples = _credit_samples(message, card, settings)
+    request = SpeakRequest(
+        voice=message.voice,
+        seed=message.seed,
+        temperature=message.temperature,
+        options=message.options,
+        credit_samples=credit_samples,
+        is_guest=is_guest,
+        client=client,
+    )
+    utterance = await _open_in_thread(engine, card.name, request)
+    try:
+        return UtteranceStream(
+            message,
+            utterance,
+            credit_samples,
+            trace_store=trace_store,
+            settings=settings,
+            revises=revises,
+            owner=client,
+        )
+    except BaseException:
+        utterance.cancel()
+        raise
+
+
+def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> int:
+    credit_ms = settings.credit_ms if message.credit_ms is None else message.credit_ms
+    if credit_ms > settings.credit_cap_ms:
+        raise BadMessage(f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for 50 to {settings.credit_cap_ms}")
+    return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
+
+
+async def _open_in_thread(engine: Engine, voice: str, request: SpeakRequest) -> Utterance:
+    """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
+    threads = _OPENERS if engine.is_loaded(voice) else _LOADER
+    opening = asyncio.get_running_loop().run_in_executor(threads, engine.open, request)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_cancel_opened)
+        raise
+
+
+def _cancel_opened(opening: asyncio.Future[Utterance]) -> None:
+    """Free the slot of an utterance whose client has left."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().cancel()

@@ -1,0 +1,224 @@
+"""OpenAI's own client speaks to the server: formats, streams, errors, limits, and a client that leaves."""
+
+import base64
+import io
+import json
+import socket
+import wave
+from typing import Any
+
+import av
+import httpx
+import httpx2
+import numpy as np
+import openai
+import pytest
+from serve.serving import Served, Serving, eventually
+from tones import FRAME_SAMPLES, RATE_HZ, Script
+
+KEY = "a-key-that-nobody-guesses"
+TEXT = "Alpha beta gamma."
+LONG = "alpha " * 300
+
+
+def client_of(server: Served, key: str = "any") -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=20.0)
+
+
+@pytest.fixture
+def client(serving: Serving) -> openai.OpenAI:
+    return client_of(serving())
+
+
+def spoken(client: openai.OpenAI, form: Any, **more: Any) -> bytes:
+    chosen = {"input": TEXT, "model": "tts-1", "voice": "low", "response_format": form, **more}
+    return client.audio.speech.create(**chosen).content
+
+
+def decoded(data: bytes) -> np.ndarray:
+    """Samples at 24 kHz."""
+    resampler, parts = av.AudioResampler("s16", "mono", RATE_HZ), []
+    with av.open(io.BytesIO(data)) as file:
+        for frame in file.decode(audio=0):
+            parts += [one.to_ndarray()[0] for one in resampler.resample(frame)]
+    return np.concatenate(parts)
+
+
+def pitch_hz(pcm: np.ndarray) -> float:
+    """Of the loudest partial."""
+    return float(np.abs(np.fft.rfft(pcm)).argmax() * RATE_HZ / len(pcm))
+
+
+def engines_sound(server: Served) -> int:
+    return server.engine.opened[-1].samples
+
+
+def test_pcm_and_wav_are_the_samples_of_the_engine(serving: Serving) -> None:
+    server = serving()
+    client = client_of(server)
+    pcm = np.frombuffer(spoken(client, "pcm"), "<i2")
+    assert len(pcm) == engines_sound(server) > RATE_HZ // 2
+    assert abs(pitch_hz(pcm) - 220.0) < 15.0  # the speaker "low"
+    assert server.engine.opened[-1].speaker == "low"
+    with wave.open(io.BytesIO(spoken(client, "wav"))) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (RATE_HZ, 1, 2)
+        assert file.readframes(10**9) == pcm.tobytes()
+    high = np.frombuffer(spoken(client, "pcm", voice="tone:high"), "<i2")
+    assert abs(pitch_hz(high) - 440.0) < 15.0
+
+
+@pytest.mark.parametrize("form", ["mp3", "opus", "aac", "flac"])
+def test_encoded_formats_hold_the_whole_speech(client: openai.OpenAI, form: str) -> None:
+    expected = np.frombuffer(spoken(client, "pcm"), "<i2")
+    answer = client.audio.speech.with_raw_response.create(
+        input=TEXT,
+        model="tts-1",
+        voice="low",
+        response_format=form,  # type: ignore[arg-type]
+    )
+    assert answer.headers["content-type"] == {"mp3": "audio/mpeg", "opus": "audio/ogg"}.get(form, f"audio/{form}")
+    pcm = decoded(answer.content)
+    assert abs(len(pcm) - len(expected)) < 0.1 * RATE_HZ  # encoders pad
+    assert abs(pitch_hz(pcm) - 220.0) < 15.0
+    if form == "flac":
+        assert np.array_equal(pcm, expected)
+
+
+@pytest.mark.parametrize("speed", [0.25, 0.5, 2.0])
+def test_speed_keeps_the_pitch(client: openai.OpenAI, speed: float) -> None:
+    expected = np.frombuffer(spoken(client, "pcm"), "<i2")
+    pcm = np.frombuffer(spoken(client, "pcm", speed=speed), "<i2")
+    assert abs(len(pcm) * speed / len(expected) - 1.0) < 0.05
+    assert abs(pitch_hz(pcm) - 220.0) < 15.0
+
+
+def test_sound_is_sent_as_it_is_made(serving: Serving) -> None:
+    """The first bytes come while the voice still speaks."""
+    server = serving(script=Script(speed=1.0))
+    with client_of(server).audio.speech.with_streaming_response.create(
+        input=TEXT, model="tts-1", voice="low", response_format="pcm"
+    ) as answer:
+        first = next(answer.iter_bytes(2 * FRAME_SAMPLES))
+        assert len(first) == 2 * FRAME_SAMPLES
+        assert engines_sound(server) < 8 * FRAME_SAMPLES, "the engine spoke on before anything was sent"
+
+
+def test_server_sent_events_hold_the_same_sound(client: openai.OpenAI) -> None:
+    pcm = spoken(client, "pcm")
+    with client.audio.speech.with_streaming_response.create(
+        input=TEXT, model="gpt-4o-mini-tts", voice="low", response_format="pcm", stream_format="sse"
+    ) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: ")]
+    assert [one["type"] for one in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1) and len(events) > 3
+    assert b"".join(base64.b64decode(one["audio"]) for one in events[:-1]) == pcm
+    frames = len(pcm) // 2 // FRAME_SAMPLES
+    usage = {"input_tokens": 3, "output_tokens": frames, "total_tokens": 3 + frames}
+    assert events[-1] == {"type": "speech.audio.done", "usage": usage}
+
+
+def test_trace_can_be_fetched(serving: Serving) -> None:
+    server = serving()
+    answer = client_of(server).audio.speech.with_raw_response.create(
+        input=TEXT, model="tts-1", voice="low", response_format="pcm"
+    )
+    url = f"{server.url}/{answer.headers['x-studio-trace'].replace('.trace', '.wav')}"
+    eventually(lambda: httpx.get(url).status_code == 200, "the trace")
+    with wave.open(io.BytesIO(httpx.get(url).content)) as file:
+        assert file.readframes(10**9) == answer.content
+
+
+def test_models_and_voices_are_listed(client: openai.OpenAI) -> None:
+    assert [one.id for one in client.models.list()] == ["tone"]
+    listed = httpx.get(f"{client.base_url}audio/voices").json()["voices"]
+    assert [one["id"] for one in listed] == ["tone:low", "tone:high"]
+    for one in listed:
+        assert spoken(client, "pcm", voice=one["id"], model=one["model"])
+    assert spoken(client, "pcm", voice="default", model="speakstream")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "param", "says"),
+    [
+        ({"voice": "alloy"}, 400, "voice", "tone:low, tone:high"),
+        ({"model": "whisper-1"}, 404, None, "there are tone"),
+        ({"response_format": "wma"}, 400, "response_format", "mp3"),
+        ({"speed": 9.0}, 400, "speed", "4"),
+        ({"input": "x" * 4097}, 400, "input", "4096"),
+        ({"input": " \n"}, 400, None, "give some text"),
+        ({"input": 7}, 400, "input", "string"),
+    ],
+)
+def test_errors_are_openais(
+    client: openai.OpenAI, change: dict[str, Any], status: int, param: str | None, says: str
+) -> None:
+    with pytest.raises(openai.APIStatusError) as error:
+        spoken(client, **{"form": "pcm", **change} if "response_format" not in change else {"form": "wma"})
+    assert error.value.status_code == status
+    body: Any = error.value.body  # the client takes it out of {"error": ...}
+    assert set(body) == {"message", "type", "param", "code"}
+    assert body["type"] == "invalid_request_error" and says in body["message"]
+    assert body["param"] == param or param is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"input": "\\ud800", "voice": 3}', b"\xff\xfe", b"[" * 60_000])
+def test_malformed_body_is_a_bad_request(serving: Serving, body: bytes) -> None:
+    answer = httpx.post(f"{serving().url}/v1/audio/speech", content=body)
+    assert answer.status_code == 400 and answer.json()["error"]["message"]
+
+
+def test_full_server_answers_busy_at_once(serving: Serving) -> None:
+    server = serving(script=Script(speed=1.0))
+    server.engine.queue = 0
+    with server.talk() as talk:
+        for number in range(server.engine.places):
+            talk.open(number)
+        with pytest.raises(openai.InternalServerError) as error:
+            spoken(client_of(server), "pcm")
+        assert (error.value.status_code, error.value.response.headers["retry-after"]) == (503, "1")
+        assert error.value.code == "busy"
+        talk.say("cancel", 0)
+        talk.until("trace")
+        assert spoken(client_of(server), "pcm")
+
+
+def test_client_that_leaves_frees_its_slot(serving: Serving) -> None:
+    """While it reads, and before the first sound."""
+    server = serving(script=Script(speed=1.0, cold_ms=500.0))
+    for reads in (0, 10):
+        body = json.dumps({"input": LONG, "model": "tts-1", "voice": "low", "response_format": "pcm"}).encode()
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            client.sendall(head.encode() + body)
+            eventually(lambda: server.engine.free_slots() == server.engine.places - 1, "the utterance")
+            assert len(client.recv(reads)) == reads
+        assert eventually(lambda: server.engine.free_slots() == server.engine.places, "the slot") < 2.0
+        assert engines_sound(server) < 5 * RATE_HZ
+
+
+def test_failure_has_a_status_before_the_first_sound(serving: Serving) -> None:
+    with pytest.raises(openai.InternalServerError) as error:
+        spoken(client_of(serving(script=Script(speed=20.0, fail_at_word=0))), "pcm")
+    assert error.value.code == "failed" and "the script fails" in str(error.value)
+
+
+def test_failure_within_the_speech_is_no_whole_answer(serving: Serving) -> None:
+    client = client_of(serving(script=Script(speed=20.0, fail_at_word=2)))
+    with pytest.raises((openai.APIConnectionError, httpx2.TransportError)):
+        spoken(client, "pcm")
+    with client.audio.speech.with_streaming_response.create(
+        input=TEXT, model="tts-1", voice="low", response_format="pcm", stream_format="sse"
+    ) as answer:
+        last = [line for line in answer.iter_lines() if line.startswith("data: ")][-1]
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "failed"
+
+
+def test_key_is_the_clients_api_key(serving: Serving) -> None:
+    server = serving(key=KEY)
+    assert spoken(client_of(server, KEY), "pcm")
+    with pytest.raises(openai.AuthenticationError):
+        spoken(client_of(server, "wrong"), "pcm")
+    assert httpx.get(f"{server.url}/v1/models").status_code == 401
+    assert httpx.get(f"{server.url}/v1/models", headers={"xi-api-key": KEY}).status_code == 200
+    elsewhere = httpx.get(f"{server.url}/api/voices", headers={"Authorization": f"Bearer {KEY}"})
+    assert elsewhere.status_code == 403, "there the header is the owner's"
