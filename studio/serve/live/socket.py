@@ -265,7 +265,7 @@ class SpeakSession:
         del self._streams[stream.number]
         self._used_s = time.monotonic()
         self._ended.append(stream.number)
-        await self._send(await self._last_message(stream, item.token))
+        await self._send_last(stream, item.token)
 
     async def _send_item(self, stream: UtteranceStream, item: Outgoing) -> float:
         """Send one item; for how many ms the socket blocked. An item that cannot be sent ends only this utterance."""
@@ -277,6 +277,10 @@ class SpeakSession:
             log.exception("an event could not be sent")
             await asyncio.to_thread(stream.cancel)
             return 0.0
+
+    async def _send_last(self, stream: UtteranceStream, token: str | None) -> None:
+        """Send the last message of an utterance; its number is free again."""
+        await self._send(await self._last_message(stream, token))
 
     async def _last_message(self, stream: UtteranceStream, token: str | None) -> str:
         """The last message of an utterance: where its trace is."""

@@ -38,6 +38,7 @@ FOR_ANYONE = {
     ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
     ("GET", "/v1/audio/voices"),
     ("GET", "/v1/models"),
+    ("GET", "/v1/voices"),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
     ("GET", "/traces/{token}.view"),
@@ -130,7 +131,8 @@ WITH_TOKEN = {
     ("POST", "/annotation/edit/{number:small}"),
 }
 BAD_REQUESTS = {("POST", "/v1/audio/speech")}  # their clients expect 400 where the studio's own get 422
-SOCKETS = {"/ws/speak", "/mos/live"}
+FOREIGN_SOCKETS = {f"/v1/text-to-speech/{{voice}}/{kind}" for kind in ("stream-input", "multi-stream-input")}
+SOCKETS = {"/ws/speak", "/mos/live"} | FOREIGN_SOCKETS
 HOSTILE = (
     "../../../../etc/passwd",
     "/etc/passwd",

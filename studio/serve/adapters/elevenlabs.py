@@ -1,0 +1,311 @@
+"""ElevenLabs' sockets: ``stream-input`` speaks one text as it comes, ``multi-stream-input`` several contexts.
+
+A message with audio is sent for each packet of the voice. The alignment of a word follows in a message of its own when
+the word has ended. Its times count from the start of the context with ``sync_alignment=true``, and otherwise from the
+end of the alignment before it, so that a client that adds them up is exact.
+"""
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from itertools import count
+from typing import Annotated, Any
+
+from fastapi import FastAPI, WebSocket
+from pydantic import BaseModel, Field, ValidationError
+
+from studio.core import events as ev
+from studio.core.errors import BadMessage, BadOption, Busy, StudioError
+from studio.core.folders import without_folders
+from studio.core.ports import Engine
+from studio.serve.adapters.alignment import AlignedToken, Alignment
+from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.voices import find_voice
+from studio.serve.live import protocol as wire
+from studio.serve.live.socket import POLICY_VIOLATION, RETRY_MS, SpeakSession
+from studio.serve.live.stream import InternalError, Outgoing, UtteranceStream
+from studio.serve.server import Drain, admit
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
+
+DEFAULT_FORMAT = "mp3_44100_128"
+FORMATS = {
+    **{f"pcm_{hz}": AudioFormat("pcm", hz) for hz in (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)},
+    **{f"mp3_44100_{kbps}": AudioFormat("mp3", 44_100, 1000 * kbps) for kbps in (32, 64, 96, 128, 192)},
+    "mp3_22050_32": AudioFormat("mp3", 22_050, 32_000),
+    "mp3_24000_48": AudioFormat("mp3", 24_000, 48_000),
+    **{f"opus_48000_{kbps}": AudioFormat("opus", 48_000, 1000 * kbps) for kbps in (32, 64, 96, 128, 192)},
+    "ulaw_8000": AudioFormat("ulaw", 8_000),
+    "alaw_8000": AudioFormat("alaw", 8_000),
+}
+_NORMAL, _TRY_AGAIN, _INTERNAL = 1000, 1013, 1011  # close codes
+
+log = logging.getLogger("studio.serve")
+
+
+class ClientMessage(BaseModel):
+    """A message of either socket; other fields, such as settings of the voice and of buffers, are ignored."""
+
+    text: Annotated[wire.Text | None, Field(strict=True)] = None
+    flush: bool | None = None
+    context_id: Annotated[str, Field(max_length=200)] | None = None
+    contextId: Annotated[str, Field(max_length=200)] | None = None  # noqa: N815 - as the clients send it
+    close_context: bool | None = None
+    close_socket: bool | None = None
+
+
+class _Context:
+    """One utterance of a socket.
+
+    Attributes:
+        name: the client's, None on a socket of one context.
+        is_flushed: no text came after the last flush.
+    """
+
+    def __init__(self, name: str | None, number: int, encoder: Encoder, rate_hz: int, *, is_absolute: bool) -> None:
+        self.name, self.number, self.is_flushed = name, number, False
+        self._encoder, self._rate_hz, self._is_absolute = encoder, rate_hz, is_absolute
+        self._alignment = Alignment()
+        self._aligned_ms = 0
+
+    async def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any]]:
+        """What the client is sent for an event."""
+        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+            yield self._message(data)
+        for token in self._alignment.add(event):
+            yield self._message(b"", token)
+        if isinstance(event, ev.Ended):
+            if data := await self._encoder.finish():
+                yield self._message(data)
+            yield self.labelled({"isFinal": True})
+
+    def labelled(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message with the context's name, if it has one."""
+        return message if self.name is None else {**message, "contextId": self.name}
+
+    def _message(self, data: bytes, token: AlignedToken | None = None) -> dict[str, Any]:
+        message: dict[str, Any] = {"audio": base64.b64encode(data).decode("ascii"), "isFinal": None}
+        message |= {"alignment": None, "normalizedAlignment": None}
+        if token is not None:
+            origin_ms = 0 if self._is_absolute else self._aligned_ms
+            message["alignment"] = self._times(token.characters(), origin_ms)
+            message["normalizedAlignment"] = self._times(token.spoken_characters(), origin_ms)
+            self._aligned_ms = self._ms(token.end)
+        return self.labelled(message)
+
+    def _times(self, characters: Iterable[tuple[str, int, int]], origin_ms: int) -> dict[str, list[Any]]:
+        chars, starts, ends = zip(*((char, self._ms(a), self._ms(b)) for char, a, b in characters), strict=True)
+        durations = [end - start for start, end in zip(starts, ends, strict=True)]
+        return {
+            "chars": [*chars],
+            "charStartTimesMs": [start - origin_ms for start in starts],
+            "charDurationsMs": durations,
+        }
+
+    def _ms(self, sample: int) -> int:
+        return round(1000 * sample / self._rate_hz)
+
+
+class ElevenLabsSession(SpeakSession):
+    """One socket of a voice.
+
+    Args:
+        has_contexts: ``multi-stream-input``; otherwise the socket closes after its only utterance.
+    """
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        trace_store: TraceStore,
+        settings: ServeSettings,
+        *,
+        voice: str,
+        has_contexts: bool,
+    ) -> None:
+        super().__init__(websocket, engine, trace_store, settings)
+        self._voice, self._has_contexts = voice, has_contexts
+        self._numbers = count()
+        self._contexts: dict[int, _Context] = {}  # until the last message
+        self._current: dict[str | None, _Context] = {}  # those that take text, by their names
+        self._is_ending = False
+
+    async def _send_hello(self) -> None:
+        """Send nothing, or what is wrong with the address."""
+        query = self._websocket.query_params
+        try:
+            self._card, self._address = find_voice(self._voice, query.get("model_id", ""), self._engine.cards())
+            name = query.get("output_format", DEFAULT_FORMAT)
+            if name not in FORMATS:
+                raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
+        except StudioError as error:
+            await self._fail(error)
+            return
+        self._format, self._is_absolute = FORMATS[name], query.get("sync_alignment", "").lower() == "true"
+
+    # --- from the client -----------------------------------------------------------------------------
+
+    async def _handle(self, data: dict[str, Any]) -> None:
+        if self._closed.is_set():
+            return
+        try:
+            message = ClientMessage.model_validate(data)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            raise BadMessage(f"{first['loc'][0]}: {first['msg'][:200]}", "see docs/clients.md") from error
+        name = (message.context_id or message.contextId or "default") if self._has_contexts else None
+        if message.close_socket:
+            self._is_ending = True
+            for context in [*self._current.values()]:
+                await self._end(context)
+            await self._close_when_over()
+        elif message.close_context:
+            if context := self._current.get(name):
+                await (self._end(context) if context.is_flushed else self._cancel(context))
+        elif not self._is_ending:
+            await self._take_text(name, message)
+
+    async def _take_text(self, name: str | None, message: ClientMessage) -> None:
+        text = message.text
+        context = self._current.get(name)
+        if context is None:
+            if text is None or not (text or not self._has_contexts):  # a flush or keepalive of no context
+                return
+            context = await self._begin_context(name)
+            text = text.lstrip()  # the first message is a space
+            if not text and message.text:
+                return
+        if text:
+            context.is_flushed = False
+            await self._pass(context, wire.TextIn(utterance=context.number, text=text))
+        if message.flush:
+            context.is_flushed = True
+            await self._pass(context, wire.Flush(utterance=context.number))
+        if text == "" and not self._has_contexts:
+            await self._end(context)
+
+    async def _begin_context(self, name: str | None) -> _Context:
+        rate_hz = self._card.sample_rate_hz
+        encoder = await open_encoder(self._format, rate_hz)
+        context = _Context(name, next(self._numbers), encoder, rate_hz, is_absolute=self._is_absolute)
+        self._contexts[context.number] = self._current[name] = context
+        await self._pass(context, wire.Open(utterance=context.number, voice=self._address))
+        return context
+
+    async def _pass(self, context: _Context, message: wire.Message) -> None:
+        """Pass a message to the context's utterance, unless it has failed."""
+        if context.number in self._contexts:
+            await self._report_errors(self._dispatch(message), context.number)
+
+    async def _end(self, context: _Context) -> None:
+        if self._current.get(context.name) is context:
+            del self._current[context.name]
+            await self._pass(context, wire.End(utterance=context.number))
+
+    async def _cancel(self, context: _Context) -> None:
+        if self._current.get(context.name) is context:
+            del self._current[context.name]
+            await self._pass(context, wire.Cancel(utterance=context.number))
+
+    # --- to the client -------------------------------------------------------------------------------
+
+    async def send_error(self, error: StudioError) -> None:
+        """Send the client an error about its socket."""
+        await self._send(json.dumps(_error(error)))
+
+    async def _report_errors(self, work: Coroutine[Any, Any, None], utterance: int | None) -> None:
+        """Await the work of a message; an error ends the context it is about, or a socket of one context."""
+        try:
+            await work
+        except StudioError as error:
+            if utterance is None or utterance in self._contexts:  # what follows a failure is no further error
+                await self._fail(error, self._contexts.get(utterance) if utterance is not None else None)
+        except Exception:
+            log.exception("a client message failed")
+            await self._fail(InternalError("this message could not be obeyed", "the server's log says why"))
+
+    async def _fail(self, error: StudioError, context: _Context | None = None) -> None:
+        data = _error(error)
+        await self._send(json.dumps(context.labelled(data) if context else data))
+        if context is not None and context.number not in self._streams:
+            self._drop(context)
+        if not self._has_contexts or context is None:
+            await self._close(data["code"], error.code)
+
+    async def _send_item(self, stream: UtteranceStream, item: Outgoing) -> float:
+        context = self._contexts.get(stream.number)
+        if self._closed.is_set() or context is None:
+            return 0.0
+        if isinstance(item, StudioError | ev.Failed):
+            error = item if isinstance(item, StudioError) else InternalError(item.message)
+            await self._fail(error, context)
+            await asyncio.to_thread(stream.cancel)
+        if not isinstance(item, ev.Event):
+            return 0.0
+        try:
+            blocked_ms = sum([await self._send(json.dumps(one)) async for one in context.messages(item)])
+        except Exception:
+            log.exception("an event could not be sent")
+            await asyncio.to_thread(stream.cancel)
+            return 0.0
+        stream.grant_ahead()
+        return blocked_ms
+
+    async def _send_last(self, stream: UtteranceStream, token: str | None) -> None:
+        if context := self._contexts.get(stream.number):
+            self._drop(context)
+        if not self._has_contexts:
+            await self._close(_NORMAL, "")
+        await self._close_when_over()
+
+    def _drop(self, context: _Context) -> None:
+        self._contexts.pop(context.number, None)
+        if self._current.get(context.name) is context:
+            del self._current[context.name]
+
+    async def _close_when_over(self) -> None:
+        if self._is_ending and not self._contexts:
+            await self._close(_NORMAL, "")
+
+
+def _error(error: StudioError) -> dict[str, Any]:
+    """An error as ElevenLabs sends it; ``code`` is the close code."""
+    if isinstance(error, Busy):
+        return _named(error, _TRY_AGAIN) | {"retry_ms": RETRY_MS}
+    return _named(error, _INTERNAL if isinstance(error, InternalError) else POLICY_VIOLATION)
+
+
+def _named(error: StudioError, code: int) -> dict[str, Any]:
+    return {"message": without_folders(str(error)), "error": error.code, "code": code}
+
+
+def add_elevenlabs(
+    app: FastAPI, engine: Engine, trace_store: TraceStore, settings: ServeSettings, drain: Drain
+) -> None:
+    """Add the sockets."""
+    sockets: set[ElevenLabsSession] = set()
+    drain.watch(sockets)
+
+    async def speak(websocket: WebSocket, voice: str, has_contexts: bool) -> None:
+        session = ElevenLabsSession(websocket, engine, trace_store, settings, voice=voice, has_contexts=has_contexts)
+        await admit(websocket, sockets, settings, session)
+
+    @app.websocket("/v1/text-to-speech/{voice}/stream-input")
+    async def stream_input(websocket: WebSocket, voice: str) -> None:
+        await speak(websocket, voice, has_contexts=False)
+
+    @app.websocket("/v1/text-to-speech/{voice}/multi-stream-input")
+    async def multi_stream_input(websocket: WebSocket, voice: str) -> None:
+        await speak(websocket, voice, has_contexts=True)
+
+    @app.get("/v1/voices")
+    async def voices() -> dict[str, Any]:
+        listed = [
+            {"voice_id": f"{card.name}:{speaker}", "name": f"{speaker.capitalize()} ({card.title})"}
+            | {"category": "premade", "labels": {"family": card.family}, "description": card.notes}
+            for card in engine.cards()
+            for speaker in card.speakers_default_first
+        ]
+        return {"voices": listed}
