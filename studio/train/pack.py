@@ -200,5 +200,6 @@ def learned_from(corpus: CorpusRecipe) -> str:
 
 def _reference_only_note(recipe: Recipe) -> str:
     """A note on speakers that the net was not trained on; empty if there are none."""
-    names = [name for name, speaker in recipe.corpus.named().items() if speaker in recipe.corpus.unseen]
-    return f"Of {' and '.join(names)} only a reference is known: nothing was learned from them." if names else ""
+    names = [name.title() for name, speaker in recipe.corpus.named().items() if speaker in recipe.corpus.unseen]
+    verb = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {verb} untrained and may sound like someone else." if names else ""

@@ -19,6 +19,7 @@ from studio.mos.service import ListeningTests
 from studio.serve.auth import is_signed_in, session_cookie
 from studio.serve.settings import ServeSettings
 from studio.ui.assets import add_assets
+from studio.ui.bundle import WIDGETS
 from studio.ui.documents import add_documents
 from studio.ui.gradio_middleware import OpenRoutes, PageLimits, open_routes
 from studio.ui.late_app import BuiltApp, LateApp
@@ -29,10 +30,16 @@ EXAMPLES = TEXTS / "examples.json"
 RACE_TEXT = "You hear this sentence begin while I am still typing its end."
 
 
+def glossary_props() -> dict[str, Any]:
+    """The terms of the pages: name, explanation, and the options of voices that they name."""
+    return {"terms": json.loads((WIDGETS / "glossary" / "terms.json").read_text(encoding="utf-8"))}
+
+
 def live_props() -> dict[str, Any]:
-    """The example texts (none where the file is absent) and the default text of the race."""
+    """The terms, the example texts (none where the file is absent) and the default text of the race."""
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8")) if EXAMPLES.is_file() else []
-    return {"examples": [{"title": one["title"], "text": one["text"]} for one in examples], "race": RACE_TEXT}
+    shown = [{"title": one["title"], "text": one["text"]} for one in examples]
+    return {"examples": shown, "race": RACE_TEXT, **glossary_props()}
 
 
 def _build_campaigns(context: PageContext) -> None:
@@ -66,6 +73,7 @@ PAGES = (
     Page("results", "Results", access="owner", build=_build_results),
     Page("engine", "Engine", build=_build_engine, is_available=lambda c: isinstance(c.engine, SupportsLoad)),
     Page("sign-in", "Sign in", parent="campaigns", folder="signin", is_available=lambda c: c.owner is not None),
+    Page("glossary", "Glossary", parent="glossary", folder="glossary", props=glossary_props),  # tips lead to it
     # A test gives the raters' page its own title.
     Page("rate", "Listening test", access="link", folder="rate"),
     Page("annotate", "Annotation", access="link", folder="annotate", markup=("annotate", "inspect")),

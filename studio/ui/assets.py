@@ -49,6 +49,7 @@ _STYLE_FILES = (
             "sizes",
         )
     ),
+    "glossary/glossary.css",
     "rate/rate.css",
     "inspect/inspect.css",
     "annotate/annotate.css",

@@ -46,6 +46,10 @@ class LivePage:
         self.page.goto(f"{self.url}?tap=1")
         self.page.wait_for_selector(".live .options input", state="attached")
 
+    def open_advanced(self) -> None:
+        """Open the settings that are folded at first."""
+        self.page.locator(".advanced > summary").click()
+
     def type(self, text: str, *, delay_ms: float = 0.0) -> None:
         """Type into the field, key by key."""
         self.page.locator("#live-text").focus()

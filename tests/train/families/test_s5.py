@@ -158,7 +158,7 @@ def test_card_lists_unseen_speakers(features, tmp_path):
     recipe = replace(recipe, corpus=replace(recipe.corpus, unseen=["two"]))
     run(training_for(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
     folder = pack_voice(recipe, tmp_path / "state", write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
-    assert json.loads((folder / "card.json").read_text())["notes"].startswith("Of two only a reference is known")
+    assert json.loads((folder / "card.json").read_text())["notes"].startswith("Two is untrained")
 
 
 def test_recipe_names_the_family(tmp_path):

@@ -112,6 +112,7 @@ def test_url_keeps_the_text_and_settings(live: LivePage) -> None:
     live.type('kept "so" safe ')
     live.page.locator('[data-set="speaker"]').select_option("high")
     live.page.locator('[data-option="m"]').fill("2")
+    live.open_advanced()
     seed = live.page.locator('[data-set="seed"]')
     seed.fill("42")
     seed.press("Tab")

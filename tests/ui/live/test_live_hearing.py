@@ -95,7 +95,7 @@ def test_pauses_fall_between_words_and_are_explained(
     live = visit(url=server.url)
     live.paste("alpha beta gamma delta epsilon zeta eta ")
     live.finish()
-    assert "between words" in live.wait_status("slower than real time")
+    assert "between words" in live.wait_status("can't keep up")
     live.wait_spoken()
     made, heard, resumes = live.sent(), live.rendered(), live.resumes()
     np.testing.assert_array_equal(without_fades(heard, resumes), without_fades(made, resumes))

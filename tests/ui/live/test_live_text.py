@@ -36,7 +36,7 @@ def test_autocorrected_word_is_struck_through(live: LivePage) -> None:
     live.page.wait_for_selector(".words .edited")
     live.shows("edited", ["teh"])
     assert live.page.locator(".words .edited").evaluate("n => getComputedStyle(n).textDecorationLine") == "line-through"
-    live.wait_status("already spoken")
+    live.wait_status("Already spoken")
 
 
 def test_word_deleted_letter_by_letter_is_struck_beside_the_new_one(live: LivePage) -> None:

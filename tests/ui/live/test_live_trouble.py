@@ -22,10 +22,8 @@ def test_queue_position_is_shown_and_typed_text_is_spoken(visit: Callable[..., L
     chip = live.page.locator(".chip")
     with occupy_all(live.url, queued=1) as end:
         live.type("Speech flows from words ")
-        assert live.wait_status("ahead of you").startswith(
-            "All slots are in use: 1 person is ahead of you. Keep typing"
-        )
-        assert chip.text_content() == "Waiting for a slot"
+        assert live.wait_status("ahead of you").startswith("In queue: 1 person ahead of you. Keep typing")
+        assert chip.text_content() == "In queue"
         end(4)
         live.wait_status("you are next")
         live.type("as they came. ")
@@ -122,8 +120,8 @@ def test_full_queue_is_reported_and_the_text_is_spoken_later(visit: Callable[...
     with occupy_all(live.url, queued=2):
         live.type(TEXT)
         message = live.wait_status("Your text will be spoken")
-        assert message.startswith("All slots are in use and the queue is full. Your text will be spoken")
-        assert live.page.locator(".chip").text_content() == "Waiting for a slot"
+        assert message.startswith("Too many people are speaking, and the queue is full. Your text will be spoken")
+        assert live.page.locator(".chip").text_content() == "In queue"
     live.finish()
     live.wait_lit(7)
     assert [event["word"] for event in live.events("committed")][-1] == "arrive."

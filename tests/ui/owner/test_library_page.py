@@ -113,7 +113,7 @@ def test_utterance_is_added_from_live_and_named(
     live.open()
     live.type("one two three ")
     live.finish(spoken=1)
-    page.get_by_role("link", name="Keep", exact=True).click()
+    page.get_by_role("link", name="Save to library", exact=True).click()
     tab = page
     tab.locator(".entry form").wait_for()
     assert tab.url == f"{site.url}library", "a reload adds nothing again"
@@ -135,7 +135,7 @@ def test_utterance_is_added_from_live_and_named(
     page.locator(".inspect .status[data-level=error]").wait_for()
     spoken(site.folder / "traces", TOKEN)
     page.reload()
-    page.get_by_role("link", name="Keep", exact=True).click()
+    page.get_by_role("link", name="Save to library", exact=True).click()
     page.locator(".entry form").wait_for()
     assert library.find(Query(text="two 3"))[1] == 1
 

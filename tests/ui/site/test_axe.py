@@ -21,6 +21,7 @@ def test_live_page_after_an_utterance(visit: Callable[..., LivePage], theme: str
     live.page.locator(".details summary").click()
     live.type("so \U0001f600 one two three ")
     live.finish(spoken=1)
+    live.open_advanced()
     live.page.locator('[data-set="seed"]').fill("-1")
     live.page.locator('[data-set="seed"]').press("Tab")
     assert violations(live.page) == []

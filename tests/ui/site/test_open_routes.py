@@ -28,7 +28,8 @@ from studio.ui.gradio_middleware import PageLimits
 pytestmark = pytest.mark.slow
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "rate", "annotate"}
+PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "glossary"}
+PAGES |= {"rate", "annotate"}
 DOCUMENTS = PAGES - {"campaigns", "results", "engine"}  # the others are Gradio's
 # Routes that are public, and those that need a rater's or owner's token. A new route fails until it is listed.
 FOR_ANYONE = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from ui.owner_site import Site
 
-DOCUMENTS = ("", "inspect", "compare", "library", "edit", "sign-in", "rate")
+DOCUMENTS = ("", "inspect", "compare", "library", "edit", "sign-in", "glossary", "rate")
 COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
 SHIFTS = """window.shifts = [];
 new PerformanceObserver((list) => {

@@ -165,7 +165,7 @@ test("figures in their units", () => {
   one.show({ ...FIGURES, typed_wpm: 61.4, spoken_wpm: 150 });
   assert.deepEqual(
     ["first", "key", "rtf", "stalls", "buffered"].map((name) => text("figure", name)),
-    ["1.2 s", "180 ms", "0.12", "0", "40 ms"],
+    ["1.2 s", "180 ms", "0.12 s", "0", "40 ms"],
   );
   assert.equal(text("sub", "key"), "90 ms of it in the server");
   assert.equal(text("sub", "pace"), "You type 61 words per minute, the voice speaks 150.");
@@ -176,7 +176,7 @@ test("stalls are named by their cause; long times are in seconds", () => {
   const { figures: one, text, root } = figures();
   const more = { stalls: { count: 3, ms: 12_000 }, compute: { count: 2, ms: 1 }, network: { count: 1, ms: 1 } };
   one.show({ ...FIGURES, ...more, text: { count: 2, ms: 940 }, first_audio_cause: "finish" });
-  assert.deepEqual([text("figure", "stalls"), text("sub", "stalls")], ["3 · 12 s", "compute 2, network 1"]);
+  assert.deepEqual([text("figure", "stalls"), text("sub", "stalls")], ["3 · 12 s", "computer 2, network 1"]);
   assert.equal(text("figure", "text"), "2 · 0.9 s");
   assert.equal(text("sub", "key"), "90 ms of it in the server, after Finish");
   assert.ok(root.querySelector('[data-figure="stalls"]').classList.contains("bad"));

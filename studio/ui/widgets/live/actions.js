@@ -155,7 +155,7 @@ export const ACTIONS = {
   },
   llm(page) {
     const text = page.root.querySelector("#live-llm").value;
-    if (!text.trim()) return page.status.show("info", "The model needs a text to type.");
+    if (!text.trim()) return page.status.show("info", "The chatbot needs a text to type.");
     return page.post({ type: "llm", text, rate: Number(page.root.querySelector("#live-rate").value) });
   },
   race(page) {

@@ -12,6 +12,7 @@ export function bindControls(page, examples) {
   }
   const longest = examples.reduce((best, e) => (e.text.length > best.length ? e.text : best), "");
   root.querySelector("#live-llm").value = longest;
+  if (matchMedia("(max-width: 560px)").matches) root.querySelector(".llm").open = false;
   root
     .querySelector('[data-set="told"]')
     .addEventListener("change", (e) => page.caption.setAnnounced(e.target.checked));

@@ -7,10 +7,11 @@ const seconds = (value) =>
 const CAUSES = {
   pause: "after a pause in typing",
   finish: "after Finish",
-  place: "after waiting for a slot",
+  place: "after waiting in the queue",
   key: "from the last word it needed to the first sound",
 };
 
+const TOO_SLOW = { compute: "computer", network: "network" };
 const PACE = "for slow typing: fewer, longer pauses";
 const FIRST = "after the first word, typing included";
 const lead = (value) =>
@@ -51,22 +52,24 @@ export class Figures {
     this.write("first", f.from_first_word_ms === null ? "–" : seconds(f.from_first_word_ms), FIRST);
     this.write(
       "rtf",
-      f.rtf === null ? "–" : f.rtf.toFixed(2),
-      f.rtf_final ? "compute over audio" : "so far, by arrival",
+      f.rtf === null ? "–" : `${f.rtf.toFixed(2)} s`,
+      f.rtf_final ? "for one second of speech" : "for one second of speech, so far",
     );
-    const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count}`);
+    const parts = Object.entries(TOO_SLOW)
+      .filter(([reason]) => f[reason].count)
+      .map(([reason, name]) => `${name} ${f[reason].count}`);
     this.write(
       "stalls",
       f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0",
-      parts.join(", ") || "compute and network",
+      parts.join(", ") || "computer or network too slow",
     );
     this.part("figure", "stalls").classList.toggle("bad", f.stalls.count > 0);
     this.write(
       "text",
       f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0",
-      f.credit.count ? `and ${seconds(f.credit.ms)} for credit` : "speech ahead of typing",
+      f.credit.count ? `and ${seconds(f.credit.ms)} for this page` : "speech ahead of typing",
     );
-    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} generated`);
+    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} computed`);
     const hasPace = f.mode === "keyboard" && f.typed_wpm && f.spoken_wpm;
     this.write(
       "pace",

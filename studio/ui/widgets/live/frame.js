@@ -18,6 +18,7 @@ export function drawFrame(live, nowMs) {
   }
   if (live.isMoving !== (isOurs && position.playing)) {
     live.isMoving = isOurs && position.playing;
+    if (live.isMoving && live.phase !== "replay") live.early.offer();
     live.show();
   }
 }

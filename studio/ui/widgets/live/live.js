@@ -1,5 +1,6 @@
 // The Live page: connects the field, the Worker, the player and the pictures.
 
+import { Terms } from "../glossary/tips.js";
 import { Shared } from "../share/shared.js";
 import { Player } from "../sound/player.js";
 import { Scope } from "../sound/scope.js";
@@ -8,7 +9,9 @@ import { ACTIONS } from "./actions.js";
 import { Address } from "./address.js";
 import { CollectForm } from "./collect_form.js";
 import { bindControls, updateControls } from "./controls.js";
+import { EarlyLinks } from "./early_links.js";
 import { Caption } from "./field/caption.js";
+import { LastWordHint } from "./field/last_word.js";
 import { Typist } from "./field/typist.js";
 import { WordHighlights } from "./field/word_highlights.js";
 import { Figures } from "./figures.js";
@@ -47,10 +50,12 @@ export class Live {
     this.scope = new Scope(root.querySelector(".scope"));
     this.figures = new Figures(root);
     this.status = new Status(root);
+    this.early = new EarlyLinks(root, () => this.do("finish"));
+    this.lastWord = new LastWordHint(root, () => this.phase === "open" && this.mode === "keyboard");
     this.collectForm = new CollectForm(root, server);
     this.timeline = new Timeline(root, server);
     this.history = new History(root, server, { makeWay: () => this.makeWay(), volume: () => this.player.volume });
-    this.settings = new Settings(root, this.params, {
+    this.settings = new Settings(root, this.params, new Terms(props.terms), {
       set: () => this.address.changed(),
       isActive: () => this.isActive,
       changed: (settings, rateHz) => this.configure(settings, rateHz),
@@ -240,6 +245,7 @@ export class Live {
     this.collectForm.offer(urls);
     this.timeline.show(urls?.trace_url ?? null);
     updateLinks(this.root, this.server, urls, this.settings.entries());
+    this.early.settle(urls !== null);
   }
 
   /** A message of the player in the audio context. */

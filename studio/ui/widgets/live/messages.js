@@ -1,12 +1,9 @@
 // Handlers of the Worker's messages and of events from the server.
 
-const SLOW =
-  "This server generates speech slower than real time. Each word is held until it is complete, so there are pauses between words.";
+const SLOW = "This computer can't keep up, so you will hear pauses between words.";
 
 const QUEUE_POSITION = (ahead) =>
-  ahead
-    ? `All slots are in use: ${ahead === 1 ? "1 person is" : `${ahead} people are`} ahead of you.`
-    : "All slots are in use: you are next.";
+  ahead ? `In queue: ${ahead === 1 ? "1 person" : `${ahead} people`} ahead of you.` : "In queue: you are next.";
 
 /** Show the queue position; null: admitted. */
 function queue(page, ahead) {
@@ -15,7 +12,7 @@ function queue(page, ahead) {
   else
     page.status.show(
       "warn",
-      `${QUEUE_POSITION(ahead)} Keep typing: your text will be spoken when a slot is free.`,
+      `${QUEUE_POSITION(ahead)} Keep typing: your text will be spoken when it is your turn.`,
       "queue",
     );
   page.show();
@@ -67,6 +64,7 @@ export const MESSAGE_HANDLERS = {
   phase(page, m) {
     page.phase = m.phase;
     page.mode = m.mode;
+    if (m.phase !== "open") page.lastWord.clear();
     if (m.finished) {
       page.hasSpoken = page.play !== null;
       page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
@@ -111,7 +109,7 @@ export const MESSAGE_HANDLERS = {
     if (m.code === "closed") return; // the message was sent before the utterance ended
     const isBusy = m.code === "busy";
     const text = isBusy
-      ? "All slots are in use and the queue is full. Your text will be spoken when a slot is free."
+      ? "Too many people are speaking, and the queue is full. Your text will be spoken when it is your turn."
       : m.message;
     page.status.show(isBusy ? "warn" : "error", text, m.code);
   },

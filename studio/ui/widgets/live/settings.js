@@ -9,10 +9,12 @@ export class Settings {
   /**
    * @param root of the page
    * @param requested settings by name, as text
+   * @param terms plain names of options, and tips
    * @param on changed(settings, rateHz); set(), after a change by the user; isActive(), whether a text is being spoken
    */
-  constructor(root, requested, on) {
+  constructor(root, requested, terms, on) {
     this.requested = requested;
+    this.terms = terms;
     this.root = root.querySelector(".settings");
     const choice = root.querySelector(".voices");
     this.note = root.querySelector(".settings-note");
@@ -22,20 +24,20 @@ export class Settings {
     this.temperature = null;
     const input = (name) => this.root.querySelector(`[data-set="${name}"]`);
     this.speaker = choice.querySelector('[data-set="speaker"]');
-    this.voice = new VoiceCards(choice.querySelector(".voice-list"), choice.querySelector(".speaker-row"), () =>
-      this.voiceChanged(),
-    );
+    const [list, speakers] = [".voice-list", ".speaker-row"].map((part) => choice.querySelector(part));
+    this.voice = new VoiceCards(list, speakers, terms, () => this.voiceChanged());
     this.temperatureInput = input("temperature");
     this.seed = input("seed");
     this.limits = this.root.querySelector(".voice-cannot");
     this.speaker.addEventListener("change", () => this.showPending("speaker"));
+    terms.addTips(root);
     this.activeSeed = 0;
     this.seedError = this.root.querySelector("#live-seed-said");
     for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.applySeed());
     this.temperatureInput.addEventListener("input", () => {
       this.temperature = Number(this.temperatureInput.value);
       this.showTemperature();
-      this.changed("Applies from the next segment on.");
+      this.changed("Applies from the next phrase.");
     });
   }
 
@@ -65,27 +67,41 @@ export class Settings {
     this.temperatureInput.value = card.temperature;
     this.showTemperature();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
-    this.root
-      .querySelector(".options")
-      .replaceChildren(...card.options.map((o) => optionControl(o, (value) => this.set(o, value))));
+    this.showOptions(".options", ({ isPlain }) => isPlain);
+    this.showOptions(".advanced-options", ({ isPlain }) => !isPlain);
     if (!isFirst) this.showPending("voice");
+  }
+
+  /** Controls of the options that fit, in an element of the page. */
+  showOptions(part, fits) {
+    const box = this.root.querySelector(part);
+    const options = this.card.options.map((option) => this.terms.plainOption(option)).filter(fits);
+    box.replaceChildren(...options.map((option) => optionControl(option, (value) => this.set(option, value))));
+    this.terms.addTips(box);
+  }
+
+  /** The name of an option as the page shows it. */
+  labelOf(name) {
+    const option = this.card.options.find((one) => one.name === name);
+    return (option && this.terms.plainOption(option).label) ?? name;
   }
 
   showTemperature() {
     const value = Number(this.temperatureInput.value);
-    this.temperatureInput.parentElement.querySelector("output").textContent = value === 0 ? "greedy" : value.toFixed(2);
+    this.temperatureInput.parentElement.querySelector("output").textContent =
+      value === 0 ? "always the same" : value.toFixed(2);
   }
 
   set(option, value) {
     this.options[option.name] = value;
-    let note = "Applies from the next segment on.";
+    let note = "Applies from the next phrase.";
     const { m, n } = this.options;
     if (m !== undefined && n !== undefined && n > m) {
       this.setOption("n", m);
       note =
         option.name === "m"
-          ? `Hop n was lowered to ${m} too: a hop cannot be longer than its window.`
-          : `Hop n is at most the window m, which is ${m}. Raise m first.`;
+          ? `Words per step was lowered to ${m} too: it cannot be more than the look-ahead.`
+          : `Words per step cannot be more than the look-ahead, which is ${m}. Raise the look-ahead first.`;
     }
     this.changed(note);
   }
@@ -138,7 +154,9 @@ export class Settings {
     const { m, n } = this.options;
     if (n > m) {
       this.setOption("n", m);
-      errors.push(`The address asks for a hop n of ${n} in a window m of ${m}: a hop cannot be longer, so n is ${m}.`);
+      errors.push(
+        `The address asks for n ${n} with m ${m}: words per step cannot be more than the look-ahead, so it is ${m}.`,
+      );
     }
     const setTemperature = (text) => {
       const value = Number(text);
@@ -231,8 +249,8 @@ export class Settings {
 
   /** Show the options in use, as reported by the server. */
   showActive(options) {
-    this.note.textContent = `Active from here on: ${Object.entries(options)
-      .map(([k, v]) => `${k} = ${v}`)
+    this.note.textContent = `In use from here on: ${Object.entries(options)
+      .map(([name, value]) => `${this.labelOf(name)} ${value}`)
       .join(", ")}.`;
   }
 }

@@ -5,7 +5,7 @@ const PAUSE_MS = 1200; // shorter pauses between words count as speaking
 const PAUSED_STATES = ["listening", "working"];
 
 const NOTES = {
-  edited: "That word was already spoken: the text changes, the speech does not. New words are green.",
+  edited: "Already spoken: your edit won't be re-read. New words are green.",
   already_said: "That part was already spoken. Press Speak to speak the whole text again.",
   queued: "Next in the queue: the current speech plays to its end first. Stop cancels both.",
   full: "The field is full: its limit is 200,000 characters, and the rest was left out.",
@@ -18,7 +18,7 @@ const CHIPS = {
   working: "Working",
   speaking: "Speaking",
   paused: "Paused",
-  waiting: "Waiting for a slot",
+  waiting: "In queue",
   replaying: "Replaying",
   offline: "Not connected",
 };

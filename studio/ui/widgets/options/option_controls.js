@@ -50,7 +50,7 @@ function slider(option, set, prefix) {
     set(Number(input.value));
     output.textContent = input.value;
   });
-  row.append(label, output, input);
+  row.append(withTip(label, option), output, input);
   return withHelp(row, option, input, prefix);
 }
 
@@ -64,13 +64,14 @@ function menu(option, set, prefix) {
     ...option.choices.map((choice) => new Option(choice, choice, choice === option.default, choice === option.default)),
   );
   input.addEventListener("change", () => set(input.value));
-  row.append(label, input);
+  row.append(withTip(label, option), input);
   return withHelp(row, option, input, prefix);
 }
 
 function segmented(option, set, prefix) {
   const row = element("fieldset", "control segmented");
   row.append(element("legend", "", option.label));
+  if (option.term) row.append(withTip("", option));
   const group = element("div", "segments");
   for (const choice of option.choices) {
     const label = element("label");
@@ -88,6 +89,14 @@ function segmented(option, set, prefix) {
   }
   row.append(group);
   return withHelp(row, option, group, prefix);
+}
+
+/** A label beside which the page may add a tip of the option's term. */
+function withTip(label, option) {
+  const head = element("span");
+  head.append(label);
+  if (option.term) head.dataset.term = option.term;
+  return head;
 }
 
 /** Add the option's help text below its control. */

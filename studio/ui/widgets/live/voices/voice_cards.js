@@ -9,11 +9,13 @@ export class VoiceCards {
   /**
    * @param list element of the cards
    * @param speakers control of the speakers, shown in the selected card
+   * @param terms what the figures mean
    * @param changed called when the user selects another voice
    */
-  constructor(list, speakers, changed) {
+  constructor(list, speakers, terms, changed) {
     this.list = list;
     this.speakers = speakers;
+    this.terms = terms;
     this.changed = changed;
     this.cards = new Map(); // by the voice's name: {node, input}
   }
@@ -62,7 +64,7 @@ export class VoiceCards {
       label,
       hearButton(voice, () => this.select(voice.name)),
       about,
-      ...figureBars(voice.figures ?? {}),
+      ...figureBars(voice.figures ?? {}, this.terms),
     );
     return { node, input };
   }
