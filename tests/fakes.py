@@ -181,6 +181,7 @@ def main() -> None:
     parser.add_argument("--queue-timeout-s", type=float, default=120.0)
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     parser.add_argument("--voices", type=int, default=1, help="voices, all of them the tone's")
+    parser.add_argument("--design-page", action="store_true", help="serve /design")
     args = parser.parse_args()
     from studio.serve.app import create_app
     from studio.serve.server import run
@@ -188,7 +189,13 @@ def main() -> None:
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
     folder = Path(os.environ.get("STUDIO_SERVE_TRACES_FOLDER", ServeSettings().traces_folder))
-    settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms, traces_folder=folder)
+    settings = ServeSettings(
+        host=args.host,
+        port=args.port,
+        idle_socket_ms=args.idle_socket_ms,
+        traces_folder=folder,
+        design_page=args.design_page,
+    )
     engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s, voices=args.voices)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):

@@ -53,6 +53,7 @@ class ServeSettings:
     # the trace store; traces hold what users typed. Where the default folder cannot be used, for instance without a
     # home folder, a new temporary folder is used
     traces_folder: Folder = DEFAULT_TRACES
+    design_page: bool = False  # whether there is /design, the sheet of the pages' controls, for development
     max_traces: Positive = 200  # maximum number of stored traces; the newest are kept
     max_traces_bytes: Positive = 500_000_000  # maximum size of all stored traces
     # maximum size of one trace (an hour of speech is 180 MB); a larger one is dropped

@@ -74,6 +74,14 @@ PAGES = (
     Page("engine", "Engine", build=_build_engine, is_available=lambda c: isinstance(c.engine, SupportsLoad)),
     Page("sign-in", "Sign in", parent="campaigns", folder="signin", is_available=lambda c: c.owner is not None),
     Page("glossary", "Glossary", parent="glossary", folder="glossary", props=glossary_props),  # tips lead to it
+    Page(
+        "design",
+        "Design",
+        parent="design",
+        folder="design",
+        props=glossary_props,
+        is_available=lambda c: c.has_design_page,
+    ),
     # A test gives the raters' page its own title.
     Page("rate", "Listening test", access="link", folder="rate"),
     Page("annotate", "Annotation", access="link", folder="annotate", markup=("annotate", "inspect")),
@@ -99,7 +107,7 @@ def mount(
         owner_code: a secret; ``/?owner=CODE`` signs a browser in as the owner. Empty for no such link.
     """
     owner = None if listening is None else Owner(listening, ResultsCache(listening.store))
-    context = PageContext(engine, owner)
+    context = PageContext(engine, owner, settings.design_page)
     pages = available_pages(context)
 
     late = _components(app, context, settings, pages)

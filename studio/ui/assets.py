@@ -35,6 +35,7 @@ _MEDIA_TYPES = {
 _STYLE_FILES = (
     "tokens.css",
     "page/page.css",
+    "controls.css",
     "options/options.css",
     *(
         f"live/{name}.css"
@@ -50,6 +51,7 @@ _STYLE_FILES = (
         )
     ),
     "glossary/glossary.css",
+    "design/design.css",
     "rate/rate.css",
     "inspect/inspect.css",
     "annotate/annotate.css",

@@ -17,6 +17,7 @@ class PageContext:
 
     engine: Engine
     owner: Owner | None = None
+    has_design_page: bool = False
 
 
 @dataclass(frozen=True)

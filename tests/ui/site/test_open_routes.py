@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 NOTHING = "there is nothing here\n"
 PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "glossary"}
-PAGES |= {"rate", "annotate"}
+PAGES |= {"rate", "annotate", "design"}
 DOCUMENTS = PAGES - {"campaigns", "results", "engine"}  # the others are Gradio's
 # Routes that are public, and those that need a rater's or owner's token. A new route fails until it is listed.
 FOR_ANYONE = {
@@ -176,7 +176,7 @@ WITHOUT_KEY = {
 def whole_app(folder: Path, **settings: Any) -> Iterator[FastAPI]:
     """As ``studio app`` makes it, on the tone engine."""
     world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
-    engine, chosen = FakeEngine(), ServeSettings(traces_folder=folder / "traces", **settings)
+    engine, chosen = FakeEngine(), ServeSettings(traces_folder=folder / "traces", design_page=True, **settings)
     yield mount(create_app(engine, chosen, listening=world.listening), engine, chosen, world.listening)
     world.listening.close()
 
