@@ -16,7 +16,7 @@ from serve.serving import PATIENCE_S, Serving, eventually, kinds, of, pcm
 from tones import Script
 
 from studio.core.ports import SpeakRequest
-from studio.serve.live import backpressure, socket, stream
+from studio.serve.live import backpressure, opening, stream
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import OUTBOX, UtteranceStream
 from studio.serve.middleware import connections
@@ -37,7 +37,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[UtteranceStream]:
             super().__init__(*given, **more)
             found.append(self)
 
-    monkeypatch.setattr(socket, "UtteranceStream", Kept)
+    monkeypatch.setattr(opening, "UtteranceStream", Kept)
     return found
 
 

@@ -33,8 +33,8 @@ export class Sharing {
     this.output.textContent = "";
   }
 
-  /** Draw a whole picture at `tMs` of the race. */
-  draw(canvas, tMs) {
+  /** Draw a whole picture at `tMs` of the race, with the address of this page or another text in its place. */
+  draw(canvas, tMs, address = shownAddress(location)) {
     const paint = canvas.getContext("2d", { alpha: false });
     const { width, height } = canvas;
     const colours = this.style();
@@ -45,7 +45,7 @@ export class Sharing {
     write(paint, CLAIM, side, height * 0.1, 700, em * 1.6, colours.ink);
     const box = { x: side, y: height * 0.19, width: width - 2 * side, height: height * 0.68 };
     drawRace(paint, this.race.record, tMs, box, colours, em);
-    drawBrand(paint, { x: side, right: width - side, y: height * 0.945, em }, colours, shownAddress(location));
+    drawBrand(paint, { x: side, right: width - side, y: height * 0.945, em }, colours, address);
   }
 
   savePicture() {
