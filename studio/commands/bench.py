@@ -150,8 +150,12 @@ def screenshot(
     height: Annotated[int, typer.Option(help="Height of the window, pixels.")] = 860,
     dark: Annotated[bool, typer.Option("--dark", help="Use the dark theme.")] = False,
     inspect: Annotated[bool, typer.Option("--inspect", help="The Inspect page of what was spoken.")] = False,
+    race: Annotated[bool, typer.Option("--race", help="A race, as an animation of six seconds.")] = False,
 ) -> None:
     """Take a screenshot of the Live page while it speaks."""
-    from studio.bench.page.key_to_ear import screenshot as take
+    from studio.bench.page.pictures import ANIMATIONS
+    from studio.bench.page.pictures import screenshot as take
 
-    take(out, width=width, height=height, dark=dark, inspect=inspect)
+    if race and out.suffix not in ANIMATIONS:
+        raise BadOption("a race is an animation", f"give a file that ends in {' or '.join(ANIMATIONS)}")
+    take(out, width=width, height=height, dark=dark, inspect=inspect, race=race)

@@ -4,14 +4,11 @@ The app runs as a process and Chromium types into it. Times are taken inside the
 the render clock of the audio worklet. The engine's share comes from the trace of the same text.
 """
 
-import base64
-import io
-import itertools
 import shlex
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +29,7 @@ from studio.measure.latency import ladder, percentiles
 from studio.measure.report import no_bar, print_table
 
 BLOCKED_MS, FREE_MS = 150, 60
-PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 CLICK_TARGET_MS = 2000.0  # target of the first sound after one click
-FRAME_S = 0.1  # least time between two frames of an animation
 _TRIES = 3
 MORE_WORDS = 2  # words typed beyond the first window
 _CLICKED = """() => addEventListener('click', (e) => {
@@ -201,66 +196,3 @@ def show(out: Mapping[str, Any]) -> None:
                 [f"{name} ({out[key]['audio_s']:.1f} s of speech)", out[key]["count"], out[key]["ms"], "count, ms"]
             )
     print_table(f"The page, {out['n']} texts at {out['wpm']:g} wpm, m={out['m']}", ("", "p50", "p95", ""), rows)
-
-
-def screenshot(
-    path: Path,
-    command: Sequence[str] | None = None,
-    *,
-    width: int = 1280,
-    height: int = 860,
-    dark: bool = False,
-    inspect: bool = False,
-) -> None:
-    """Type a text and take a screenshot while it is spoken, or of the Inspect page afterwards.
-
-    A path that ends in ``.webp`` or ``.gif`` gets an animation of typing and speaking instead.
-    """
-    scheme = "dark" if dark else "light"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        running_app(command) as url,
-        open_page(url, viewport={"width": width, "height": height}, color_scheme=scheme) as page,
-    ):
-        if path.suffix in (".webp", ".gif"):
-            with _recorded(page, path):
-                type_words(page, PICTURED.split(), 250.0)
-                page.keyboard.press("Control+Enter")
-                page.wait_for_function("() => Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
-                page.wait_for_timeout(1500)
-            return
-        type_words(page, PICTURED.split(), 150.0)
-        page.wait_for_timeout(700)
-        if inspect:
-            page.keyboard.press("Control+Enter")
-            page.wait_for_function("() => Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
-            page.goto(page.wait_for_selector('[data-get="inspect"]:not([hidden])').get_attribute("href"))
-            page.wait_for_selector('.inspect[data-state="open"]')
-            page.wait_for_timeout(700)
-        page.screenshot(path=path)
-
-
-@contextmanager
-def _recorded(page: Any, path: Path) -> Iterator[None]:
-    """Write what the page shows meanwhile as an animation of at most ten frames a second, 800 pixels wide."""
-    from PIL import Image
-
-    frames: list[tuple[float, bytes]] = []
-    session = page.context.new_cdp_session(page)
-
-    def add(event: dict[str, Any]) -> None:
-        at_s = event["metadata"]["timestamp"]
-        if not frames or at_s - frames[-1][0] >= FRAME_S:
-            frames.append((at_s, base64.b64decode(event["data"])))
-        session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
-
-    session.on("Page.screencastFrame", add)
-    session.send("Page.startScreencast", {"format": "png"})
-    yield
-    session.send("Page.stopScreencast")
-    images = [Image.open(io.BytesIO(data)).convert("RGB") for _, data in frames]
-    size = (800, round(800 * images[0].height / images[0].width))
-    small = [image.resize(size, Image.Resampling.LANCZOS) for image in images]
-    times_s = [at_s for at_s, _ in frames]
-    durations = [round(1000 * (b - a)) for a, b in itertools.pairwise([*times_s, times_s[-1] + 2.0])]
-    small[0].save(path, save_all=True, append_images=small[1:], duration=durations, loop=0, quality=75, method=4)

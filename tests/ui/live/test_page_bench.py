@@ -113,3 +113,22 @@ def test_start_and_memory_are_measured() -> None:
     assert 0.5 < out["answers_s"]["p50"] <= 60.0
     assert 50.0 < out["memory"]["idle_mib"] <= out["memory"]["peak_mib"]
     assert out["memory"]["audio_s"] > 1.0
+
+
+def test_race_becomes_an_animation_of_six_seconds(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "race.webp"
+    out = figures(
+        "from PIL import Image\n"
+        "from studio.bench.page.pictures import screenshot\n"
+        f"screenshot(Path({str(path)!r}), {APP!r}, race=True)\n"
+        f"image = Image.open({str(path)!r})\n"
+        "times = []\n"
+        "for k in range(image.n_frames):\n"
+        "    image.seek(k)\n"
+        "    image.load()\n"
+        "    times.append(image.info['duration'])\n"
+        "print(json.dumps({'size': image.size, 'ms': sum(times), 'frames': len(times)}))"
+    )
+    assert out["size"] == [800, 420]
+    assert out["frames"] > 20, "words light up one after another"
+    assert 7_000 < out["ms"] < 9_000, "six seconds, and two for the outcome"
