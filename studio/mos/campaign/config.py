@@ -128,7 +128,7 @@ class Margins:
 class Arena:
     """Settings of the kind ``arena``."""
 
-    min_votes: Annotated[int, Field(ge=1, le=100_000)] = 30  # votes on a system before the ladder ranks it
+    min_votes: Annotated[int, Field(ge=1, le=100_000)] = 30  # votes on a system; below, its rank is provisional
     per_day: Annotated[int, Field(ge=1, le=1000)] = 20  # battles of one rater within 24 hours
     per_pair: Annotated[int, Field(ge=1, le=1000)] = 5  # battles of one rater on one pair of systems, in total
     explore: Share = 0.2  # share of battles with a random pair instead of the most informative one

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from studio.core.plurals import counted
 from studio.mos.analysis.quality import excluded_raters
 from studio.mos.kinds.tables import A0, B0, C
 from studio.mos.report.cells import NONE, number, percent
@@ -36,6 +37,7 @@ class LadderEntry:
     high: float | None
     state: str | None  # set if there is no two-sided interval (``elo_report``)
     votes: int
+    is_provisional: bool  # has fewer votes than the arena's ``min_votes``
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class ArenaLadder:
     votes: int
     raters: int
     min_votes: int
-    steps: Sequence[LadderEntry]  # systems with enough votes, best first
-    unranked: Mapping[str, int]  # votes of each system with too few
+    steps: Sequence[LadderEntry]  # systems with votes, best first
+    unranked: Sequence[str]  # systems without votes
     undecided: Mapping[str, float]  # shares of ties and of 'both bad'
     interval: str  # how the intervals were made
     notes: Sequence[str]
@@ -62,17 +64,15 @@ def arena_ladder(session: Session, campaign: Campaign, run: LoadedCampaign) -> A
     report = elo_report(votes, "gamma", C, A0, B0)
     votes_of = {name: int(((votes.a == s) | (votes.b == s)).sum()) for s, name in enumerate(votes.systems)}
     min_votes = run.config.arena.min_votes
-    ranked = [
-        name for name in sorted(votes_of, key=lambda n: -report["systems"][n]["elo"]) if votes_of[name] >= min_votes
-    ]
+    ranked = [name for name in sorted(votes_of, key=lambda n: -report["systems"][n]["elo"]) if votes_of[name]]
     above = {(d["a"], d["b"]) for d in report["differences"] if d["lo"] is not None and d["lo"] > 0}
     return ArenaLadder(
         title=run.config.texts.title,
         votes=len(votes),
         raters=report["raters"] or 0,
         min_votes=min_votes,
-        steps=[_step(name, ranked, above, report["systems"][name], votes_of[name]) for name in ranked],
-        unranked={name: votes_of[name] for name in votes.systems if votes_of[name] < min_votes},
+        steps=[_step(name, ranked, above, report["systems"][name], votes_of[name], min_votes) for name in ranked],
+        unranked=[name for name in votes.systems if not votes_of[name]],
         undecided=report["undecided"],
         interval=report["interval"],
         notes=report["notes"],
@@ -108,11 +108,11 @@ def arena_votes(session: Session, campaign: Campaign, run: LoadedCampaign) -> Vo
 
 
 def _step(
-    name: str, ranked: Sequence[str], above: set[tuple[str, str]], row: Mapping[str, Any], votes: int
+    name: str, ranked: Sequence[str], above: set[tuple[str, str]], row: Mapping[str, Any], votes: int, min_votes: int
 ) -> LadderEntry:
     best = 1 + sum((other, name) in above for other in ranked)
     worst = len(ranked) - sum((name, other) in above for other in ranked)
-    return LadderEntry(name, best, worst, row["elo"], row["lo"], row["hi"], row["state"], votes)
+    return LadderEntry(name, best, worst, row["elo"], row["lo"], row["hi"], row["state"], votes, votes < min_votes)
 
 
 _MORE_CSS = """
@@ -156,12 +156,12 @@ def _arena(ladder: ArenaLadder, path: str, titles: Mapping[str, str], alone: boo
 
 def _ranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     if not ladder.steps:
-        return f"<p>No system has {ladder.min_votes} votes yet.</p>"
+        return "<p>No votes yet: the ladder begins with the first one.</p>"
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     rows = "".join(
         f'<tr><td class="place">{_place(step)}</td>'
         f'<th scope="row">{_system_name(step.name, titles)}</th>'
-        f"<td>{elo_score(asdict(step))} <span>{escape(_interval(step))}</span></td><td>{step.votes}</td></tr>"
+        f"<td>{elo_score(asdict(step))} <span>{escape(_interval(step))}</span></td><td>{_votes(step, ladder)}</td></tr>"
         for step in ladder.steps
     )
     marks = [
@@ -180,11 +180,8 @@ def _ranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
 def _unranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     if not ladder.unranked:
         return ""
-    rows = "".join(
-        f"<li>{_system_name(name, titles)}: {votes} of {ladder.min_votes} votes</li>"
-        for name, votes in ladder.unranked.items()
-    )
-    return f"<h3>Not ranked yet</h3><ul>{rows}</ul>"
+    rows = "".join(f"<li>{_system_name(name, titles)}</li>" for name in ladder.unranked)
+    return f"<h3>No votes yet</h3><ul>{rows}</ul>"
 
 
 def _notes(ladder: ArenaLadder) -> str:
@@ -195,9 +192,21 @@ def _notes(ladder: ArenaLadder) -> str:
         "are meaningful; a range of places means that the 95% intervals of the differences allow all of them.",
         f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, count as "
         "half a win each.",
+        *_provisional_note(ladder),
         *(f"{note}." for note in ladder.notes),
     ]
     return "".join(f'<p class="note">{escape(one)}</p>' for one in notes) if ladder.votes else ""
+
+
+def _provisional_note(ladder: ArenaLadder) -> list[str]:
+    if not any(step.is_provisional for step in ladder.steps):
+        return []
+    few = counted(ladder.min_votes, "vote")
+    return [f"Provisional: systems with fewer than {few} may still change places with each vote."]
+
+
+def _votes(step: LadderEntry, ladder: ArenaLadder) -> str:
+    return f"{step.votes} of {ladder.min_votes} <span>provisional</span>" if step.is_provisional else str(step.votes)
 
 
 def _system_name(name: str, titles: Mapping[str, str]) -> str:

@@ -155,7 +155,8 @@ def test_preview_is_neither_capped_nor_counted(world: World) -> None:
     for _ in range(3):
         fight(looker)
     found = of(world, arena_ladder)
-    assert (found.votes, found.raters) == (0, 0)
+    assert (found.votes, found.raters, list(found.steps), list(found.unranked)) == (0, 0, [], sorted(NAMES[:2]))
+    assert "No votes yet" in ladder_page([(found, "/rate", {})])
     assert sum(of(world, lambda session, _, run: assignment.count_battles(session, run)).votes.values()) == 0
 
 
@@ -248,7 +249,7 @@ def test_script_of_a_vote_is_the_typed_text(world: World) -> None:
     assert [ours.items[k] for k in ours.item] == [theirs.items[k] for k in theirs.item]
 
 
-def test_ladder_ranks_as_the_results_and_needs_enough_votes(world: World) -> None:
+def test_ladder_ranks_as_the_results_and_is_provisional_at_first(world: World) -> None:
     opened(world, replace(FREE, explore=1.0))
     raters = [visitor(world, f"v{k}") for k in range(4)]
     for k in range(12):
@@ -258,7 +259,7 @@ def test_ladder_ranks_as_the_results_and_needs_enough_votes(world: World) -> Non
     assert found.votes == 12 and found.raters == 4
     for step in found.steps:
         assert (step.elo, step.low, step.high) == (elo[step.name]["elo"], elo[step.name]["lo"], elo[step.name]["hi"])
-        assert step.votes >= 4 and step.best <= step.worst
+        assert step.is_provisional == (step.votes < 4) and step.best <= step.worst
     assert found.steps[0].name == "nightjar" and [s.elo for s in found.steps] == sorted(
         (s.elo for s in found.steps), reverse=True
     )
@@ -267,8 +268,12 @@ def test_ladder_ranks_as_the_results_and_needs_enough_votes(world: World) -> Non
     names = [r.pseudonym for r in world.all(Rater)]
     assert not [secret for secret in (*names, "text 1", "typed-") if secret in page]
     few = of(world, lambda s, c, run: arena_ladder(s, c, replace(run, config=replace(run.config, arena=Arena()))))
-    assert not few.steps and sum(few.unranked.values()) == 24
-    assert "No system has 30 votes yet." in ladder_page([(few, "/rate", {})])
+    assert [(s.name, s.low, s.high, s.is_provisional) for s in few.steps] == [
+        (s.name, s.low, s.high, True) for s in found.steps
+    ], "the same figures, from the first votes on"
+    page = ladder_page([(few, "/rate", {})])
+    assert page.count("<span>provisional</span>") == len(few.steps) and "fewer than 30 votes" in page
+    assert not any(s.is_provisional for s in found.steps if s.votes >= 4)
 
 
 def test_erased_rater_takes_votes_and_texts_along(world: World) -> None:
