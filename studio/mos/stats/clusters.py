@@ -9,9 +9,7 @@ import numpy as np
 
 from studio.mos.stats.columns import F8, I8
 
-# A difference's excess over the variance of independent answers that is still taken as chance, relative to it, with at
-# least so many degrees of freedom; with fewer in proportion less, because a larger true excess may look as small.
-_CHANCE_EXCESS, _CHANCE_DF = 0.25, 10.0
+_FLOOR = 0.8  # of the variance of a difference, relative to that of independent answers
 _MOST_CORRECTION = 1.5  # of the small-sample factor, relative to G* / (G* - 1)
 _MIN_DF = 1.0  # two clusters of very unequal size would have nearly none
 _UNEQUAL_SHARE = 0.2  # share of the answers of one rater (script) above which a note says so
@@ -103,11 +101,11 @@ def two_way_variance(
 
     Args:
         rater: by raters. ``item``: by scripts. ``both``: by rater and script.
-        tested: whether estimates are differences, in which most effects of raters and scripts cancel. Then the floor
-            holds in many tests, and t(min(R*, I*) - 1) would take a variance known from all answers for one known from
-            few clusters. An excess over V_both of at most a quarter (with under ten degrees of freedom less) counts as
-            chance: variance and degrees of freedom are those of V_both. Otherwise they are Satterthwaite's (1946) for
-            the sum, from the terms above V_both.
+        tested: whether estimates are differences, in which most effects of raters and scripts cancel. Then a floor of
+            V_both would hold in half of the tests, each time raising the variance, and t(min(R*, I*) - 1) would take a
+            variance known from all answers for one known from few clusters. The floor is 0.8 V_both instead, with
+            V_both's degrees of freedom; above it they are Satterthwaite's (1946) for the sum, from the terms above
+            V_both.
     """
     independent = independent_variance(both)
     by_rater, by_item = rater.variance(independent), item.variance(independent)
@@ -115,11 +113,12 @@ def two_way_variance(
     least = degrees_of_freedom(rater.groups, item.groups)
     if not tested:
         return np.maximum(combined, independent), least
-    is_chance = combined <= (1 + _CHANCE_EXCESS * np.minimum(least / _CHANCE_DF, 1.0)) * independent
-    variance = np.where(is_chance, independent, combined)
-    spread = independent**2 / np.maximum(both.groups - 1, _MIN_DF)
+    floor = _FLOOR * independent
+    is_floor = combined <= floor
+    variance = np.where(is_floor, floor, combined)
+    spread = np.where(is_floor, floor, independent) ** 2 / np.maximum(both.groups - 1, _MIN_DF)
     for term, groups in ((by_rater, rater.groups), (by_item, item.groups)):
-        added = np.where(is_chance | (term <= independent), 0.0, term)
+        added = np.where(is_floor | (term <= independent), 0.0, term)
         spread = spread + added**2 / np.maximum(groups - 1, _MIN_DF)
     df = variance**2 / np.maximum(spread, np.finfo(np.float64).tiny)
     return variance, np.where(least > 0, np.maximum(df, _MIN_DF), 0.0)
