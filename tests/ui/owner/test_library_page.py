@@ -240,6 +240,19 @@ def test_sound_is_played_and_saved(library: Library, enter: Callable[..., Any], 
     assert violations(page) == []
 
 
+def test_inspect_page_lists_the_newest(library: Library, enter: Callable[..., Any]) -> None:
+    for number in range(10):
+        library.add(said(number), title=f"number {number}")
+    page = enter("inspect")
+    page.locator(".recent li").first.wait_for()
+    assert page.locator(".recent a").all_text_contents() == [f"number {n}" for n in range(9, 1, -1)]
+    assert violations(page) == []
+    page.get_by_role("link", name="number 9").click()
+    page.locator(".inspect[data-state=open]").wait_for()
+    assert page.url.endswith(f"inspect?kept={library.find(Query())[0][0].name}")
+    assert page.locator(".recent").is_hidden()
+
+
 def test_more_are_shown_on_request(library: Library, enter: Callable[..., Any]) -> None:
     for number in range(PAGE + 3):
         library.add(said(number), title=f"{number}")

@@ -1,6 +1,7 @@
 // The Inspect page: opens a trace or a recording in the viewer.
 
 import { isOwner } from "../owner/calls.js";
+import { h } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
 import { offerAnnotation } from "./annotate/sources.js";
 import { showRatings } from "./ratings/ratings.js";
@@ -8,6 +9,7 @@ import { fetchForcingVoices, TeacherForcingForm } from "./teacher_forcing_form.j
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
+const MAX_LISTED = 8;
 const TO_RESULTS = "This clip belongs to a listening test, which only the owner can open: sign in on the Results page.";
 const TO_LIBRARY = "This utterance is in the library, which only the owner can open: sign in on the Library page.";
 
@@ -132,6 +134,21 @@ export function start(element, { server: root }) {
     return answer;
   }
 
+  /** List the newest utterances of the library, for its owner. */
+  async function listNewest() {
+    if (!isOwner() || !hasLibrary()) return;
+    const answer = await fetch(`${root}library/entries`).catch(() => null);
+    const { entries } = answer?.ok ? await answer.json() : { entries: [] };
+    const rows = entries.slice(0, MAX_LISTED).map((entry) => {
+      const label = entry.title || entry.text || "a recording without text";
+      const link = h("a", { href: `./inspect?kept=${entry.name}`, text: label });
+      return h("li", {}, link, h("small", { text: `${(entry.duration_ms / 1000).toFixed(1)} s` }));
+    });
+    const list = page.querySelector(".recent");
+    list.querySelector("ul").replaceChildren(...rows);
+    list.hidden = !rows.length;
+  }
+
   function upload(file) {
     if (file.size > MAX_MB * 1e6)
       return showMessage(`${file.name} is larger than ${MAX_MB} MB; use the studio inspect command instead.`, "error");
@@ -172,6 +189,7 @@ export function start(element, { server: root }) {
     const request = (part) => ofTest(sound, part);
     open("the clip", request, { rated: request });
   }
+  if (!trace && !name && !sound.test) listNewest();
   page.dataset.ready = "";
 }
 
