@@ -2,13 +2,15 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
+import plotly.graph_objects as go
 
+from studio.core.plurals import plural
 from studio.mos.analysis.results import campaigns_by_last_answer
 from studio.mos.import_export.export import write_export
 from studio.mos.import_export.rater_export import write_raters
@@ -20,7 +22,7 @@ from studio.mos.report.models import predicted_tables, second_opinion_tables
 from studio.mos.report.page import html
 from studio.mos.report.tables import detail_tables, latex, markdown, paper_tables, stopping_rule_text
 from studio.mos.sessions.campaigns import find_campaign
-from studio.ui.owner import QUIET, Owner, notice, on_open, plain
+from studio.ui.owner import QUIET, Owner, notice, on_open, plain, viewer_zone
 from studio.ui.score_figures import compared, funnel, histograms, identified, intervals, margins
 from studio.ui.vote_figures import answers, better, ladder, preferences, voices
 
@@ -40,7 +42,7 @@ FIGURES = (
     ("Elo and scores by latency, 95%", voices),
     ("Answers by latency, 95%", answers),
     ("How often each score was given", histograms),
-    ("How far raters came", funnel),
+    ("Rater progress", funnel),
 )
 FORMATS = {
     "csv": ("CSV", "text/csv"),
@@ -64,6 +66,8 @@ watch('value', () => {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 });
 """
+_PLOT_ID = "owner-figure-"
+_PLOT_FRAME_PX = 52  # padding and border of a figure in owner.css
 _numbers = itertools.count(1)
 
 
@@ -73,12 +77,15 @@ def build(owner: Owner) -> None:
         gr.HTML("<h1>Results</h1>", apply_default_css=False)
         with gr.Row(elem_classes="owner-choose"):
             campaign = gr.Dropdown([], label="Listening test", allow_custom_value=True, elem_id="owner-campaign")
-            everyone = gr.Checkbox(label="Also raters whom the gates exclude", elem_id="owner-everyone")
+            everyone = gr.Checkbox(label="Include raters who failed quality checks", elem_id="owner-everyone")
         message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
         head = gr.HTML("", apply_default_css=False, elem_id="owner-head")
         with gr.Row(elem_classes="owner-files", visible="hidden") as files:
             saves = {kind: gr.Button(name, size="sm", min_width=90) for kind, (name, _) in FORMATS.items()}
-        plots = [gr.Plot(label=label, visible=False, elem_classes="owner-plot") for label, _ in FIGURES]
+        plots = [
+            gr.Plot(label=label, visible=False, elem_classes="owner-plot", elem_id=f"{_PLOT_ID}{k}")
+            for k, (label, _) in enumerate(FIGURES)
+        ]
         tables = gr.HTML("", apply_default_css=False, elem_id="owner-tables")
     file = gr.HTML(None, html_template="", js_on_load=_SAVE_JS, apply_default_css=False, visible="hidden")
     seen = gr.State(None)
@@ -123,7 +130,7 @@ def _view(owner: Owner, request: gr.Request, name: str, everyone: bool, seen: An
     """All outputs; nothing is sent while nothing has changed."""
 
     def work() -> Any:
-        return owner.snapshots.get(str(name), bool(everyone)) if name else None
+        return owner.snapshots.get(str(name), bool(everyone), viewer_zone(request)) if name else None
 
     message, snapshot = owner.call(request, work)
     if snapshot is None:
@@ -134,7 +141,21 @@ def _view(owner: Owner, request: gr.Request, name: str, everyone: bool, seen: An
         return [gr.skip() for _ in range(5 + len(FIGURES))]
     figures = [draw(results) for _, draw in FIGURES]
     plots = [gr.Plot(value=f, visible=f is not None) for f in figures]
-    return ["", _head(results), gr.Row(visible=True), *plots, _tables(results), now]
+    return ["", _reserved(figures) + _head(results), gr.Row(visible=True), *plots, _tables(results), now]
+
+
+def _reserved(figures: Sequence[go.Figure | None]) -> str:
+    """A style that gives figures their height before plotly has drawn them, so that nothing moves.
+
+    Gradio inserts the figures after the tables, which wait for the last one; if it fails to load, for 30 s.
+    """
+    heights_px = {k: figure.layout.height + _PLOT_FRAME_PX for k, figure in enumerate(figures) if figure}
+    if not heights_px:
+        return ""
+    rules = [f"#{_PLOT_ID}{k}{{min-block-size:{px}px}}" for k, px in heights_px.items()]
+    last = f"#{_PLOT_ID}{max(heights_px)}"
+    rules += [f".owner:not(:has({last})) #owner-tables{{animation:owner-wait 30s step-end}}"]
+    return f"<style>{''.join(rules)}</style>"
 
 
 def _nothing(message: Any) -> list[Any]:
@@ -155,10 +176,10 @@ def _file(owner: Owner, kind: str, name: str, everyone: bool) -> dict[str, Any]:
 
 def _head(results: dict[str, Any]) -> str:
     facts = [
-        (results["raters"], "raters"),
+        (results["raters"], plural(results["raters"], "rater")),
         (results["finished"], "finished"),
-        (answer_count(results), "answers"),
-        (results["left_out"], "left out by the gates"),
+        (answer_count(results), plural(results["wanted"] or results["counted"], "answer")),
+        (results["left_out"], "failed quality checks"),
     ]
     facts += [(results["aside"], "to traps, golds, practice, repeats")] if results["aside"] else []
     erased = results["forgotten"]["raters"]
@@ -177,10 +198,10 @@ def _head(results: dict[str, Any]) -> str:
 def _tables(results: dict[str, Any]) -> str:
     gates, design = results["gates"], results["design"]
     parts = [_table(t) for t in paper_tables(results)]
-    parts += [_table(gate_table("What the gates say of raters", gates["all"], design))]
+    parts += [_table(gate_table("Rater quality checks", gates["all"], design))]
     second = "".join(_table(t) for t in second_opinion_tables(results))
     second_opinion = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
-    folded = [gate_table(f"Gates, joined on {d}", g, design) for d, g in gates["by_day"].items()]
+    folded = [gate_table(f"Quality checks of raters who joined on {d}", g, design) for d, g in gates["by_day"].items()]
     folded += [*margin_tables(results), *detail_tables(results)]
     parts += [
         f"<details><summary>{plain(t.caption)}</summary>{_table(ReportTable('', t.columns, t.rows, t.notes))}</details>"
@@ -209,7 +230,7 @@ def _sounds(results: dict[str, Any]) -> str:
         rows += f'<tr><th scope="row">{plain(script)}</th>{cells}</tr>'
     hint = '<p class="muted">Each opens on the Inspect page, with its ratings and predictions.</p>'
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    folded = f"<details><summary>Sounds: look into each</summary>{hint}{table}</details>"
+    folded = f"<details><summary>Inspect each sound</summary>{hint}{table}</details>"
     return f'<section class="owner-card" id="owner-sounds">{folded}</section>'
 
 
@@ -217,7 +238,7 @@ def _sound_link(campaign: str, script: str, system: str, present: list[str]) -> 
     if system not in present:
         return "<td></td>"
     address = plain(f"./inspect?{urlencode({'test': campaign, 'script': script, 'system': system})}")
-    return f'<td><a href="{address}" aria-label="{plain(f"Look into {script} by {system}")}">Look into it</a></td>'
+    return f'<td><a href="{address}" aria-label="{plain(f"Inspect {script} by {system}")}">Inspect</a></td>'
 
 
 def _table(table: ReportTable) -> str:

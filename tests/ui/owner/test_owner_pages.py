@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -194,6 +195,15 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     assert "traps answered correctly" in tables
 
 
+def test_days_of_joining_are_of_the_viewers_time_zone(enter: Callable[..., Any]) -> None:
+    joined: list[date] = []
+    for zone in ("Pacific/Pago_Pago", "Pacific/Kiritimati"):  # a day and an hour apart
+        page = enter("results?campaign=kestrel", timezone_id=zone)
+        summary = page.locator("summary", has_text="who joined on").first
+        joined.append(date.fromisoformat((summary.text_content() or "").split()[-1]))
+    assert timedelta(days=1) <= joined[1] - joined[0] <= timedelta(days=2)
+
+
 def test_predictions_are_shown_separately(enter: Callable[..., Any]) -> None:
     """In their own card below the ratings' tables."""
     page = enter("results?campaign=kestrel")
@@ -240,7 +250,7 @@ def test_navigation_omits_the_raters_page(site: Site, enter: Callable[..., Any])
     page = enter("campaigns")
     pages = ["Live", "Inspect", "Compare", "Library", "Listening tests", "Results", "Engine"]
     page.locator(".masthead nav a").first.wait_for()
-    assert page.locator(".masthead nav a").all_text_contents() == pages
+    assert page.locator(".masthead nav a:visible").all_text_contents() == pages
     assert page.locator(".masthead nav a[aria-current]").text_content() == "Listening tests"
     assert not re.search(r'href="[^"]*/rate[?"]', site.get("campaigns"))
 

@@ -36,7 +36,7 @@ def test_only_the_owner_gets_the_ratings(site: Site, part: str) -> None:
 def test_sound_opens_from_the_results_with_its_ratings(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("results?campaign=kestrel")
     page.locator("#owner-sounds summary").click()
-    page.get_by_role("link", name="Look into item1 by osprey").click()
+    page.get_by_role("link", name="Inspect item1 by osprey").click()
     page.wait_for_selector(".inspect[data-state=open] .ratings:not([hidden])")
     assert SOUND in page.url
     ratings = json.loads(
