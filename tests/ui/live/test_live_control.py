@@ -380,7 +380,7 @@ def test_keyboard_reaches_everything(visit: Callable[..., LivePage]) -> None:
       return dataset.do ?? dataset.option ?? dataset.set ?? id;
     }"""
     seen = set()
-    for _ in range(40):
+    for _ in range(60):  # with the tips of terms
         live.page.keyboard.press("Tab")
         seen.add(reached := live.page.evaluate(script))
         if reached == "advanced":
