@@ -9,7 +9,7 @@ from studio.annotation.agreement import Agreement, agreement
 from studio.annotation.corpus_agreement import CorpusAgreement, CorpusFigure, LayerOfSound
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit, import_changes
 from studio.annotation.formats.registry import FORMATS, Format
-from studio.annotation.layers import AnnotationLayer, Kind
+from studio.annotation.layers import Annotation, AnnotationLayer, Kind
 from studio.core.errors import BadOption
 from studio.library.entries import LibraryEntry, now_s
 from studio.library.index import Query
@@ -42,7 +42,17 @@ def import_annotation(
         BadOption: the annotation would exceed its limits.
     """
     before = library.document(entry, annotator)
-    found = format_of(name).read(data, before.rate_hz, before.samples)
+    return add_annotation(library, entry, annotator, read_annotation(name, data, before.rate_hz, before.samples))
+
+
+def read_annotation(name: str, data: bytes, rate_hz: int, samples: int) -> Annotation:
+    """An annotation of a sound from a file in the format ``name``. Raises BadFile, BadOption."""
+    return format_of(name).read(data, rate_hz, samples)
+
+
+def add_annotation(library: Library, entry: LibraryEntry, annotator: str, found: Annotation) -> AnnotationDocument:
+    """Add the layers that were read from a file, as ``import_annotation`` does."""
+    before = library.document(entry, annotator)
     if not found.layers:
         raise BadOption("the file has no layers", "nothing was imported")
     existing = [one.name for one in before.layers.values()]

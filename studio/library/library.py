@@ -23,7 +23,7 @@ from studio.core.files import list_folder, read_bounded
 from studio.core.folders import data_folder
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
-from studio.inspection.opening import UnpackLimits, open_bytes
+from studio.inspection.opening import UnpackLimits, open_bytes, read_sound
 from studio.library.annotations import AnnotatedSound, Annotations, lock_file, within_lock
 from studio.library.assignments import Assignments
 from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
@@ -78,21 +78,24 @@ class Library:
         self._index.close()
 
     def add(
-        self, data: bytes, text: str = "", title: str = "", tags: Iterable[str] = (), limits: UnpackLimits | None = None
+        self,
+        data: bytes,
+        text: str = "",
+        title: str = "",
+        tags: Iterable[str] = (),
+        opened: LibraryEntry | None = None,
     ) -> LibraryEntry:
         """Store a trace, or a WAV with its text; for an existing entry, only set the title and add the tags.
 
-        ``limits``: None for those of trace files.
+        ``opened``: the result of ``open_entry``, where another process has opened the file.
 
         Raises:
-            BadFile: it is neither, damaged, or exceeds the limits.
+            BadFile: it is neither, or damaged.
             NotStored: the disk refused it.
             BadText, BadOption: the text is too long; a title or a tag is invalid.
         """
-        sha256 = hashlib.sha256(data).hexdigest()
-        is_wav = data.startswith(b"RIFF")
-        if text and not is_wav:
-            raise BadOption("a trace takes no text", "it holds its own")
+        opened = opened or open_entry(data, text)  # before the lock, since a long trace takes seconds
+        sha256, is_wav = opened.sha256, data.startswith(b"RIFF")
         with self._locked():
             known = self._index.find_by_prefix(sha256)
             if known:
@@ -101,7 +104,7 @@ class Library:
                 note = replace(note, text=text or note.text)
             else:
                 note = EntryNote(title, text if is_wav else "", added_at=now_s()).with_changes(add=tags)
-            entry = make_entry(sha256, open_bytes(data, note.text, limits), len(data), note)
+            entry = replace(known[0] if known and not text else opened, note=note)
             if not known or not self._has_utterance(sha256):  # after a removal that failed half way
                 _write(self._sound(sha256, "wav" if is_wav else "trace"), data, "the utterance")
             return self._write_note(entry)
@@ -315,8 +318,8 @@ class Library:
         known = self.annotations.by(entry.sha256, annotator)
         if known is not None:
             return AnnotatedSound(entry.sha256, known.rate_hz, known.samples)
-        trace = self.open(entry)
-        return AnnotatedSound(entry.sha256, trace.rate_hz, len(trace.pcm))
+        pcm, rate_hz = read_sound(self.read(entry), MAX_BYTES["audio.wav"])
+        return AnnotatedSound(entry.sha256, rate_hz, len(pcm))
 
     def _has_utterance(self, sha256: str) -> bool:
         return any(self._sound(sha256, ending).exists() for ending in ("trace", "wav"))
@@ -326,6 +329,17 @@ class Library:
 
     def _note(self, sha256: str) -> Path:
         return self.root / "notes" / sha256[:2] / f"{sha256}.json"
+
+
+def open_entry(data: bytes, text: str = "", limits: UnpackLimits | None = None) -> LibraryEntry:
+    """The entry of a file that is not in a library yet.
+
+    ``limits``: None for those of trace files. Raises BadFile: it is neither a trace nor a WAV, damaged, or exceeds the
+    limits; BadText, BadOption: the text is too long, or given for a trace.
+    """
+    if text and not data.startswith(b"RIFF"):
+        raise BadOption("a trace takes no text", "it holds its own")
+    return make_entry(hashlib.sha256(data).hexdigest(), open_bytes(data, text, limits), len(data), EntryNote())
 
 
 def _write(path: Path, data: bytes, what: str) -> None:

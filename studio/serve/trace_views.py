@@ -88,15 +88,15 @@ class TraceViews:
 
     @contextmanager
     def slot(self) -> Generator[None]:
-        """A slot for the owner to open one trace in this process. Raises Busy."""
+        """A slot for the owner to compare annotations in this process. Raises Busy."""
         if not self._slots.acquire(blocking=False):
-            raise Busy("other traces are being opened", "try again in a moment")
+            raise Busy("other annotations are being compared", "try again in a moment")
         try:
             yield
         finally:
             self._slots.release()
 
-    async def compute(self, request: Request, function: Callable[..., bytes], *arguments: Any) -> bytes:
+    async def compute(self, request: Request, function: Callable[..., T], *arguments: Any) -> T:
         """``function(*arguments)`` in the trace process, when it is the address's turn.
 
         Raises Busy, CallerGone, and what ``function`` raises.

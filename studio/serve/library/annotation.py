@@ -22,11 +22,12 @@ from studio.library.entries import LibraryEntry, now_s
 from studio.library.exchange import (
     COLLAR_MS,
     MAX_FILE_BYTES,
+    add_annotation,
     agreement_to_dict,
     export_annotation,
     format_of,
-    import_annotation,
     layer_agreement,
+    read_annotation,
     shared_layers,
 )
 from studio.library.library import Library
@@ -110,10 +111,14 @@ def _add_file_routes(routes: APIRouter, access: LibraryAccess) -> None:
     ) -> Response:
         body, annotator = await request.body(), unquote(x_studio_annotator)
 
+        before = await access.call(lambda library: library.document(find_entry(library, x_studio_name), annotator))
+        with uploaded_file():
+            found = await access.views.compute(
+                request, read_annotation, x_studio_format, body, before.rate_hz, before.samples
+            )
+
         def work(library: Library) -> dict[str, Any]:
-            entry = find_entry(library, x_studio_name)
-            with access.views.slot(), uploaded_file():
-                return import_annotation(library, entry, annotator, x_studio_format, body).to_dict()
+            return add_annotation(library, find_entry(library, x_studio_name), annotator, found).to_dict()
 
         return private_json(await access.call(work))
 

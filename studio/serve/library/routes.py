@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, Header, Query, Request
 from fastapi.responses import FileResponse, Response
 
-from studio.core.errors import BadFile, BadMessage, BadOption
+from studio.core.errors import BadFile, BadMessage, BadOption, bad_file
 from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.comparison.bundle import pack, pack_difference, pack_words
@@ -17,7 +18,7 @@ from studio.inspection.comparison.compare import MAX_UTTERANCES, UtteranceCompar
 from studio.inspection.opening import open_bytes, read_sound
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.index import Query as LibraryQuery
-from studio.library.library import Library
+from studio.library.library import Library, open_entry
 from studio.serve.library.access import EntryRemove, LibraryAccess, NoteChange, TraceKeep, find_entry
 from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary, annotator_routes, owner_routes
 from studio.serve.middleware.bodies import FileRoute
@@ -103,11 +104,11 @@ def _change_routes(access: LibraryAccess, trace_store: TraceStore) -> APIRouter:
     @routes.post("/keep", openapi_extra=takes(TraceKeep))
     async def keep(request: Request) -> Response:
         body = await read_body(request, TraceKeep)
+        opened = await access.views.compute(request, _open_stored, trace_store.path(body.trace))
 
         def add(library: Library) -> dict[str, Any]:
-            with access.views.slot():
-                entry = library.add(trace_store.read(body.trace), title=body.title, tags=body.tags)
-            return _describe(library, entry)
+            data = trace_store.read(body.trace)
+            return _describe(library, library.add(data, title=body.title, tags=body.tags, opened=opened))
 
         return private_json(await access.call(add))
 
@@ -119,10 +120,11 @@ def _change_routes(access: LibraryAccess, trace_store: TraceStore) -> APIRouter:
     ) -> Response:
         body, text, title = await request.body(), unquote(x_studio_text), unquote(x_studio_title)
 
+        with uploaded_file():
+            opened = await access.views.compute(request, open_entry, body, text, LIMITS)
+
         def add(library: Library) -> dict[str, Any]:
-            with access.views.slot(), uploaded_file():
-                entry = library.add(body, text, title, limits=LIMITS)
-            return _describe(library, entry)
+            return _describe(library, library.add(body, text, title, opened=opened))
 
         return private_json(await access.call(add))
 
@@ -143,6 +145,12 @@ def _change_routes(access: LibraryAccess, trace_store: TraceStore) -> APIRouter:
         return private_json({"removed": body.name})
 
     return routes
+
+
+def _open_stored(path: Path) -> LibraryEntry:
+    """The entry of a stored trace, in the trace process. Raises BadFile."""
+    with bad_file("the trace cannot be read", "it may have made room for a newer one"):
+        return open_entry(path.read_bytes())
 
 
 def _page(library: Library, query: LibraryQuery) -> dict[str, Any]:

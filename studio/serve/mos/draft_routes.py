@@ -33,9 +33,10 @@ from studio.mos.stimuli import editing
 from studio.mos.store.tables import Campaign, Item, Stimulus, System
 from studio.serve.auth import TokenAuth
 from studio.serve.middleware.bodies import FileRoute
-from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker
+from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker, check_sound
 from studio.serve.mos.schemas import DraftCreate, PlanAsk, SettingsChange, SoundsTake, SystemDrop, SystemPut, TextsPut
 from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
+from studio.serve.trace_views import VIEWS
 
 UPLOADS = {UPLOAD: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take an upload
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class _DraftService:
         self.listening, self.engine = listening, engine
         self.owner_only = [Depends(auth.owner)]
         self.speaking = DraftSpeaker(listening, engine)
-        self.sounds = DraftSounds(listening)
+        self.sounds = DraftSounds(listening, partial(VIEWS.call, check_sound))
         self.planning = threading.BoundedSemaphore(1)
 
     def read(self, name: str, work: Callable[[Session, Campaign], T]) -> T:

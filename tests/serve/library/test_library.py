@@ -17,6 +17,7 @@ from serve.traces.test_inspection_routes import zip_bomb
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace_writer import TraceWriter
+from studio.library import exchange, library
 from studio.library.entries import MAX_TAGS
 from studio.library.library import Library
 from studio.serve.library.routes import PAGE, SHOWN_CHARS
@@ -144,6 +145,22 @@ def test_recording_is_uploaded_with_its_text(client: LibraryClient) -> None:
     header, _ = unpack(client.get(f"view/{entry['name']}").content)
     assert [word["text"] for word in header["timeline"]["words"]] == ["Grüße,", "zwei"]
     assert client.get(f"file/{entry['name']}").headers["content-disposition"].endswith('.wav"')
+
+
+def test_foreign_files_are_opened_by_the_trace_process(client: LibraryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing delays no speech, and holds no lock of the library."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a file was parsed in the server's process")
+
+    for module, name in ((library, "open_bytes"), (exchange, "format_of")):
+        monkeypatch.setattr(module, name, refuse)
+    kept = client.post("keep", trace=client.spoken("k" * 22))
+    assert kept.status_code == 200 and kept.json()["words"] == 3
+    assert client.send(said(3), text="Three.").json()["text"] == "Three."
+    about = {"X-Studio-Name": kept.json()["name"], "X-Studio-Annotator": "Ann", "X-Studio-Format": "audacity"}
+    labels = client.http.post("annotations/import", content=b"0.0\t0.1\tclick\n", headers=about)
+    assert labels.status_code == 200 and len(labels.json()["layers"]) == 1, labels.text
 
 
 def test_search_results_are_paged(client: LibraryClient) -> None:
