@@ -198,7 +198,8 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
     name, _, speaker = setting.voice.partition(":")
     asked = urlencode({key: value for key, value in (("tap", "1"), ("voice", name), ("speaker", speaker)) if value})
     with running_app(setting.command) as url, open_page(f"{url}?{asked}") as page:
-        took = [page.locator(f'.settings [data-set="{one}"]').input_value() for one in ("voice", "speaker")]
+        chosen = ('[name="live-voice"]:checked', '[data-set="speaker"]')
+        took = [page.locator(f".live {one}").input_value() for one in chosen]
         voice = ":".join(took)
         if setting.voice not in ("", took[0], voice):
             raise BadVoice(

@@ -88,7 +88,7 @@ def test_smooth_mode_speaks_slow_typing_in_phrases(live: LivePage) -> None:
     live.finish(spoken=1)
     torn = _gaps(live)
     live.press("clear")
-    live.page.get_by_label("Smooth: speak by phrase").check()
+    live.page.get_by_role("checkbox", name="Speak by phrase").check()
     for take in range(2, 6):  # other load adds pauses and removes none
         live.type(text, delay_ms=110)
         live.finish(spoken=take)
