@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-import plotly.graph_objects as go
 
 from studio.core.plurals import plural
 from studio.mos.analysis.results import campaigns_by_last_answer
@@ -144,8 +143,8 @@ def _view(owner: Owner, request: gr.Request, name: str, everyone: bool, seen: An
     return ["", _reserved(figures) + _head(results), gr.Row(visible=True), *plots, _tables(results), now]
 
 
-def _reserved(figures: Sequence[go.Figure | None]) -> str:
-    """A style that gives figures their height before plotly has drawn them, so that nothing moves.
+def _reserved(figures: Sequence[Any]) -> str:
+    """A style that gives plotly's figures their height before they are drawn, so that nothing moves.
 
     Gradio inserts the figures after the tables, which wait for the last one; if it fails to load, for 30 s.
     """
