@@ -81,6 +81,16 @@ def test_wav_and_trace_are_written(say, voices, tmp_path):
     assert np.array_equal(spoken.pcm, pcm)
 
 
+def test_captions_are_written_beside_the_sound(say, voices, tmp_path):
+    out, wav = tmp_path / "a.vtt", tmp_path / "a.wav"
+    result = say(voices, "One two. Three four.", "-o", wav, "--captions", out)
+    assert result.returncode == 0, result.stderr
+    assert f"{out}: 2 captions" in result.stderr
+    assert re.findall(r"\n\n(.+) --> (.+)\n(.+)", out.read_text())[1][2] == "Three four."
+    refused = say(voices, TEXT, "-o", wav, "--captions", tmp_path / "a.txt")
+    assert refused.returncode and "it does not end in .srt or .vtt" in refused.stderr
+
+
 def test_wav_is_written_to_standard_output_alone(say, voices, tmp_path):
     assert say(voices, TEXT, "-o", tmp_path / "a.wav").returncode == 0
     command = [sys.executable, "-m", "studio", "say", TEXT, "-o", "-", "--voices", str(voices), "--device", "cpu"]

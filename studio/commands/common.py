@@ -106,8 +106,8 @@ def advised(listening: "ListeningTests", name: str) -> list[str]:
     return found
 
 
-def check_output_file(path: Path | None, option: str, suffix: str) -> None:
-    """Fail early if a file cannot be written. Raises BadFile."""
+def check_output_file(path: Path | None, option: str, *suffixes: str) -> None:
+    """Fail early if a file cannot be written, or has none of the suffixes. Raises BadFile."""
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):  # a device or a pipe
         return
     problem = ""
@@ -117,10 +117,10 @@ def check_output_file(path: Path | None, option: str, suffix: str) -> None:
         problem = f"there is no folder {path.parent}"
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
         problem = "you may not write there"
-    elif path.suffix.lower() != suffix:
-        problem = f"it does not end in {suffix}"
+    elif path.suffix.lower() not in suffixes:
+        problem = f"it does not end in {' or '.join(suffixes)}"
     if problem:
-        raise BadFile(f"{path} cannot be written: {problem}", f"give a file like {option} out{suffix}")
+        raise BadFile(f"{path} cannot be written: {problem}", f"give a file like {option} out{suffixes[0]}")
 
 
 def progress_bar() -> "Progress":

@@ -9,6 +9,7 @@ import typer
 from studio.bench.options import Device, Voices
 from studio.commands.common import Json, check_output_file
 from studio.core.folders import VOICES
+from studio.core.plurals import counted
 from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def inspect(
     textgrid: Annotated[
         Path | None, typer.Option(help="Also write words, segments and seams as a TextGrid, in the time of the sound.")
     ] = None,
+    captions: Annotated[
+        Path | None, typer.Option(help="Also write captions, .srt or .vtt, in the time of the sound.")
+    ] = None,
     reference: Annotated[
         Path | None, typer.Option(help="TextGrid whose tier words is compared; it gives the word times of a WAV.")
     ] = None,
@@ -53,6 +57,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show when each word was typed, generated and played, and the cause of every wait."""
+    from studio.core.traces.captions import SUFFIXES, write_captions
     from studio.inspection.facts import compare_with_reference, facts, render_facts
     from studio.inspection.opening import open_file, with_word_times
     from studio.inspection.textgrid import read_words, write_textgrid
@@ -61,6 +66,7 @@ def inspect(
     pictures = _checked_pictures(svg, png, pdf, html)
     check_output_file(attention, "--attention", ".npz")
     check_output_file(textgrid, "--textgrid", ".textgrid")
+    check_output_file(captions, "--captions", *SUFFIXES)
     trace = open_file(file, text)
     true = read_words(reference) if reference else []
     is_recording = trace.meta.get("source") == "recording"
@@ -81,6 +87,9 @@ def inspect(
     if textgrid:
         write_textgrid(trace, textgrid)
         print_line(f"{textgrid}: words, segments and seams", err=True)
+    if captions:
+        count = write_captions(trace, captions)
+        print_line(f"{captions}: {counted(count, 'caption')}", err=True)
     if html:
         from studio.ui.html_file import write_inspection
 

@@ -16,6 +16,7 @@ from studio.commands.common import check_output_file
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
+from studio.core.plurals import counted
 from studio.core.speaking import PUSH_CHARS, Arrival, at_once, save_audio, speak, typed
 from studio.core.terminal import print_line
 
@@ -56,6 +57,9 @@ def say(
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same samples.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Also write a trace: events, frames, p_eos, sound.")] = None,
+    captions: Annotated[
+        Path | None, typer.Option(help="Also write captions: .srt or .vtt, in the time of the sound that is written.")
+    ] = None,
     typing_wpm: Annotated[float | None, typer.Option(help="Simulate typing at this rate, words a minute.")] = None,
     arrivals: Annotated[
         Path | None, typer.Option(help='File of lines {"t_ms": 0, "text": "Hel"}, sent at these times.')
@@ -71,6 +75,7 @@ def say(
     from studio.core.options import merge_options, options_from_flags, parse_options
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
+    from studio.core.traces.captions import SUFFIXES, write_captions
 
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
@@ -81,6 +86,7 @@ def say(
     elif sys.stdout.isatty():
         raise BadFile("a WAV is no text, and standard output is a terminal", 'pipe it: studio say "..." -o - | aplay')
     check_output_file(trace, "--trace", ".trace")
+    check_output_file(captions, "--captions", *SUFFIXES)
     if arrivals:
         source = read_arrivals(arrivals)
     elif text == "-":
@@ -114,6 +120,9 @@ def say(
         print_line(f"{target}: {length}{so_far}", err=True)
     elif not error:
         _play(spoken, as_heard=as_heard)
+    if captions:
+        count = write_captions(spoken, captions, as_heard=as_heard)
+        print_line(f"{captions}: {counted(count, 'caption')}", err=True)
     if error:
         raise error
 
