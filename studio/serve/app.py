@@ -16,6 +16,7 @@ import studio
 from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.mos.service import ListeningTests
 from studio.serve.adapters.elevenlabs import add_elevenlabs
+from studio.serve.adapters.elevenlabs_http import add_elevenlabs_http
 from studio.serve.adapters.openai import add_openai
 from studio.serve.adapters.speech import SpeechRequests
 from studio.serve.auth import is_owner
@@ -74,6 +75,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     requests = SpeechRequests(engine, trace_store, settings)
     drain.watch(requests.running)
     add_openai(app, requests)
+    add_elevenlabs_http(app, requests)
     add_elevenlabs(app, engine, trace_store, settings, drain)
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)

@@ -14,14 +14,20 @@ from studio.core.cards import Card
 from studio.core.errors import BadMessage, BadText, BadVoice, Busy, StudioError
 from studio.core.folders import without_folders
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
-from studio.serve.adapters.speech import Speech, SpeechFailed, SpeechRequests, SpeechResponse
+from studio.serve.adapters.speech import (
+    MAX_INPUT_CHARS,
+    RETRY_S,
+    Speech,
+    SpeechFailed,
+    SpeechRequests,
+    SpeechResponse,
+    encoded,
+)
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
 from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
 
-MAX_INPUT_CHARS = 4096
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
-RETRY_S = 1
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _STATUS: dict[type[StudioError], int] = {BadModel: 404, Busy: 503, SpeechFailed: 500, StudioError: 400}
 
@@ -83,14 +89,9 @@ async def _speak(request: Request, requests: SpeechRequests) -> Response:
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
     speech = await requests.open(request, address, body.input)
-    try:
-        await speech.until_audio()
-    except BaseException:
-        requests.close(speech)
-        raise
     if body.stream_format == "sse":
         return SpeechResponse(requests, speech, _sse(speech, encoder), "text/event-stream")
-    return SpeechResponse(requests, speech, _audio(speech, encoder), wanted.media_type)
+    return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)
 
 
 def _parsed(raw: bytes) -> SpeechBody:
@@ -113,17 +114,6 @@ def _format(name: str, card: Card) -> AudioFormat:
         case "mp3" if card.sample_rate_hz not in _MP3_RATES_HZ:
             return AudioFormat(name, 44_100)
     return AudioFormat(name, card.sample_rate_hz)
-
-
-async def _audio(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
-    try:
-        async for event in speech.events():
-            if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
-                with speech.sending():
-                    yield data
-        yield await encoder.finish()
-    except StudioError:
-        speech.break_off()
 
 
 async def _sse(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:

@@ -14,6 +14,7 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
+from studio.serve.adapters.encoding import Encoder
 from studio.serve.live import protocol as wire
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import Outgoing, StreamEnd, UtteranceStream
@@ -23,6 +24,8 @@ from studio.serve.responses import PRIVATE
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
+MAX_INPUT_CHARS = 4096
+RETRY_S = 1  # when a client that found the server full may try again
 _FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (Busy, Closing, Stuck)}
 
 
@@ -147,11 +150,14 @@ class SpeechRequests:
         self._ends: set[asyncio.Task[None]] = set()
 
     async def open(self, request: HTTPConnection, voice: str, text: str) -> Speech:
-        """Speak a text for a request; ``close`` it. It is cancelled at once when the client leaves.
+        """Speak a text for a request, and wait for its first sound; ``close`` it.
+
+        It is cancelled at once when the client leaves.
 
         Raises:
             Busy: as many requests are being spoken as may be, or as ``Engine.open``.
             BadVoice, BadOption: as ``Engine.open``.
+            StudioError: the utterance failed before its first sound.
         """
         limit = self._settings.max_sockets
         if len(self.running) + self._opening >= limit:
@@ -168,6 +174,11 @@ class SpeechRequests:
         stream.start()
         await stream.put(wire.TextIn(utterance=0, text=text))
         await stream.put(wire.End(utterance=0))
+        try:
+            await speech.until_audio()
+        except BaseException:
+            self.close(speech)
+            raise
         return speech
 
     def close(self, speech: Speech) -> None:
@@ -176,6 +187,18 @@ class SpeechRequests:
         end = asyncio.create_task(speech.finish())
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
+
+
+async def encoded(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
+    """The bytes of a speech as they come; the connection breaks off where the voice fails."""
+    try:
+        async for event in speech.events():
+            if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
+                with speech.sending():
+                    yield data
+        yield await encoder.finish()
+    except StudioError:
+        speech.break_off()
 
 
 class SpeechResponse(StreamingResponse):

@@ -36,6 +36,8 @@ FOR_ANYONE = {
     ("GET", "/health"),
     ("GET", "/api/voices"),
     ("GET", "/metrics"),
+    *(("POST", f"/v1/text-to-speech/{{voice}}{rest}") for rest in ("", "/stream", "/with-timestamps")),
+    ("POST", "/v1/text-to-speech/{voice}/stream/with-timestamps"),
     ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
     ("GET", "/v1/audio/voices"),
     ("GET", "/v1/models"),
