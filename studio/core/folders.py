@@ -17,6 +17,7 @@ VOICES = ASSETS / "voices"
 RECIPES = ASSETS / "recipes"
 TABLES = ASSETS / "tables"  # definitions of the papers' tables
 DEMO = ASSETS / "demo"
+SAMPLE = ASSETS / "samples" / "typed.trace"  # of the Inspect page
 TRAPS = ASSETS / "traps"
 DEFAULT_VOICE = "wren"  # listed first in a folder that has it
 

@@ -19,6 +19,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from studio.core.folders import SAMPLE
 from studio.serve.middleware.bodies import replay_body
 from studio.serve.middleware.headers import POLICY
 from studio.ui.bundle import WIDGETS, bundle
@@ -31,6 +32,7 @@ _MEDIA_TYPES = {
     ".json": "application/json",
     ".png": "image/png",
     ".svg": "image/svg+xml",
+    ".trace": "application/zip",
 }
 _STYLE_FILES = (
     "tokens.css",
@@ -91,6 +93,7 @@ def _files() -> dict[str, bytes]:
     files = {f"{name}/{name}.js": (bundle(f"{name}/{name}.js") + _START).encode() for name in pages}
     files |= {path: bundle(path).encode() for path in _SCRIPTS}
     files |= {path: (WIDGETS / path).read_bytes() for path in _DATA}
+    files |= {"inspect/sample.trace": SAMPLE.read_bytes()}
     return files | {STYLES: "\n".join((WIDGETS / name).read_text(encoding="utf-8") for name in _STYLE_FILES).encode()}
 
 
@@ -119,7 +122,7 @@ def add_assets(app: FastAPI) -> None:
             "Content-Security-Policy": script_policy(request.scope),
             "Vary": "Accept-Encoding",
         }
-        if "gzip" in request.headers.get("accept-encoding", "") and not path.endswith(".png"):
+        if "gzip" in request.headers.get("accept-encoding", "") and not path.endswith((".png", ".trace")):
             content, headers["Content-Encoding"] = _compressed(path), "gzip"
         return Response(content, media_type=_MEDIA_TYPES[Path(path).suffix], headers=headers)
 

@@ -63,6 +63,13 @@ def inspect(chromium: Any, server: Server) -> Iterator[Callable[..., Inspect]]:
         assert tab.wrong == []
 
 
+def test_sample_opens_at_once(inspect: Callable[..., Inspect]) -> None:
+    tab = inspect().open()
+    tab.page.get_by_role("button", name="Open a sample").click()
+    tab.opened()
+    assert "You hear this sentence begin" in tab.page.locator(".view h1").inner_text()
+
+
 def test_dropped_trace_is_shown_with_its_data(inspect: Callable[..., Inspect], trace: Path) -> None:
     tab = inspect().open()
     tab.drop(trace)

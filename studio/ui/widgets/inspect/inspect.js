@@ -14,7 +14,7 @@ const TO_RESULTS = "This clip belongs to a listening test, which only the owner 
 const TO_LIBRARY = "This utterance is in the library, which only the owner can open: sign in on the Library page.";
 
 /** Start the page; `root` is the server's URL with a trailing slash. */
-export function start(element, { server: root }) {
+export function start(element, { base, server: root }) {
   const page = element.querySelector(".inspect");
   const status = page.querySelector(".status");
   const text = page.querySelector(".wav-text input");
@@ -162,6 +162,13 @@ export function start(element, { server: root }) {
     );
   }
 
+  async function openSample() {
+    const answer = await fetch(`${base}/inspect/sample.trace`).catch(() => null);
+    if (!answer?.ok) return showMessage("The server cannot be reached.", "error");
+    return upload(new File([await answer.blob()], "the sample"));
+  }
+
+  page.querySelector(".sample").addEventListener("click", openSample);
   page.querySelector("input[type=file]").addEventListener("change", (e) => {
     if (e.target.files[0]) upload(e.target.files[0]);
     e.target.value = "";
