@@ -26,6 +26,7 @@ from studio.serve.adapters.speech import (
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
 from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
+from studio.text.markdown import spoken_markdown
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -48,6 +49,7 @@ class SpeechBody(BaseModel):
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
+    markup: Literal["markdown", "plain"] = "markdown"  # ours: what the input is written in
 
 
 class BadField(BadMessage):
@@ -82,13 +84,14 @@ def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
 
 async def _speak(request: Request, requests: SpeechRequests) -> Response:
     body = _parsed(await request.body())
-    if not body.input.strip():
-        raise BadText("the input is empty", "give some text")
+    text = spoken_markdown(body.input) if body.markup == "markdown" else body.input
+    if not text.strip():
+        raise BadText("the input holds nothing to speak", "give some text")
     voice = body.voice if isinstance(body.voice, str) else body.voice.id
     card, address = find_voice(voice, body.model, requests.engine.cards())
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
-    speech = await requests.open(request, address, body.input)
+    speech = await requests.open(request, address, text)
     if body.stream_format == "sse":
         return SpeechResponse(requests, speech, _sse(speech, encoder), "text/event-stream")
     return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)

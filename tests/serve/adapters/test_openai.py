@@ -117,6 +117,15 @@ def test_server_sent_events_hold_the_same_sound(client: openai.OpenAI) -> None:
     assert events[-1] == {"type": "speech.audio.done", "usage": usage}
 
 
+def test_markdown_is_read_unless_the_input_is_plain(client: openai.OpenAI) -> None:
+    written = "# Alpha\n**beta** <think>a b c d</think>gamma"
+    assert spoken(client, "pcm", input=written) == spoken(client, "pcm", input="Alpha.\nbeta  gamma")
+    as_written = spoken(client, "pcm", input=written, extra_body={"markup": "plain"})
+    assert len(as_written) > len(spoken(client, "pcm", input=written))
+    with pytest.raises(openai.BadRequestError, match="nothing to speak"):
+        spoken(client, "pcm", input="<think>only thoughts")
+
+
 def test_trace_can_be_fetched(serving: Serving) -> None:
     server = serving()
     answer = client_of(server).audio.speech.with_raw_response.create(
