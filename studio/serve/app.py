@@ -17,6 +17,7 @@ from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.mos.service import ListeningTests
 from studio.serve.adapters.elevenlabs import add_elevenlabs
 from studio.serve.adapters.elevenlabs_http import add_elevenlabs_http
+from studio.serve.adapters.kyutai import add_kyutai
 from studio.serve.adapters.openai import add_openai
 from studio.serve.adapters.speech import SpeechRequests
 from studio.serve.auth import is_owner
@@ -77,6 +78,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     add_openai(app, requests)
     add_elevenlabs_http(app, requests)
     add_elevenlabs(app, engine, trace_store, settings, drain)
+    add_kyutai(app, engine, trace_store, settings, drain)
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)
     views, recomputation = TraceViews(), Recomputation(engine)

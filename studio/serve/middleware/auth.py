@@ -27,7 +27,8 @@ from studio.serve.settings import ENV_PREFIX, ServeSettings
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
-FOREIGN_PATHS = "/v1/"  # of the adapters, whose clients send the key in headers of their own and expect 401
+# Of the adapters, whose clients send the key in headers of their own and expect 401.
+FOREIGN_PATHS = ("/v1/", "/api/tts_streaming")
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(
@@ -195,9 +196,10 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _foreign_key(scope: Scope) -> str:
-    """The key as the clients of OpenAI and ElevenLabs send it."""
+    """The key as the clients of OpenAI, ElevenLabs and Kyutai send it."""
     scheme, _, token = _header(scope, "authorization").partition(" ")
-    return _header(scope, "xi-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+    own = _header(scope, "xi-api-key") or _header(scope, "kyutai-api-key")
+    return own or (token.strip() if scheme.lower() == "bearer" else "")
 
 
 def _header(scope: Scope, name: str) -> str:

@@ -135,6 +135,7 @@ WITH_TOKEN = {
 }
 BAD_REQUESTS = {("POST", "/v1/audio/speech")}  # their clients expect 400 where the studio's own get 422
 FOREIGN_SOCKETS = {f"/v1/text-to-speech/{{voice}}/{kind}" for kind in ("stream-input", "multi-stream-input")}
+FOREIGN_SOCKETS |= {"/api/tts_streaming"}
 SOCKETS = {"/ws/speak", "/mos/live"} | FOREIGN_SOCKETS
 HOSTILE = (
     "../../../../etc/passwd",
