@@ -84,20 +84,27 @@ def test_planted_violation_is_found(file: str, line: str, wall: str, violations:
 def test_scripts_import_only_lower_layers():
     """The pages' scripts: options, audio and wire import no page, pages not each other, Workers no drawing."""
     widgets = ROOT / "studio" / "ui" / "widgets"
-    of_live = {"live", "live/field", "live/race", "live/talk"}
+    of_live = {"live", "live/field", "live/history", "live/race", "live/talk", "live/voices"}
     below = {
-        "live": of_live | {"inspect", "options", "owner", "sound", "timeline", "wire"},
+        "live": of_live | {"glossary", "inspect", "options", "owner", "share", "sound", "timeline", "wire"},
         "live/field": {"live/field", "sound", "wire"},
-        "live/race": {"live/race", "live/worker", "options", "sound", "wire"},
+        "live/history": {"live/history", "options", "rate", "sound"},
+        "live/race": {"live/race", "live/worker", "options", "share", "sound", "wire"},
         "live/talk": {"live/talk", "sound", "wire"},
-        "annotate": {"annotate", "inspect", "inspect/annotate", "rate", "timeline"},
+        "live/voices": {"live/voices", "options"},
+        "share": {"options", "rate", "share", "sound", "timeline"},
+        "design": {"glossary", "options"},
+        "annotate": {"annotate", "inspect", "inspect/annotate", "page", "rate", "timeline"},
         "compare": {"compare", "owner", "rate", "sound", "timeline", "wire"},
-        "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
-        "inspect": {"inspect", "inspect/annotate", "inspect/ratings", "options", "owner", "sound", "timeline"},
-        "inspect/ratings": {"inspect/ratings", "rate"},
-        "inspect/annotate": {"inspect/annotate", "owner", "rate", "timeline"},
-        "library": {"library", "owner", "rate"},
+        "edit": {"edit", "owner", "page", "rate"},  # its preview is drawn by the raters' own scripts
+        "inspect": {"inspect", "inspect/annotate", "inspect/ratings", "options", "owner", "page", "rate"}
+        | {"sound", "timeline"},
+        "inspect/ratings": {"inspect/ratings", "page", "rate"},
+        "inspect/annotate": {"inspect/annotate", "owner", "page", "rate", "timeline"},
+        "library": {"inspect", "library", "owner", "page", "rate", "timeline"},  # its rows play with Inspect's player
         "live/worker": {"live/worker", "sound", "wire"},
+        "glossary": {"glossary"},
+        "page": {"page"},
         "options": {"options"},
         "owner": {"owner"},
         "rate": {"rate", "sound", "wire"},
@@ -111,7 +118,9 @@ def test_scripts_import_only_lower_layers():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import [^"]* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 15  # live/talk, options, owner and wire: none
+    assert (
+        len({folder for folder, _ in found} & below.keys()) == 19
+    )  # glossary, live/talk, options, owner, page and wire: none
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { laneOf } from "../../../studio/ui/widgets/live/utterance_clip.js";
 import { Session } from "../../../studio/ui/widgets/live/worker/session.js";
 import { loadShared } from "../../../studio/ui/widgets/live/worker/shared.js";
 import { shownAddress } from "../../../studio/ui/widgets/share/brand.js";
 import { embedHtml } from "../../../studio/ui/widgets/share/embed.js";
 import { sharedAddress } from "../../../studio/ui/widgets/share/shared.js";
-import { laneOf } from "../../../studio/ui/widgets/share/utterance_clip.js";
 import { fakeSockets } from "./fakes.js";
 
 const RATE_HZ = 24_000;

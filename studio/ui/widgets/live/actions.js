@@ -1,8 +1,8 @@
 // Actions of the page's buttons, and copies of the utterance as a link or code.
 
 import { embedHtml, MAX_BYTES } from "../share/embed.js";
-import { saveUtteranceClip } from "../share/utterance_clip.js";
 import { traceToken } from "./history/entries.js";
+import { saveUtteranceClip } from "./utterance_clip.js";
 
 const COPIED_MS = 2000;
 const IMPORTS = "from pathlib import Path\n\nimport studio\nfrom studio.core.clips import write_wav\n";

@@ -1,12 +1,12 @@
 // A clip of the last utterance: keys, words lighting up and sound on one clock, with the sound as heard.
 
-import { fileName } from "../live/history/entries.js";
-import { BUCKET_MS, drawAxis, drawLane, write } from "../live/race/paint.js";
-import { RaceRecord } from "../live/race/race_record.js";
+import { drawBrand, shownAddress } from "../share/brand.js";
+import { clipEnding, clipMime, recordClip } from "../share/clip.js";
 import { save } from "../sound/recording.js";
 import { parse } from "../timeline/bundle.js";
-import { drawBrand, shownAddress } from "./brand.js";
-import { clipEnding, clipMime, recordClip } from "./clip.js";
+import { fileName } from "./history/entries.js";
+import { BUCKET_MS, drawAxis, drawLane, write } from "./race/paint.js";
+import { RaceRecord } from "./race/race_record.js";
 
 const SIZE = { width: 1280, height: 720 };
 const TAIL_MS = 800;
