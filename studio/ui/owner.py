@@ -1,12 +1,13 @@
 """Shared parts of the owner's pages of Gradio components: every call checks the owner's cookie; HTML escaping."""
 
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
 
 from studio.core.errors import StudioError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ZONE_COOKIE = "studio-zone"
-_MAX_ZONE_CHARS = 64
+_MAX_ZONE_CHARS = 88  # 64 characters in base64
 _ASK = 'This page is for the owner. <a href="./sign-in?next={page}">Sign in</a>.'
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -49,11 +50,11 @@ def _page_of(request: "gr.Request") -> str:
 
 
 def viewer_zone(request: "gr.Request") -> tzinfo:
-    """The time zone of the browser, which ``boot.js`` names in a cookie; UTC where it is missing or unknown."""
-    name = unquote(request.cookies.get(ZONE_COOKIE, ""))[:_MAX_ZONE_CHARS]
+    """The time zone of the browser, which ``boot.js`` names in a cookie, as base64; UTC where it is missing or unknown."""
+    encoded = str(request.cookies.get(ZONE_COOKIE, ""))[:_MAX_ZONE_CHARS]
     try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
+        return ZoneInfo(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode("ascii"))
+    except (KeyError, ValueError, OSError):  # not base64, not ASCII, no zone
         return UTC
 
 
