@@ -50,7 +50,7 @@ def _page_of(request: "gr.Request") -> str:
 
 
 def viewer_zone(request: "gr.Request") -> tzinfo:
-    """The time zone of the browser, which ``boot.js`` names in a cookie, as base64; UTC where it is missing or unknown."""
+    """The browser's time zone, from the cookie of ``boot.js`` (base64); UTC where it is missing or unknown."""
     encoded = str(request.cookies.get(ZONE_COOKIE, ""))[:_MAX_ZONE_CHARS]
     try:
         return ZoneInfo(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode("ascii"))
