@@ -73,6 +73,8 @@ def test_owner_pages(enter: Callable[..., Any], path: str) -> None:
     if path.startswith("edit"):
         page.locator(".kind-card, .edit-columns").first.wait_for()
         page.evaluate("document.querySelectorAll('.edit details').forEach((one) => (one.open = true))")
+    if path == "campaigns":
+        page.locator(".campaign").first.wait_for()
     page.wait_for_timeout(1500)
     if path == "results":
         page.wait_for_selector(".owner-plot svg.main-svg")
