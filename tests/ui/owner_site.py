@@ -24,6 +24,8 @@ class Site:
             assert self.process.is_alive and time.monotonic() < until_s, "the server does not start"
             time.sleep(0.1)
         self.token = (folder / "token.txt").read_text(encoding="utf-8")
+        with urllib.request.urlopen(self.url + "theme.css", timeout=START_S):
+            pass  # Gradio, which is imported with the first request for it
 
     def _answers(self) -> bool:
         try:
