@@ -71,6 +71,7 @@ def writes(desk: Desk, number: int) -> dict[str, Callable[[], httpx.Response]]:
 
 def test_every_change_is_refused_in_time_and_succeeds_later(desk: Desk, tmp_path: Path) -> None:
     assert desk.edit(desk.names[1], "e", LAYER).status_code == 200
+    assert writes(desk, 2)["file"]().status_code == 200  # starts the process that opens files
     calls = {f"{name} {n}": call for n in range(2) for name, call in writes(desk, n).items()}
 
     def timed(call: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
