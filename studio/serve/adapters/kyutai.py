@@ -62,11 +62,11 @@ class KyutaiSession(SpeakSession):
             card, address = find_voice(query.get("voice", ""), "", self._engine.cards())
             if (name := query.get("format", FORMAT)) != FORMAT:
                 raise BadOption(f"there is no format {name[:40]!r}", f"there is {FORMAT}")
+            self._encoder = await open_encoder(AudioFormat("pcm", RATE_HZ), card.sample_rate_hz)
         except StudioError as error:
             await self.send_error(error)
             return
         self._rate_hz = card.sample_rate_hz
-        self._encoder = await open_encoder(AudioFormat("pcm", RATE_HZ), card.sample_rate_hz)
         await self._dispatch(wire.Open(utterance=_UTTERANCE, voice=address))
 
     # --- from the client -----------------------------------------------------------------------------
