@@ -1,6 +1,7 @@
 """Campaigns of CCR, DCR, ABX and MUSHRA from a folder of sounds, and what their screens really play."""
 
 import json
+import re
 import wave
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +24,12 @@ from studio.mos.store.tables import AnswerCreate, ChoiceCreate, PlayCreate, Scor
 NAMES = ("osprey", "reference", "teal")
 ITEMS = 4
 RATE_HZ = 24_000
+
+
+def named_in(text: str, words: tuple[str, ...]) -> list[str]:
+    """The words that `text` contains outside random tokens, which contain any three letters now and then."""
+    text = re.sub(r"[\w-]{20,}", "", text)
+    return [word for word in words if word in text]
 
 
 def folder_of_sounds(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from mos.recommended import named_in
 from ui.rate_page import RatePage, Ratings
 from ui.rate_server import clip_s
 from ui.waits import comes_to, until
@@ -339,4 +340,4 @@ def test_mushra_page_with_open_and_hidden_reference(rate: Callable[..., RatePage
     assert len({r.headers["content-length"] for r in sounds}) == 1
     assert "etag" not in {name for r in sounds for name in r.headers}
     seen = rating.page.content() + "".join(r.url + str(r.headers) for r in rating.responses)
-    assert not [word for word in ("velvet-otter", "anchor", "kHz") if word in seen]
+    assert not named_in(seen, ("velvet-otter", "anchor", "kHz"))
