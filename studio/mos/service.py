@@ -27,7 +27,7 @@ from studio.mos.kinds.registry import kind_of
 from studio.mos.sessions import stages, takes
 from studio.mos.sessions.answers import store_answer
 from studio.mos.sessions.assignment import is_full
-from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign
+from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign, open_arenas
 from studio.mos.sessions.carry_over import current_part, enter_next_part, find_rater
 from studio.mos.sessions.stage_views import RaterSounds, stage_view, visitor_view
 from studio.mos.store.access import Access, Forbidden, Visitor
@@ -62,12 +62,14 @@ class ListeningTests:
         """Public information about a link's campaign. Raises BadOption, Forbidden."""
         with self.store.read() as session:
             row, role = self._linked(session, campaign, key)
-            config = self.run_of(session, row).config
+            run = self.run_of(session, row)
+        config = run.config
         return {
             "title": config.texts.title,
             "language": config.texts.language,
             "open": row.state == "open" or role == "preview",
             "preview": role == "preview",
+            "standing": run.kind.is_standing,
         }
 
     def join(self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]) -> dict[str, Any]:
@@ -227,6 +229,12 @@ class ListeningTests:
             for name, role in (("rater", "panel"), ("preview", "preview"))
         }
         return paths | ({"ladder": LADDER} if kind_of(row.kind).is_standing else {})
+
+    def newest_arena(self) -> str | None:
+        """Path of the raters' link of the newest open arena; None while no arena is open."""
+        with self.store.read() as session:
+            name = next((row.name for row in open_arenas(session)), None)
+        return None if name is None else self.links(name)["rater"]
 
     # shared
 

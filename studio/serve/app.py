@@ -28,10 +28,11 @@ from studio.serve.live.socket import SpeakSession
 from studio.serve.middleware.auth import HostOriginMiddleware, KeyMiddleware
 from studio.serve.middleware.bodies import BodyLimitMiddleware
 from studio.serve.middleware.headers import RequestHeadersMiddleware, SecurityHeadersMiddleware
+from studio.serve.mos.arena import add_arena
 from studio.serve.mos.draft_routes import UPLOADS, add_drafts
 from studio.serve.mos.live import add_live
 from studio.serve.mos.owner import add_rated
-from studio.serve.mos.routes import add_arena, add_listening
+from studio.serve.mos.routes import add_listening
 from studio.serve.responses import add_error_handlers
 from studio.serve.server import DRAIN, Drain, admit
 from studio.serve.settings import ServeSettings

@@ -17,6 +17,7 @@ from studio.core.ports import Engine, SupportsLoad
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
 from studio.serve.auth import is_signed_in, session_cookie
+from studio.serve.mos.arena import NewestArena
 from studio.serve.settings import ServeSettings
 from studio.ui.assets import add_assets
 from studio.ui.bundle import WIDGETS
@@ -67,6 +68,7 @@ PAGES = (
     Page("", "Live", folder="live", props=live_props),
     Page("inspect", "Inspect", folder="inspect"),
     Page("compare", "Compare", folder="compare"),
+    Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # leads to an open arena's page of raters
     Page("library", "Library", access="owner", folder="library"),
     Page("campaigns", "Listening tests", access="owner", build=_build_campaigns),
     Page("edit", "Edit a test", access="owner", parent="campaigns", folder="edit"),
@@ -123,8 +125,13 @@ def mount(
             late.begin()  # the owner's pages are among them
         return session_cookie(request, await run_in_threadpool(listening.access.owner_session))
 
+    newest_arena = None if listening is None else NewestArena(listening)
+
+    async def has_arena() -> bool:
+        return newest_arena is not None and await newest_arena.path() is not None
+
     add_assets(app)
-    add_documents(app, pages, is_owner, sign_in)
+    add_documents(app, pages, is_owner, sign_in, has_arena)
     if late is not None:
         paths = [page.path for page in pages if page.build is not None]
         allowed = OpenRoutes(late, open_routes(paths))  # other routes do not wait for Gradio

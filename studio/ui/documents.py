@@ -35,7 +35,7 @@ _DOCUMENT = """<!doctype html>
 <link rel="stylesheet" href=".{assets}/{styles}">
 <script type="module" src=".{assets}/{folder}/{folder}.js"></script>
 </head>
-<body class="plain"{owner}>
+<body class="plain"{marks}>
 <script src=".{assets}/page/boot.js"></script>
 {masthead}
 <main id="{folder}"{main_class}>
@@ -45,6 +45,7 @@ _DOCUMENT = """<!doctype html>
 </html>
 """
 IsOwner = Callable[[Request], Awaitable[bool]]
+HasArena = Callable[[], Awaitable[bool]]
 SignIn = Callable[[Request], Awaitable[str | None]]
 
 
@@ -79,7 +80,7 @@ def head_tags(request: Request, page: Page) -> str:
 
 
 class Document:
-    """A page's HTML. Only the tags for link previews and the mark of a signed-in owner depend on the request."""
+    """A page's HTML. Only the tags for link previews and the marks of its body depend on the request."""
 
     def __init__(self, page: Page, pages: Sequence[Page]) -> None:
         self._page = page
@@ -88,7 +89,7 @@ class Document:
         html = _DOCUMENT.format(
             title=escape(f"{page.title} · {TITLE}"),
             tags="{tags}",
-            owner="{owner}",
+            marks="{marks}",
             assets=asset_path(),
             styles=STYLES,
             folder=page.folder,
@@ -98,12 +99,12 @@ class Document:
             props=json.dumps(page.props()).replace("<", "\\u003c"),  # no markup inside the element
         )
         self._head, rest = html.split("{tags}")
-        self._middle, self._tail = rest.split("{owner}")
+        self._middle, self._tail = rest.split("{marks}")
 
-    def render(self, request: Request, *, is_owner: bool) -> Response:
-        """The page as a response."""
-        owner = " data-owner" if is_owner else ""
-        html = f"{self._head}{head_tags(request, self._page)}{self._middle}{owner}{self._tail}"
+    def render(self, request: Request, *, is_owner: bool, has_arena: bool) -> Response:
+        """The page as a response; without an open arena the navigation does not show one."""
+        marks = " data-owner" * is_owner + " data-arena" * has_arena
+        html = f"{self._head}{head_tags(request, self._page)}{self._middle}{marks}{self._tail}"
         return Response(html, headers={POLICY.decode(): page_policy(request.scope, "'self'")}, media_type="text/html")
 
 
@@ -117,19 +118,20 @@ def sign_in_redirect(request: Request) -> RedirectResponse:
     return RedirectResponse(f"./sign-in?next={quote(wanted + query, safe='')}", status_code=303)
 
 
-def add_documents(app: FastAPI, pages: Sequence[Page], is_owner: IsOwner, sign_in: SignIn) -> None:
+def add_documents(app: FastAPI, pages: Sequence[Page], is_owner: IsOwner, sign_in: SignIn, has_arena: HasArena) -> None:
     """Serve the plain pages; call this before Gradio is mounted at the root.
 
     Args:
         is_owner: whether a request's browser is signed in as the owner.
+        has_arena: whether an arena is open.
         sign_in: the header that signs in a browser which opens the owner's link; None for any other request.
     """
     for page in pages:
         if page.folder:
-            _add(app, page, Document(page, pages), is_owner, sign_in)
+            _add(app, page, Document(page, pages), is_owner, sign_in, has_arena)
 
 
-def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_in: SignIn) -> None:
+def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_in: SignIn, has_arena: HasArena) -> None:
     @app.api_route(f"/{page.path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def show(request: Request) -> Response:
         if not page.path and (cookie := await sign_in(request)) is not None:
@@ -137,4 +139,4 @@ def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_i
         signed_in = page.access != "link" and await is_owner(request)
         if page.access == "owner" and not signed_in:
             return sign_in_redirect(request)
-        return document.render(request, is_owner=signed_in)
+        return document.render(request, is_owner=signed_in, has_arena=page.access != "link" and await has_arena())

@@ -34,7 +34,7 @@ class RatePage:
     """One tab of a rater; ``who`` is the panel id, without it there is a resume code."""
 
     def __init__(self, page: Any, ratings: Ratings, campaign: str, role: str, who: str) -> None:
-        self.page, self.ratings, self.who = page, ratings, who
+        self.page, self.ratings, self.who, self.campaign = page, ratings, who, campaign
         wanted = {"campaign": campaign, "key": ratings.keys[campaign][role]}
         if who:
             wanted |= {"PROLIFIC_PID": who, "STUDY_ID": "study", "SESSION_ID": "session"}
@@ -62,13 +62,15 @@ class RatePage:
 
     def begin(self) -> str:
         """From the link to the first screen of a campaign without gates; returns its trial."""
-        if not self.who:
+        is_arena = self.campaign == "arena"  # consent and instructions on one screen
+        if not self.who and not is_arena:
             self.wait("welcome")
             self.press("Begin")
         self.wait("consent")
         self.press("I agree")
-        self.wait("instructions")
-        self.press("Continue")
+        if not is_arena:
+            self.wait("instructions")
+            self.press("Continue")
         return self.trial()
 
     def trial(self, after: str = "") -> str:

@@ -15,7 +15,7 @@ from studio.mos.campaign.manifest import ItemSpec, SystemSpec
 from studio.mos.campaign.names import LONGEST, check_name
 from studio.mos.campaign.voices import check_voices
 from studio.mos.kinds.base import StimulusStock
-from studio.mos.kinds.registry import Kind, kind_of
+from studio.mos.kinds.registry import KINDS, Kind, kind_of
 from studio.mos.sessions.pairing import BattleTally
 from studio.mos.sessions.parts import check_parts
 from studio.mos.store.clips import StoredClip
@@ -158,6 +158,13 @@ def add_stimuli(
                 trace=clip.trace,
             )
         )
+
+
+def open_arenas(session: Session) -> Sequence[Campaign]:
+    """The open campaigns without an end, newest first."""
+    standing = [name for name, kind in KINDS.items() if kind.is_standing]
+    arenas = select(Campaign).where(Campaign.state == "open", col(Campaign.kind).in_(standing))
+    return session.exec(arenas.order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
 
 
 def find_campaign(session: Session, name: str) -> Campaign:

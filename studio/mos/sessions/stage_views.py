@@ -72,6 +72,8 @@ def visitor_view(session: Session, run: LoadedCampaign, stage: str) -> dict[str,
     """The view of a visitor without a row: consent, refused or full."""
     texts = run.config.texts
     asked = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
+    if asked and run.kind.is_standing:
+        asked["instructions"] = texts.instructions  # an arena has one screen before the first battle
     return _base_view(session, run, stage) | asked
 
 

@@ -32,7 +32,7 @@ FOREIGN_PATHS = ("/v1/", "/api/tts_streaming")
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(
-    r"/rate|/annotate|/annotation/.*|/arena|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
+    r"/rate|/annotate|/annotation/.*|/arena(?:/vote)?|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
     re.ASCII,
 )
 _KEY_FORM = """<!doctype html>

@@ -1,25 +1,19 @@
-"""The routes of listening tests: ``/mos`` for raters, and ``/arena``, the public ladder.
+"""The routes of listening tests: ``/mos`` for raters.
 
 A change is answered only after it is on disk. Every error is ``{"code", "message"}``.
 """
 
 import asyncio
-import time
-from collections.abc import Callable
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
-from sqlmodel import col, select
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
-from studio.core.errors import BadFile
-from studio.mos.kinds.registry import KINDS
-from studio.mos.report.arena import arena_ladder, ladder_page
-from studio.mos.service import LADDER, ListeningTests
+from studio.mos.service import ListeningTests
 from studio.mos.sessions.panels import identity_text
 from studio.mos.store.access import Visitor, new_resume_code, parse_resume_code
-from studio.mos.store.tables import AnswerCreate, Campaign
+from studio.mos.store.tables import AnswerCreate
 from studio.serve.auth import TokenAuth
 from studio.serve.mos.owner import owner_routes, session_routes
 from studio.serve.mos.schemas import JoinCreate, StageCreate
@@ -27,8 +21,6 @@ from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body
 from studio.serve.trace_store import TraceStore
 
 WAV = "audio/wav"
-CACHE_S = 30.0  # the ladder is computed at most so often
-CACHE_FACTOR = 50.0  # and at most every so many times its computing time
 
 
 class _Small(Convertor[int]):
@@ -144,44 +136,3 @@ def _sound_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
         return Response(sound, media_type=WAV, headers=PRIVATE)
 
     return routes
-
-
-def add_arena(app: FastAPI, listening: ListeningTests, now_s: Callable[[], float] = time.monotonic) -> None:
-    """Add the ladder of every open arena; 404 while none is open."""
-    cache: list[tuple[float, bytes | None]] = []  # when it expires, and the page
-    computing = asyncio.Lock()
-
-    def is_fresh() -> bool:
-        return bool(cache) and now_s() < cache[-1][0]
-
-    async def page() -> bytes | None:
-        if is_fresh() or (cache and computing.locked()):  # serve the old page while the new one is computed
-            return cache[-1][1]
-        async with computing:
-            if not is_fresh():
-                began_s = now_s()
-                body = await run_in_threadpool(_ladder_page, listening)
-                cache[:] = [(now_s() + max(CACHE_S, CACHE_FACTOR * (now_s() - began_s)), body)]
-        return cache[-1][1]
-
-    @app.get(LADDER)
-    @app.head(LADDER)
-    async def arena() -> Response:
-        body = await page()
-        if body is None:
-            raise BadFile("no arena is open", "ask the people who run this studio")
-        headers = {"Cache-Control": f"public, max-age={CACHE_S:.0f}"}
-        return Response(body, media_type="text/html; charset=utf-8", headers=headers)
-
-
-def _ladder_page(listening: ListeningTests) -> bytes | None:
-    standing = [name for name, kind in KINDS.items() if kind.is_standing]
-    arenas = select(Campaign).where(Campaign.state == "open", col(Campaign.kind).in_(standing))
-    with listening.store.read() as session:
-        rows = session.exec(arenas.order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
-        ladders = [
-            (arena_ladder(session, row, run), listening.links(row.name)["rater"], listening.titles(session, run.id))
-            for row in rows
-            if (run := listening.run_of(session, row))
-        ]
-    return ladder_page(ladders).encode() if ladders else None

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from studio.mos.campaign.config import Arena
 from studio.mos.store.database import Store
 from studio.mos.store.tables import Rater
-from studio.serve.mos.routes import CACHE_S, add_arena
+from studio.serve.mos.arena import CACHE_S, LINK_S, add_arena
 from studio.serve.responses import add_error_handlers
 
 ARENA = replace(LIVE, kind="arena", arena=Arena(min_votes=1, max_chars=60))
@@ -82,6 +82,9 @@ def test_ladder_exists_while_an_arena_is_open(tmp_path: Path) -> None:
     assert shown.status_code == 200 and shown.headers["cache-control"] == f"public, max-age={CACHE_S:.0f}"
     assert "Take part" in shown.text and world.link("ring") in shown.text
     assert page.head("/arena").status_code == 200
+    now[0] += LINK_S
+    way = page.get("/arena/vote", follow_redirects=False)
+    assert (way.status_code, way.headers["location"]) == (303, f"..{world.listening.links('ring')['rater']}")
     reads: list[int] = []
     read = world.store.read
     world.store.read = lambda: reads.append(1) or read()  # type: ignore[method-assign,func-returns-value]
@@ -91,5 +94,5 @@ def test_ladder_exists_while_an_arena_is_open(tmp_path: Path) -> None:
     world.store.read = read  # type: ignore[method-assign]
     world.set_state("closed", "ring")
     now[0] += CACHE_S
-    assert page.get("/arena").status_code == 404
+    assert page.get("/arena").status_code == page.get("/arena/vote").status_code == 404
     world.listening.close()

@@ -71,6 +71,22 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
     assert violations(page.page) == []
 
 
+def test_menu_leads_to_the_first_battle_over_one_screen(rate: Rate) -> None:
+    arena = rate("arena", who="")
+    page = arena.page
+    page.goto(arena.ratings.url)
+    page.get_by_role("link", name="Arena", exact=True).click()
+    arena.wait("consent")
+    texts = page.locator(".rate .card").inner_text()
+    assert texts.index("What to do") < texts.index("Taking part") and "I have a code" in texts
+    assert violations(page) == []
+    arena.press("I agree")
+    arena.trial()
+    page.reload()
+    arena.trial()
+    assert not arena.errors
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_ladder_fits(rate: Rate, width: int) -> None:
     page: Any = rate("arena", who=f"wide {width}").page

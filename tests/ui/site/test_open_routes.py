@@ -59,6 +59,8 @@ FOR_ANYONE = {
     ("GET", "/mos/greet"),  # needs a signed link
     ("GET", "/arena"),  # totals only, while an arena is open
     ("HEAD", "/arena"),
+    ("GET", "/arena/vote"),  # leads to the signed link of the newest open arena
+    ("HEAD", "/arena/vote"),
     ("POST", "/mos/join"),
     *(("GET", f"/{page}") for page in PAGES),
     *(("HEAD", f"/{page}") for page in DOCUMENTS),
@@ -159,6 +161,7 @@ WITHOUT_KEY = {
     "/annotation/marks/{number:small}",
     "/annotation/edit/{number:small}",
     "/arena",
+    "/arena/vote",
     "/mos/greet",
     "/mos/join",
     "/mos/next",

@@ -1,8 +1,9 @@
 // Preview of a rater session, drawn from a draft with the rater's scripts. Nothing is sent or stored.
 
+import { card } from "../rate/cards.js";
 import { Deck } from "../rate/deck.js";
 import { button, h } from "../rate/dom.js";
-import { card, STAGES } from "../rate/stages.js";
+import { STAGES } from "../rate/stages.js";
 import { StepTrial } from "../rate/steps.js";
 import { isPage, Trial } from "../rate/trial.js";
 import { Words } from "../rate/words.js";

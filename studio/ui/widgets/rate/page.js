@@ -1,7 +1,7 @@
 // What stands around each screen of the rater's page: title, progress, messages, the leave button and the question.
 
+import { card, codeRow } from "./cards.js";
 import { ask, button, h } from "./dom.js";
-import { card, codeRow } from "./stages.js";
 
 const ENDS = ["done", "refused", "screened_out", "withdrawn", "full", "closed", "bad_link"];
 const WITHOUT_LEAVE = ["loading", "welcome", "consent", ...ENDS]; // stages without a leave button

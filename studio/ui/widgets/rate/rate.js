@@ -1,12 +1,14 @@
 // The rater's page: fetches the current stage from /mos, draws it, and resends each answer until it is acknowledged.
 
+import { revealed } from "./arena.js";
 import { Calls, device, Refused } from "./calls.js";
+import { card } from "./cards.js";
 import { Deck } from "./deck.js";
 import { button, h } from "./dom.js";
 import { LiveTrial } from "./live.js";
 import { LiveConnection } from "./live_connection.js";
 import { RaterPage } from "./page.js";
-import { card, revealed, STAGES, welcome } from "./stages.js";
+import { STAGES, welcome } from "./stages.js";
 import { StepTrial } from "./steps.js";
 import { RaterStorage } from "./storage.js";
 import { isPage, Trial } from "./trial.js";
@@ -48,6 +50,7 @@ class Rater extends RaterPage {
     const greeting = await this.calls.greet(this.campaign, this.key);
     this.isPreview = greeting.preview;
     this.isOpen = greeting.open;
+    this.isStanding = greeting.standing; // an arena: one screen before the first battle
     this.speak(greeting.language);
     this.title(greeting.title);
     if (this.isPreview)
@@ -55,6 +58,7 @@ class Rater extends RaterPage {
     const isKnown = PERSONS.some((name) => this.panel[name]) || this.storage.get("code");
     if (isKnown) return this.enter();
     if (!this.isOpen) return this.show({ stage: "closed" });
+    if (this.isStanding) return this.enter();
     return this.draw("welcome", welcome(this));
   }
 
@@ -171,14 +175,17 @@ class Rater extends RaterPage {
     return this.attempt(async () => {
       this.notify();
       this.closeScreen();
-      await this.show(await this.submit(stage, data));
+      let state = await this.submit(stage, data);
+      if (this.isStanding && stage === "consent" && state.stage === "instructions")
+        state = await this.submit("instructions", {}); // both are on one screen
+      await this.show(state);
     });
   }
 
   async submit(stage, data) {
     try {
       const state = this.adoptToken(await this.calls.stage(stage, data));
-      if (state.token && stage === "consent") this.showCode(); // the rater is stored from here on, so the code is valid
+      if (state.token && stage === "consent" && !this.isStanding) this.showCode(); // the rater is stored from here on
       return state;
     } catch (error) {
       if (error.status !== 409) throw error;

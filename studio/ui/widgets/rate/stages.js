@@ -1,24 +1,20 @@
 // The screens before and after the trials, each drawn from the response of /mos/next.
 
+import { entry, rest } from "./arena.js";
+import { actions, card, codeRow, prose, raterCode, resumeForm } from "./cards.js";
 import { Check } from "./check.js";
 import { Deck, speechNoise } from "./deck.js";
-import { button, copy, h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { preventSpaceClick } from "./keys.js";
 import { Player } from "./player.js";
 
 const HEARD_SHARE = 0.5; // of the two seconds of noise
 
-/** A card with a focusable heading, where a screen reader starts. */
-export const card = (title, ...rest) =>
-  h("div", { class: "card text" }, h("h2", { text: title, tabindex: -1 }), ...rest);
-
-const prose = (text) => h("p", { class: "body-text", text: text ?? "" });
-const actions = (...buttons) => h("div", { class: "actions" }, ...buttons);
-
 function consent(rater, state) {
   const { words } = rater;
   const answer = (agreed) => rater.pass("consent", { agreed, version: state.version });
   const refuse = async () => (await rater.ask("refuse_ask", "refuse_text", "leave_yes")) && answer(false);
+  if (rater.isStanding) return entry(rater, state, answer, refuse);
   return card(
     words.text("consent_title"),
     prose(state.text),
@@ -175,51 +171,6 @@ function done(rater, state) {
   );
 }
 
-/** No battle is available now: why, and until when. */
-function rest(rater, state) {
-  const { words } = rater;
-  const why =
-    state.why === "pairs"
-      ? words.text("rest_pairs")
-      : words.text("rest_day", { n: Math.max(1, Math.ceil((state.wait_s ?? 0) / 3600)) });
-  return card(words.text("rest_title"), prose(why), actions(ladder(rater)), ...raterCode(rater));
-}
-
-/** After an arena vote: the names of the two voices. */
-export function revealed(rater, { voices, titles }, outcome) {
-  const { words } = rater;
-  const names = voices.map((system, k) =>
-    h(
-      "div",
-      {},
-      h("dt", { text: words.text("arena_voice", { name: "AB"[k] }) }),
-      h("dd", { text: titles?.[k] ?? system, title: system }),
-    ),
-  );
-  const chose = words.text("arena_chose", { choice: words.text(`ab_${outcome}`) });
-  const next = button(words.text("arena_next"), () => rater.proceed(), { class: "primary" });
-  return card(
-    words.text("arena_told"),
-    h("p", { class: "hint", text: chose }),
-    h("dl", { class: "voices" }, ...names),
-    actions(next, ladder(rater)),
-    ...raterCode(rater),
-  );
-}
-
-const ladder = (rater) =>
-  h("a", {
-    class: "button",
-    href: new URL("../arena", rater.calls.server).href,
-    text: rater.words.text("arena_ladder"),
-  });
-
-/** The code for resuming in another browser and for erasure. */
-function raterCode(rater) {
-  const code = rater.storage.get("code");
-  return code ? [h("p", { class: "hint", text: rater.words.text("own_code", { code }) })] : [];
-}
-
 /** The completion code or redirect of the panel. */
 function panelExit(rater, state, label) {
   const { words } = rater;
@@ -240,12 +191,6 @@ function panelExit(rater, state, label) {
     location.replace(redirect);
   }
   return rows;
-}
-
-/** A code with a copy button. */
-export function codeRow(rater, label, code) {
-  const press = button(rater.words.text("copy"), () => copy(code, press, rater.words.text("copied")));
-  return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
 }
 
 const messageCard =
@@ -285,41 +230,11 @@ export const STAGES = {
 /** Before joining: begin, or resume with a code from another browser. */
 export function welcome(rater) {
   const { words } = rater;
-  const go = (code) =>
-    rater.attempt(async () => {
-      try {
-        await rater.enter(code);
-      } catch (error) {
-        if (!code || error.status !== 422) throw error;
-        missing.textContent = words.text("code_form");
-      }
-    });
-  const field = h("input", {
-    type: "text",
-    id: "rate-code",
-    autocomplete: "off",
-    autocapitalize: "characters",
-    maxlength: 40,
-    spellcheck: "false",
-  });
-  const missing = h("p", { class: "missing", role: "status" });
-  const resume = (event) => {
-    event.preventDefault();
-    if (field.value.trim()) go(field.value);
-  };
-  const form = h(
-    "form",
-    { class: "resume", on: { submit: resume } },
-    h("label", { for: "rate-code", text: words.text("code_field") }),
-    field,
-    h("button", { type: "submit", text: words.text("code_use") }),
-    missing,
-  );
   return h(
     "div",
     { class: "card text" },
     h("p", { class: "body-text", tabindex: -1, text: words.text("welcome") }),
-    actions(button(words.text("begin"), () => go(null), { class: "primary" })),
-    h("details", {}, h("summary", { text: words.text("have_code") }), form),
+    actions(button(words.text("begin"), () => rater.attempt(() => rater.enter()), { class: "primary" })),
+    resumeForm(rater),
   );
 }
