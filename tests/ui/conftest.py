@@ -35,6 +35,7 @@ FLAGS = (
 )
 ANY_TIME = "--autoplay-policy=no-user-gesture-required"
 START_S = 180.0
+WAIT_MS = 90_000.0
 _PORTS = itertools.count(20_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
 
 
@@ -93,6 +94,19 @@ def server(start_server: Callable[..., Server]) -> Server:
     return start_server()
 
 
+def _patient(browser: Any) -> Any:
+    """A browser whose contexts wait longer than Playwright's 30 s, for busy machines."""
+    new_context = browser.new_context
+
+    def open_context(**options: Any) -> Any:
+        context = new_context(**options)
+        context.set_default_timeout(WAIT_MS)
+        return context
+
+    browser.new_context = open_context
+    return browser
+
+
 @pytest.fixture(scope="session")
 def launch() -> Iterator[Callable[..., Any]]:
     """Starts Chromium; ``any_time`` allows sound without a gesture."""
@@ -106,7 +120,7 @@ def launch() -> Iterator[Callable[..., Any]]:
 
         def start(*, any_time: bool) -> Any:
             flags = [*FLAGS, ANY_TIME] if any_time else [*FLAGS, "--autoplay-policy=document-user-activation-required"]
-            browsers.append(playwright.chromium.launch(executable_path=chromium, args=flags))
+            browsers.append(_patient(playwright.chromium.launch(executable_path=chromium, args=flags)))
             return browsers[-1]
 
         yield start
@@ -117,6 +131,20 @@ def launch() -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="session")
 def chromium(launch: Callable[..., Any]) -> Any:
     return launch(any_time=True)
+
+
+@pytest.fixture
+def opening(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a browser's context that is closed after the test, whatever its outcome."""
+    contexts: list[Any] = []
+
+    def open_context(**options: Any) -> Any:
+        contexts.append(chromium.new_context(**options))
+        return contexts[-1]
+
+    yield open_context
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture

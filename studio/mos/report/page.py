@@ -253,7 +253,7 @@ def _rater_section(results: Mapping[str, Any]) -> str:
         return _section("Rows", f"<p>{escape('; '.join(facts))}.</p>") if facts else ""
     excluded = f"{results['left_out']} raters are excluded from every table"
     if results["everyone"]:
-        excluded = "No rater is excluded from the tables, whatever the gates say"
+        excluded = "No rater is excluded from the tables, whatever the quality checks found"
     days = [_folded(gate_table(f"Joined on {day}", g, design)) for day, g in gates["by_day"].items()]
     effort, erased = results["effort"], results["forgotten"]
     facts = [excluded]

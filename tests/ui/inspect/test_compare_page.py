@@ -211,7 +211,7 @@ def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..
         "All voices (2)",
         "seed = 0..3",
         "Causal, overlapped vocoder",
-        "As it is",
+        "Current settings",
     ]
     ways.nth(1).click()
     tab.message("Speaking 1 of 6: m = 1")
@@ -321,7 +321,7 @@ def test_live_and_inspect_link_here(
     tab.page.get_by_role("link", name="Inspect 1 tone:low").click()
     tab.page.locator(".inspect .against").click()
     tab.opened(1)
-    tab.page.locator(".ways button", has_text="As it is").click()
+    tab.page.locator(".ways button", has_text="Current settings").click()
     tab.opened(2)
 
 

@@ -1,10 +1,12 @@
 """What a page costs to open: connections, weight, and shifts of its layout."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ui.owner_site import Site
 
+Opening = Callable[..., Any]
 DOCUMENTS = ("", "inspect", "compare", "library", "edit", "sign-in", "glossary", "rate")
 COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
 SHIFTS = """window.shifts = [];
@@ -24,9 +26,9 @@ def settled(page: Any, path: str) -> None:
     page.wait_for_load_state("networkidle")
 
 
-def test_ten_tabs_are_open_at_once(site: Site, chromium: Any) -> None:
+def test_ten_tabs_are_open_at_once(site: Site, opening: Opening) -> None:
     """Browsers allow six HTTP/1.1 connections per host, so no page may hold one."""
-    context = chromium.new_context()
+    context = opening()
     site.sign_in(context)
     tabs = [context.new_page() for _ in range(10)]
     for tab, path in zip(tabs, (*COMPONENTS, *COMPONENTS, "", "library", "inspect", "campaigns"), strict=True):
@@ -34,12 +36,11 @@ def test_ten_tabs_are_open_at_once(site: Site, chromium: Any) -> None:
         settled(tab, path)
     for tab in tabs:
         assert tab.evaluate("async () => (await fetch('./health')).status") == 200
-    context.close()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
-def test_plain_page_is_light(site: Site, chromium: Any, path: str) -> None:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+def test_plain_page_is_light(site: Site, opening: Opening, path: str) -> None:
+    context = opening(viewport={"width": 1280, "height": 900})
     site.sign_in(context)
     page = context.new_page()
     sizes: list[int] = []
@@ -48,27 +49,25 @@ def test_plain_page_is_light(site: Site, chromium: Any, path: str) -> None:
     settled(page, path)
     assert len(sizes) <= 25
     assert sum(sizes) <= 200_000
-    context.close()
 
 
 SIZES = ("responseBodySize", "responseHeadersSize")
 
 
 @pytest.mark.parametrize("path", ["inspect", "compare"])
-def test_timelines_use_the_whole_width(site: Site, chromium: Any, path: str) -> None:
-    context = chromium.new_context(viewport={"width": 2560, "height": 900})
+def test_timelines_use_the_whole_width(site: Site, opening: Opening, path: str) -> None:
+    context = opening(viewport={"width": 2560, "height": 900})
     page = context.new_page()
     page.goto(site.url + path)
     settled(page, path)
     assert page.locator("main").bounding_box()["width"] > 2500
-    context.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 @pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS])
-def test_layout_does_not_shift(site: Site, chromium: Any, path: str, width: int) -> None:
-    context = chromium.new_context(viewport={"width": width, "height": 900})
+def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: int) -> None:
+    context = opening(viewport={"width": width, "height": 900})
     site.sign_in(context)
     page = context.new_page()
     page.add_init_script(SHIFTS)
@@ -77,4 +76,3 @@ def test_layout_does_not_shift(site: Site, chromium: Any, path: str, width: int)
     if path == "results":  # plotly draws late, in the room that is reserved for its figures
         page.wait_for_function(DRAWN)
     assert sum(page.evaluate("window.shifts")) < 0.05
-    context.close()

@@ -71,7 +71,7 @@ test("variants: all values of each option, all voices, four seeds", () => {
       ["All voices (3)", 3],
       ["seed = 5..8", 4],
       ["Causal, overlapped vocoder", 1],
-      ["As it is", 1],
+      ["Current settings", 1],
     ],
   );
   assert.deepEqual(sets[0].jobs[5].options, { m: 6 });

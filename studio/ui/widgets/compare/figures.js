@@ -49,7 +49,7 @@ export function fillUtterances(details, { takes }) {
       "words",
       "segments",
       "first audio (ms)",
-      "known to heard (ms)",
+      "word complete to played (ms)",
       "p95 (ms)",
       "stalls",
       "rtf",
@@ -101,7 +101,7 @@ export function fillPair(list, pairs, [one, other], meanDb) {
     ...fact(ratio === null ? null : `${Math.round(100 * ratio)}%`, `word duration, ${from}`),
     ...fact(signed(turned(entry.pitch_st), 1), `semitones of pitch, ${from} (median)`),
     ...fact(signed(turned(entry.level_db), 1), `dB of level, ${from} (median)`),
-    ...fact(signed(turned(entry.known_to_heard_ms), 0), `ms from known to heard, ${from} (median)`),
+    ...fact(signed(turned(entry.known_to_heard_ms), 0), `ms from word complete to played, ${from} (median)`),
     ...fact(meanDb === null || meanDb === undefined ? null : meanDb.toFixed(1), "dB spectral difference (mean)"),
   );
 }

@@ -77,8 +77,8 @@ export function variantSets(voices, base) {
     jobs: [job("as it is")],
     isOverlapped: true,
   });
-  ways.push({ name: "As it is", title: "once, with these settings", jobs: [job("as it is")] });
-  return ways.filter(({ jobs, name, isOverlapped }) => jobs.length > 1 || isOverlapped || name === "As it is");
+  ways.push({ name: "Current settings", title: "once, with these settings", jobs: [job("as it is")] });
+  return ways.filter(({ jobs, name, isOverlapped }) => jobs.length > 1 || isOverlapped || name === "Current settings");
 }
 
 export class SynthesisForm {

@@ -28,7 +28,7 @@ const NAMES = {
   wave: "sound",
   pitch: "",
   picture: "",
-  eos: "p_eos",
+  eos: "end probability",
   attention: "attention to words",
   likelihood: "log-likelihood",
 };
@@ -46,8 +46,8 @@ export class Scene extends TimelineCanvas {
     this.eosAt = view.eos_at;
     this.pcm = pcm;
     this.pEos = pEos;
-    // families with an action stream report word starts here instead of p_eos
-    this.pName = this.line.words.some(({ source }) => source === "action") ? "action stream" : "p_eos";
+    // families with an action stream report word starts here instead of ends
+    this.pName = this.line.words.some(({ source }) => source === "action") ? "action stream" : "end probability";
     this.peaks = new Peaks(pcm);
     this.loudest = Math.max(
       1,

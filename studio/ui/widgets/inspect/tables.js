@@ -5,10 +5,10 @@ import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
 
 const LAGS = {
-  known_to_heard_ms: "from known to heard",
-  typed_to_heard_ms: "from first key to heard",
-  known_to_made_ms: "from known to made",
-  made_to_heard_ms: "from made to heard",
+  known_to_heard_ms: "word complete to played",
+  typed_to_heard_ms: "first key to played",
+  known_to_made_ms: "word complete to computed",
+  made_to_heard_ms: "computed to played",
 };
 const whole = (ms) => (ms === null || ms === undefined ? "–" : Math.round(ms).toLocaleString("en"));
 
