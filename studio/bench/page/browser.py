@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +117,16 @@ def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> 
     )
     if program is None:
         raise NeedsPackage("chromium was not found", "install the system package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    with (
+        sync_playwright() as playwright,
+        closing(playwright.chromium.launch(executable_path=program, args=FLAGS)) as browser,
+    ):
         page = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **context}).new_page()
         if script:
             page.add_init_script(script)
         page.goto(url)
         page.wait_for_selector(ready, state="attached")
         yield page
-        browser.close()
 
 
 def type_words(page: Any, words: Sequence[str], wpm: float) -> None:

@@ -39,6 +39,13 @@ _CLICKS = {
     "one_click_ms": (".examples button", "document.querySelector('.live').figures?.audible_at_ms"),
     "race_click_ms": ('.race [data-do="race"]', "Number(document.querySelector('.race').dataset.heardAtMs)"),
 }
+PASTED_CHARS = 5640
+TASK_TARGETS_MS = {"typing_task_ms": 50, "paste_task_ms": 100}
+_TASKS = """() => {
+  window.tasksMs = [];
+  const observer = new PerformanceObserver((list) => window.tasksMs.push(...list.getEntries().map((e) => e.duration)));
+  observer.observe({ type: 'longtask' });
+}"""
 _BLOCK = """([blocked, free]) => {
   window.blocker = setInterval(() => {
     const until = performance.now() + blocked;
@@ -78,9 +85,10 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
         }
         if long_words and not setting.clicks_only:
             for name in track(("stalls", "stalls_blocked"), "a long text", disable=no_bar(setting.quiet)):
-                if name == "stalls_blocked":
-                    page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
+                page.evaluate(_TASKS if name == "stalls" else _BLOCK, [BLOCKED_MS, FREE_MS])
                 out[name] = _long_text(page, long_words, setting.wpm)
+                if name == "stalls":
+                    out |= {"typing_task_ms": _longest_task(page), "paste_task_ms": _paste(page, " ".join(long_words))}
     if not setting.quiet:
         show(out)
     return out
@@ -173,6 +181,22 @@ def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
     }
 
 
+def _longest_task(page: Any) -> float:
+    """The longest task of the page's thread since the last call, in ms; 0 if none was longer than 50 ms."""
+    return page.evaluate("() => Math.max(0, ...window.tasksMs.splice(0))")
+
+
+def _paste(page: Any, text: str) -> float:
+    """The longest task while a long text is pasted and its first second is spoken, in ms."""
+    page.locator("#live-text").focus()
+    page.keyboard.insert_text(((text + " ") * (PASTED_CHARS // len(text) + 1))[:PASTED_CHARS])
+    page.wait_for_function("() => document.querySelector('.live').figures?.audio_ms > 1000")
+    page.locator('[data-do="stop"]').click()
+    page.wait_for_function("() => document.querySelector('.live').dataset.phase === 'idle'")
+    page.locator('[data-do="clear"]').click()
+    return _longest_task(page)
+
+
 _ROWS = (
     ("t6_key_ms", "key to first audible sample"),
     ("t2_t0_ms", "of which engine (t2 - t0)"),
@@ -187,6 +211,9 @@ def show(out: Mapping[str, Any]) -> None:
     rows: list[list[object]] = [
         [name, round(out[key]["p50"], 1), round(out[key]["p95"], 1), "ms"] for key, name in _ROWS if key in out
     ]
+    for key, name in (("typing_task_ms", "longest task while typing"), ("paste_task_ms", "longest task of a paste")):
+        if key in out:
+            rows.append([f"{name} (target: {TASK_TARGETS_MS[key]}; 0: none over 50)", round(out[key]), "", "ms"])
     for key, name in (
         ("stalls", "stalls of a long text"),
         ("stalls_blocked", "the same, page blocked 150 ms at a time"),

@@ -27,7 +27,7 @@ def figures(code: str) -> dict[str, Any]:
 def test_bench_decomposes_the_latency(chromium: Any) -> None:
     out = figures(
         "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
-        f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=0, quiet=True)\n"
+        f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=4, quiet=True)\n"
         "print(json.dumps(bench_page(setting)))"
     )
     assert (out["n"], out["m"]) == (1, 3)
@@ -35,6 +35,8 @@ def test_bench_decomposes_the_latency(chromium: Any) -> None:
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)
     assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 per minute come first"
+    assert out["typing_task_ms"] >= 0.0 and out["paste_task_ms"] >= 0.0, "0 where none was longer than 50 ms"
+    assert out["stalls"]["audio_s"] > 0.5
     assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same rate"
 
 
