@@ -9,8 +9,8 @@ from studio.annotation.agreement import Agreement, agreement
 from studio.annotation.corpus_agreement import CorpusAgreement, CorpusFigure, LayerOfSound
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit, import_changes
 from studio.annotation.formats.registry import FORMATS, Format
-from studio.annotation.layers import Annotation, AnnotationLayer, Kind
-from studio.core.errors import BadOption
+from studio.annotation.layers import MAX_MARKS, Annotation, AnnotationLayer, Kind
+from studio.core.errors import BadFile, BadOption
 from studio.library.entries import LibraryEntry, now_s
 from studio.library.index import Query
 from studio.library.library import Library
@@ -47,7 +47,10 @@ def import_annotation(
 
 def read_annotation(name: str, data: bytes, rate_hz: int, samples: int) -> Annotation:
     """An annotation of a sound from a file in the format ``name``. Raises BadFile, BadOption."""
-    return format_of(name).read(data, rate_hz, samples)
+    found = format_of(name).read(data, rate_hz, samples)
+    if (count := sum(len(layer.marks) for layer in found.layers)) > MAX_MARKS:
+        raise BadFile(f"the file has {count:,} marks", f"an annotation holds {MAX_MARKS:,}; divide it")
+    return found
 
 
 def add_annotation(library: Library, entry: LibraryEntry, annotator: str, found: Annotation) -> AnnotationDocument:

@@ -14,6 +14,7 @@ from xml.parsers import expat
 from studio.annotation.formats.tiers import (
     MarkTier,
     SampleGrid,
+    check_count,
     check_size,
     layers_from_tiers,
     notes_name,
@@ -26,7 +27,7 @@ from studio.core.csv_files import parse_number
 from studio.core.errors import BadFile
 
 MAX_DEPTH = 32
-MAX_ELEMENTS = 400_000
+MAX_ELEMENTS, MAX_ATTRIBUTES = 200_000, 600_000  # 20,000 marks with notes have 160,000 elements
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ def parse(data: bytes) -> Element:
     def doctype(*_: object) -> None:
         raise BadFile("the XML declares a document type", "leave it out: entities are not supported")
 
+    check_count(data, "=", MAX_ATTRIBUTES, "attributes")
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = start, end

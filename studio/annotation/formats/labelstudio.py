@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from studio.annotation.formats.tiers import SampleGrid, text_of, unix_newlines
+from studio.annotation.formats.tiers import SampleGrid, check_count, text_of, unix_newlines
 from studio.annotation.layers import MAX_NAME, Annotation, AnnotationLayer, AnnotationMark, Kind
 from studio.core.checks import is_number
 from studio.core.errors import BadFile
 from studio.core.sound_files import SUFFIXES
 
+MAX_LISTS, MAX_VALUES = 150_000, 1_000_000  # lists and objects; values separated by commas
 _OURS = "layers"
 _HINT = "export it from Label Studio as JSON"
 _LABELS = ("labels", "timelinelabels", "choices")
@@ -202,8 +203,11 @@ def _result(name: str, layer: AnnotationLayer, mark: AnnotationMark, rate_hz: in
 
 
 def _parsed(data: bytes) -> list[Any]:
+    text = text_of(data)
+    check_count(text, "[{", MAX_LISTS, "lists and objects")
+    check_count(text, ",", MAX_VALUES, "values")
     try:
-        found = json.loads(text_of(data), parse_constant=_no_constant)
+        found = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:  # digits without end are a ValueError, too
         raise BadFile("this is no JSON that can be read", _HINT) from error
     return found if isinstance(found, list) else [found]

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from studio.annotation.formats import eaf, labelstudio, textgrid
-from studio.annotation.formats.tiers import MAX_BYTES, SampleGrid, text_of, unix_newlines
+from studio.annotation.formats.tiers import MAX_BYTES, SampleGrid, check_count, text_of, unix_newlines
 from studio.annotation.layers import MAX_MARKS, Annotation, AnnotationLayer, AnnotationMark, Kind
-from studio.core.csv_files import parse_number, read_table
+from studio.core.csv_files import MAX_LINES, parse_number, read_table
 from studio.core.errors import BadFile
 from studio.core.traces.textgrid import decimal
 from studio.measure.tables import csv_text, plain_text, safe_cell
 
-MAX_ROWS = 100_000
+MAX_ROWS, MAX_COLUMNS = 40_000, 100  # of a CSV; an annotation of the studio has 20,000 marks
 _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
 _KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
@@ -40,11 +40,13 @@ def write_audacity(annotation: Annotation) -> bytes:
 def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """A layer ``labels`` of regions and a layer ``points``.
 
-    Raises BadFile: a line has no two times, a time does not lie in the sound, or the file is larger than 16 MB.
+    Raises BadFile: a line has no two times, a time does not lie in the sound, or the file has more than 16 MB or 20,000
+    labels.
     """
-    grid = SampleGrid(rate_hz, samples)
+    grid, text = SampleGrid(rate_hz, samples), text_of(data)
+    check_count(text, "\n", MAX_LINES, "lines")
     found: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
-    for at, line in enumerate(text_of(data).split("\n"), 1):
+    for at, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("\\"):
             continue
         where = f"line {at}"
@@ -55,7 +57,7 @@ def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
         first, last = (grid.sample(parse_number(one, where), where) for one in (start, end))
         if last < first:
             raise BadFile(f"{where} ends before it begins", "export the labels again")
-        found[_POINTS if first == last else _REGIONS].append(AnnotationMark(first, last, label))
+        _add(found[_POINTS if first == last else _REGIONS], AnnotationMark(first, last, label), where)
     layers = [AnnotationLayer(_REGIONS, "regions", marks=tuple(found[_REGIONS]))]
     layers.append(AnnotationLayer(_POINTS, "points", marks=tuple(found[_POINTS])))
     return grid.annotation([one for one in layers if one.marks] or layers[:1])
@@ -94,13 +96,15 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Layers in the order in which they come; samples where they are given, else seconds. A missing end is a point's.
 
     Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file has more than 16 MB or
-    100,000 rows.
+    40,000 rows.
     """
     grid = SampleGrid(rate_hz, samples)
     is_ours = data.startswith(f"{','.join(COLUMNS)}\n".encode())
     table = read_table(data, max_bytes=MAX_BYTES, exact=is_ours)
     if not {"start_sample", "start_s"} & set(table.columns):
         raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
+    if len(table.columns) > MAX_COLUMNS:
+        raise BadFile(f"the table has {len(table.columns):,} columns", f"its columns are {', '.join(COLUMNS)}")
     layers: dict[str, _LayerRows] = {}
     for count, (line, cells) in enumerate(table.rows):
         if count == MAX_ROWS:
@@ -125,9 +129,13 @@ def _add_row(cells: Mapping[str, str], where: str, layers: dict[str, _LayerRows]
             layer.labels.append(label)
         return
     end = _edge_sample(cells, "end", where, grid)
-    layer.marks.append(AnnotationMark(start, start if end is None else end, label, note))
-    if len(layer.marks) > MAX_MARKS:
+    _add(layer.marks, AnnotationMark(start, start if end is None else end, label, note), where)
+
+
+def _add(marks: list[AnnotationMark], mark: AnnotationMark, where: str) -> None:
+    if len(marks) == MAX_MARKS:
         raise BadFile(f"{where}: a layer has more than {MAX_MARKS:,} marks", "divide it")
+    marks.append(mark)
 
 
 def _edge_sample(cells: Mapping[str, str], edge: str, where: str, grid: SampleGrid) -> int | None:

@@ -62,6 +62,15 @@ def check_size(data: bytes) -> bytes:
     return data
 
 
+def check_count(content: str | bytes, signs: Sequence[str], most: int, what: str) -> None:
+    """Raise BadFile where the signs occur more than ``most`` times: counting takes much less than parsing."""
+    found = 0
+    for sign in signs:
+        found += content.count(sign) if isinstance(content, str) else content.count(sign.encode())
+    if found > most:
+        raise BadFile(f"the file has more than {most:,} {what}", "divide it")
+
+
 def text_of(data: bytes) -> str:
     """The text of a file, with Unix line ends. Raises BadFile where it is damaged or exceeds 16 MB."""
     return unix_newlines(decode_text(check_size(data)))

@@ -15,7 +15,7 @@ from studio.core.files import decode_text
 
 MAX_BYTES = 16_000_000
 MAX_TIERS = 500
-MAX_ENTRIES = 300_000
+MAX_ENTRIES = 100_000
 
 _CHRONOLOGICAL = '"Praat chronological TextGrid text file"'
 _CLASSES = {"IntervalTier": False, "TextTier": True}
