@@ -9,11 +9,13 @@ from studio.text import numbers
 from studio.text.groups import HALF
 from studio.text.numbers import NUM, cardinal
 from studio.text.tables import (
+    ABBREVIATIONS,
     CALLED,
     CODES,
     COMMON_NAMES,
     CURRENCIES,
     DATED,
+    DAYS_FOLLOW,
     MONTH_NAMES,
     NUMBERED,
     PARTS,
@@ -23,6 +25,7 @@ from studio.text.tables import (
     SOVEREIGNS,
     STARTERS,
     UNITS,
+    WEEKDAYS,
     YEARS,
 )
 from studio.text.tokens import short_date
@@ -50,18 +53,19 @@ _FROM = re.compile(rf"\S*\d\S*[^{MARKS}]|{HALF}|{'|'.join(re.escape(unit) for un
 
 
 def _roman(m: re.Match[str], at: Beside) -> str | None:
-    text, name = m[0], split_mark(at.before)[0] if at.before and at.before[-1] not in MARKS else ""
+    text, of = m[1], m[2] or ""
+    name = split_mark(at.before)[0] if at.before and at.before[-1] not in MARKS else ""
     value = numbers.roman(text)
     if not value:
         return None
     if name in SOVEREIGNS and value < 40 and not (text == "I" and name in COMMON_NAMES):
-        return f"the {numbers.ordinal(str(value))}"
+        return f"the {numbers.ordinal(str(value))}{of}"
     is_part = name in PARTS or name.capitalize() in PARTS - {"Game", "Mark", "Class"}
     if len(text) == 1:
-        return cardinal(str(value)) if is_part and text in "IVX" else None
+        return cardinal(str(value)) + of if is_part and text in "IVX" else None
     is_numeral = set(text) <= set("IVX") or (set(text) <= set("IVXL") and len(text) > 2 and text != "XXL")
     if is_part or is_numeral or (len(text) > 3 and 1100 <= value <= 2099):
-        return numbers.number(str(value)) if value >= 1000 else cardinal(str(value))
+        return (numbers.number(str(value)) if value >= 1000 else cardinal(str(value))) + of
     return None
 
 
@@ -104,6 +108,16 @@ def _saint(m: re.Match[str], at: Beside) -> str:
     return "saint" if at.after[:1].isupper() else "street"
 
 
+def _title(m: re.Match[str], at: Beside) -> str | None:
+    return ABBREVIATIONS[f"{m[0]}."] if re.match("[A-Z][a-z]", at.after) else None
+
+
+def _weekday(m: re.Match[str], at: Beside) -> str | None:
+    """Sat and Sun as days: before a date or a time, or behind words that days follow."""
+    is_day = at.after[:1].isdecimal() or at.after in MONTH_NAMES or at.before.lower() in DAYS_FOLLOW
+    return WEEKDAYS[m[0]] if is_day else None
+
+
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
     if not at.after[:1].isdecimal():
         return None
@@ -112,9 +126,11 @@ def _numbered(m: re.Match[str], at: Beside) -> str | None:
 
 _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"[-−*~]", _hyphen),
-    (r"[IVXLCDM]+", _roman),
+    (r"([IVXLCDM]+)('s)?", _roman),
     (r"Dr\.?", _doctor),
     (r"St\.?", _saint),
+    ("Gen|Col|Gov|Sen|Rep|Rev|Adm|Lt", _title),
+    ("Sat|Sun", _weekday),
     (r"Ft", lambda m, at: "fort" if at.after[:1].isupper() else None),
     ("|".join(map(re.escape, NUMBERED)), _numbered),
     (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),

@@ -14,11 +14,14 @@ from studio.text.tables import (
     CURRENCIES,
     MAY_END,
     MONTH_NAMES,
+    PER,
+    SCALE_LETTERS,
     SCALES,
 )
 from studio.text.tokens import (
     AMOUNT,
     CURRENCY,
+    SCIENTIFIC,
     UNIT,
     VULGARS,
     amount_of,
@@ -31,7 +34,8 @@ from studio.text.tokens import (
 
 HALF = r"[aApP]\.?[mM]\.?"
 _MONTH = "|".join(sorted(map(re.escape, MONTH_NAMES), key=len, reverse=True))
-_CODE = "|".join(CODES)
+_CODE = "|".join(map(re.escape, CODES))
+_SCALE_LETTER = "|".join(SCALE_LETTERS)
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _HOUR = r"\d\d?(?:[:.]\d\d)?"
 _HALF_TOKEN = re.compile(HALF)
@@ -70,7 +74,7 @@ def _digit_groups(m: re.Match[str], before: str) -> Phrases | None:
     count = sum(map(len, found))
     plain = m[0][0] == "+" or found[0][0] == "0"
     if not _GROUPED_DIGITS[0] <= count <= _GROUPED_DIGITS[1] or (
-        len(found) == 2 and m[0][0] != "+" and [*map(len, found)] not in ([3, 4], [5, 4])
+        len(found) == 2 and not plain and [*map(len, found)] not in ([3, 4], [5, 4])
     ):
         return None
     if not plain and all("1100" <= one <= "2099" and len(one) == 4 for one in found) and len(found) < 4:
@@ -103,7 +107,7 @@ def _money_scale(m: re.Match[str], before: str) -> Phrases | None:
 
 
 def _code_first(m: re.Match[str], before: str) -> Phrases | None:
-    sign = CODES[m[1]]
+    sign = CODES.get(m[1], m[1])
     if m[3]:
         spoken = money("", sign, m[2], m[3]).split()
         return [
@@ -130,6 +134,18 @@ def _measured(m: re.Match[str], before: str) -> Phrases | None:
         return None
     amount = amount_of(m[1]) if re.fullmatch(AMOUNT, m[1]) else phrase(m[1])
     return [amount, name] if amount else None
+
+
+def _area(m: re.Match[str], before: str) -> Phrases | None:
+    """500 sq ft, 16 fl oz."""
+    name = unit_name(m[3], not is_one(m[1]))
+    return name and [amount_of(m[1]), {"s": "square", "c": "cubic", "f": "fluid"}[m[2][0]], name]
+
+
+def _code_per(m: re.Match[str], before: str) -> Phrases | None:
+    """50 EUR/month."""
+    under = m[3] if m[3] in PER else unit_name(m[3], several=False)
+    return under and _spread(f"{money('', CODES.get(m[2], m[2]), m[1])} per {under}", 2)
 
 
 def _clock_half(m: re.Match[str], before: str) -> Phrases | None:
@@ -164,20 +180,27 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
         _thousands,
     ),
     (rf"({SIGN}?)({CURRENCY})?([1-9]\d{{0,2}}(?: \d{{3}})+)([.,]\d{{1,2}})?()(?! \d)", _thousands),
-    (r"\+?\d{1,6}(?:[ -]\d{2,6})+", _digit_groups),
+    (r"(?:\+\d{1,3} \d(?= \d)|\+?\d{1,6})(?:[ -]\d{2,6})+", _digit_groups),
     (
         rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−]?)(?P<num>{NUM}(?:[-~]{NUM})?) (?P<scale>{_SCALE})",
         _money_scale,
     ),
-    (rf"({_CODE}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
-    (rf"({_CODE}) ({SIGN}?{NUM})()", _code_first),
+    (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
+    (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})()", _code_first),
+    (rf"({_CODE})({NUM}) ({_SCALE})", lambda m, _: _spread(money("", CODES[m[1]], m[2], m[3]), 2)),
+    (
+        rf"({NUM})({_SCALE_LETTER}) ({CURRENCY}|{_CODE})",
+        lambda m, _: _spread(money("", CODES.get(m[3], m[3]), m[1], m[2]), 2),
+    ),
+    (rf"({AMOUNT}) ({CURRENCY}|{_CODE})/([A-Za-z]+)", _code_per),
     (rf"({AMOUNT}) (?:({_SCALE}) )?({CURRENCY}|{_CODE})", _code_last),
     (rf"(?:{CURRENCY})({NUM})() ({_CODE})", _code_last),
     (rf"({_HOUR}(?:[-~]{_HOUR})?) ({HALF})", _clock_half),
     (rf"({_HOUR}) ({HALF})[-~]({_HOUR}) ({HALF})", _clock_halves),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])(?: ({UNIT}))?", _mixed),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])()", _mixed),
-    (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]) ({UNIT})", _measured),
+    (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
+    (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )
 GROUP_RULES = [(re.compile(rf"(?:{pattern})(?=[{MARKS}]?(?: |\Z))"), read) for pattern, read in _GROUPS]
 

@@ -27,7 +27,9 @@ from studio.text.tokens import EXPONENT, phrase
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _BESIDE = (
-    frozenset("Dr St Ft Fig Vol pp in".split()) | frozenset("IVX") | frozenset(MONTH_NAMES)
+    frozenset("Dr St Ft Fig Vol pp in Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs".split())
+    | frozenset("IVX")
+    | frozenset(MONTH_NAMES)
 )  # words that are read by their neighbours
 _OPERATOR = "|".join(map(re.escape, OPERATORS))
 _RUN = re.compile(
@@ -36,10 +38,10 @@ _RUN = re.compile(
 _ADDRESS_RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d+|.")
 _ADDRESS = re.compile(
     r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*|localhost(?::\d+)?(?:/\S*)?"
-    r"|(?=\S*[A-Za-z-]\S*\.|\S*/)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
+    r"|(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?/\S*[A-Za-z]\S*|(?=\S*[A-Za-z-]\S*\.|\S*/)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
 )
 _LONG_NUMBER = 3  # digits from which a number in an address is read digit by digit
-_INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])")
+_INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])|(?<=[a-z]\.)(?=[IA]\b)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 
 Words = list[tuple[str, int]]  # each with the index of its token
@@ -120,7 +122,7 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     """The reading of token k, alone or with the tokens after it; offsets count from k."""
     token = tokens[k]
     base, mark = split_mark(token)
-    if _WORD.fullmatch(base) and base not in _BESIDE and not base.isupper():
+    if _WORD.fullmatch(base) and base not in _BESIDE and not base.removesuffix("'s").isupper():
         return [(word, 0) for word in _with_mark(letters(base), mark)]
     last = before[-1] if before else ""
     rest = tokens[k + 1 :]
@@ -157,7 +159,9 @@ def _read_one(base: str) -> str:
     parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part]
     if len(parts) > 1 and not any(c in base for c in "+=<>×÷") and "->" not in base:
         bare = [split_mark(part) for part in parts]
-        return " ".join(word for part, inner in bare for word in _with_mark(_read_one(part), inner))
+        marks = [_ending(*one, after) for one, after in zip(bare, parts[1:], strict=False)] + [bare[-1][1]]
+        spoken = [_with_mark(_read_one(one), mark) for (one, _), mark in zip(bare, marks, strict=True)]
+        return " ".join(word for words in spoken for word in words)
     return _runs(base)
 
 

@@ -25,15 +25,17 @@ ABBREVIATIONS = {
     "Vs.": "versus", "approx.": "approximately", "dept.": "department", "Dept.": "department", "pp.": "pages",
     "cf.": "compare", "Ph.D.": "p h d", "p.": "page", "fig.": "figure", "ext.": "extension", "Apt.": "apartment",
     "Figs.": "figures", "vol.": "volume", "Ch.": "chapter", "Sec.": "section", "Eq.": "equation", "Hwy.": "highway",
-    "Pkwy.": "parkway", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
+    "Pkwy.": "parkway", "Ln.": "lane", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
     "tsp.": "teaspoons", "tbsp.": "tablespoons", "oz.": "ounces", "lb.": "pounds", "lbs.": "pounds", "hr.": "hours",
-    "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards",
+    "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards", "sq.": "square", "cu.": "cubic",
+    "fl.": "fluid", "Rs.": "rupees", "Tel.": "telephone", "tel.": "telephone",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
+ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items() if short not in ("Sat", "Sun")}
 # Read without their full stop, too. "Dr" and "St" depend on the words beside them (``context``).
 _NO_STOP = (
-    "Mr Mrs Ms Prof Sgt Capt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Maj Cpl "
+    "Mr Mrs Ms Prof Sgt Capt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln Maj Cpl "
     "Bros Feb Apr Jul Aug Sep "
-    "Sept Oct Nov Dec"
+    "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri"
 )
 NUMBERED = {"No.": "number", "#": "number", "Fig": "figure", "Vol": "volume", "p.": "page", "pp": "pages"}
 # Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
@@ -52,6 +54,7 @@ MAY_END = (
         ("tsp.", "tbsp.", "oz.", "lb.", "lbs.", "hr.", "hrs.", "mins.", "secs.", "yds.", "Hwy.", "Pkwy.", "Bros.")
     )
     | {key for key in MONTH_NAMES if key.endswith(".")}
+    | {f"{short}." for short in WEEKDAYS}
 )
 
 SYMBOLS = {
@@ -66,20 +69,16 @@ SYMBOLS = {
     "?": "question mark", "!": "exclamation mark", ";": "semicolon", "'": "apostrophe",
 }  # fmt: skip
 
-# Signs of two characters, the longest first.
+# Signs of two and three characters, the longest first.
 OPERATORS = {
-    "!=": "is not equal to", "==": "equals", "<=": "less than or equal to", ">=": "greater than or equal to",
-    "->": "to",
+    "!==": "is not equal to", "=/=": "is not equal to", "===": "equals", "!=": "is not equal to",
+    "<>": "is not equal to", "~=": "about equals", "==": "equals",
+    "<=": "less than or equal to", ">=": "greater than or equal to", "->": "to",
 }  # fmt: skip
 SHORT_FORMS = {
-    "w/": "with",
-    "w/o": "without",
-    "w/in": "within",
-    "w/out": "without",
-    "c/o": "care of",
-    "b/c": "because",
-    "b/w": "between",
-}
+    "w/": "with", "w/o": "without", "w/in": "within", "w/out": "without", "W/": "with", "W/o": "without",
+    "c/o": "care of", "b/c": "because", "b/w": "between",
+}  # fmt: skip
 
 CURRENCIES = {  # one, several, a hundredth, hundredths
     "$": ("dollar", "dollars", "cent", "cents"), "£": ("pound", "pounds", "penny", "pence"),
@@ -88,7 +87,7 @@ CURRENCIES = {  # one, several, a hundredth, hundredths
     "₽": ("ruble", "rubles", "kopek", "kopeks"), "₺": ("lira", "lira", "kurush", "kurush"),
     "฿": ("baht", "baht", "satang", "satang"), "₪": ("shekel", "shekels", "agora", "agorot"),
     "₦": ("naira", "naira", "kobo", "kobo"), "₫": ("dong", "dong", "xu", "xu"), "₱": ("peso", "pesos", "cent", "cents"),
-    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"),
+    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"), "Rs.": ("rupee", "rupees", "paisa", "paise"),
 }  # fmt: skip
 _DOLLARS = {"US": "u s", "C": "canadian", "CA": "canadian", "A": "australian", "AU": "australian", "NZ": "new zealand",
             "HK": "hong kong", "S": "singapore", "NT": "taiwan", "R": "brazilian"}  # fmt: skip
@@ -100,6 +99,7 @@ CODES = {  # ISO 4217, read as the sign or by name
     "JPY": "¥", "INR": "₹", "KRW": "₩", "RUB": "₽", "TRY": "₺", "THB": "฿", "ILS": "₪", "NGN": "₦", "VND": "₫",
     "PHP": "₱", "UAH": "₴", "BRL": "R$", "CHF": "CHF", "CNY": "CNY", "RMB": "CNY", "SEK": "SEK", "NOK": "NOK",
     "DKK": "DKK", "PLN": "PLN", "MXN": "MXN", "ZAR": "ZAR", "BTC": "BTC",
+    "Rs": "₹", "Rs.": "₹",
 }  # fmt: skip
 CURRENCIES |= {
     "CHF": ("swiss franc", "swiss francs", "rappen", "rappen"), "CNY": ("yuan", "yuan", "fen", "fen"),
@@ -130,10 +130,12 @@ _REGULAR = {
     "tbsp": "tablespoon", "Tbsp": "tablespoon", "pt": "pint", "qt": "quart", "gal": "gallon", "kbit": "kilobit",
     "Mbit": "megabit", "Gbit": "gigabit", "MP": "megapixel", "mol": "mole", "wk": "week", "wks": "week",
     "yr": "year", "yrs": "year", "mol/L": "mole per liter",
+    "sqm": "square meter",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "PB": "petabyte", "kn": "knot", "nmi": "nautical mile",
 }  # fmt: skip
 UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
-    "ft": ("foot", "feet"), "mmHg": ("millimeter of mercury", "millimeters of mercury"), "hz": ("hertz", "hertz"),
+    "ft": ("foot", "feet"), "sqft": ("square foot", "square feet"),
+    "mmHg": ("millimeter of mercury", "millimeters of mercury"), "hz": ("hertz", "hertz"),
     "lx": ("lux", "lux"), "Hz": ("hertz", "hertz"), "kHz": ("kilohertz", "kilohertz"),
     "MHz": ("megahertz", "megahertz"), "GHz": ("gigahertz", "gigahertz"),
     "°C": ("degree celsius", "degrees celsius"), "°F": ("degree fahrenheit", "degrees fahrenheit"),
@@ -148,6 +150,7 @@ UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
 }  # fmt: skip
 
 LENGTHS = frozenset(("mm", "cm", "dm", "m", "km", "mi", "ft", "in", "yd", "µm"))  # with ²: square; other units: squared
+RATED = {"N": ("newton", "newtons"), "J": ("joule", "joules")}  # only before a slash: "5 N" may be north
 PER = frozenset(  # words behind a slash that make a rate
     "hour day night week month year second minute person head piece unit item mile kilo pound seat user word".split()
 )
@@ -204,6 +207,7 @@ PLACES = frozenset(
     "Apt Apartment Room Gate Flat Seat Row Suite Floor Bus Exit Unit Section Figure Table Part Class".split()
 )
 DATED = frozenset("on due by until till since before after dated".split())  # 5/8 is a date after these
+DAYS_FOLLOW = frozenset("on by until till next last every this you since each".split())  # Sat and Sun are days
 YEARS = frozenset("in since by until from year after before circa".split())  # 1066 is a year after these
 CALLED = frozenset("call dial phone ring text".split())  # 911 is read digit by digit after these
 SCORED = frozenset("won lost win lose beat lead led drew scored score".split())  # 3 - 1 is a score after these

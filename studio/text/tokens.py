@@ -21,10 +21,12 @@ from studio.text.numbers import (
     year,
 )
 from studio.text.tables import (
+    CODES,
     CURRENCIES,
     LENGTHS,
     MONTH_NAMES,
     PER,
+    RATED,
     SCALE_LETTERS,
     SHORT_FORMS,
     UNITS,
@@ -39,8 +41,9 @@ _HALF = r"[aApP]\.?[mM]\.?"
 CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
 VULGARS = "".join(VULGAR)
 AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
-UNIT = r"(?:[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?|(?:tsp|tbsp|oz|lbs?|hrs?|mins|secs|yds)\.)"
+UNIT = r"(?:(?:tsp|tbsp|oz|lbs?|hrs?|mins|secs|yds)\.|[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
 EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
+SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONENT}"
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
 _FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 the day of a month
 _SCREENS = ("2", "4", "5", "8")  # 4K
@@ -72,7 +75,7 @@ def _rate(unit: str, several: bool) -> str | None:
     if not slash or not over or not under or "/" in under:
         return None
     below = under if under in PER else unit_name(under, several=False)
-    above = unit_name(over, several)
+    above = RATED[over][several] if over in RATED else unit_name(over, several)
     return None if above is None or below is None else f"{above} per {below}"
 
 
@@ -158,10 +161,17 @@ def _fraction_measure(match: re.Match[str]) -> str | None:
     return name and f"{phrase(match[1])} {name}"
 
 
+def _stamp(match: re.Match[str]) -> str | None:
+    """2024-03-15T10:30:00Z: the date, the time, and the zone where it is given as a letter."""
+    date, seconds = phrase(match[1]), "" if match[3] in (None, ":00") else match[3].lstrip(":")
+    time = phrase(match[2] + (f":{seconds}" if seconds else ""))
+    return date and time and f"{date} {time}{' u t c' if match[4] == 'Z' else ''}"
+
+
 def _scaled(match: re.Match[str]) -> str:
     if match[2] == "K" and match[1] in _SCREENS:
         return f"{cardinal(match[1])} k"
-    return f"{cardinal(match[1])} {SCALE_LETTERS[match[2]]}"
+    return f"{cardinal(match[1])} {SCALE_LETTERS[match[2]]}{' plus' if match[3] else ''}"
 
 
 def _per(match: re.Match[str]) -> str | None:
@@ -185,7 +195,12 @@ _TO = "[-~]"
 _RULES: list[tuple[re.Pattern[str], Reader]] = [
     (re.compile(pattern), read)
     for pattern, read in (
+        (r"\+[1-9]\d{9,14}", lambda m: groups(m[0])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
+        (
+            rf"({'|'.join(map(re.escape, CODES))})({NUM})({_SCALES})?",
+            lambda m: money("", CODES[m[1]], m[2], m[3] or ""),
+        ),
         (
             rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?P<scale>{_SCALES})?(?P<plus>\+?)",
             _prefixed,
@@ -204,10 +219,12 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
         (r"(\d{4})([/.-])(\d\d?)\2(\d\d?)", lambda m: _date(m[3], m[4], m[1])),
+        (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(Z|[-+]\d\d:?\d\d)?", _stamp),
         (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
         (rf"(?:{_BYTE}\.){{3}}{_BYTE}(?::\d{{1,5}})?(?:/\d\d?)?", _address),
         (r"(?:\+?\d{1,3}\.)?\d{3}\.\d{3}\.\d{4}", lambda m: groups(m[0])),
         (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
+        (r"0\d{2,5}/\d{4,9}", lambda m: groups(m[0])),
         (r"(\d\d?)/(\d\d?)", _date_or_fraction),
         (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
         (r"((?:19|20)\d\d)-(0[1-9])", lambda m: f"{_MONTHS[int(m[2]) - 1]} {number(m[1])}"),
@@ -215,12 +232,19 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
         (rf"(\d*)-?([{VULGARS}])", lambda m: mixed(m[1], m[2])),
         (r"(\d{1,3})-(\d{1,2}/\d{1,2})", lambda m: mixed(m[1], m[2])),
-        (r"\+\d{7,15}|0\d{6,14}|\+?\d{1,6}(?:-\d{1,6}){2,6}|\d{3}-\d{4}|\d{5}-\d{4}|0\d+-\d+", lambda m: groups(m[0])),
+        (
+            r"0\d{6,14}|\+?\d{1,6}(?:-\d{1,6}){2,6}|\d{3}-\d{4}|\d{5}-\d{4}|0\d+-\d+",
+            lambda m: groups(m[0]),
+        ),
         (rf"({SIGN}?{NUM})[×x*]10({EXPONENT})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
         (rf"([A-Za-z])({EXPONENT})", lambda m: f"{m[1].lower()} {power(m[2])}"),
-        (rf"({NUM})([kKMBT]|bn|mn|tn)", _scaled),
+        (
+            r"([A-Za-z]|\d+)\^([A-Za-z])",
+            lambda m: f"{m[1].lower() if m[1].isalpha() else cardinal(m[1])} to the {m[2].lower()}",
+        ),
+        (rf"({SIGN}?{NUM})([kKMBT]|bn|mn|tn)(\+?)", _scaled),
         (rf"({AMOUNT})-?({UNIT})", _measure),
         (rf"([½¼¾⅓⅔⅛]|\d+/\d+)({UNIT})", _fraction_measure),
         (r"(?:mm|cm|m|km)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
@@ -232,7 +256,15 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({'|'.join(WEEKDAYS)})[-~]({'|'.join(WEEKDAYS)})", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
         (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),
-        (r"((?:[A-Za-z]\.)+[A-Za-z]?|Ph\.D)\.?'?s", lambda m: f"{' '.join(m[1].lower()).replace(' .', '')}'s"),
+        (
+            r"((?:[A-Za-z]\.)+[A-Za-z]?|Ph\.D)\.?'?s|((?:[A-Z]\.){2,})s\.",
+            lambda m: f"{' '.join((m[1] or m[2]).lower()).replace(' .', '')}'s",
+        ),
+        (
+            r"([A-Z]{1,3})&([A-Z]{1,3})('?s)?",
+            lambda m: f"{' '.join(m[1].lower())} and {' '.join(m[2].lower())}" + ("'s" if m[3] else ""),
+        ),
+        (rf"(\d+/\d+|\d*[{VULGARS}])-([a-z]+)", lambda m: f"{phrase(m[1])} {m[2]}"),
     )
 ]
 

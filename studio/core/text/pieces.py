@@ -37,13 +37,17 @@ _TAG = re.compile(rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*\s*/?)>")
 _OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
 _LINK = re.compile(r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_HYPHENATED = re.compile(rf"(?P<first>[A-Za-z]{{2,{MAX_WORD_LETTERS}}})(?P<gap>-[{WHITE}]+)(?=[a-z])")
-_LINE_HYPHEN = re.compile(r"(?:.*[^\w'-])?[A-Za-z]{2,40}[-‐]")
+_HYPHENATED = re.compile(rf"(?P<first>[A-Za-z]{{2,{MAX_WORD_LETTERS}}})(?P<gap>[-‐][{WHITE}]+)(?=[a-z])")
+_JOINED = re.compile("(?:in|of|to|the|and|at|by|up|a)-")  # mother-in-law
+_RANGE_GAP = re.compile(rf"(?<=\d[-‐–])[{WHITE}]+(?=\d)")
+_LINE_HYPHEN = re.compile(r"(?:.*[^\w'-])?(?:[A-Za-z]{2,40}|\d{1,9})[-‐–]")
 # A hyphen at a line's end stays after these: well-known, twenty-one.
 _TWO_PARTS = frozenset(
     "well self high low long short half full part ill all old new ex non twenty thirty forty fifty sixty seventy "
     "eighty ninety".split()
 )
+# A zero-width space is a place between words, but not in a number or beside a sign.
+_NO_SPACE = re.compile(r"(?<![^\W_]|\u200b)\u200b+|\u200b+(?![^\W_]|\u200b)|(?<=\d)\u200b+(?=\d)")
 _A_TAG = "a tag of markup is not spoken"
 _A_TARGET = "the address of a link is not spoken"
 
@@ -195,8 +199,10 @@ def _markup(token: str) -> tuple[dict[int, str], dict[int, tuple[int, str]], dic
         if match.start() not in tags and char != match[0]:
             entities[match.start()] = (match.end(), char)
     for match in _HYPHENATED.finditer(token):
-        keeps = match["first"].lower() in _TWO_PARTS
+        keeps = match["first"].lower() in _TWO_PARTS or _JOINED.match(token, match.end())
         plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
+    for match in [*_RANGE_GAP.finditer(token), *_NO_SPACE.finditer(token)]:
+        plains |= dict.fromkeys(range(*match.span()), "")
     return tags, entities, plains
 
 
@@ -207,7 +213,10 @@ def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | No
         return bare, begin
     while begin < stop and text[begin] in _TAIL:
         after = text[begin + 1 : begin + 2]
-        if (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY])) or text[begin : begin + 2] == "!=":
+        if (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY])) or text[begin : begin + 2] in (
+            "!=",
+            "~=",
+        ):
             break
         begin += 1
     end = stop

@@ -26,8 +26,9 @@ MONTHS = (
 # Written with a full stop that does not end a sentence; ``studio.text`` has their readings.
 _ABBREVIATED = (
     "Dr Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co Corp "
-    "No Nos Fig Figs Vol vol fig Ch Sec Eq p ext Apt Hwy Pkwy Bros tsp tbsp oz lb lbs hr hrs mins secs "
-    "yds Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
+    "No Nos Fig Figs Vol vol fig Ch Sec Eq p ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs mins secs "
+    "yds sq cu fl Rs Tel tel Mon Tue Tues Wed Thu Thur Thurs Fri "
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 
@@ -58,7 +59,8 @@ _DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
 
 def is_abbreviation(base: str) -> bool:
     """Whether a full stop after ``base`` belongs to it: Dr, p.m, J (but not I)."""
-    return base in ABBREVIATIONS or _DOTTED.fullmatch(base) is not None
+    tail = base.rpartition("-")[2]  # ex-C.I.A.
+    return base in ABBREVIATIONS or _DOTTED.fullmatch(tail if "." in tail else base) is not None
 
 
 def split_mark(text: str) -> tuple[str, str]:

@@ -204,6 +204,8 @@ class WordStream:
             return False
         if is_open_tag("".join(self._token).rstrip(WHITE)):
             return text[0].isalpha() or text[0] in "/>"
+        if lines == 1 and "".join(self._token).rstrip(WHITE)[-2:-1].isdecimal():
+            return text[0].isdecimal()
         return lines == 1 and "a" <= text[0] <= "z"
 
     def _gap(self) -> str:
