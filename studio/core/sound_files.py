@@ -59,6 +59,7 @@ _ELSEWHERE = (0.5, 0.5)
 # Loudspeakers by the number of channels where a file has no mask, as FLAC (RFC 9639, section 9.1.3) orders them.
 _USUAL = {3: (0, 1, 2), 4: (0, 1, 4, 5), 5: (0, 1, 2, 4, 5), 6: (0, 1, 2, 3, 4, 5), 7: (0, 1, 2, 3, 8, 9, 10),
           8: (0, 1, 2, 3, 4, 5, 9, 10)}  # fmt: skip
+_ID3V1_BYTES = 128  # of an ID3v1 tag, at the end of a file
 
 
 class _Sequential(soundfile.SoundFile):
@@ -260,10 +261,12 @@ def _bytes_of(source: Path | bytes | BinaryIO, name: str, max_bytes: int) -> byt
 
 
 def _without_tags(data: bytes) -> bytes:
-    """The file without ID3 tags before a WAV or FLAC, which some programs write there."""
+    """The file without ID3 tags before a WAV or FLAC, and behind a FLAC, which some programs write there."""
     at = 0
     while data[at : at + 3] == b"ID3" and len(data) >= at + 10:
         a, b, c, d = data[at + 6 : at + 10]
         at += 10 + (a << 21 | b << 14 | c << 7 | d) + (10 if data[at + 5] & 0x10 else 0)
     head = data[at : at + 12]
+    if head[:4] == b"fLaC" and data[-_ID3V1_BYTES:][:3] == b"TAG":
+        return data[at:-_ID3V1_BYTES]
     return data[at:] if at and (head[:4] == b"fLaC" or is_wav(head)) else data

@@ -89,6 +89,7 @@ EXACT = {
     "FLAC of unknown length": flac_of_unknown_length(),
     "FLAC behind an ID3 tag": id3(written("FLAC", "PCM_16")),
     "FLAC of unknown length behind two ID3 tags": id3(id3(flac_of_unknown_length())),
+    "FLAC before an ID3v1 tag": id3(written("FLAC", "PCM_16")) + b"TAG" + bytes(125),
     "AIFF": written("AIFF", "PCM_16"),
     "W64": written("W64", "PCM_16"),
     "CAF": written("CAF", "PCM_16"),

@@ -14,6 +14,13 @@ from studio.measure.tables import csv_text, plain_text, safe_cell
 MAX_ROWS, MAX_COLUMNS = 40_000, 100  # of a CSV; an annotation of the studio has 20,000 marks
 _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
+# Names of these columns in the tables of Praat, ELAN, Audino and spreadsheets.
+_OTHER_NAMES = (
+    dict.fromkeys(("start", "begin", "onset", "tmin", "xmin", "start_(s)", "start_time", "begin_time"), "start_s")
+    | dict.fromkeys(("end", "stop", "offset", "tmax", "xmax", "end_(s)", "end_time"), "end_s")
+    | dict.fromkeys(("text", "annotation", "value"), "label")
+    | {"tier": "layer"}
+)
 _KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
 
 
@@ -95,13 +102,20 @@ def write_csv(annotation: Annotation) -> bytes:
 def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Layers in the order in which they come; samples where they are given, else seconds. A missing end is a point's.
 
+    Columns may have the names that other programs give them (tmin, tier, text, tmax; begin, end).
+
     Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file has more than 16 MB or
     40,000 rows.
     """
     grid = SampleGrid(rate_hz, samples)
     is_ours = data.startswith(f"{','.join(COLUMNS)}\n".encode())
     table = read_table(data, max_bytes=MAX_BYTES, exact=is_ours)
-    if not {"start_sample", "start_s"} & set(table.columns):
+    names = {
+        one: other
+        for one in table.columns
+        if (other := _OTHER_NAMES.get(one, one)) == one or other not in table.columns
+    }
+    if not {"start_sample", "start_s"} & set(names.values()):
         raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
     if len(table.columns) > MAX_COLUMNS:
         raise BadFile(f"the table has {len(table.columns):,} columns", f"its columns are {', '.join(COLUMNS)}")
@@ -109,7 +123,7 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
     for count, (line, cells) in enumerate(table.rows):
         if count == MAX_ROWS:
             raise BadFile(f"the table has more than {MAX_ROWS:,} rows", "divide it")
-        _add_row(cells, f"line {line}", layers, grid)
+        _add_row({names[one]: cell for one, cell in cells.items() if one in names}, f"line {line}", layers, grid)
     return grid.annotation(
         AnnotationLayer(name, one.kind or _kind_of_marks(one.marks), tuple(one.labels), tuple(one.marks))
         for name, one in layers.items()

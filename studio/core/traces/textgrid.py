@@ -20,7 +20,7 @@ MAX_ENTRIES = 100_000
 _CHRONOLOGICAL = '"Praat chronological TextGrid text file"'
 _CLASSES = {"IntervalTier": False, "TextTier": True}
 _TOKEN = re.compile(
-    r'"(?P<text>[^"]*(?:""[^"]*)*)"|(?P<open>")|![^\n]*|<(?P<flag>\w+)>'
+    r'"(?P<text>[^"]*(?:""[^"]*)*)"|(?P<open>")|![^\r\n]*|<(?P<flag>\w+)>'
     r"|(?<![^\s=])(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)|--undefined--)%?(?!\S)",
     re.IGNORECASE,
 )

@@ -156,8 +156,9 @@ CHRONOLOGICAL_GRID = """"Praat chronological TextGrid text file"
 
 @pytest.mark.parametrize("text", [LONG_GRID, TIGHT_GRID, CHRONOLOGICAL_GRID], ids=["long", "tight", "chronological"])
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "utf-16-le", "utf-16-be"])
-def test_textgrids_in_every_form_and_encoding(text: str, encoding: str) -> None:
-    words, bell = layers("textgrid", text.encode(encoding))
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"], ids=repr)
+def test_textgrids_in_every_form_and_encoding(text: str, encoding: str, line_end: str) -> None:
+    words, bell = layers("textgrid", text.replace("\n", line_end).encode(encoding))
     assert marks(words) == [(0.5, 1.0, "café")] and marks(bell) == [(1.5, 1.5, "ding")]
 
 
@@ -173,6 +174,9 @@ def test_damaged_chronological_textgrids_are_refused() -> None:
         "sep=;\nlayer;kind;start_s;end_s;label\nw;regions;0.1;0.5;hi\n",
         "\n\nLayer\tKIND\tStart_s\tEnd_S\tLabel\nw\tregions\t0,1\t0,5\thi\n",
         " layer , kind , start_s , end_s , label \n w , regions , 0.1 , 0.5 , hi \n",
+        "tmin\ttier\ttext\ttmax\n0.1\tw\thi\t0.5\n",
+        "Tier;Begin;End;Annotation\nw;0,1;0,5;hi\n",
+        "layer,Start (s),End (s),Label\nw,0.1,0.5,hi\n",
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
