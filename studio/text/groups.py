@@ -139,13 +139,13 @@ def _measured(m: re.Match[str], before: str) -> Phrases | None:
 def _area(m: re.Match[str], before: str) -> Phrases | None:
     """500 sq ft, 16 fl oz."""
     name = unit_name(m[3], not is_one(m[1]))
-    return name and [amount_of(m[1]), {"s": "square", "c": "cubic", "f": "fluid"}[m[2][0]], name]
+    return None if name is None else [amount_of(m[1]), {"s": "square", "c": "cubic", "f": "fluid"}[m[2][0]], name]
 
 
 def _code_per(m: re.Match[str], before: str) -> Phrases | None:
     """50 EUR/month."""
     under = m[3] if m[3] in PER else unit_name(m[3], several=False)
-    return under and _spread(f"{money('', CODES.get(m[2], m[2]), m[1])} per {under}", 2)
+    return None if under is None else _spread(f"{money('', CODES.get(m[2], m[2]), m[1])} per {under}", 2)
 
 
 def _clock_half(m: re.Match[str], before: str) -> Phrases | None:
