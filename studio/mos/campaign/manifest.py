@@ -152,8 +152,9 @@ class ManifestBuilder:
         tests = [item for item in self.items.values() if item.role == "test"]
         systems = {system for item, system in self.files if self.items[item].role == "test"}
         if not systems:
+            also = "".join(f"; {one}" for one in self.warnings)[:400]
             raise BadFile(
-                f"{self.root.name} holds nothing to rate", "put sounds into it as SYSTEM/ITEM.wav, or list them"
+                f"{self.root.name} holds nothing to rate{also}", "put sounds into it as SYSTEM/ITEM.wav, or list them"
             )
         if whole:
             self._refuse_holes(tests, systems, incomplete)
@@ -214,7 +215,8 @@ class ManifestBuilder:
     def inside(self, where: str, file: str) -> Path:
         """The resolved path of a file. Raises BadFile if it is missing or outside the folder (by .., path or link)."""
         _plain(where, "file", file, 1000)
-        forms = (file, unicodedata.normalize("NFC", file), unicodedata.normalize("NFD", file))
+        slashed = file.replace("\\", "/")  # as Windows writes paths
+        forms = (file, *(unicodedata.normalize(form, one) for one in (file, slashed) for form in ("NFC", "NFD")))
         try:
             given = next((self.root / one for one in forms if (self.root / one).exists()), self.root / file)
             root, path = self.root.resolve(), given.resolve()

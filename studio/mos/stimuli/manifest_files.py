@@ -22,6 +22,7 @@ _IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _TEXTS = ("texts.csv", "texts.tsv", "texts.txt")
 _METADATA = "metadata.csv"  # of a corpus, as LJSpeech has it: its scripts without sounds are left out
+_MAX_DEPTH = 8  # of folders in which sounds are looked for
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
@@ -51,7 +52,7 @@ def read_manifest(
         _read_folder(draft)
     elif not path.is_file():
         raise BadFile(f"there is no folder or file {path}", "check the path")
-    elif path.suffix.lower() == ".csv":
+    elif path.suffix.lower() in (".csv", ".tsv"):
         _read_csv(draft, path)
     elif path.suffix.lower() == ".json":
         _read_json(draft, path)
@@ -67,7 +68,7 @@ def _read_folder(draft: ManifestBuilder) -> None:
     """
     root, others = draft.root, list[str]()
     for entry in sorted(root.iterdir()):
-        if entry.name.startswith(".") or entry.name in (*_TEXTS, _METADATA):
+        if entry.name.startswith(".") or entry.name.lower() in (*_TEXTS, _METADATA):
             continue
         if not entry.is_dir():
             others.append(entry.name)
@@ -107,9 +108,15 @@ def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, ha
     others: list[str] = []
     draft.inside("the folder", str(folder.relative_to(draft.root)))
     files, folders = _entries(folder)
-    inner = [one for one in folders if any(map(_is_sound, _entries(one)[0]))]
+    inner = [one for one in folders if _has_sounds(one)]
     if len(inner) == 1 and not has_systems and not any(map(_is_sound, files)):
-        return others + _add_sounds(draft, inner[0], system, role)
+        others += _add_sounds(draft, inner[0], system, role)
+        for file in files:
+            if file.name.lower() == _METADATA:  # heron/metadata.csv beside heron/wavs
+                _read_metadata(draft, file)
+            else:
+                others.append(str(file.relative_to(draft.root)))
+        return others
     if inner and not has_systems:
         names = ", ".join(str(one.relative_to(draft.root)) for one in inner[:10])
         draft.warnings.append(f"the sounds of {len(inner)} subfolders were not read: {names}; move them up to be read")
@@ -132,25 +139,42 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     return [one for one in entries if not one.is_dir()], [one for one in entries if one.is_dir()]
 
 
+def _has_sounds(folder: Path, depth: int = _MAX_DEPTH) -> bool:
+    """Whether there are sounds in a folder or below it."""
+    files, folders = _entries(folder)
+    return any(map(_is_sound, files)) or (depth > 0 and any(_has_sounds(one, depth - 1) for one in folders))
+
+
 def _is_sound(file: Path) -> bool:
     return file.suffix.lower() in SUFFIXES
 
 
 def _read_texts(draft: ManifestBuilder, root: Path) -> None:
     """Read item texts from the files beside the sounds."""
-    for name in _TEXTS:
-        if (root / name).exists():
-            for where, row in _texts(draft.inside("the folder", name)):
-                draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
-    if (root / _METADATA).exists():
-        unknown = 0
-        for where, row in _texts(draft.inside("the folder", _METADATA)):
-            if composed(row["item"]) in draft.items:
-                draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
-            else:
-                unknown += 1
-        if unknown:
-            draft.warnings.append(f"{unknown} lines of {_METADATA} are of no script that has sounds, left out")
+    for file in _entries(root)[0]:
+        if file.name.lower() in _TEXTS:
+            for where, row in _texts(draft.inside("the folder", str(file.relative_to(draft.root)))):
+                _describe(draft, where, row)
+        elif file.name.lower() == _METADATA:
+            _read_metadata(draft, file)
+
+
+def _read_metadata(draft: ManifestBuilder, file: Path) -> None:
+    name = str(file.relative_to(draft.root))
+    unknown = sum(not _describe(draft, where, row, False) for where, row in _texts(draft.inside("the folder", name)))
+    if unknown:
+        draft.warnings.append(f"{unknown} lines of {name} are of no script that has sounds, left out")
+
+
+def _describe(draft: ManifestBuilder, where: str, row: dict[str, str], needed: bool = True) -> bool:
+    """Add a row's text to its item, which may be named as its sound is (a1.wav); whether there is one."""
+    item = row["item"]
+    if composed(item) not in draft.items and Path(item).suffix.lower() in SUFFIXES:
+        item = Path(item).stem
+    if not needed and composed(item) not in draft.items:
+        return False
+    draft.describe(where, item, row["text"], row.get("expected"), row.get("tags"))
+    return True
 
 
 def _texts(path: Path) -> Iterator[tuple[str, dict[str, str]]]:

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from soundmaking import folder, put, write_csv
 
-from studio.core.errors import BadOption
+from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.names import check_name
 from studio.mos.stimuli.manifest_files import read_manifest
 
@@ -27,6 +27,7 @@ def texts_of(root):
         ("texts.txt", "i1\tHello 5.\ni2\tRain, again?\n"),
         ("texts.txt", 'item,text\ni1,Hello 5.\ni2,"Rain, again?"\n'),
         ("metadata.csv", "i1|Hello 5.|Hello five.\ni2|Rain, again?|x\n"),
+        ("Texts.CSV", 'item,text\ni1.wav,Hello 5.\ni2.WAV,"Rain, again?"\n'),
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
@@ -40,6 +41,33 @@ def test_metadata_of_a_whole_corpus_is_read_for_the_scripts_that_are_there(tmp_p
     found = read_manifest(tmp_path)
     assert [item.text for item in found.items] == ["One 1.", "Two."]
     assert found.warnings == ["2 lines of metadata.csv are of no script that has sounds, left out"]
+
+
+def test_corpora_with_their_metadata_in_folders_of_systems(tmp_path):
+    put(tmp_path, *(f"{system}/data/wavs/{item}.wav" for system in ("bdl", "slt") for item in ("i1", "i2")))
+    (tmp_path / "bdl/data/metadata.csv").write_text("i1|One 1.|One one.\ni2|Two.|Two.\ni3|x|x\n")
+    (tmp_path / "slt/data/notes.txt").write_text("x")
+    found = read_manifest(tmp_path)
+    assert [item.text for item in found.items] == ["One 1.", "Two."] and len(found.files) == 4
+    assert found.warnings == [
+        "1 lines of bdl/data/metadata.csv are of no script that has sounds, left out",
+        "1 files are not sounds of a system, left out: slt/data/notes.txt",
+    ]
+
+
+def test_sounds_in_several_subfolders_only_are_told(tmp_path):
+    put(tmp_path, *(f"bdl/{part}/deep/i1.wav" for part in ("p", "q")))
+    with pytest.raises(BadFile, match=r"nothing to rate; the sounds of 2 subfolders were not read: bdl/p, bdl/q"):
+        read_manifest(tmp_path)
+
+
+def test_manifest_with_paths_of_windows(tmp_path):
+    put(tmp_path, "bdl/i1.wav", "slt/i1.wav")
+    text = "system\titem\tfile\nbdl\ti1\tbdl\\i1.wav\nslt\ti1\t.\\slt\\i1.wav\n"
+    assert len(read_manifest(write_csv(tmp_path, text, "list.tsv")).files) == 2
+    (tmp_path / "in").mkdir()
+    with pytest.raises(BadFile, match="leads out of the folder"):
+        read_manifest(write_csv(tmp_path / "in", "system,item,file\nbdl,i1,..\\bdl\\i1.wav\n"))
 
 
 def test_text_with_a_bar_is_whole_where_lines_are_no_metadata(tmp_path):
