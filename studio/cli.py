@@ -21,6 +21,7 @@ from studio.commands.inspect import compare, inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth, timing
 from studio.commands.say import say
+from studio.commands.systems import systems
 from studio.commands.traces import force, replay
 from studio.commands.train import train
 from studio.commands.voices import voices
@@ -65,6 +66,7 @@ cli.add_typer(bench, name="bench")
 cli.add_typer(campaign, name="campaign")
 cli.add_typer(voices, name="voices")
 cli.add_typer(library, name="library")
+cli.add_typer(systems, name="systems")
 cli.command()(inspect)
 cli.command()(compare)
 cli.command()(replay)

@@ -19,6 +19,11 @@ PLANTED = [
         "import studio.engine.engine",
         "serve and ui see the engine through ports only",
     ),
+    (
+        "studio/serve/middleware/bodies.py",
+        "import studio.systems.engine",
+        "serve and ui see the engine through ports only",
+    ),
     ("studio/serve/middleware/auth.py", "import gradio", "serve knows no gradio"),
     ("studio/serve/live/backpressure.py", "import studio.serve.app", "serve: each folder sees only those below"),
     ("studio/engine/nets/sampling.py", "import fastapi", "the engine works on a bare machine"),

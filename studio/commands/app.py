@@ -19,7 +19,9 @@ def app(
     ] = "",
     port: Annotated[int | None, typer.Option(help="0 for any free port.")] = None,
     no_key: Annotated[bool, typer.Option("--open", help="Require no key, even if other machines can connect.")] = False,
-    settings: Annotated[Path | None, typer.Option(help="TOML file with a table [serve].")] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="TOML file with [serve], and [systems.NAME] for systems.")
+    ] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -42,12 +44,12 @@ def app(
 
     from studio.commands.welcome import owner_link, welcome
     from studio.engine.admission import EngineLimits
-    from studio.engine.engine import open_engine
     from studio.mos.service import open_listening_tests
     from studio.mos.stimuli.demo import add_demo_quietly
     from studio.serve.app import create_app
     from studio.serve.server import bind_port, run
     from studio.serve.settings import load_settings
+    from studio.systems.combined import open_voices
     from studio.text.normalise import best
     from studio.ui.app import mount
 
@@ -76,7 +78,16 @@ def app(
 
     with (
         closing(
-            open_engine(voices, best(), device, slots=places, threads=threads, vocoder=vocoder, limits=limits)
+            open_voices(
+                voices,
+                best(),
+                device,
+                slots=places,
+                threads=threads,
+                vocoder=vocoder,
+                limits=limits,
+                settings=settings,
+            )
         ) as engine,
         closing(open_listening_tests(database, data)) as listening,
     ):

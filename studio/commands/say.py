@@ -71,11 +71,12 @@ def say(
     threads: Threads = 1,
 ) -> None:
     """Speak a text: play it, or write a WAV file with -o."""
-    from studio.core.cards import parse_voice, read_cards
+    from studio.core.cards import parse_voice
     from studio.core.options import merge_options, options_from_flags, parse_options
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
     from studio.core.traces.captions import SUFFIXES, write_captions
+    from studio.systems.combined import all_cards, open_voices
 
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
@@ -93,15 +94,14 @@ def say(
         source = read_pipe(sys.stdin.fileno())
     else:
         source = list(at_once(text) if typing_wpm is None else typed(text, typing_wpm))
-    card, _ = parse_voice(voice, {name: card for name, (card, _) in read_cards(voices).items()})
+    card, _ = parse_voice(voice, all_cards(voices))
     flags = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
     assignments = options_from_flags(card.options, flags) + (option or [])
     options = merge_options(card.options, parse_options(card.options, assignments), {})
 
-    from studio.engine.engine import open_engine  # takes seconds, so after the checks
     from studio.text.normalise import best
 
-    with closing(open_engine(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)) as engine:
+    with closing(open_voices(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)) as engine:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with _progress() as on_progress:

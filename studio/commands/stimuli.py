@@ -58,10 +58,10 @@ def speaker(voices: Path, device: str) -> Speaker:
 def _by_voice(
     voice: SystemVoice, texts: Mapping[Path, str], voices: Path, device: str, spoken: Callable[[], None]
 ) -> None:
-    from studio.engine.engine import open_engine
+    from studio.systems.combined import open_voices
     from studio.text.normalise import best
 
-    with closing(open_engine(voices, best(), device)) as engine:
+    with closing(open_voices(voices, best(), device)) as engine:
         engine_speaker(engine)(voice, texts, spoken)
 
 

@@ -29,9 +29,9 @@ def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: 
 @voices.command("list")
 def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
     """List voices, one a line."""
-    from studio.core.cards import read_cards
+    from studio.systems.combined import all_cards
 
-    cards = {name: card for name, (card, _) in read_cards(voices).items()}
+    cards = all_cards(voices)
     if as_json:
         print_json({name: card.to_dict() for name, card in cards.items()}, indent=1)
         return
@@ -47,17 +47,32 @@ def info(
 ) -> None:
     """Describe a voice: family, paper, speakers, options, sizes, licence, limits."""
     from studio.core.cards import parse_voice, read_cards
+    from studio.systems.combined import all_cards
 
     found = read_cards(voices)
-    card, _ = parse_voice(voice, {name: card for name, (card, _) in found.items()})
+    card, _ = parse_voice(voice, all_cards(voices))
     if as_json:
         print_json(card.to_dict(), indent=1)
         return
     from studio.measure.report import console
 
-    for title, text in _facts(card, found[card.name][1]):
+    for title, text in _facts(card, found[card.name][1]) if card.name in found else _system_facts(card):
         line = f"[bold]{title:<14}[/bold] {text}"
         console().print(line, highlight=False, soft_wrap=True, emoji=False)
+
+
+def _system_facts(card: "Card") -> list[tuple[str, str]]:
+    from rich.markup import escape
+
+    facts = [
+        ("system", f"{card.name}: {card.title}"),
+        ("adapter", card.family),
+        ("speakers", _speakers(card)),
+        *((f"option {one.name}", _option(one)) for one in card.options),
+        ("licence", card.licence),
+        ("notes", card.notes),
+    ]
+    return [(title, escape(text)) for title, text in facts]
 
 
 def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:

@@ -134,10 +134,11 @@ def _serve_table(file: Path) -> Mapping[str, Any]:
         raise BadFile(
             f"the settings {file} cannot be read: {error}", "give a TOML file with a [serve] table"
         ) from error
-    unknown = sorted(set(data) - {"serve"})
+    unknown = sorted(set(data) - {"serve", "systems"})  # see studio.systems.settings
     if unknown or not isinstance(data.get("serve", {}), dict):
         raise BadOption(
-            f"{file} holds {', '.join(unknown) or 'a serve that is no table'}", "known is the table [serve]"
+            f"{file} holds {', '.join(unknown) or 'a serve that is no table'}",
+            "known is the table [serve], and [systems.NAME] for each system",
         )
     return data.get("serve", {})
 

@@ -48,11 +48,11 @@ class TextIntake:
         at_ms: arrival of what was read last.
     """
 
-    def __init__(self, normalise: Normaliser, lock: threading.RLock) -> None:
+    def __init__(self, normalise: Normaliser, lock: threading.RLock, words: WordStream | None = None) -> None:
         self.chars = self.unread_chars = 0
         self.at_ms = 0.0
         self._lock = lock  # the request's: clients push while the engine reads
-        self._words = WordStream(normalise)
+        self._words = words or WordStream(normalise)
         self._feeding: Iterator[WordChanges] = iter(())
         self._inbox: deque[_Push | _Flush | _End] = deque()
         self._end: _End | None = None
@@ -211,6 +211,12 @@ class TextIntake:
             self._inner_positions.extend(self._words.resume_points)
         elif position.at - last.at >= _POSITION_CHARS:
             self._positions[-1] = position
+
+    def text(self, char_start: int, char_end: int) -> str:
+        """Part of the text as sent that was not discarded."""
+        with self._lock:
+            parts = [(at, text) for at, text in self._pieces if at < char_end and at + len(text) > char_start]
+            return "".join(text[max(0, char_start - at) : char_end - at] for at, text in parts)
 
     def _append(self, text: str) -> None:
         self._pieces.append((self.chars, text))

@@ -1,0 +1,125 @@
+"""``studio systems``: other people's systems as voices of the studio."""
+
+from typing import Annotated, Any
+
+import typer
+
+from studio.commands.common import Json
+from studio.core.errors import BadOption
+from studio.core.terminal import print_json, print_line
+
+systems = typer.Typer(no_args_is_help=True, help="Other people's TTS systems as voices: add, list, test, remove.")
+
+SystemName = Annotated[str, typer.Argument(help="The system's name: a-z, 0-9 and -.")]
+_TEST_TEXT = "Good morning. This is a test, spoken by another system."
+
+
+@systems.command()
+def add(
+    name: SystemName,
+    command: Annotated[
+        str,
+        typer.Option(help='A program: text on its input, or in place of {text}; WAV or PCM out: "espeak-ng --stdout".'),
+    ] = "",
+    voice: Annotated[str, typer.Option(help="Its voice.")] = "",
+    speaker: Annotated[
+        list[str] | None, typer.Option(help="Another voice of it that users may choose. Repeatable.")
+    ] = None,
+    sample_rate_hz: Annotated[
+        int | None, typer.Option(help="Rate of plain PCM (16 bit, mono); a WAV states its own.")
+    ] = None,
+    cut: Annotated[str, typer.Option(help="Where text is cut for it: sentence, clause, words or text.")] = "",
+    words: Annotated[int | None, typer.Option(help="Words of a cut, with --cut words.")] = None,
+    title: Annotated[str, typer.Option(help="Its title in lists.")] = "",
+    licence: Annotated[str, typer.Option(help="The licence of its speech.")] = "",
+    timeout_s: Annotated[float | None, typer.Option(help="Longest wait for its sound, seconds.")] = None,
+    max_concurrent: Annotated[int | None, typer.Option(help="Utterances at once.")] = None,
+) -> None:
+    """Add a system, which then is a voice everywhere: the page, say, synth, benches, listening tests."""
+    from studio.systems.combined import systems_file
+    from studio.systems.settings import check_system, read_systems, write_systems
+
+    given: dict[str, Any] = {
+        "kind": "command" if command else "",
+        "command": command,
+        "voice": voice,
+        "speakers": tuple(speaker or ()),
+        "sample_rate_hz": sample_rate_hz,
+        "cut": cut,
+        "words": words,
+        "title": title,
+        "licence": licence,
+        "timeout_s": timeout_s,
+        "max_concurrent": max_concurrent,
+    }
+    if not given["kind"]:
+        raise BadOption("it is unknown what the system is", 'give --command "..."')
+    system = check_system(name, {key: value for key, value in given.items() if value not in (None, "", ())})
+    file = systems_file()
+    there = read_systems(file)
+    if name in there:
+        raise BadOption(f"there is a system {name!r} already", f"remove it first: studio systems remove {name}")
+    write_systems(file, {**there, name: system})
+    print_line(f"{name} is added to {file}. Hear it: studio systems test {name}")
+
+
+@systems.command("list")
+def list_systems(as_json: Json = False) -> None:
+    """List the systems, one a line, with what they cannot do."""
+    from studio.systems.adapters.registry import open_adapter
+    from studio.systems.combined import declared_systems, systems_file
+    from studio.systems.engine import system_card
+
+    found = declared_systems()
+    if as_json:
+        print_json({name: system.model_dump() for name, system in found.items()}, indent=1)
+        return
+    if not found:
+        print_line(f"There are no systems in {systems_file()}: studio systems add --help", err=True)
+    for name, system in found.items():
+        card = system_card(name, system, open_adapter(system))
+        print_line(f"{name}: {card.title}. Speakers: {', '.join(card.speakers)}. {card.notes}")
+
+
+@systems.command()
+def test(
+    name: SystemName,
+    text: Annotated[str, typer.Option(help="What it speaks.")] = _TEST_TEXT,
+) -> None:
+    """Speak a sentence by a system, and say when its sound came or what is wrong."""
+    from contextlib import closing
+
+    from studio.core.events import Audio
+    from studio.core.ports import SpeakRequest
+    from studio.core.speaking import at_once, speak
+    from studio.core.time import MonotonicClock
+    from studio.systems.combined import declared_systems
+    from studio.systems.engine import RemoteEngine
+
+    found = declared_systems()
+    if name not in found:
+        raise BadOption(f"there is no system {name!r:.80}", f"there are {', '.join(found) or 'none yet'}")
+    with closing(RemoteEngine(name, found[name])) as engine:
+        trace = speak(engine, SpeakRequest(name), at_once(text), MonotonicClock()).unwrap()
+    first_ms = next((one.t_ms for one in trace.events if isinstance(one, Audio)), None)
+    if first_ms is None:
+        raise BadOption("the text has no words", "give --text with letters")
+    length_s = len(trace.pcm) / trace.rate_hz
+    sources = sorted({word.source for word in trace.words() if word.source})
+    timing = f"first sound after {first_ms:.0f} ms, {length_s:.2f} s of speech"
+    print_line(f"{name} works: {timing}, word times: {', '.join(sources)}")
+
+
+@systems.command()
+def remove(name: SystemName) -> None:
+    """Remove a system."""
+    from studio.systems.combined import systems_file
+    from studio.systems.settings import read_systems, write_systems
+
+    file = systems_file()
+    there = read_systems(file)
+    if name not in there:
+        raise BadOption(f"there is no system {name!r:.80} in {file}", f"there are {', '.join(there) or 'none'}")
+    del there[name]
+    write_systems(file, there)
+    print_line(f"{name} is removed")

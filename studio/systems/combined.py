@@ -1,0 +1,169 @@
+"""The studio's own voices and foreign systems as one engine."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.errors import BadOption
+from studio.core.folders import DEFAULT_DATA, expand_folder
+from studio.core.ports import Engine, EngineLoad, Normaliser, SpeakRequest, Utterance
+from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
+from studio.core.traces.trace import Trace
+from studio.engine.admission import EngineLimits
+
+SYSTEMS_VARIABLE = "STUDIO_SYSTEMS"
+
+
+def systems_file() -> Path:
+    """The file that declares the systems: STUDIO_SYSTEMS, or systems.toml in the default data folder."""
+    path = Path(os.environ.get(SYSTEMS_VARIABLE) or DEFAULT_DATA / "systems.toml")
+    return expand_folder(path, f"set {SYSTEMS_VARIABLE} to a file")
+
+
+def declared_systems(settings: Path | None = None) -> dict[str, Any]:
+    """The systems of ``systems_file``, then those of a settings file, by name. Raises BadFile, BadOption."""
+    found: dict[str, Any] = {}
+    files = [settings] if settings is not None else []
+    with suppress(BadOption):  # no home folder: no systems
+        files.insert(0, systems_file())
+    for file in files:
+        if file.is_file():
+            from studio.systems.settings import read_systems  # pydantic: a bare machine has no systems
+
+            found |= read_systems(file)
+    return found
+
+
+def all_cards(voices: Path) -> dict[str, Card]:
+    """Cards of the voices in a folder and of the declared systems, by name. Raises BadVoice, BadOption, BadFile."""
+    cards = {name: card for name, (card, _) in read_cards(voices).items()}
+    systems = declared_systems()
+    _check_names(systems, cards)
+    if systems:
+        from studio.systems.adapters.registry import open_adapter
+        from studio.systems.engine import system_card
+
+        cards |= {name: system_card(name, system, open_adapter(system)) for name, system in systems.items()}
+    return cards
+
+
+def open_voices(
+    voices: Path,
+    normalise: Normaliser,
+    device: str = "auto",
+    voice_names: Sequence[str] | None = None,
+    *,
+    settings: Path | None = None,
+    limits: EngineLimits | None = None,
+    slots: int | None = None,
+    **how: Any,
+) -> Any:
+    """An engine over the voices of a folder and the declared systems; see ``open_engine`` for what else may be given.
+
+    Args:
+        voice_names: one system alone opens without any voice; None for all.
+        settings: a file that may declare more systems.
+    """
+    systems = declared_systems(settings)
+    wanted = systems if voice_names is None else {name: systems[name] for name in voice_names if name in systems}
+    own = None if voice_names is None else [name for name in voice_names if name not in systems]
+    remote: dict[str, Engine] = {}
+    try:
+        if wanted:
+            from studio.systems.engine import RemoteEngine
+
+            for name, system in wanted.items():
+                remote[name] = RemoteEngine(name, system, limits, slots if voice_names else None)
+        if wanted and own == [] and len(remote) == 1:
+            return next(iter(remote.values()))
+        from studio.engine.engine import DEFAULT_LIMITS, DEFAULT_SLOTS, open_engine
+
+        more = {"slots": slots or DEFAULT_SLOTS, "limits": limits or DEFAULT_LIMITS, **how}
+        local = open_engine(voices, normalise, device, own or None, **more)
+        if not remote:
+            return local
+        try:
+            _check_names(wanted, {card.name: card for card in local.cards()})
+        except BadOption:
+            local.close()
+            raise
+        return CombinedEngine(local, remote)
+    except BaseException:
+        for one in remote.values():
+            one.close()
+        raise
+
+
+def _check_names(systems: Mapping[str, Any], cards: Mapping[str, Card]) -> None:
+    if both := sorted(set(systems) & set(cards)):
+        raise BadOption(f"a voice and a system are both named {both[0]!r}", "rename the system")
+
+
+class CombinedEngine:
+    """An engine of the studio's voices, whose other names are spoken by foreign systems; see ``core.ports.Engine``.
+
+    Slots, load and recomputation are those of the studio's own engine: a system has its own slots and queue.
+    """
+
+    def __init__(self, local: Any, systems: Mapping[str, Engine]) -> None:
+        self._local, self._systems = local, systems
+
+    def cards(self) -> Sequence[Card]:
+        """Cards of the voices, then of the systems."""
+        return [*self._local.cards(), *(card for one in self._systems.values() for card in one.cards())]
+
+    def open(self, request: SpeakRequest) -> Utterance:
+        """See ``Engine.open``."""
+        name = parse_voice(request.voice, {card.name: card for card in self.cards()})[0].name
+        return self._systems.get(name, self._local).open(request)
+
+    def is_loaded(self, voice: str) -> bool:
+        """Whether the voice is in memory; systems always are."""
+        return self._systems.get(voice, self._local).is_loaded(voice)
+
+    def free_slots(self) -> int:
+        """Free slots of the studio's own engine."""
+        return self._local.free_slots()
+
+    def drain(self) -> None:
+        """See ``Engine.drain``."""
+        for one in (self._local, *self._systems.values()):
+            one.drain()
+
+    def close(self) -> None:
+        """Close all engines."""
+        for one in (*self._systems.values(), self._local):
+            one.close()
+
+    def stuck(self) -> str:
+        """What hangs in the studio's own engine; a system that hangs affects no one else."""
+        return self._local.stuck()
+
+    def load(self) -> EngineLoad:
+        """The load of the studio's own engine."""
+        return self._local.load()
+
+    def recomputer(self) -> Any:
+        """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""
+        return self._local.recomputer()
+
+    def teacher_forcing_cards(self) -> Sequence[Card]:
+        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
+        return self._local.teacher_forcing_cards()
+
+    def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
+        """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
+        return self._local.compute_attention(trace, should_continue)
+
+    def teacher_force(
+        self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
+    ) -> Trace:
+        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
+        return self._local.teacher_force(recording, should_continue)
+
+    def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
+        """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
+        return self._local.vocode_overlapped(trace, should_continue)

@@ -1,0 +1,139 @@
+"""Declarations of foreign systems: tables ``[systems.NAME]`` of a TOML file. Secrets are in the environment alone."""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption
+from studio.core.files import read_toml
+from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ
+from studio.systems.text import CUTS
+
+MAX_SYSTEMS = 64
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+
+
+def _check_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+        raise ValueError("an address begins with http://, https://, ws:// or wss://")
+    if parts.password or parts.username:
+        raise ValueError("a key does not belong into an address: name its environment variable with key_env")
+    return url.rstrip("/")
+
+
+def _check_command(command: str) -> str:
+    if not shlex.split(command):  # raises ValueError for an open quote
+        raise ValueError("the command is empty")
+    return command
+
+
+Url = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
+Short = Annotated[str, Field(max_length=200)]
+Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,99})?$")]
+Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
+
+
+class SystemSettings(BaseModel):
+    """What every system has.
+
+    Attributes:
+        speakers: names of voices that the system knows and users may choose; ``voice`` is the first.
+        timeout_s: a system that owes sound and sends nothing for so long has failed.
+        max_concurrent: utterances at once; others wait in the queue.
+        max_audio_s: longest utterance.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: Short = ""
+    about: Short = ""
+    licence: Short = ""
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$")] = ""
+    speakers: Annotated[tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$")], ...], Field(max_length=64)] = ()
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 20.0
+    max_concurrent: Annotated[int, Field(strict=True, ge=1, le=4096)] = 4
+    max_audio_s: Annotated[float, Field(gt=0, le=36_000)] = 3600.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Speakers, the default first."""
+        return tuple(dict.fromkeys(filter(None, (self.voice, *self.speakers)))) or ("default",)
+
+
+class CutSystem(SystemSettings):
+    """A system that takes whole texts: the studio cuts the stream for it."""
+
+    sample_rate_hz: Rate | None = None  # of plain PCM; a WAV states its own
+    cut: Literal[CUTS] = "clause"  # pyright: ignore[reportInvalidTypeForm]
+    words: Annotated[int, Field(strict=True, ge=1, le=40)] = 4  # of a cut where ``cut`` is words
+
+
+class CommandSystem(CutSystem):
+    """A program: text on its standard input, or in place of ``{text}``; WAV or PCM on its standard output."""
+
+    kind: Literal["command"] = "command"
+    command: Annotated[str, Field(max_length=4000), AfterValidator(_check_command)]
+
+
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(CommandSystem)
+
+
+def read_systems(file: Path) -> dict[str, Any]:
+    """Systems of a file by name; none where it does not exist. Raises BadFile, BadOption."""
+    try:
+        data = read_toml(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f"the systems {file} cannot be read: {error}", "give a TOML file of tables [systems.NAME]"
+        ) from error
+    tables = data.get("systems", {})
+    if not isinstance(tables, dict) or len(tables) > MAX_SYSTEMS:
+        raise BadOption(f"systems of {file} is no table of at most {MAX_SYSTEMS}", "write [systems.NAME] for each")
+    return {name: check_system(name, table) for name, table in tables.items()}
+
+
+def check_system(name: str, values: Any) -> Any:
+    """The settings of a system. Raises BadOption: its name or a value is not allowed."""
+    if _NAME.fullmatch(name) is None:
+        raise BadOption(f"a system cannot be named {name!r:.80}", "give a-z, 0-9 and -, beginning with a letter")
+    try:
+        return _ADAPTER.validate_python(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:] or first["loc"])
+        what = f"system {name!r}: {where}" if where else f"system {name!r}"
+        raise BadOption(f"{what}: {first['msg']}", "see docs/systems.md, or studio systems add --help") from error
+
+
+def write_systems(file: Path, systems: Mapping[str, Any]) -> None:
+    """Write all systems; other tables and comments of the file stay."""
+    import tomlkit
+
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    document = tomlkit.parse(text)
+    old: Any = document.get("systems", {})
+    table = tomlkit.table(is_super_table=True)
+    for name, system in systems.items():
+        table[name] = old[name] if name in old else system.model_dump(exclude_defaults=True) | {"kind": system.kind}
+    document["systems"] = table
+    durable.make_folder(file.parent)
+    durable.replace(file, tomlkit.dumps(document).encode())
+
+
+def secret(variable: str) -> str:
+    """A key from the environment; empty where none is named. Raises BadOption where the variable is not set."""
+    if not variable:
+        return ""
+    if not (value := os.environ.get(variable, "").strip()):
+        raise BadOption(f"the environment variable {variable} is not set", "set it to the system's key")
+    return value

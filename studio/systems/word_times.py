@@ -1,0 +1,112 @@
+"""Word times of foreign systems: as sent, or spread evenly over the sound and marked as estimates."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from studio.core.events import Event, WordEnd, WordSource, WordStart
+from studio.core.text.words import SpokenWord
+from studio.systems.base import CharTimes
+
+_CHARACTER_S, _CHARACTERS = 0.065, 20  # speaking rate before the first cut has ended, and its weight
+
+
+class WordTimer:
+    """The word events of one utterance: in order, and without overlap.
+
+    Attributes:
+        segment_words: the words of the last segment.
+    """
+
+    def __init__(self, rate_hz: int) -> None:
+        self._rate_hz = rate_hz
+        self._words: list[SpokenWord] = []  # without times
+        self._open: tuple[SpokenWord, int, WordSource] | None = None  # started; its end so far, and its source
+        self._end = 0  # of the last word
+        self._chars, self._samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
+        self.segment_words: list[SpokenWord] = []
+
+    def begin(self, words: Sequence[SpokenWord], sample: int) -> None:
+        """A cut of these words begins."""
+        self._words, self._end = [*words], sample
+
+    def add(self, words: Sequence[SpokenWord]) -> None:
+        """Words were passed on to a live system."""
+        self._words.extend(words)
+
+    def spread(self, start: int, end: int) -> list[Event]:
+        """All words without times, over samples [start, end), in proportion to their characters."""
+        words, self._words = self._words, []
+        if not words:
+            return []
+        self._chars, self._samples = self._chars + sum(map(_chars, words)), self._samples + end - start
+        return self._spread(words, max(start, self._end), end)
+
+    def break_off(self, start: int | None, samples: int) -> list[Event]:
+        """Word times at a cancel: of words that sounded before ``samples``, the first of them at ``start``."""
+        events = self._close()
+        if start is None or not self._words:
+            return events
+        start = max(start, self._end)
+        needed = sum(map(_chars, self._words)) * self._samples / self._chars
+        spread = self._spread(self._words, start, start + max(round(needed), samples - start))
+        self._words = []
+        return [*events, *(event for event in spread if _sample(event) < samples)]
+
+    def on_times(self, times: CharTimes, samples: int) -> list[Event]:
+        """Times of characters, in the text's order; returns the events that they complete."""
+        start, end = (max(0, round(at * self._rate_hz)) for at in (times.start_s, times.end_s))
+        events: list[Event] = []
+        if self._open is not None and self._open[0].char_end > times.char_start:
+            word, until, _ = self._open
+            self._open = word, max(until, end), times.source
+            return events
+        here = next((k for k, one in enumerate(self._words) if one.char_end > times.char_start), None)
+        if here is None or self._words[here].char_start >= times.char_end:
+            return events
+        events += self._close()
+        start = max(start, self._end)
+        before, word, self._words = self._words[:here], self._words[here], self._words[here + 1 :]
+        if before:
+            events += self._spread(before, self._end, start)
+        events.append(WordStart(i=word.i, sample=start, source=times.source))
+        opened: tuple[SpokenWord, int, WordSource] = (word, max(start, end), times.source)
+        self._open, self._end = opened, start
+        return events
+
+    def finish(self, samples: int) -> list[Event]:
+        """The last events of a live system; words that it sent no times for fill the rest."""
+        events = self._close(samples)
+        if self._words:
+            words, self._words = self._words, []
+            events += self._spread(words, self._end, samples)
+        return events
+
+    def _close(self, samples: int | None = None) -> list[Event]:
+        if self._open is None:
+            return []
+        (word, end, source), self._open = self._open, None
+        self._end = end if samples is None else max(self._end, min(end, samples))
+        return [WordEnd(i=word.i, sample=self._end, source=source)]
+
+    def _spread(self, words: Sequence[SpokenWord], start: int, end: int) -> list[Event]:
+        end = max(start, end)
+        total = sum(map(_chars, words))
+        edges = [start, *(start + (end - start) * part // total for part in accumulate(map(_chars, words)))]
+        self._end = end
+        return [
+            event
+            for word, begin, stop in zip(words, edges, edges[1:], strict=False)
+            for event in (
+                WordStart(i=word.i, sample=begin, source="estimate"),
+                WordEnd(i=word.i, sample=stop, source="estimate"),
+            )
+        ]
+
+
+def _chars(word: SpokenWord) -> int:
+    return len(word.word) + 1
+
+
+def _sample(event: Event) -> int:
+    assert isinstance(event, WordStart | WordEnd)
+    return event.sample
