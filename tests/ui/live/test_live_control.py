@@ -159,7 +159,7 @@ def test_clear_restores_the_initial_page(live: LivePage, is_heard_out: bool) -> 
 
 
 def test_stop_drops_the_pending_utterance(live: LivePage) -> None:
-    live.paste(TEXT)
+    live.paste(" ".join([TEXT] * 6))  # not over before Stop on a busy machine
     live.wait_lit(2)
     live.press("llm")
     live.wait_status("Next in the queue")
