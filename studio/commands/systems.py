@@ -21,6 +21,15 @@ def add(
         str,
         typer.Option(help='A program: text on its input, or in place of {text}; WAV or PCM out: "espeak-ng --stdout".'),
     ] = "",
+    openai: Annotated[str, typer.Option(help="A server like OpenAI's: https://api.openai.com/v1.")] = "",
+    studio: Annotated[
+        str, typer.Option(help="Another studio: http://host:7860. --voice is name or name/speaker.")
+    ] = "",
+    elevenlabs: Annotated[str, typer.Option(help="A server like ElevenLabs': wss://api.elevenlabs.io.")] = "",
+    kyutai: Annotated[str, typer.Option(help="A server like Kyutai's moshi-server: ws://host:8080.")] = "",
+    folder: Annotated[str, typer.Option(help="A folder of NAME.wav with their texts in NAME.txt.")] = "",
+    model: Annotated[str, typer.Option(help="Its model.")] = "",
+    key_env: Annotated[str, typer.Option(help="Environment variable that has its key.")] = "",
     voice: Annotated[str, typer.Option(help="Its voice.")] = "",
     speaker: Annotated[
         list[str] | None, typer.Option(help="Another voice of it that users may choose. Repeatable.")
@@ -39,9 +48,18 @@ def add(
     from studio.systems.combined import systems_file
     from studio.systems.settings import check_system, read_systems, write_systems
 
+    places = {"openai": openai, "studio": studio, "elevenlabs": elevenlabs, "kyutai": kyutai}
+    kinds = {"command": command, **places, "folder": folder}
+    kind = [kind for kind, value in kinds.items() if value]
+    if len(kind) != 1:
+        raise BadOption("it is unknown what the system is", f"give one of --{', --'.join(kinds)}")
     given: dict[str, Any] = {
-        "kind": "command" if command else "",
+        "kind": kind[0],
         "command": command,
+        "folder": folder,
+        "url": places.get(kind[0]),
+        "model": model,
+        "key_env": key_env,
         "voice": voice,
         "speakers": tuple(speaker or ()),
         "sample_rate_hz": sample_rate_hz,
@@ -52,8 +70,6 @@ def add(
         "timeout_s": timeout_s,
         "max_concurrent": max_concurrent,
     }
-    if not given["kind"]:
-        raise BadOption("it is unknown what the system is", 'give --command "..."')
     system = check_system(name, {key: value for key, value in given.items() if value not in (None, "", ())})
     file = systems_file()
     there = read_systems(file)

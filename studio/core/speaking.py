@@ -3,14 +3,14 @@
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError, bad_file
+from studio.core.errors import BadFile, BadOption, BadText, Closed, Full, StudioError, bad_file
 from studio.core.events import Audio, Event, Failed
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
@@ -119,6 +119,8 @@ def speak(
     except OSError as error:
         errors.append(_unwritable(trace_folder, error))
     last = trace.events[-1]
+    if isinstance(last, Failed):
+        errors = [error for error in errors if not isinstance(error, Closed)]  # text that came after it had failed
     if not errors and isinstance(last, Failed):
         errors.append(StudioError(last.message))
     return SpeakResult(trace, errors[0] if errors else None)
@@ -127,8 +129,9 @@ def speak(
 def speak_once(engine: Engine, request: SpeakRequest, text: str) -> Trace:
     """Speak a text that is sent whole, without a clock and without a file."""
     utterance = engine.open(request)
-    utterance.push_text(text)
-    utterance.end()
+    with suppress(Closed):  # it has failed already
+        utterance.push_text(text)
+        utterance.end()
     return collect_trace(utterance.provenance, utterance.events())
 
 

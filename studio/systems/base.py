@@ -1,11 +1,10 @@
 """Contracts of adapters: systems that take whole texts, and systems that take text while they speak."""
 
-import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from studio.core.events import WordSource
 from studio.systems.sound import SystemFailed
 
 log = logging.getLogger("studio.systems")
+_NEAR_CHARS = 60
 MAX_MESSAGE_BYTES = 4_000_000  # of one message or block of a system
 
 
@@ -54,19 +54,46 @@ class LiveAdapter(Adapter):
 
     @abstractmethod
     def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray | CharTimes]:
-        """Samples int16 [T] at the studio's rate, and the times of the texts' characters, in any order.
+        """Samples int16 [T] at the studio's rate, and the times of the texts' characters, in the text's order.
+
+        An empty text is a flush.
 
         Raises SystemFailed; frees everything when it is closed.
         """
 
 
-@contextmanager
-def speaks_to(what: str) -> Iterator[None]:
-    """Turn errors of connections into SystemFailed with a sentence."""
-    try:
-        yield
-    except (SystemFailed, asyncio.CancelledError):
-        raise
-    except OSError as error:
-        why = error.strerror or str(error) or type(error).__name__
-        raise SystemFailed(f"{what} cannot be reached: {why:.200}", "see whether it runs at this address") from error
+class SentText:
+    """The text that was sent to a system, in which its answers are found again, in order."""
+
+    def __init__(self) -> None:
+        self._text, self._at = "", 0
+
+    def add(self, text: str) -> None:
+        """Append text."""
+        self._text += text
+
+    def find(self, answer: str) -> tuple[int, int] | None:
+        """Where the next part of the text that reads so is; None for white space and for what is not near."""
+        answer = answer.strip()
+        if not answer:
+            return None
+        near = self._text[self._at : self._at + len(answer) + _NEAR_CHARS].lower().find(answer.lower())
+        if near < 0:
+            return None
+        at, self._at = self._at + near, self._at + near + len(answer)
+        return at, self._at
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is one of this machine."""
+    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+
+
+def refusal(where: str, status: int, body: bytes, key_env: str) -> SystemFailed:
+    """The error for an HTTP status."""
+    if status in (401, 403):
+        do = f"see the key in {key_env}" if key_env else "name the variable of its key with --key-env"
+        return SystemFailed(f"{where} refuses the key ({status})", do)
+    said = " ".join(body.decode("utf-8", "replace").split())[:200]
+    do = "try again later" if status in (429, 503) else "see its address, model and voice"
+    return SystemFailed(f"{where} answers {status}: {said or 'it says nothing'}", do)

@@ -111,7 +111,7 @@ class RemoteRequest(EngineRequest):
         self._times = WordTimer(card.sample_rate_hz)
         self._unsent: deque[SpokenWord] = deque()
         self._sent_words = self._sent_chars = 0
-        self._segments = 0
+        self._segments = self._flushed = 0
         self._loud: tuple[int, int] | None = None  # first and last audible sample of the current cut
         self._changed = asyncio.Event()
         self._waits_for_text = False
@@ -189,6 +189,9 @@ class RemoteRequest(EngineRequest):
         words = [*self._unsent]
         if is_live:
             count = len(words)
+            if not count and self._row.flushed > self._flushed and not self._row.has_ended:
+                self._flushed = self._row.flushed
+                return Cut("", [])
         else:
             options = {"cut": "clause", "words": 1, **self._row.options}
             is_all = self._row.flushed > self._sent_words

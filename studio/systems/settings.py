@@ -83,7 +83,57 @@ class CommandSystem(CutSystem):
     command: Annotated[str, Field(max_length=4000), AfterValidator(_check_command)]
 
 
-_ADAPTER: TypeAdapter[Any] = TypeAdapter(CommandSystem)
+class OpenAISystem(CutSystem):
+    """A server with ``POST /v1/audio/speech``."""
+
+    kind: Literal["openai"] = "openai"
+    url: Url
+    model: Short = "tts-1"
+    key_env: Variable = ""
+    format: Literal["wav", "pcm"] = "pcm"
+
+
+class SocketSystem(SystemSettings):
+    """A system that takes text while it speaks."""
+
+    url: Url
+    key_env: Variable = ""
+
+
+class StudioSystem(SocketSystem):
+    """Another studio; a voice is one of its ``name`` or ``name/speaker``."""
+
+    kind: Literal["studio"] = "studio"
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$")] = ""
+
+
+class ElevenLabsSystem(SocketSystem):
+    """A server with ElevenLabs' ``stream-input``."""
+
+    kind: Literal["elevenlabs"] = "elevenlabs"
+    model: Short = ""
+
+
+class KyutaiSystem(SocketSystem):
+    """A server with Kyutai's ``/api/tts_streaming``."""
+
+    kind: Literal["kyutai"] = "kyutai"
+
+
+class FolderSystem(CutSystem):
+    """Sounds with their texts beside them."""
+
+    kind: Literal["folder"] = "folder"
+    folder: Annotated[str, Field(min_length=1, max_length=4000)]
+    cut: Literal[CUTS] = "text"  # pyright: ignore[reportInvalidTypeForm]
+
+
+System = Annotated[
+    CommandSystem | OpenAISystem | StudioSystem | ElevenLabsSystem | KyutaiSystem | FolderSystem,
+    Field(discriminator="kind"),
+]
+KINDS = ("command", "openai", "studio", "elevenlabs", "kyutai", "folder")
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(System)
 
 
 def read_systems(file: Path) -> dict[str, Any]:

@@ -3,13 +3,23 @@
 from typing import Any
 
 from studio.systems.adapters.command import CommandAdapter
+from studio.systems.adapters.elevenlabs import ElevenLabsAdapter
+from studio.systems.adapters.folder import FolderAdapter
+from studio.systems.adapters.kyutai import KyutaiAdapter
+from studio.systems.adapters.openai import OpenAIAdapter
+from studio.systems.adapters.studio import StudioAdapter
 from studio.systems.base import Adapter
-from studio.systems.settings import CommandSystem
+
+_ADAPTERS: dict[str, Any] = {
+    "command": CommandAdapter,
+    "openai": OpenAIAdapter,
+    "studio": StudioAdapter,
+    "elevenlabs": ElevenLabsAdapter,
+    "kyutai": KyutaiAdapter,
+    "folder": FolderAdapter,
+}
 
 
 def open_adapter(system: Any) -> Adapter:
-    """The adapter for a system. Raises BadOption: its key is not in the environment."""
-    match system:
-        case CommandSystem():
-            return CommandAdapter(system)
-    raise AssertionError(f"no adapter for {type(system).__name__}")
+    """The adapter for the settings of a system; nothing is connected yet."""
+    return _ADAPTERS[system.kind](system)

@@ -1,0 +1,64 @@
+"""Servers with OpenAI's ``POST /v1/audio/speech``: OpenAI, Kokoro-FastAPI, vLLM-Omni, LocalAI, another studio."""
+
+from collections.abc import AsyncIterator
+
+from studio.core.errors import needs
+from studio.systems.base import CutAdapter, is_loopback, refusal
+from studio.systems.settings import OpenAISystem, secret
+from studio.systems.sound import RATE_HZ, SystemFailed
+
+_BLOCK_BYTES = 16_384
+_ERROR_BYTES = 2_000
+_PATH = "/audio/speech"
+
+
+class OpenAIAdapter(CutAdapter):
+    """One request for each cut; the connection is kept."""
+
+    def __init__(self, system: OpenAISystem) -> None:
+        with needs("systems with an address need the package httpx", "app"):
+            import httpx
+        self._httpx, self._system = httpx, system
+        self.rate_hz = system.sample_rate_hz or RATE_HZ  # OpenAI's PCM is at 24 kHz
+        self._url = system.url if system.url.endswith(_PATH) else system.url + _PATH
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=system.timeout_s, pool=system.timeout_s),
+            follow_redirects=False,
+            trust_env=not is_loopback(system.url),  # no proxy of the environment
+        )
+
+    async def fetch(self, text: str, speaker: str) -> AsyncIterator[bytes]:
+        """Blocks of the answer's body. Raises SystemFailed, BadOption."""
+        key = secret(self._system.key_env)
+        body = {
+            "model": self._system.model,
+            "input": text.strip(),
+            "voice": speaker,
+            "response_format": self._system.format,
+        }
+        try:
+            async with self._client.stream(
+                "POST", self._url, json=body, headers={"Authorization": f"Bearer {key}"} if key else {}
+            ) as answer:
+                if answer.status_code != 200:
+                    raise refusal(self._url, answer.status_code, await _beginning(answer), self._system.key_env)
+                kind = answer.headers.get("content-type", "").partition(";")[0].lower()
+                if kind in ("audio/mpeg", "audio/mp3", "audio/ogg", "audio/aac", "audio/flac", "text/html"):
+                    raise SystemFailed(f"{self._url} sent {kind}", "it has to send wav or pcm: see its format")
+                async for block in answer.aiter_bytes(_BLOCK_BYTES):
+                    yield block
+        except self._httpx.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise SystemFailed(f"{self._url} cannot be used: {why:.200}", "see whether it runs there") from error
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+async def _beginning(answer: object) -> bytes:
+    found = b""
+    async for block in answer.aiter_bytes(_ERROR_BYTES):  # pyright: ignore[reportAttributeAccessIssue]
+        found += block
+        if len(found) >= _ERROR_BYTES:
+            break
+    return found

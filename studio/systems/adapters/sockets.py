@@ -1,0 +1,58 @@
+"""WebSockets of systems that take text while they speak."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from studio.core.errors import needs
+from studio.systems.base import MAX_MESSAGE_BYTES, is_loopback, refusal
+from studio.systems.sound import SystemFailed
+
+
+def socket_url(url: str) -> str:
+    """An address as one of a socket: http becomes ws."""
+    return url.replace("http", "ws", 1) if url.startswith("http") else url
+
+
+@asynccontextmanager
+async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_env: str) -> AsyncGenerator[Any]:
+    """An open socket, closed at the end. Raises SystemFailed, also for errors inside the block."""
+    with needs("systems with a socket need the package websockets", "app"):
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+    where = url.partition("?")[0]
+    try:
+        async with connect(
+            url,
+            additional_headers=dict(headers),
+            open_timeout=timeout_s,
+            close_timeout=0.5,
+            max_size=MAX_MESSAGE_BYTES,
+            max_queue=16,
+            proxy=None if is_loopback(url) else True,
+        ) as socket:
+            yield socket
+    except InvalidStatus as error:
+        raise refusal(where, error.response.status_code, bytes(error.response.body or b""), key_env) from error
+    except ConnectionClosed as error:
+        why = f"{error.rcvd.code} {error.rcvd.reason}".strip() if error.rcvd else "without a reason"
+        raise SystemFailed(f"{where} closed the connection: {why:.200}", "its own log may say why") from error
+    except (OSError, TimeoutError, InvalidHandshake) as error:
+        why = str(error) or type(error).__name__
+        raise SystemFailed(f"{where} cannot be used: {why:.200}", "see whether it runs there") from error
+
+
+async def while_sending(sending: Coroutine[Any, Any, None], received: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """What is received while a coroutine sends; an error of it is raised here."""
+    sender = asyncio.ensure_future(sending)
+    try:
+        async for one in received:
+            if sender.done():
+                sender.result()
+            yield one
+    finally:
+        sender.cancel()
+        await asyncio.wait((sender,), timeout=1.0)
+        if not sender.cancelled():
+            sender.exception()  # it was raised, or the socket's own error says more
