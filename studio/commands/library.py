@@ -162,7 +162,7 @@ def annotations(
     with _opened(data) as kept:
         entry = kept.entry(name)
         if agreement:
-            found = layer_agreement(kept, entry, agreement, collar_ms)
+            found = layer_agreement(kept.annotations.of(entry.sha256), agreement, collar_ms)
             if as_json:
                 print_json(agreement_to_dict(found))
                 return

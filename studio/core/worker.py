@@ -31,6 +31,11 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+def call_here(function: Callable[..., T], *arguments: Any) -> T:
+    """``WorkerProcess.call`` for commands, which have no listeners: compute it in this process."""
+    return function(*arguments)
+
+
 class WorkerLost(Unavailable):
     """The process ended, or was ended, instead of answering."""
 

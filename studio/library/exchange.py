@@ -1,8 +1,9 @@
 """Import, export and compare annotations of stored utterances."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from studio.annotation.agreement import Agreement, agreement
@@ -11,6 +12,7 @@ from studio.annotation.edits import AnnotationDocument, AnnotationEdit, import_c
 from studio.annotation.formats.registry import FORMATS, Format
 from studio.annotation.layers import MAX_MARKS, Annotation, AnnotationLayer, Kind
 from studio.core.errors import BadFile, BadOption
+from studio.library.annotations import Annotations
 from studio.library.entries import LibraryEntry, now_s
 from studio.library.index import Query
 from studio.library.library import Library
@@ -63,31 +65,53 @@ def add_annotation(library: Library, entry: LibraryEntry, annotator: str, found:
     return library.annotate(entry, annotator, edit)
 
 
-def layer_by_annotator(library: Library, entry: LibraryEntry, layer: str) -> dict[str, AnnotationLayer]:
-    """The layer of this name by annotator. Raises BadFile."""
+def layer_by_annotator(documents: Iterable[AnnotationDocument], layer: str) -> dict[str, AnnotationLayer]:
+    """The layer of this name by annotator."""
     found: dict[str, AnnotationLayer] = {}
-    for document in library.annotations.of(entry.sha256):
+    for document in documents:
         for one in document.annotation().layers:
             if one.name == layer:
                 found[document.annotator] = one
     return found
 
 
-def shared_layers(library: Library, entry: LibraryEntry) -> list[str]:
-    """Names of layers that at least two annotators have, in the order of the first. Raises BadFile."""
+def shared_layers(documents: Iterable[AnnotationDocument]) -> list[str]:
+    """Names of layers that at least two annotators have, in the order of the first."""
     counts: dict[str, int] = {}
-    for document in library.annotations.of(entry.sha256):
+    for document in documents:
         for one in document.layers.values():
             counts[one.name] = counts.get(one.name, 0) + 1
     return [name for name, count in counts.items() if count > 1]
 
 
-def layer_agreement(library: Library, entry: LibraryEntry, layer: str, collar_ms: float = COLLAR_MS) -> Agreement:
-    """Agreement of the annotators of a layer. Raises BadOption, BadFile."""
-    document = next(iter(library.annotations.of(entry.sha256)), None)
-    if document is None:
+def layer_agreement(
+    documents: Sequence[AnnotationDocument], layer: str, collar_ms: float = COLLAR_MS, max_marks: int | None = None
+) -> Agreement:
+    """Agreement of the annotators of a layer, by the documents of one utterance.
+
+    ``max_marks``: limit of the marks that are compared, counted once for each other annotator. Raises BadOption.
+    """
+    if not documents:
         raise BadOption("this utterance has no annotation", "two annotators need a layer of the same name")
-    return agreement(layer_by_annotator(library, entry, layer), document.samples, document.rate_hz, collar_ms)
+    layers = layer_by_annotator(documents, layer)
+    compared = (len(layers) - 1) * sum(len(one.marks) for one in layers.values())
+    if max_marks is not None and compared > max_marks:
+        raise BadOption(
+            f"{len(layers)} annotators have too many marks to be compared here",
+            "`studio library annotations --agreement` has no such limit",
+        )
+    return agreement(layers, documents[0].samples, documents[0].rate_hz, collar_ms)
+
+
+def stored_agreement(root: Path, sha256: str, layer: str, collar_ms: float, max_marks: int) -> dict[str, Any]:
+    """Agreement on a layer of an utterance of the library in ``root`` as JSON; without a layer, the names of all.
+
+    Reads the journals alone, so that another process can do it. Raises BadOption, BadFile, Unavailable.
+    """
+    documents = Annotations(root, bool).of(sha256)
+    if not layer:
+        return {"layers": shared_layers(documents)}
+    return agreement_to_dict(layer_agreement(documents, layer, collar_ms, max_marks))
 
 
 def corpus_layers(
@@ -104,8 +128,8 @@ def corpus_layers(
         documents = library.annotations.of(entry.sha256)
         if len(documents) < 2:
             continue
-        for name in shared_layers(library, entry):
-            layers = layer_by_annotator(library, entry, name)
+        for name in shared_layers(documents):
+            layers = layer_by_annotator(documents, name)
             kinds: set[Kind] = {one.kind for one in layers.values()}
             if len(kinds) > 1:
                 mixed.append((entry.name, name))

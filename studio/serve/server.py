@@ -1,6 +1,7 @@
 """Run an app on uvicorn with the limits of the sockets, admit sockets, and shut down gracefully."""
 
 import asyncio
+import ctypes
 import gc
 import ipaddress
 import logging
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from types import FrameType
 from typing import Protocol, TypeVar
 
@@ -32,6 +34,8 @@ GRACE_S, SLACK_S = 3.0, 0.5  # for requests in progress; between the end of that
 # A step of the engine gives the interpreter's lock away a hundred times. While requests keep the event loop busy, it
 # waits this long to get it back; by Python's default, 5 ms, a step would last half a second.
 SWITCH_S = 0.0002
+MAX_HEAP_BLOCK_BYTES = 4 * 2**20  # larger blocks are mapped, and unmapped when they are freed
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 MAX_SHUTDOWN_S = 4.5  # from the signal to the end of the process, whatever a request is doing
 _LAST_EVENTS_S = 0.5  # for cancelled utterances to report how far they were played
 _POLL_S = 0.02
@@ -248,9 +252,23 @@ def run(
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
+    return_freed_blocks()
     server = build_server(app, settings)
     server.on_ready, server.on_stopped = on_ready, on_stopped
     server.run(sockets=[bound or bind_port(settings)])
+
+
+def return_freed_blocks() -> None:
+    """Give large blocks back to the system once they are freed, where the allocator is glibc's.
+
+    By default it raises its limit to the largest block that was freed, up to 32 MiB, and keeps twice that: after a few
+    uploads of 30 MB the process held 80 MB that nobody used.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            libc = ctypes.CDLL(None)
+            libc.mallopt(_M_MMAP_THRESHOLD, MAX_HEAP_BLOCK_BYTES)
+            libc.mallopt(_M_TRIM_THRESHOLD, MAX_HEAP_BLOCK_BYTES)
 
 
 async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:

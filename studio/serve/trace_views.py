@@ -49,8 +49,16 @@ MAX_WAITING, MAX_WAITING_PER_ADDRESS = 400, 100  # requests that wait for a trac
 _POLL_S = 0.25  # how often the connection is checked
 _IDLE_S = 1800.0  # after which the processes' memory is given back
 _PIECE_BYTES = 64 * 1024
-_OWNER_SLOTS = 2
-VIEWS, VOICES = WorkerProcess("trace", idle_s=_IDLE_S), WorkerProcess("voice", idle_s=_IDLE_S)
+
+
+def _import_readers() -> None:
+    """Import what the calls need; this module is imported already."""
+    from studio.library import exchange, library  # noqa: F401
+
+
+# Started by the calls that pages make before one that needs it: a start takes seconds on a busy machine.
+VIEWS = WorkerProcess("trace", _import_readers, idle_s=_IDLE_S)
+VOICES = WorkerProcess("voice", idle_s=_IDLE_S)
 T = TypeVar("T")
 LoadTrace = Callable[[], Trace]  # pickled: a ``partial`` of a function of a module
 
@@ -84,17 +92,6 @@ class TraceViews:
 
     def __init__(self) -> None:
         self._turns = Turns(MAX_WAITING, MAX_WAITING_PER_ADDRESS)
-        self._slots = threading.BoundedSemaphore(_OWNER_SLOTS)
-
-    @contextmanager
-    def slot(self) -> Generator[None]:
-        """A slot for the owner to compare annotations in this process. Raises Busy."""
-        if not self._slots.acquire(blocking=False):
-            raise Busy("other annotations are being compared", "try again in a moment")
-        try:
-            yield
-        finally:
-            self._slots.release()
 
     async def compute(self, request: Request, function: Callable[..., T], *arguments: Any) -> T:
         """``function(*arguments)`` in the trace process, when it is the address's turn.

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from fastapi import Body, FastAPI, Header, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadMessage, BadText
 from studio.core.sound_files import read_mono
@@ -31,6 +32,7 @@ from studio.serve.responses import PRIVATE, private_json
 from studio.serve.trace_store import TraceStore, download_name
 from studio.serve.trace_views import (
     MEDIA_TYPE,
+    VIEWS,
     Recomputation,
     TraceViews,
     forced,
@@ -127,6 +129,7 @@ def add_teacher_forcing(app: FastAPI, trace_store: TraceStore, recomputation: Re
     @app.get(VOICES)
     async def voices() -> Response:
         """Summaries as in ``/api/voices``, their families (null for an engine without), and the aligner, if any."""
+        await run_in_threadpool(VIEWS.start)  # the Inspect page asks before a file is chosen
         aligner = ALIGNER if find_spec(ALIGNER) else ""
         if not isinstance(engine, SupportsTeacherForcing):
             return private_json({"voices": [], "families": None, "aligner": aligner})

@@ -5,12 +5,15 @@ import logging
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from sqlmodel import Session, col, delete, select
 
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
+from studio.core.worker import call_here
 from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
 from studio.mos.campaign.names import read_tags
@@ -21,20 +24,20 @@ from studio.mos.sessions.erasure import delete_rater, sweep_takes
 from studio.mos.stimuli.derived import (
     MID_HZ,
     Excerpt,
-    anchor,
     excerpt_length_s,
     of_whole_scripts,
-    read_excerpt,
+    read_source,
     with_anchors,
     with_excerpts,
 )
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import CampaignLevel, ClipFolder, StoredClip, store_stimuli
-from studio.mos.store.sounds import LEVEL_RULES, LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, LevelRule, SourceSound, read_sound
+from studio.mos.store.sounds import LEVEL_RULES, LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, LevelRule, SourceSound
 from studio.mos.store.tables import AssignmentMark, Campaign, Clip, Item, Look, Rater, Removal, Stimulus, System, row_id
 
 _ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
 log = logging.getLogger("studio.mos")
+T = TypeVar("T")
 
 
 def build_campaign(
@@ -77,12 +80,20 @@ def build_campaign(
 
 
 def extend_campaign(
-    listening: ListeningTests, name: str, source: Path, *, on_sound: Callable[[], None] = lambda: None
+    listening: ListeningTests,
+    name: str,
+    source: Path,
+    *,
+    on_sound: Callable[[], None] = lambda: None,
+    run: Callable[..., Any] = call_here,
 ) -> tuple[int, list[str]]:
     """Add the sounds of a folder or manifest to a draft; returns their number and warnings.
 
     Existing and new content is validated as one manifest: a complete draft must stay complete, a draft with missing
     sounds accepts any part. New sounds get the existing level, and are cut if the campaign rates excerpts.
+
+    Args:
+        run: reads the manifest, and each sound: ``call`` of a process beside a server's speech.
 
     Raises:
         BadFile: a sound is unusable, or the result is incomplete; nothing was added.
@@ -95,7 +106,7 @@ def extend_campaign(
     given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
     is_whole = _is_heard(there)
     given = given if excerpt_s is None else of_whole_scripts(given)
-    manifest = read_manifest(source, given, is_whole, config.incomplete)
+    manifest = run(read_manifest, source, given, is_whole, config.incomplete)
     cuts, excerpts = {}, {}
     if excerpt_s is not None:
         manifest, excerpts = with_excerpts(manifest, excerpt_s)
@@ -104,7 +115,7 @@ def extend_campaign(
     files = {key: file for key, file in manifest.files.items() if key not in there.files}
     if not files:
         raise BadFile(f"{source.name} holds no sound", "put sounds into it as SYSTEM/ITEM.wav, or list them")
-    clips, notes = _store(listening, config, manifest, files, level, on_sound, cuts, excerpts)
+    clips, notes = _store(listening, config, manifest, files, level, on_sound, cuts, excerpts, run)
     shas = {key: clip.sha for key, clip in clips.items()}
     notes += same_sound_warnings({**{key: file.stem for key, file in there.files.items()}, **shas}, among=shas)
 
@@ -191,28 +202,19 @@ def _store(
     on_sound: Callable[[], None],
     cuts: Mapping[tuple[str, str], int] | None = None,
     excerpts: Mapping[str, Excerpt] | None = None,
+    run: Callable[..., Any] = call_here,
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     lowest_hz = TELEPHONE_RATE_HZ if config.narrowband else LOWEST_RATE_HZ
 
-    def loader(system: str, path: Path, cutoff_hz: int | None, excerpt: Excerpt | None) -> Callable[[], SourceSound]:
-        def load() -> SourceSound:
-            on_sound()
-            try:
-                sound = (
-                    read_sound(path, lowest_rate_hz=lowest_hz)
-                    if excerpt is None
-                    else read_excerpt(path, excerpt, lowest_hz)
-                )
-            except BadFile as error:  # systems may have files of the same name
-                raise BadFile(f"{system}: {error.what}", error.do) from error
-            return sound if cutoff_hz is None else anchor(sound, cutoff_hz)
-
-        return load
+    def counted(function: Callable[..., T], *arguments: Any) -> T:
+        on_sound()
+        return run(function, *arguments)
 
     loaders = {
-        key: loader(key[1], path, (cuts or {}).get(key), (excerpts or {}).get(key[0])) for key, path in files.items()
+        key: partial(read_source, key[1], path, lowest_hz, (excerpts or {}).get(key[0]), (cuts or {}).get(key))
+        for key, path in files.items()
     }
-    clips, notes = store_stimuli(loaders, listening.clips, level, level_rule(config)[1])
+    clips, notes = store_stimuli(loaders, listening.clips, level, level_rule(config)[1], counted)
     for key in clips.keys() & manifest.traces.keys():
         trace = listening.clips.add_trace(manifest.traces[key].read_bytes())
         clips[key] = replace(clips[key], trace=trace)

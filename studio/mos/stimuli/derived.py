@@ -156,6 +156,21 @@ def of_whole_scripts(manifest: StimulusManifest) -> StimulusManifest:
     return replace(manifest, items=list(items.values()), files=files)
 
 
+def read_source(
+    system: str, path: Path, lowest_rate_hz: int, excerpt: Excerpt | None = None, cutoff_hz: int | None = None
+) -> SourceSound:
+    """Read a system's sound, or an excerpt of it, or what an anchor keeps of it. Raises BadFile with the system."""
+    try:
+        sound = (
+            read_sound(path, lowest_rate_hz=lowest_rate_hz)
+            if excerpt is None
+            else read_excerpt(path, excerpt, lowest_rate_hz)
+        )
+    except BadFile as error:  # systems may have files of the same name
+        raise BadFile(f"{system}: {error.what}", error.do) from error
+    return sound if cutoff_hz is None else anchor(sound, cutoff_hz)
+
+
 def read_excerpt(path: Path, excerpt: Excerpt, lowest_rate_hz: int) -> SourceSound:
     """Read an excerpt of a sound, faded at the cut.
 

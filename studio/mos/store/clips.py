@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from studio.core import durable
 from studio.core.clips import WAV_HEADER_BYTES, clip_id, to_int16, wav_bytes
 from studio.core.errors import BadFile, unreadable
 from studio.core.sound_files import read_pcm
+from studio.core.worker import call_here
 from studio.mos.store.sounds import (
     INTEGRATED,
     LevelRule,
@@ -26,6 +27,7 @@ from studio.mos.store.sounds import (
 )
 
 Key = tuple[str, str]  # item and system
+LoadSound = Callable[[], SourceSound]  # pickled where ``run`` calls another process
 T = TypeVar("T")
 _SHOWN = 50  # bad files in one message
 _CHECKED = 50_000  # clips whose address was checked
@@ -133,10 +135,11 @@ class ClipFolder:
 
 
 def store_stimuli(
-    sounds: Mapping[tuple[str, str], Callable[[], SourceSound]],
+    sounds: Mapping[tuple[str, str], LoadSound],
     folder: ClipFolder,
     at: CampaignLevel | None = None,
     rule: LevelRule = INTEGRATED,
+    run: Callable[..., Any] = call_here,
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     """Convert a campaign's sounds, by (item, system), to one rate and level and store them; returns clips and warnings.
 
@@ -148,9 +151,10 @@ def store_stimuli(
     Args:
         at: level of the campaign's existing sounds; by default the highest level that these sounds allow.
         rule: how levels are measured and set, unless ``at`` has one.
+        run: calls a function with arguments, for one sound at a time; in another process the sounds are pickled.
     """
     rule = rule if at is None else at.rule
-    properties = _measure_each(sounds, lambda sound: (sound.rate_hz, sound.channels, sound.clipped, sound.remark))
+    properties = _measure_each(sounds, run, _properties)
     rates_hz = {key: rate_hz for key, (rate_hz, _, _, _) in properties.items()}
     if not rates_hz:
         return {}, []
@@ -162,11 +166,7 @@ def store_stimuli(
             "make the campaign anew from all of its sounds, or make these mono",
         )
     channels = (2 if stereo else 1) if at is None else at.channels
-
-    def fitted(sound: SourceSound) -> SourceSound:
-        return in_stereo(resample(sound, rate_hz)) if channels == 2 else resample(sound, rate_hz)
-
-    level = min(_measure_each(sounds, lambda sound: max_level(fitted(sound), rule)).values())
+    level = min(_measure_each(sounds, run, _level, rate_hz, channels, rule).values())
     if at is not None:
         if level < at.level:
             raise BadFile(
@@ -174,7 +174,7 @@ def store_stimuli(
                 f"make the campaign anew from all of its sounds: they are brought to {level:.2f} {rule.unit} together",
             )
         level = at.level
-    stored = {key: _store(source := load(), fitted(source), level, rule, folder) for key, load in sounds.items()}
+    stored = {key: run(_store, load, rate_hz, channels, level, rule, folder.root) for key, load in sounds.items()}
     notes = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
     if level < rule.target and at is None:
         notes.append(f"every sound is at {level:.2f} {rule.unit}, not {rule.target:g}, because one would clip")
@@ -190,13 +190,15 @@ def store_stimuli(
     return stored, notes
 
 
-def _measure_each(sounds: Mapping[Key, Callable[[], SourceSound]], ask: Callable[[SourceSound], T]) -> dict[Key, T]:
+def _measure_each(
+    sounds: Mapping[Key, LoadSound], run: Callable[..., Any], measure: Callable[..., T], *arguments: Any
+) -> dict[Key, T]:
     """Load the sounds one by one and measure each. Raises BadFile naming all unusable sounds."""
     found: dict[Key, T] = {}
     bad: list[BadFile] = []
     for key, load in sounds.items():
         try:
-            found[key] = ask(load())
+            found[key] = run(measure, load, *arguments)
         except BadFile as error:
             bad.append(error)
     if len(bad) > 1:
@@ -229,11 +231,25 @@ def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:
     return [f"the sample rates differ, and listeners hear bandwidth as quality: {shown}"]
 
 
-def _store(source: SourceSound, fitted: SourceSound, level: float, rule: LevelRule, folder: ClipFolder) -> StoredClip:
-    level_sound, rate_hz = normalise(fitted, level, rule), fitted.rate_hz
+def _properties(load: LoadSound) -> tuple[int, int, bool, str]:
+    sound = load()
+    return sound.rate_hz, sound.channels, sound.clipped, sound.remark
+
+
+def _fitted(sound: SourceSound, rate_hz: int, channels: int) -> SourceSound:
+    return in_stereo(resample(sound, rate_hz)) if channels == 2 else resample(sound, rate_hz)
+
+
+def _level(load: LoadSound, rate_hz: int, channels: int, rule: LevelRule) -> float:
+    return max_level(_fitted(load(), rate_hz, channels), rule)
+
+
+def _store(load: LoadSound, rate_hz: int, channels: int, level: float, rule: LevelRule, root: Path) -> StoredClip:
+    source = load()
+    level_sound = normalise(_fitted(source, rate_hz, channels), level, rule)
     pcm = to_int16(level_sound.pcm)
     return StoredClip(
-        sha=folder.add(pcm, rate_hz),
+        sha=ClipFolder(root).add(pcm, rate_hz),
         rate_hz=rate_hz,
         samples=len(pcm),
         source_sha=clip_id(to_int16(source.pcm), source.rate_hz),

@@ -222,11 +222,15 @@ class LevelRule:
     peak_limit_dbfs: float = PEAK_LIMIT_DBFS
 
 
+def _unchanged(_sound: SourceSound) -> float:
+    return 0.0
+
+
 LEVEL_RULES: Mapping[str, LevelRule] = {
     "integrated": LevelRule("LUFS", TARGET_LUFS, loudness_lufs),
     "active": LevelRule("dBov of active speech", TARGET_DBOV, active_level),
     # every sound gets the same gain: none, unless one would clip
-    "keep": LevelRule("dB", 0.0, lambda _: 0.0, peak_limit_dbfs=0.0),
+    "keep": LevelRule("dB", 0.0, _unchanged, peak_limit_dbfs=0.0),
 }
 INTEGRATED = LEVEL_RULES["integrated"]
 

@@ -18,7 +18,7 @@ from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.library import Library
 from studio.serve.auth import TokenAuth
 from studio.serve.responses import StrictModel
-from studio.serve.trace_views import TraceViews
+from studio.serve.trace_views import VIEWS, TraceViews
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class LibraryAccess:
         return await run_in_threadpool(lambda: work(self._open()))
 
     def _open(self) -> Library:
+        VIEWS.start()  # who looks at the library opens something of it next
         with within_lock(self._lock):
             if self._library is None:
                 self._library = Library(self._root)

@@ -23,12 +23,10 @@ from studio.library.exchange import (
     COLLAR_MS,
     MAX_FILE_BYTES,
     add_annotation,
-    agreement_to_dict,
     export_annotation,
     format_of,
-    layer_agreement,
     read_annotation,
-    shared_layers,
+    stored_agreement,
 )
 from studio.library.library import Library
 from studio.mos.store.access import Forbidden
@@ -51,6 +49,7 @@ PAGE = "annotate"  # the page of a link; the token is behind the #, which browse
 IMPORT = "/annotations/import"
 ANNOTATION_FILES = {"/library" + IMPORT: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take an upload
 MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]
+MAX_COMPARED_MARKS = 60_000  # of a layer, for each other annotator: a second or two
 SHOWN_CHARS = 200  # of an utterance's text in a list
 _FILE_SCHEMA = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 _Name = Annotated[str, Query(max_length=MAX_NAME)]
@@ -124,16 +123,15 @@ def _add_file_routes(routes: APIRouter, access: LibraryAccess) -> None:
 
     @routes.get("/annotations/agreement/{name}")
     async def agreement(
-        name: str, layer: _Name = "", collar_ms: Annotated[float, Query(ge=0.0, le=10_000.0)] = COLLAR_MS
+        request: Request,
+        name: str,
+        layer: _Name = "",
+        collar_ms: Annotated[float, Query(ge=0.0, le=10_000.0)] = COLLAR_MS,
     ) -> Response:
-        def work(library: Library) -> dict[str, Any]:
-            entry = find_entry(library, name)
-            if not layer:
-                return {"layers": shared_layers(library, entry)}
-            with access.views.slot():
-                return agreement_to_dict(layer_agreement(library, entry, layer, collar_ms))
-
-        return private_json(await access.call(work))
+        root, sha256 = await access.call(lambda library: (library.root, find_entry(library, name).sha256))
+        return private_json(
+            await access.views.compute(request, stored_agreement, root, sha256, layer, collar_ms, MAX_COMPARED_MARKS)
+        )
 
 
 def _add_assignment_routes(routes: APIRouter, access: LibraryAccess) -> None:

@@ -14,6 +14,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadFile, BadOption, Busy, Closed, Closing, StudioError, Unavailable
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.sound_files import SUFFIXES
+from studio.core.worker import call_here
 from studio.mos.campaign.names import check_name
 from studio.mos.service import ListeningTests
 from studio.mos.stimuli.building import extend_campaign, require_draft
@@ -35,9 +36,9 @@ def check_sound(path: Path) -> None:
 class DraftSounds:
     """Two folders beside the clips: ``uploads``, emptied by an import, and ``sounds``, only read."""
 
-    def __init__(self, listening: ListeningTests, check: Callable[[Path], None] = check_sound) -> None:
-        """``check``: ``check_sound``, or what calls it in another process."""
-        self._listening, self._check_sound = listening, check
+    def __init__(self, listening: ListeningTests, run: Callable[..., Any] = call_here) -> None:
+        """``run``: calls what reads foreign files, in another process beside speech."""
+        self._listening, self._run = listening, run
         data = listening.clips.root.parent
         self._uploads, self._folders = data / "uploads", data / FOLDER
         self._lock = threading.Lock()
@@ -62,20 +63,21 @@ class DraftSounds:
         if suffix not in SUFFIXES:
             raise BadFile(f"{file:.80} is not a sound file", f"they end in {', '.join(SUFFIXES)}")
         folder = self._uploads / campaign / system
-        with self._lock:
-            self._check_space(len(content))
-            durable.make_folder(self._uploads)
-            part = self._uploads / f".{secrets.token_hex(8)}{suffix}"
-            try:
+        durable.make_folder(self._uploads)
+        part = self._uploads / f".{secrets.token_hex(8)}{suffix}"
+        try:
+            with self._lock:
+                self._check_space(len(content))
                 part.write_bytes(content)
-                try:
-                    self._check_sound(part)
-                except BadFile as error:
-                    raise BadFile(error.what.replace(part.name, file), error.do) from error
+            try:
+                self._run(check_sound, part)
+            except BadFile as error:
+                raise BadFile(error.what.replace(part.name, file), error.do) from error
+            with self._lock:
                 durable.make_folder(folder)
                 durable.publish(part, folder / file)
-            finally:
-                part.unlink(missing_ok=True)
+        finally:
+            part.unlink(missing_ok=True)
 
     def take(self, campaign: str, folder: str | None) -> list[str]:
         """Import sounds into a draft and return warnings for the experimenter.
@@ -91,13 +93,13 @@ class DraftSounds:
         if folder is not None:
             if folder not in self.folders():
                 raise BadOption(f"there is no folder {folder!r}", f"put one into {FOLDER}/ of the server's data folder")
-            return extend_campaign(self._listening, campaign, self._folders / folder)[1]
+            return extend_campaign(self._listening, campaign, self._folders / folder, run=self._run)[1]
         uploads = self._uploads / campaign
         if not uploads.is_dir():
             raise BadFile("no file has come", "choose sounds first")
         with self._lock:
             try:
-                warnings = extend_campaign(self._listening, campaign, uploads)[1]
+                warnings = extend_campaign(self._listening, campaign, uploads, run=self._run)[1]
             except StudioError as error:
                 if not isinstance(error, (Unavailable, Closed)):
                     shutil.rmtree(uploads, ignore_errors=True)
@@ -147,8 +149,9 @@ class SpeakingJob:
 class DraftSpeaker:
     """Synthesizes one draft at a time, one text after the other, so that live typing is hardly affected."""
 
-    def __init__(self, listening: ListeningTests, engine: Engine) -> None:
-        self._listening, self._engine = listening, engine
+    def __init__(self, listening: ListeningTests, engine: Engine, run: Callable[..., Any] = call_here) -> None:
+        """``run``: as of ``DraftSounds``."""
+        self._listening, self._engine, self._run_elsewhere = listening, engine, run
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._job: SpeakingJob | None = None
@@ -187,7 +190,8 @@ class DraftSpeaker:
         try:
             out = self._listening.clips.root.parent / "spoken" / job.campaign
             speak = engine_speaker(_RetryingEngine(self._engine, self._stop), is_guest=True)
-            job.notes = tuple(extend_campaign(self._listening, job.campaign, speak_all(sayings, out, speak, spoken))[1])
+            manifest = speak_all(sayings, out, speak, spoken)
+            job.notes = tuple(extend_campaign(self._listening, job.campaign, manifest, run=self._run_elsewhere)[1])
         except StudioError as error:
             job.error = str(error)
         except Exception:

@@ -33,7 +33,7 @@ from studio.mos.stimuli import editing
 from studio.mos.store.tables import Campaign, Item, Stimulus, System
 from studio.serve.auth import TokenAuth
 from studio.serve.middleware.bodies import FileRoute
-from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker, check_sound
+from studio.serve.mos.draft_audio import UPLOAD, DraftSounds, DraftSpeaker
 from studio.serve.mos.schemas import DraftCreate, PlanAsk, SettingsChange, SoundsTake, SystemDrop, SystemPut, TextsPut
 from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
 from studio.serve.trace_views import VIEWS
@@ -48,8 +48,8 @@ class _DraftService:
     def __init__(self, listening: ListeningTests, auth: TokenAuth, engine: Engine) -> None:
         self.listening, self.engine = listening, engine
         self.owner_only = [Depends(auth.owner)]
-        self.speaking = DraftSpeaker(listening, engine)
-        self.sounds = DraftSounds(listening, partial(VIEWS.call, check_sound))
+        self.speaking = DraftSpeaker(listening, engine, VIEWS.call)
+        self.sounds = DraftSounds(listening, VIEWS.call)
         self.planning = threading.BoundedSemaphore(1)
 
     def read(self, name: str, work: Callable[[Session, Campaign], T]) -> T:
@@ -58,6 +58,7 @@ class _DraftService:
 
     def describe(self, name: str) -> dict[str, Any]:
         """A draft as the page shows it."""
+        VIEWS.start()  # sounds of a draft are read there
         speaking = self.speaking.progress(name)  # read first: once it is over, its sounds are in the draft
         return self.read(name, lambda session, campaign: self._describe(session, campaign) | {"speaking": speaking})
 

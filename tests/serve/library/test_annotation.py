@@ -19,7 +19,9 @@ from studio.core.clips import wav_bytes
 from studio.core.events import Ready
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.opening import open_bytes
+from studio.library import exchange
 from studio.library.library import Library
+from studio.serve.trace_views import VIEWS
 
 LAYER = {"op": "put_layer", "layer": "l1", "was": 0, "name": "faults", "kind": "regions", "labels": ["click", "seam"]}
 ASKED = [{"name": "faults", "kind": "regions", "labels": ["click"]}, {"name": "ends", "kind": "points", "labels": []}]
@@ -36,6 +38,12 @@ def mark(name: str, start: int, end: int, was: int = 0, layer: str = "l1", label
         "label": label,
         "note": "",
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages_of_the_trace_process() -> None:
+    """Imported before a test waits for them: that takes seconds on a busy machine."""
+    VIEWS.call(exec, "import evalica, pandas")
 
 
 class Desk:
@@ -317,6 +325,19 @@ def test_import_export_and_agreement(desk: Desk) -> None:
     )
     bad = desk.http.get(f"/library/annotations/agreement/{name}", params={"layer": "nobody's"}, headers=headers)
     assert said(bad) == (422, "bad_option")
+
+
+def test_journals_are_compared_in_the_trace_process(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = desk.names[1]
+    for who in ("early", "late"):
+        desk.edit(name, "e1", LAYER, mark("m1", 100, 500), annotator=who)
+    monkeypatch.setattr(exchange, "agreement", None)  # here, not in the process
+    address = f"/library/annotations/agreement/{name}"
+    found = desk.http.get(address, params={"layer": "faults"}, headers=desk.served.owner)
+    assert found.status_code == 200 and found.json()["pairs"]
+    monkeypatch.setattr("studio.serve.library.annotation.MAX_COMPARED_MARKS", 1)
+    refused = desk.http.get(address, params={"layer": "faults"}, headers=desk.served.owner)
+    assert said(refused) == (422, "bad_option") and "too many marks" in refused.json()["message"]
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])

@@ -20,9 +20,16 @@ from studio.mos.campaign.config import campaign_config
 from studio.mos.service import ListeningTests, open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.store.tables import Clip, Item, Stimulus, System
+from studio.serve.trace_views import VIEWS
 
 RATE_HZ = 16_000
 TEXTS = "hello|Hello, and good morning.\nrain|Will it rain tomorrow?"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages_of_the_trace_process() -> None:
+    """Imported before a test waits for them: that takes seconds on a busy machine."""
+    VIEWS.call(exec, "import pyloudnorm, scipy")
 
 
 class Owner:
@@ -202,6 +209,20 @@ def test_uploads_are_bounded_and_checked(owner: Owner, tests_served: ServedTests
     owner.post("sounds", good, campaign="mine", system="heron", file="a.wav")
     assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [1]
     assert not (data / "uploads" / "mine").exists(), "accepted uploads are in the clip folder"
+
+
+def test_sounds_of_drafts_are_read_in_the_trace_process(
+    owner: Owner, tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("studio.mos.stimuli.derived.read_sound", "studio.serve.mos.draft_audio.read_sound"):
+        monkeypatch.setattr(name, None)  # here, not in the process
+    monkeypatch.setattr("studio.mos.stimuli.manifest_files._read_folder", None)
+    owner.post("drafts", {"name": "mine", "template": "incremental-mos"})
+    for file in ("a.wav", "b.wav"):
+        owner.post("sounds", tone(300), campaign="mine", system="heron", file=file)
+    assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [2]
+    (clip, *_) = [*tests_served.world.listening.clips.root.glob("*/*.wav")]
+    assert clip.stat().st_size > 44
 
 
 def test_unusable_systems_and_settings_are_refused(owner: Owner) -> None:
