@@ -103,6 +103,9 @@ class SoakSetting(Parameters):
     minutes: Annotated[float, typer.Option(min=0.1, help="Duration.")] = 30.0
     live: Annotated[int, typer.Option(min=1, max=64, help="Concurrent utterances.")] = 4
     wpm: Annotated[float, typer.Option(min=1.0, help="Typing speed, words a minute.")] = 400.0
+    visitors: Annotated[
+        int, typer.Option(min=0, max=32, help="Who open pages and traces, upload sounds, and keep utterances.")
+    ] = 0
     texts: Texts = TEXTS / "latency.txt"
     seed: Seed = 0
     every_s: float = 5.0  # sampling interval of the server's resources
@@ -226,10 +229,19 @@ def show_soak(out: Mapping[str, Any]) -> None:
         ["speech, s", out["audio_s"], ""],
         ["stalls", out["stalls"], ""],
         ["answers of raters", out["answers"], ""],
+        ["requests of visitors", sum(out["visits"].values()), ""],
         ["threads, most in the first and the last third", first["most"]["threads"], last["most"]["threads"]],
         ["descriptors, the same", first["most"]["descriptors"], last["most"]["descriptors"]],
         ["memory, MiB", first["memory_mib"], last["memory_mib"]],
         ["memory for every 1,000 utterances, MiB", out["memory_mib_per_1000"], f"at most {SOAK_TARGET_MIB:g}"],
+        *[
+            [
+                f"memory of the server and of its processes, after {one['at_s']} s",
+                one["memory_mib"],
+                one["children_mib"],
+            ]
+            for one in out["over_time"]
+        ],
         ["/health, ms: p50 and p99", out["health_ms"]["p50"], out["health_ms"]["p99"]],
     ]
     print_table(f"{out['minutes']:g} minutes of {out['live']} live utterances and a rater", ("", "", ""), rows)

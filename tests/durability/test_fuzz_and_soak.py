@@ -49,11 +49,12 @@ def test_forbidden_answers() -> None:
 def test_ordinary_use_leaks_nothing(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("One two three.\n")
-    setting = SoakSetting(texts=texts, minutes=0.1, every_s=0.3, wpm=2000.0, command=APP, quiet=True)
+    setting = SoakSetting(texts=texts, minutes=0.1, visitors=1, every_s=0.3, wpm=2000.0, command=APP, quiet=True)
     found = bench_soak(setting)
     passing = [line for line in found["failures"] if line.endswith(" at first")]  # pools still fill in so short a time
     assert [line for line in found["failures"] if line not in passing] == []
-    assert found["utterances"] > 3 and found["answers"] > 0
+    assert found["utterances"] > 3 and found["answers"] > 0 and found["visits"]["200"] > 0
+    assert all(one["children_mib"] >= 0 for one in found["over_time"]) and len(found["over_time"]) > 1
 
 
 def soaked(**grows: float) -> list[str]:

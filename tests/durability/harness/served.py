@@ -7,7 +7,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ _ERROR = re.compile(r"^ERROR.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a server at a moment; ``places`` are free slots."""
+    """Resources of a server at a moment; ``places`` are free slots, ``children_mib`` the memory of its processes."""
 
     threads: int
     descriptors: int
     memory_mib: float
     places: int
+    children_mib: float = 0.0
 
 
 class MonitoredServer:
@@ -53,8 +54,9 @@ class MonitoredServer:
             raise NeedsPackage(
                 "this system does not report a process's resources in /proc", "run it on Linux"
             ) from error
-        found = {name: value.split()[0] for name, _, value in (line.partition(":") for line in status) if value.split()}
-        return Resources(int(found["Threads"]), descriptors, int(found["VmRSS"]) / 1024.0, self.places_free())
+        found = _fields(status)
+        memory_mib = int(found["VmRSS"]) / 1024.0
+        return Resources(int(found["Threads"]), descriptors, memory_mib, self.places_free(), _children_mib(here))
 
     def places_free(self) -> int:
         """Free slots."""
@@ -85,6 +87,21 @@ class MonitoredServer:
         return self._process.poll() is None
 
 
+def _fields(status: Sequence[str]) -> dict[str, str]:
+    return {name: value.split()[0] for name, _, value in (line.partition(":") for line in status) if value.split()}
+
+
+def _children_mib(process: Path) -> float:
+    """Resident memory of the processes that a process has started."""
+    total_kib = 0
+    for task in process.glob("task/*/children"):
+        with suppress(OSError):  # it has ended
+            for pid in task.read_text(encoding="ascii").split():
+                status = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+                total_kib += int(_fields(status).get("VmRSS", 0))
+    return total_kib / 1024.0
+
+
 @contextmanager
 def served(site: BenchSite, folder: Path, command: Sequence[str] | None = None) -> Iterator[MonitoredServer]:
     """Run the app on a site's listening tests. Raises PageFailed."""
@@ -97,4 +114,4 @@ def served(site: BenchSite, folder: Path, command: Sequence[str] | None = None) 
 
 def plainly(held: Resources) -> dict[str, Any]:
     """Resources as JSON."""
-    return {**vars(held), "memory_mib": round(held.memory_mib, 1)}
+    return {**vars(held), "memory_mib": round(held.memory_mib, 1), "children_mib": round(held.children_mib, 1)}

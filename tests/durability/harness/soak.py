@@ -1,14 +1,17 @@
 """Ordinary use for a long time: voices speak, a rater answers; the server's resources must not grow."""
 
+import itertools
 import json
 import tempfile
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from durability.harness.pulse import pulse
 from durability.harness.served import MonitoredServer, Resources, plainly, served
@@ -17,6 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from studio.bench.durability import SOAK_TARGET_MIB, SoakSetting, show_soak
 from studio.bench.mos.site import make_site, rater_process
+from studio.core.clips import wav_bytes
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
 from studio.measure.latency import percentiles
 
@@ -24,6 +28,7 @@ ENOUGH = 500  # fewest utterances for a slope
 _WARM_SHARE = 0.25  # share of samples during which caches fill
 _PIECE_CHARS = 4  # characters per edit
 _PATIENCE_S = 60.0
+_PAGES = ("", "rate", "inspect", "compare", "library", "library/entries", "health")
 
 
 @dataclass
@@ -34,6 +39,8 @@ class _Heard:
     audio_s: float = 0.0
     stalls: int = 0
     problems: list[str] = field(default_factory=list[str])
+    traces: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))  # tokens of the newest
+    visits: Counter[str] = field(default_factory=Counter[str])  # by status
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -59,6 +66,8 @@ def bench_soak(setting: SoakSetting) -> dict[str, Any]:
             heard, over = _Heard(), threading.Event()
             arguments = [(setting, texts, server, number, heard, over) for number in range(setting.live)]
             hands = [threading.Thread(target=_listener, args=one) for one in arguments]
+            visits = [(server, site.owner, number, heard, over) for number in range(setting.visitors)]
+            hands += [threading.Thread(target=visit, args=one) for one in visits]
             rater = rater_process(site, server.url, count=1, think_s=(0.5, 1.5), seed=setting.seed, endless=True)
             with pulse(server.url) as health_ms, rater as (_, log):
                 for hand in hands:
@@ -107,6 +116,37 @@ def _listener(
             over.wait(1.0)
 
 
+def visit(server: MonitoredServer, owner: str, number: int, heard: _Heard, over: threading.Event) -> None:
+    """Open pages, the newest traces and the library, upload sounds and keep utterances, one after the other."""
+    rng = np.random.default_rng(number)
+    headers = {"Authorization": f"Bearer {owner}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=_PATIENCE_S) as http:
+        for turn in itertools.count():
+            sound = wav_bytes(rng.integers(-3000, 3000, 48_000, np.int16), 24_000)
+            calls: list[tuple[str, str, dict[str, Any]]] = [("GET", page, {}) for page in _PAGES]
+            with heard.lock:
+                tokens = list(heard.traces)
+            if tokens:
+                token = tokens[turn % len(tokens)]
+                calls += [("GET", f"traces/{token}.{what}", {}) for what in ("view", "prosody", "wav", "trace")]
+                calls += [("GET", f"compare/view?trace={token}&trace={tokens[-1]}", {})]
+                calls += [("POST", "library/keep", {"json": {"trace": token}})]
+            calls += [("POST", path, {"content": sound}) for path in ("inspect/open", "library/files")]
+            for method, path, body in calls:
+                if over.is_set():
+                    return
+                try:
+                    answer = http.request(method, path, **body)
+                except httpx.HTTPError as error:
+                    with heard.lock:
+                        heard.problems.append(f"{method} {path}: {error!r}"[:200])
+                    continue
+                with heard.lock:
+                    heard.visits[str(answer.status_code)] += 1
+                    if answer.status_code == 500:
+                        heard.problems.append(f"{method} {path}: 500")
+
+
 def _speak(ws: ClientConnection, number: int, text: str, wpm: float, heard: _Heard) -> None:
     say = {"utterance": number}
     ws.send(json.dumps({"type": "open", "source": "keyboard", "credit_ms": 1000, "seed": number} | say))
@@ -139,6 +179,8 @@ def _speak(ws: ClientConnection, number: int, text: str, wpm: float, heard: _Hea
                 heard.problems.append(f"utterance {number}: {event['code']}: {event['message']}"[:200])
             elif event["type"] == "trace":
                 heard.utterances += 1
+                if event["trace_url"]:
+                    heard.traces.append(Path(event["trace_url"]).stem)
         if event["type"] in ("trace", "error"):
             return
     with heard.lock:
@@ -157,18 +199,23 @@ def _figures(
     def held_most(part: Sequence[_Sample]) -> dict[str, int]:
         return {name: max(getattr(one.held, name) for one in part) for name in ("threads", "descriptors")}
 
+    def said(one: _Sample) -> dict[str, Any]:
+        return {"at_s": round(one.at_s), "utterances": one.utterances} | plainly(one.held)
+
     return {
         "minutes": setting.minutes,
         "live": setting.live,
         "utterances": heard.utterances,
         "audio_s": round(heard.audio_s, 1),
         "stalls": heard.stalls,
+        "visits": dict(heard.visits),
         "problems": heard.problems[:20],
         "memory_mib_per_1000": 1000.0 * grows,
         "first": plainly(warm[0].held) | {"most": held_most(warm[:third])},
         "last": plainly(warm[-1].held) | {"most": held_most(warm[-third:])},
         "health_ms": percentiles(health_ms, (50, 99)),
-        "samples": [{"at_s": round(one.at_s), "utterances": one.utterances} | plainly(one.held) for one in samples],
+        "samples": [said(one) for one in samples],
+        "over_time": [said(one) for one in samples[:: max(1, len(samples) // 10)]] if setting.visitors else [],
     }
 
 
