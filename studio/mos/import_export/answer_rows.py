@@ -261,7 +261,7 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
             return preset, {what: column for what, column in columns.items() if column}
     lacking = ", ".join(closest)
     raise BadFile(
-        f"{table.name} has no column that is known as {lacking}", f"map it: --column {closest[0]}=NAME. {_has(table)}"
+        f"{table.name} has no column that is known as {lacking}", f"map it: --column {closest[0]}=NAME; {_has(table)}"
     )
 
 
