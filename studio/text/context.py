@@ -138,7 +138,7 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"(\d\d?)/(\d\d?)", lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED else None),
     (r"(\d+)-(\d+)", lambda m, at: f"{cardinal(m[1])} to {cardinal(m[2])}" if at.before.lower() in SCORED else None),
     (
-        r"(\d+)([a-hj-z])",
+        r"([-+−]?\d+)([a-hj-z])",
         lambda m, at: (
             f"{cardinal(m[1])} {m[2]}"
             if re.match(r"[-+−=*/<>^]", at.after) or re.fullmatch(r"[-+−=*]", at.before)

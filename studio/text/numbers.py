@@ -8,7 +8,7 @@ from studio.text.tables import VULGAR
 # A number as written: thousands by commas, points, apostrophes or as lakhs; decimals by a point or a comma.
 NUM = (
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?|\d{1,3}(?:'\d{3})+(?:[.,]\d+)?"
-    r"|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|0,\d+|\d+,\d{1,2}|\d+\.\d+|\.\d+|\d+)"
+    r"|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|0,\d+|\d+,\d{1,2}|\d{1,3},\d{4,}|\d+\.\d+|\.\d+|\d+)"
 )
 SIGN = "[-+~−±]"
 NUMBER = re.compile(f"{SIGN}?{NUM}")
@@ -16,7 +16,7 @@ LONGEST_NUMBER = 15  # digits; longer numbers are read digit by digit
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIGNS = {"-": "minus", "−": "minus", "+": "plus", "~": "about", "±": "plus or minus"}
 _LAKHS = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
-_DECIMAL_COMMA = re.compile(r"(0|\d{1,3}(?:[.']\d{3})+),(\d+)|(\d+),(\d\d?)")
+_DECIMAL_COMMA = re.compile(r"(0|\d{1,3}(?:[.']\d{3})+),(\d+)|(\d+),(\d\d?|\d{4,})")
 _ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 

@@ -16,10 +16,11 @@ WEEKDAYS = {
 
 # Keys end with the full stop; a test holds them equal to core.typography.ABBREVIATIONS.
 ABBREVIATIONS = {
-    "Dr.": "doctor", "Mr.": "mister", "Mrs.": "missus", "Ms.": "miz", "Prof.": "professor", "Rev.": "reverend",
-    "Sgt.": "sergeant", "Capt.": "captain", "Lt.": "lieutenant", "Col.": "colonel", "Gen.": "general",
-    "Gov.": "governor", "Sen.": "senator", "Rep.": "representative", "Hon.": "honorable", "Jr.": "junior",
-    "Sr.": "senior", "St.": "street", "Mt.": "mount", "Ft.": "fort", "Ave.": "avenue", "Blvd.": "boulevard",
+    "Dr.": "doctor", "Mr.": "mister", "Mrs.": "missus", "Ms.": "miz", "Prof.": "professor", "Pres.": "president",
+    "Rev.": "reverend", "Sgt.": "sergeant", "Capt.": "captain", "Lt.": "lieutenant", "Col.": "colonel",
+    "Gen.": "general", "Gov.": "governor", "Sen.": "senator", "Rep.": "representative", "Hon.": "honorable",
+    "Jr.": "junior", "Sr.": "senior", "St.": "street",
+    "Mt.": "mount", "Ft.": "fort", "Ave.": "avenue", "Blvd.": "boulevard",
     "Rd.": "road", "Inc.": "incorporated", "Ltd.": "limited", "Co.": "company", "Corp.": "corporation",
     "No.": "no", "Nos.": "numbers", "Fig.": "figure", "Vol.": "volume", "etc.": "etcetera", "vs.": "versus",
     "Vs.": "versus", "approx.": "approximately", "dept.": "department", "Dept.": "department", "pp.": "pages",

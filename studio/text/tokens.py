@@ -157,7 +157,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 
 def _fraction_measure(match: re.Match[str]) -> str | None:
-    name = unit_name(match[2], several=False)
+    name = unit_name(match[2], several=match[1][0].isdecimal() and "/" not in match[1])
     return name and f"{phrase(match[1])} {name}"
 
 
@@ -183,6 +183,11 @@ def _per(match: re.Match[str]) -> str | None:
 def _address(match: re.Match[str]) -> str:
     names = {".": "dot", ":": "colon", "/": "slash"}
     return " ".join(names.get(c) or digits(c) for c in match[0])
+
+
+def _until(match: re.Match[str]) -> str | None:
+    first = phrase(match[1])
+    return first and f"{first} to {match[2]}"
 
 
 def _prefixed(match: re.Match[str]) -> str | None:
@@ -246,13 +251,14 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         ),
         (rf"({SIGN}?{NUM})([kKMBT]|bn|mn|tn)(\+?)", _scaled),
         (rf"({AMOUNT})-?({UNIT})", _measure),
-        (rf"([½¼¾⅓⅔⅛]|\d+/\d+)({UNIT})", _fraction_measure),
+        (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
         (r"(?:mm|cm|m|km)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
         (rf"({NUM})−({NUM})", lambda m: f"{cardinal(m[1])} minus {cardinal(m[2])}"),
         (
             rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
             _range,
         ),
+        (r"(\S*\d\S*)[-~](noon|midnight)", _until),
         (rf"({'|'.join(WEEKDAYS)})[-~]({'|'.join(WEEKDAYS)})", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
         (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),

@@ -11,8 +11,8 @@ BESIDE = frozenset(
     "Rev Adm Lt Sat Sun".split()
 ) | frozenset(MONTHS)
 SELF_CONTAINED = frozenset(
-    "Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx dept Dept cf ext Apt "
-    "Bros e.g i.e".split()
+    "Mr Mrs Ms Pres Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx dept Dept cf ext "
+    "Apt Bros e.g i.e".split()
 )
 # Amounts: 5, $2.50, US$3, Rs.5, 10-20, 1/2, #, 1st, 2.5m, 6e-5; a variable (2x) before a sign; the second time of
 # "6 pm-8 pm".

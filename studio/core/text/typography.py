@@ -25,8 +25,8 @@ MONTHS = (
 )
 # Written with a full stop that does not end a sentence; ``studio.text`` has their readings.
 _ABBREVIATED = (
-    "Dr Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co Corp "
-    "No Nos Fig Figs Vol vol fig Ch Sec Eq p ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs mins secs "
+    "Dr Mr Mrs Ms Pres Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co "
+    "Corp No Nos Fig Figs Vol vol fig Ch Sec Eq p ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs mins secs "
     "yds sq cu fl Rs Tel tel Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
