@@ -23,7 +23,7 @@ import torch
 from rich.progress import MofNCompleteColumn, Progress
 
 from studio.bench.options import Setting
-from studio.core.cards import parse_voice, read_cards
+from studio.core.cards import parse_voice
 from studio.core.clips import clip_id, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError, bad_file
 from studio.core.files import read_lines
@@ -33,7 +33,7 @@ from studio.core.sound_files import read_mono
 from studio.core.speaking import speak_once
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import TraceWriter
-from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine
 from studio.engine.families.base import family_info
 from studio.engine.tokenizers import dmel
 from studio.engine.vocoders.base import Vocoder
@@ -42,6 +42,7 @@ from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recognisers.base import Recogniser, Sound
 from studio.measure.recognisers.registry import open_recogniser, transcribe_all
 from studio.measure.report import console
+from studio.systems.combined import all_cards, open_voices
 from studio.text.normalise import best
 from studio.train.corpus.shards import resample_and_scale
 from studio.train.recipes.recipe import read_recipe
@@ -58,7 +59,7 @@ class EvaluationRun:
 
     def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
         self.setting, self.folder, self.progress = setting, folder, progress
-        cards = {name: card for name, (card, _) in read_cards(setting.voices).items()}
+        cards = all_cards(setting.voices)
         self.card, speaker = parse_voice(setting.voice, cards)
         for speaker in setting.speakers:
             parse_voice(f"{self.card.name}:{speaker}", cards)
@@ -74,7 +75,8 @@ class EvaluationRun:
         with self._opening:
             if self._engine is None:
                 voices, device = self.setting.voices, self.setting.device
-                self._engine = open_engine(voices, best(), device, voice_names=[self.card.name], slots=AT_ONCE)
+                engine: LocalEngine = open_voices(voices, best(), device, voice_names=[self.card.name], slots=AT_ONCE)
+                self._engine = engine
             return self._engine
 
     def close(self) -> None:

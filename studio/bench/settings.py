@@ -95,6 +95,7 @@ class StartSetting(Parameters):
 class LatencySetting(Setting):
     """First audio and real-time factor: text at once, word by word, cold (the ladder t0a .. t5); t4 on a socket."""
 
+    system: Annotated[str, typer.Option(help="Foreign system instead of a voice (studio systems list).")] = ""
     texts: Texts = TEXTS / "latency.txt"
     count: Count = 50
     settings: Compared = ()
@@ -105,6 +106,10 @@ class LatencySetting(Setting):
     cache: Path | None = None
     warm: int = 3  # texts that are spoken first and not counted
     pause_ms: float = 50.0  # pause between two utterances
+
+    def __post_init__(self) -> None:
+        if self.system:
+            object.__setattr__(self, "voice", self.system)
 
 
 class CascadeSetting(Setting):
@@ -237,6 +242,7 @@ class LoadSetting(SubjectSetting):
         BadOption: a kind of texts or of arrivals is unknown.
     """
 
+    system: Annotated[str, typer.Option(help="Foreign system instead of a voice (studio systems list).")] = ""
     wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0
     seconds: Annotated[float, typer.Option(min=1.0, help="Duration of each number of typists.")] = 20.0
     most: Annotated[int, typer.Option(min=1, max=4096, help="Typists in the largest run.")] = 64
@@ -259,6 +265,8 @@ class LoadSetting(SubjectSetting):
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
+        if self.system:
+            object.__setattr__(self, "voice", self.system)
         for given, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
             if unknown := [one for one in given if one not in known]:
                 raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")

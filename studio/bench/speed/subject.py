@@ -6,12 +6,13 @@ from typing import Any
 
 from studio.bench.settings import SubjectSetting
 from studio.bench.speed.random_voice import random_card, random_voice
-from studio.core.cards import Card, read_cards
+from studio.core.cards import Card
 from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
 from studio.engine.admission import EngineLimits
-from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.engine import LocalEngine
 from studio.engine.voices import Voice, load_voice, pick_device
+from studio.systems.combined import all_cards, declared_systems, open_voices
 from studio.text.normalise import best
 
 _NO_QUEUE = EngineLimits(queue=0)  # without a free slot, a query is refused
@@ -24,7 +25,7 @@ class Subject(SubjectSetting):
         """The voice's card, or a generated one for the size. Raises BadVoice, BadOption."""
         if self.size:
             return random_card(self.size, self.vocoder or "vocstream")
-        cards = {name: card for name, (card, _) in read_cards(self.voices).items()}
+        cards = all_cards(self.voices)
         name = self.voice.partition(":")[0] or next(iter(cards))
         if name not in cards:
             raise BadOption(f"unknown voice {name:.80}", f"choose {', '.join(cards)}")
@@ -35,16 +36,23 @@ class Subject(SubjectSetting):
         card = self.card()
         return {
             "voice": card.name,
-            "weights": "random" if self.size else "trained",
+            "weights": "random" if self.size else "its own" if self._system else "trained",
             "parameters": dict(card.parameters),
             "vocoder": card.vocoder,
             "number_format": card.number_format,
-            "device": pick_device(self.device).type,
+            "device": "another system" if self._system else pick_device(self.device).type,
             "threads": self.threads,
         }
 
+    @property
+    def _system(self) -> str:
+        """The foreign system; empty for a voice."""
+        return self.voice if not self.size and self.voice in declared_systems() else ""
+
     def result_name(self, bench: str) -> str:
         """Name in bench/results; a voice on a CPU has the plain name."""
+        if self._system:
+            return f"{self._system}-{bench}"
         on_gpu = "gpu" if pick_device(self.device).type == "cuda" else ""
         return "-".join(filter(None, (self.size, on_gpu, bench)))
 
@@ -53,7 +61,7 @@ class Subject(SubjectSetting):
         if not self.size:
             names = [self.voice.partition(":")[0]] if self.voice else None
             where = {"device": self.device, "voice_names": names, "vocoder": self.vocoder}
-            return open_engine(self.voices, best(), slots=places, threads=self.threads, limits=_NO_QUEUE, **where)
+            return open_voices(self.voices, best(), slots=places, threads=self.threads, limits=_NO_QUEUE, **where)
         card, device = self.card(), pick_device(self.device)
         voices, how = {card.name: (card, Path())}, {"load": random_voice, "limits": _NO_QUEUE}
         engine = LocalEngine(voices, device, places, best(), MonotonicClock(), self.threads, **how)

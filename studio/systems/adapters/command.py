@@ -58,6 +58,7 @@ class CommandAdapter(CutAdapter):
             _kill(process)
             for task in (feeding, errors):
                 task.cancel()
+            process._transport.close()  # pyright: ignore[reportAttributeAccessIssue] - sound that nobody reads keeps it open
             await asyncio.wait((asyncio.ensure_future(process.wait()), feeding, errors), timeout=1.0)
 
 
