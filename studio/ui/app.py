@@ -65,7 +65,7 @@ def _build_engine(context: PageContext) -> None:
 
 
 PAGES = (
-    Page("", "Live", folder="live", props=live_props),
+    Page("", "Live", folder="live", words="live/words", props=live_props),
     Page("inspect", "Inspect", folder="inspect"),
     Page("compare", "Compare", folder="compare"),
     Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # leads to an open arena's page of raters

@@ -26,7 +26,7 @@ def bundle(path: str) -> str:
     Raises:
         ValueError: a module imports or exports in a way that bundles do not support.
     """
-    modules = _sources(path)
+    modules = sources(path)
     (main, source), others = modules[-1], modules[:-1]
     blocks = [f"{_block(name, text)}" for name, text in others]
     head = "const $modules = {};\n" if others else ""
@@ -59,19 +59,19 @@ def _check(source: str, path: str, *, is_main: bool = False) -> str:
     return source
 
 
-def _sources(start: str) -> list[tuple[str, str]]:
+def sources(start: str) -> list[tuple[str, str]]:
     """Path and source of a module and its imports, in dependency order."""
-    sources: dict[str, str] = {}
+    found: dict[str, str] = {}
 
     def visit(path: str) -> None:
         source = (WIDGETS / path).read_text(encoding="utf-8")
         for _, other in _IMPORT.findall(source):
-            if (needed := _resolve(path, other)) not in sources:
+            if (needed := _resolve(path, other)) not in found:
                 visit(needed)
-        sources[path] = source
+        found[path] = source
 
     visit(start)
-    return [*sources.items()]
+    return [*found.items()]
 
 
 def _resolve(path: str, other: str) -> str:

@@ -1,8 +1,9 @@
-"""The pages that are plain HTML: one document each, with the page's markup, one stylesheet and one script."""
+"""The pages that are plain HTML: a document for each language, with its markup, one stylesheet and one script."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from html import escape
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
@@ -12,6 +13,7 @@ from studio.serve.middleware.headers import POLICY
 from studio.ui.assets import STYLES, asset_path, origin_of, page_policy
 from studio.ui.bundle import WIDGETS
 from studio.ui.page import TITLE, Page
+from studio.ui.translation import ENGLISH, chosen_language, read_catalogues, translated
 
 CLAIM = "It speaks while you are still typing."
 PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the Live page
@@ -25,7 +27,7 @@ _MOON = (
 )
 # Every address is relative: a proxy may add a prefix, and all pages are one level deep.
 _DOCUMENT = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -41,7 +43,7 @@ _DOCUMENT = """<!doctype html>
 <main id="{folder}"{main_class}>
 {markup}</main>
 <script type="application/json" id="props">{props}</script>
-</body>
+{texts}</body>
 </html>
 """
 IsOwner = Callable[[Request], Awaitable[bool]]
@@ -80,23 +82,32 @@ def head_tags(request: Request, page: Page) -> str:
 
 
 class Document:
-    """A page's HTML. Only the tags for link previews and the marks of its body depend on the request."""
+    """A page's HTML in one language.
 
-    def __init__(self, page: Page, pages: Sequence[Page]) -> None:
+    Only the tags for link previews and the marks of its body depend on the request.
+
+    Args:
+        texts: the catalogue of the language, empty for English. The page's script gets it too.
+    """
+
+    def __init__(self, page: Page, pages: Sequence[Page], language: str, texts: Mapping[str, str]) -> None:
         self._page = page
-        has_masthead = page.access != "link"
         folders = page.markup or (page.folder,)
+        markup = "".join((WIDGETS / one / f"{one}.html").read_text(encoding="utf-8") for one in folders)
+        top = "" if page.access == "link" else _SKIP.format(folder=page.folder) + masthead(page, pages)
         html = _DOCUMENT.format(
-            title=escape(f"{page.title} · {TITLE}"),
+            language=language,
+            title=escape(f"{texts.get(page.title, page.title)} · {TITLE}"),
             tags="{tags}",
             marks="{marks}",
             assets=asset_path(),
             styles=STYLES,
             folder=page.folder,
-            masthead=(_SKIP.format(folder=page.folder) + masthead(page, pages)) if has_masthead else "",
+            masthead=translated(top, texts),
             main_class=' class="owner"' if page.access == "owner" or page.folder == "signin" else "",
-            markup="".join((WIDGETS / one / f"{one}.html").read_text(encoding="utf-8") for one in folders),
-            props=json.dumps(page.props()).replace("<", "\\u003c"),  # no markup inside the element
+            markup=translated(markup, texts),
+            props=_json(page.props()),
+            texts=_TEXTS.format(texts=_json(texts)) if texts else "",
         )
         self._head, rest = html.split("{tags}")
         self._middle, self._tail = rest.split("{marks}")
@@ -108,6 +119,29 @@ class Document:
         return Response(html, headers={POLICY.decode(): page_policy(request.scope, "'self'")}, media_type="text/html")
 
 
+class Documents:
+    """A page's documents, one for each language that it has."""
+
+    def __init__(self, page: Page, pages: Sequence[Page]) -> None:
+        catalogues = read_catalogues(WIDGETS / page.words if page.words else None)
+        self._documents = {language: Document(page, pages, language, texts) for language, texts in catalogues.items()}
+
+    def render(self, request: Request, *, is_owner: bool, has_arena: bool) -> Response:
+        """The page in the language of ``?lang=`` or of the browser."""
+        if len(self._documents) == 1:
+            return self._documents[ENGLISH].render(request, is_owner=is_owner, has_arena=has_arena)
+        document = self._documents[chosen_language(request, self._documents)]
+        response = document.render(request, is_owner=is_owner, has_arena=has_arena)
+        response.headers["vary"] = "Accept-Language"
+        return response
+
+
+def _json(value: Any) -> str:
+    """JSON for a script element, without markup."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+_TEXTS = '<script type="application/json" id="texts">{texts}</script>\n'
 _SKIP = '<a class="skip" href="#{folder}">Skip to the page</a>\n'
 
 
@@ -128,10 +162,12 @@ def add_documents(app: FastAPI, pages: Sequence[Page], is_owner: IsOwner, sign_i
     """
     for page in pages:
         if page.folder:
-            _add(app, page, Document(page, pages), is_owner, sign_in, has_arena)
+            _add(app, page, Documents(page, pages), is_owner, sign_in, has_arena)
 
 
-def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_in: SignIn, has_arena: HasArena) -> None:
+def _add(
+    app: FastAPI, page: Page, documents: Documents, is_owner: IsOwner, sign_in: SignIn, has_arena: HasArena
+) -> None:
     @app.api_route(f"/{page.path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def show(request: Request) -> Response:
         if not page.path and (cookie := await sign_in(request)) is not None:
@@ -139,4 +175,4 @@ def _add(app: FastAPI, page: Page, document: Document, is_owner: IsOwner, sign_i
         signed_in = page.access != "link" and await is_owner(request)
         if page.access == "owner" and not signed_in:
             return sign_in_redirect(request)
-        return document.render(request, is_owner=signed_in, has_arena=page.access != "link" and await has_arena())
+        return documents.render(request, is_owner=signed_in, has_arena=page.access != "link" and await has_arena())

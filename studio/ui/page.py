@@ -31,6 +31,7 @@ class Page:
     parent: str = ""  # the page of the navigation that leads here; a page with a parent is not in the navigation itself
     folder: str = ""  # the folder of ``widgets`` with the page's HTML and script
     markup: tuple[str, ...] = ()  # folders whose HTML the page consists of; ``folder`` alone by default
+    words: str = ""  # the folder of ``widgets`` with the page's texts in other languages, if it has them
     props: Callable[[], Mapping[str, Any]] = dict  # values for the script
     build: Callable[[PageContext], Any] | None = None  # puts Gradio components into the surrounding Blocks
     is_available: Callable[[PageContext], bool] = lambda context: True  # whether the server has what the page shows

@@ -104,7 +104,9 @@ test("an utterance that fails in the queue leaves its text for Speak", (t) => {
   server({ type: "queued", ahead: 2 });
   server({ type: "failed", message: "no slot in 5 s" });
   assert.equal(session.phase, "idle");
-  assert.match(kinds("error")[0].message, /^no slot in 5 s\. Your text is stored/);
+  const [{ message, values }] = kinds("error");
+  assert.match(message, /^\{reason\}\. Your text is stored/);
+  assert.deepEqual(values, { reason: "no slot in 5 s" });
   session.speakAll({ tMs: 2 });
   assert.equal(sent("edit").at(-1).insert, "one ");
 });

@@ -1,12 +1,14 @@
 // Tips of terms: a mark behind a label that shows the explanation, and leads to the Glossary page.
 
+import { t } from "../page/translate.js";
+
 /** A link to the term's explanation, which it shows while it is focused or under the pointer. */
 function tip({ id, name, text }) {
   const link = document.createElement("a");
   link.className = "term";
   link.href = `./glossary#${id}`;
-  link.dataset.tip = text;
-  link.setAttribute("aria-label", `${name}: ${text}`);
+  link.dataset.tip = t(text);
+  link.setAttribute("aria-label", `${t(name)}: ${t(text)}`);
   return link;
 }
 
@@ -29,8 +31,8 @@ export class Terms {
   link(id) {
     const term = this.byId.get(id);
     const link = document.createElement("a");
-    link.textContent = term?.name ?? id;
-    if (term) Object.assign(link, { href: `./glossary#${id}`, title: term.text });
+    link.textContent = t(term?.name ?? id);
+    if (term) Object.assign(link, { href: `./glossary#${id}`, title: t(term.text) });
     return link;
   }
 

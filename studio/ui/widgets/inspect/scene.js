@@ -1,5 +1,6 @@
 // The timeline canvas: lanes on one time axis, redrawn on every change.
 
+import { t } from "../page/translate.js";
 import { isDark } from "../sound/colours.js";
 import { Axis } from "../timeline/axis.js";
 import { TimelineCanvas } from "../timeline/canvas.js";
@@ -22,10 +23,10 @@ const HEIGHTS = {
   likelihood: 44,
 };
 const NAMES = {
-  typed: "text",
-  made: "segments",
-  heard: "speech",
-  wave: "sound",
+  typed: t("text"),
+  made: t("segments"),
+  heard: t("speech"),
+  wave: t("sound"),
   pitch: "",
   picture: "",
   eos: "end probability",

@@ -1,5 +1,6 @@
 // Actions of the page's buttons, and copies of the utterance as a link or code.
 
+import { t } from "../page/translate.js";
 import { embedHtml, MAX_BYTES } from "../share/embed.js";
 import { traceToken } from "./history/entries.js";
 import { saveUtteranceClip } from "./utterance_clip.js";
@@ -55,13 +56,13 @@ async function write(text) {
 }
 
 /** Copy a text; the button of `name` says so, and the status line what was copied. */
-async function copy(page, name, text, confirmation, label = "Copied") {
+async function copy(page, name, text, confirmation, label = t("Copied")) {
   const isCopied = await write(text);
   if (isCopied) page.status.show("info", confirmation);
-  else page.status.show("error", "The browser does not allow this page to use the clipboard.");
+  else page.status.show("error", t("The browser does not allow this page to use the clipboard."));
   const button = page.root.querySelector(`[data-do="${name}"]`);
   button.dataset.label ??= button.textContent;
-  button.textContent = isCopied ? label : "Not allowed";
+  button.textContent = isCopied ? label : t("Not allowed");
   clearTimeout(button.timer);
   button.timer = setTimeout(() => (button.textContent = button.dataset.label), COPIED_MS);
   return undefined;
@@ -71,7 +72,7 @@ export const ACTIONS = {
   speak(page) {
     if (page.phase !== "idle") return page.pause();
     if (!page.text.value.trim()) {
-      page.status.show("info", "The field is empty: type something, or choose an example.", "empty");
+      page.status.show("info", t("The field is empty: type something, or choose an example."), "empty");
       return page.text.focus();
     }
     page.status.clear();
@@ -104,48 +105,54 @@ export const ACTIONS = {
     const link = page.address.link(token);
     const { isTooLong } = page.address;
     const says = token
-      ? "It plays this speech while the server has it."
+      ? t("It plays this speech while the server has it.")
       : isTooLong
-        ? "The text is too long for it."
+        ? t("The text is too long for it.")
         : "";
-    return copy(page, "link", link, `Link copied. ${says}`.trim(), isTooLong ? "Copied without the text" : "Copied");
+    return copy(
+      page,
+      "link",
+      link,
+      `${t("Link copied.")} ${says}`.trim(),
+      isTooLong ? t("Copied without the text") : t("Copied"),
+    );
   },
   python: (page) =>
     copy(
       page,
       "python",
       asPython({ text: page.text.value, ...page.settings.selected }),
-      "Python code copied: it speaks the text with these settings.",
+      t("Python code copied: it speaks the text with these settings."),
     ),
   curl: (page) =>
     copy(
       page,
       "curl",
       asCurl(page.root.querySelector('[data-get="heard"]').href),
-      "Command copied: it downloads the speech as heard.",
+      t("Command copied: it downloads the speech as heard."),
     ),
   async html(page) {
     const url = page.root.querySelector('[data-get="heard"]').href;
     const wav = (await page.history.soundOf(page.play?.id)) ?? (await fetched(url));
-    if (!wav) return page.status.show("error", "The server no longer has this recording.");
+    if (!wav) return page.status.show("error", t("The server no longer has this recording."));
     if (wav.byteLength > MAX_BYTES)
-      return page.status.show("error", "This speech is too long for HTML: at most 40 s. Save a clip instead.");
+      return page.status.show("error", t("This speech is too long for HTML: at most 40 s. Save a clip instead."));
     return copy(
       page,
       "html",
       embedHtml(wav, page.caption.text.join("")),
-      "HTML copied: a player with the sound in it.",
+      t("HTML copied: a player with the sound in it."),
     );
   },
   async clip(page) {
     const button = page.root.querySelector('[data-do="clip"]');
     const view = page.root.querySelector('[data-get="trace"]').href.replace(/\.trace$/, ".view");
     button.disabled = true;
-    const says = (text) => (button.textContent = text || "Save a clip");
+    const says = (text) => (button.textContent = text || t("Save a clip"));
     try {
       await saveUtteranceClip(page, view, says);
     } catch {
-      says("The clip failed");
+      says(t("The clip failed"));
     }
     button.disabled = false;
   },
@@ -155,7 +162,7 @@ export const ACTIONS = {
   },
   llm(page) {
     const text = page.root.querySelector("#live-llm").value;
-    if (!text.trim()) return page.status.show("info", "The chatbot needs a text to type.");
+    if (!text.trim()) return page.status.show("info", t("The chatbot needs a text to type."));
     return page.post({ type: "llm", text, rate: Number(page.root.querySelector("#live-rate").value) });
   },
   race(page) {

@@ -39,7 +39,7 @@ export class Address {
   link(token) {
     this.write();
     const url = new URL(location.href);
-    for (const name of ["tap", "stage", "key", "__theme"]) url.searchParams.delete(name);
+    for (const name of ["tap", "stage", "key", "lang", "__theme"]) url.searchParams.delete(name);
     return sharedAddress(url.href, token);
   }
 }

@@ -1,6 +1,7 @@
 // "Add to a listening test": the last utterance becomes a stimulus of a draft. Shown only to the owner.
 
 import { isOwner } from "../owner/calls.js";
+import { t } from "../page/translate.js";
 
 const NEW = "\n"; // not a valid campaign name
 
@@ -41,7 +42,7 @@ export class CollectForm {
   fill({ drafts, templates }) {
     const before = this.campaign.value;
     const option = (text, value = text) => new Option(text, value);
-    this.campaign.replaceChildren(...drafts.map((name) => option(name)), option("A new test", NEW));
+    this.campaign.replaceChildren(...drafts.map((name) => option(name)), option(t("A new test"), NEW));
     if (drafts.includes(before)) this.campaign.value = before;
     if (!this.template.length) this.template.replaceChildren(...templates.map((name) => option(name)));
     this.campaignChanged();
@@ -56,7 +57,7 @@ export class CollectForm {
   /** Whether adding would make the draft incomplete: the button asks for confirmation. */
   askAgain(isIncomplete) {
     this.needsConfirmation = isIncomplete;
-    this.button.textContent = isIncomplete ? "Add anyway" : "Add";
+    this.button.textContent = isIncomplete ? t("Add anyway") : t("Add");
   }
 
   /** The last addition, which can be undone; null for none. */
@@ -68,10 +69,10 @@ export class CollectForm {
   async add() {
     const isNew = this.campaign.value === NEW;
     const name = isNew ? this.name.value.trim() : this.campaign.value;
-    if (!name) return this.message("Enter a name for the new test.", "error");
+    if (!name) return this.message(t("Enter a name for the new test."), "error");
     const { trace } = this;
     this.form.inert = true;
-    this.message("Adding");
+    this.message(t("Adding"));
     const path = `campaigns/${encodeURIComponent(name)}/utterances`;
     const { ok, body } = await this.call(path, {
       trace,
@@ -82,7 +83,7 @@ export class CollectForm {
     if (this.trace !== trace) return undefined;
     this.askAgain(body.code === "leaves_holes");
     if (!ok) return this.message(body.message, this.needsConfirmation ? "warn" : "error");
-    this.message(`Added to ${body.campaign}: ${body.item} by ${body.system}.`);
+    this.message(t("Added to {campaign}: {item} by {system}.", body));
     this.setLast(body);
     if (!isNew) return undefined;
     this.campaign.prepend(new Option(name, name));
@@ -99,7 +100,7 @@ export class CollectForm {
     this.form.inert = false;
     if (!ok) return this.message(body.message, "error");
     this.setLast(null);
-    this.message(body.left ? `Removed from ${campaign}.` : `${campaign} was deleted.`);
+    this.message(body.left ? t("Removed from {campaign}.", { campaign }) : t("{campaign} was deleted.", { campaign }));
     if (body.left) return undefined;
     Array.from(this.campaign.options)
       .find((option) => option.value === campaign)
@@ -119,7 +120,7 @@ export class CollectForm {
       const response = await fetch(new URL(`mos/owner/${path}`, this.server), { headers, ...request });
       return { ok: response.ok, body: await response.json() };
     } catch {
-      return { ok: false, body: { message: "The server did not respond. Try again." } };
+      return { ok: false, body: { message: t("The server did not respond. Try again.") } };
     }
   }
 }

@@ -1,12 +1,14 @@
 // Event listeners and state of the page's controls.
 
+import { t } from "../page/translate.js";
+
 /** Attach the listeners, and create a button for each example. */
 export function bindControls(page, examples) {
   const { root } = page;
   const box = root.querySelector(".examples");
   for (const { title, text } of examples) {
     const button = document.createElement("button");
-    Object.assign(button, { type: "button", textContent: title, title: text });
+    Object.assign(button, { type: "button", textContent: t(title), title: text });
     button.addEventListener("click", () => page.example(text));
     box.append(button);
   }
@@ -44,15 +46,15 @@ export function updateControls(page) {
   const speak = button("speak");
   const isWaiting = phase === "waiting" || page.ahead !== null;
   speak.disabled = isWaiting;
-  const label = !isBusy || isWaiting ? "Speak" : player.isPaused ? "Resume" : "Pause";
+  const label = !isBusy || isWaiting ? t("Speak") : player.isPaused ? t("Resume") : t("Pause");
   if (speak.lastElementChild.textContent !== label) {
     speak.lastElementChild.textContent = label;
     speak
       .querySelector("path")
-      .setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
+      .setAttribute("d", label === t("Pause") ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
   }
   button("finish").disabled = phase !== "open";
-  button("clear").textContent = page.editor.cleared ? "Undo" : "Clear";
+  button("clear").textContent = page.editor.cleared ? t("Undo") : t("Clear");
   button("stop").disabled = !page.isActive;
   button("replay").disabled = isBusy || !page.hasSpoken;
   button("old").disabled = !page.canCompare || page.isPasted || phase === "stopping" || (page.mode === "old" && isBusy);

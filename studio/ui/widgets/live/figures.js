@@ -1,21 +1,23 @@
 // Latency and stall figures.
 
+import { decimal, t } from "../page/translate.js";
+
 const ms = (value) => (value === null || value === undefined ? "–" : `${Math.round(value)} ms`);
 const seconds = (value) =>
-  value < 95 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`;
+  value < 95 ? ms(value) : value < 9950 ? `${decimal(value / 1000, 1)} s` : `${Math.round(value / 1000)} s`;
 
 const CAUSES = {
-  pause: "after a pause in typing",
-  finish: "after Finish",
-  place: "after waiting in the queue",
-  key: "from the last word it needed to the first sound",
+  pause: t("after a pause in typing"),
+  finish: t("after Finish"),
+  place: t("after waiting in the queue"),
+  key: t("from the last word it needed to the first sound"),
 };
 
-const TOO_SLOW = { compute: "computer", network: "network" };
-const PACE = "for slow typing: fewer, longer pauses";
-const FIRST = "after the first word, typing included";
+const TOO_SLOW = { compute: t("computer"), network: t("network") };
+const PACE = t("for slow typing: fewer, longer pauses");
+const FIRST = t("after the first word, typing included");
 const lead = (value) =>
-  value < 950 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value / 1000)} s`;
+  value < 950 ? ms(value) : value < 9950 ? `${decimal(value / 1000, 2)} s` : `${Math.round(value / 1000)} s`;
 
 export class Figures {
   constructor(root) {
@@ -42,7 +44,7 @@ export class Figures {
   }
 
   show(f) {
-    const server = f.server_ms === null ? "" : `${ms(f.server_ms)} of it in the server`;
+    const server = f.server_ms === null ? "" : t("{time} of it in the server", { time: ms(f.server_ms) });
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
     this.write(
       "key",
@@ -52,8 +54,8 @@ export class Figures {
     this.write("first", f.from_first_word_ms === null ? "–" : seconds(f.from_first_word_ms), FIRST);
     this.write(
       "rtf",
-      f.rtf === null ? "–" : `${f.rtf.toFixed(2)} s`,
-      f.rtf_final ? "for one second of speech" : "for one second of speech, so far",
+      f.rtf === null ? "–" : `${decimal(f.rtf, 2)} s`,
+      f.rtf_final ? t("for one second of speech") : t("for one second of speech, so far"),
     );
     const parts = Object.entries(TOO_SLOW)
       .filter(([reason]) => f[reason].count)
@@ -61,21 +63,24 @@ export class Figures {
     this.write(
       "stalls",
       f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0",
-      parts.join(", ") || "computer or network too slow",
+      parts.join(", ") || t("computer or network too slow"),
     );
     this.part("figure", "stalls").classList.toggle("bad", f.stalls.count > 0);
     this.write(
       "text",
       f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0",
-      f.credit.count ? `and ${seconds(f.credit.ms)} for this page` : "speech ahead of typing",
+      f.credit.count ? t("and {time} for this page", { time: seconds(f.credit.ms) }) : t("speech ahead of typing"),
     );
-    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} computed`);
+    this.write("buffered", ms(f.buffered_ms), t("{time} computed", { time: seconds(f.audio_ms) }));
     const hasPace = f.mode === "keyboard" && f.typed_wpm && f.spoken_wpm;
     this.write(
       "pace",
       "",
       hasPace
-        ? `You type ${Math.round(f.typed_wpm)} words per minute, the voice speaks ${Math.round(f.spoken_wpm)}.`
+        ? t("You type {typed} words per minute, the voice speaks {spoken}.", {
+            typed: Math.round(f.typed_wpm),
+            spoken: Math.round(f.spoken_wpm),
+          })
         : PACE,
     );
     this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);

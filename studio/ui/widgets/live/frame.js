@@ -1,5 +1,7 @@
 // One animation frame of the Live page: the words, the picture and the race follow the player.
 
+import { t } from "../page/translate.js";
+
 export function drawFrame(live, nowMs) {
   const position = live.player.clock?.position();
   const isOurs = position && live.play && position.play === live.play.play;
@@ -26,6 +28,6 @@ export function drawFrame(live, nowMs) {
 /** Browsers mute a page until the first gesture. */
 export function checkSound({ phase, player, status }) {
   const isMute = phase === "open" && !player.isAwake && !player.isPaused;
-  if (isMute) status.show("warn", "Sound is off. Click anywhere, or press a key, to turn it on.", "mute");
+  if (isMute) status.show("warn", t("Sound is off. Click anywhere, or press a key, to turn it on."), "mute");
   else status.drop("mute");
 }

@@ -1,6 +1,7 @@
 // The Live page: connects the field, the Worker, the player and the pictures.
 
 import { Terms } from "../glossary/tips.js";
+import { t } from "../page/translate.js";
 import { Shared } from "../share/shared.js";
 import { Player } from "../sound/player.js";
 import { Scope } from "../sound/scope.js";
@@ -27,9 +28,10 @@ import { Timeline } from "./timeline.js";
 
 const LATENCY_EVERY_MS = 500;
 const KEEP_TYPING = ["speak", "link", "clip", "html", "python", "curl", "reseed"]; // do not stop an example that is being typed
-const TYPE_FIRST = "Type something yourself, then hear the same typing, a sentence at a time.";
-const PASTED =
-  "Not available for pasted text, which has no wait for the end of a sentence. Type it, or start the race.";
+const TYPE_FIRST = t("Type something yourself, then hear the same typing, a sentence at a time.");
+const PASTED = t(
+  "Not available for pasted text, which has no wait for the end of a sentence. Type it, or start the race.",
+);
 
 export class Live {
   constructor(root, props, base, server) {
@@ -85,7 +87,7 @@ export class Live {
     });
     this.show();
     this.restoreText();
-    this.frame = requestAnimationFrame((t) => this.tick(t));
+    this.frame = requestAnimationFrame((nowMs) => this.tick(nowMs));
   }
 
   /** The settings stored in the address, by name; null before the voices are known. */
@@ -254,13 +256,13 @@ export class Live {
     if (m.type === "tap") this.root.tap?.blocks.push(m);
     else if (m.type === "turn") this.root.tap?.turns.push(m);
     else if (m.type === "fault")
-      this.status.show("error", m.message ?? "The player lost its position. Stop, and speak again.");
+      this.status.show("error", m.message ?? t("The player lost its position. Stop, and speak again."));
     else if (m.type === "context") this.show();
   }
 
   tick(nowMs) {
     if (!this.root.isConnected) return this.dispose();
-    this.frame = requestAnimationFrame((t) => this.tick(t));
+    this.frame = requestAnimationFrame((nowMs) => this.tick(nowMs));
     drawFrame(this, nowMs);
     if (nowMs - (this.latencySent ?? 0) > LATENCY_EVERY_MS && this.player.clock) {
       this.latencySent = nowMs;

@@ -1,9 +1,16 @@
 // Handlers of the Worker's messages and of events from the server.
 
-const SLOW = "This computer can't keep up, so you will hear pauses between words.";
+import { decimal, t } from "../page/translate.js";
 
-const QUEUE_POSITION = (ahead) =>
-  ahead ? `In queue: ${ahead === 1 ? "1 person" : `${ahead} people`} ahead of you.` : "In queue: you are next.";
+const SLOW = t("This computer can't keep up, so you will hear pauses between words.");
+
+/** The position in the queue, as text. */
+function queuePosition(ahead) {
+  if (!ahead) return t("In queue: you are next.");
+  return ahead === 1
+    ? t("In queue: 1 person ahead of you.")
+    : t("In queue: {count} people ahead of you.", { count: ahead });
+}
 
 /** Show the queue position; null: admitted. */
 function queue(page, ahead) {
@@ -12,22 +19,23 @@ function queue(page, ahead) {
   else
     page.status.show(
       "warn",
-      `${QUEUE_POSITION(ahead)} Keep typing: your text will be spoken when it is your turn.`,
+      `${queuePosition(ahead)} ${t("Keep typing: your text will be spoken when it is your turn.")}`,
       "queue",
     );
   page.show();
 }
 
-const STORED = "Your text is stored: press Speak the rest, or keep typing.";
+const STORED = t("Your text is stored: press Speak the rest, or keep typing.");
 
 /** After Stop: show how much was played. */
 function showStopped(page, sample) {
   const count = page.playedWords ?? page.caption.ends.filter((end) => end <= sample).length;
-  page.status.show(
-    "info",
-    `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, ${(sample / page.rateHz).toFixed(1)} s.`,
-    "stopped",
-  );
+  const values = { count, seconds: decimal(sample / page.rateHz, 1) };
+  const text =
+    count === 1
+      ? t("Stopped. You heard 1 word, {seconds} s.", values)
+      : t("Stopped. You heard {count} words, {seconds} s.", values);
+  page.status.show("info", text, "stopped");
 }
 
 export const MESSAGE_HANDLERS = {
@@ -37,11 +45,14 @@ export const MESSAGE_HANDLERS = {
   socket(page, m) {
     const wasLost = page.isOnline === false;
     page.isOnline = m.state === "open";
-    if (m.state === "lost") page.status.show("error", "Connection lost. Reconnecting; your text is stored.", "socket");
+    if (m.state === "lost")
+      page.status.show("error", t("Connection lost. Reconnecting; your text is stored."), "socket");
     else if (wasLost)
       page.status.show(
         "info",
-        `Reconnected.${page.hasRest && page.phase !== "waiting" ? " Press Speak the rest, or keep typing." : ""}`,
+        page.hasRest && page.phase !== "waiting"
+          ? t("Reconnected. Press Speak the rest, or keep typing.")
+          : t("Reconnected."),
         "socket",
       );
     page.show();
@@ -109,8 +120,8 @@ export const MESSAGE_HANDLERS = {
     if (m.code === "closed") return; // the message was sent before the utterance ended
     const isBusy = m.code === "busy";
     const text = isBusy
-      ? "Too many people are speaking, and the queue is full. Your text will be spoken when it is your turn."
-      : m.message;
+      ? t("Too many people are speaking, and the queue is full. Your text will be spoken when it is your turn.")
+      : t(m.message, m.values); // the Worker's own messages have a translation
     page.status.show(isBusy ? "warn" : "error", text, m.code);
   },
 };

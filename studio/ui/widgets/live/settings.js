@@ -1,8 +1,16 @@
 // Voice, speaker, options of the family, temperature and seed, built from the voices' cards.
 
-import { displayName, optionControl, parseOption, voiceName } from "../options/option_controls.js";
+import { displayName, optionControl, optionValue, parseOption, voiceName } from "../options/option_controls.js";
+import { decimal, language, t } from "../page/translate.js";
 import { VoiceCards } from "./voices/voice_cards.js";
 
+const NEXT_PHRASE = t("Applies from the next phrase.");
+const NEXT_TEXT = {
+  voice: t("The voice changes with the next text."),
+  speaker: t("The speaker changes with the next text."),
+  seed: t("The seed changes with the next text."),
+  pace: t("The pace changes with the next text."),
+};
 const SEND_AFTER_MS = 120;
 
 export class Settings {
@@ -37,7 +45,7 @@ export class Settings {
     this.temperatureInput.addEventListener("input", () => {
       this.temperature = Number(this.temperatureInput.value);
       this.showTemperature();
-      this.changed("Applies from the next phrase.");
+      this.changed(NEXT_PHRASE);
     });
   }
 
@@ -61,7 +69,7 @@ export class Settings {
     const { card } = this;
     if (!card) return;
     this.speaker.replaceChildren(...card.speakers.map((name) => new Option(displayName(name), name)));
-    this.limits.textContent = card.notes;
+    this.limits.textContent = t(card.notes);
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
     this.temperatureInput.value = card.temperature;
@@ -83,25 +91,25 @@ export class Settings {
   /** The name of an option as the page shows it. */
   labelOf(name) {
     const option = this.card.options.find((one) => one.name === name);
-    return (option && this.terms.plainOption(option).label) ?? name;
+    return (option && t(this.terms.plainOption(option).label)) ?? name;
   }
 
   showTemperature() {
     const value = Number(this.temperatureInput.value);
     this.temperatureInput.parentElement.querySelector("output").textContent =
-      value === 0 ? "always the same" : value.toFixed(2);
+      value === 0 ? t("always the same") : decimal(value, 2);
   }
 
   set(option, value) {
     this.options[option.name] = value;
-    let note = "Applies from the next phrase.";
+    let note = NEXT_PHRASE;
     const { m, n } = this.options;
     if (m !== undefined && n !== undefined && n > m) {
       this.setOption("n", m);
       note =
         option.name === "m"
-          ? `Words per step was lowered to ${m} too: it cannot be more than the look-ahead.`
-          : `Words per step cannot be more than the look-ahead, which is ${m}. Raise the look-ahead first.`;
+          ? t("Words per step was lowered to {m} too: it cannot be more than the look-ahead.", { m })
+          : t("Words per step cannot be more than the look-ahead, which is {m}. Raise the look-ahead first.", { m });
     }
     this.changed(note);
   }
@@ -114,7 +122,7 @@ export class Settings {
       else input.value = value;
     }
     const output = inputs[0].parentElement.querySelector("output");
-    if (output) output.textContent = value;
+    if (output) output.textContent = optionValue(value);
   }
 
   /** Clear the note: a new text uses all settings. */
@@ -125,18 +133,20 @@ export class Settings {
   /** Apply requested settings; returns a sentence for each one that cannot be applied. */
   apply(requested) {
     const { card } = this;
+    const voice = voiceName(card);
     const errors = [];
     const request = (name, accept, allowed) => {
       const value = requested.get(name);
-      if (value && !accept(value)) errors.push(`The address asks for ${name} ${value.slice(0, 40)}: ${allowed}.`);
+      if (value && !accept(value))
+        errors.push(t("The address asks for {name} {value}: {allowed}.", { name, value: value.slice(0, 40), allowed }));
     };
-    request("voice", (name) => name === card.name, `this server has no such voice, and uses ${voiceName(card)}`);
+    request("voice", (name) => name === card.name, t("this server has no such voice, and uses {voice}", { voice }));
     const setSpeaker = (name) => {
       const isValid = card.speakers.includes(name);
       if (isValid) this.speaker.value = name;
       return isValid;
     };
-    request("speaker", setSpeaker, `${voiceName(card)} has ${card.speakers.join(", ")}`);
+    request("speaker", setSpeaker, t("{voice} has {speakers}", { voice, speakers: card.speakers.join(", ") }));
     for (const option of card.options) {
       const setValue = (text) => {
         const value = parseOption(option, text);
@@ -147,15 +157,20 @@ export class Settings {
       request(
         option.name,
         setValue,
-        choices.length ? `allowed are ${choices.join(" and ")}` : `it must be from ${low} to ${high}`,
+        choices.length
+          ? t("allowed are {choices}", { choices: new Intl.ListFormat(language).format(choices) })
+          : t("it must be from {low} to {high}", { low, high }),
       );
     }
-    for (const name of this.otherOptions) request(name, () => false, `${voiceName(card)} has no such setting`);
+    for (const name of this.otherOptions) request(name, () => false, t("{voice} has no such setting", { voice }));
     const { m, n } = this.options;
     if (n > m) {
       this.setOption("n", m);
       errors.push(
-        `The address asks for n ${n} with m ${m}: words per step cannot be more than the look-ahead, so it is ${m}.`,
+        t("The address asks for n {n} with m {m}: words per step cannot be more than the look-ahead, so it is {m}.", {
+          n,
+          m,
+        }),
       );
     }
     const setTemperature = (text) => {
@@ -165,13 +180,17 @@ export class Settings {
       if (isValid) this.showTemperature();
       return isValid;
     };
-    request("temperature", setTemperature, `it must be from 0 to ${this.temperatureInput.max}`);
+    request(
+      "temperature",
+      setTemperature,
+      t("it must be from {low} to {high}", { low: 0, high: this.temperatureInput.max }),
+    );
     const setSeed = (text) => {
       const isValid = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
       if (isValid) this.seed.value = this.activeSeed = Number(text);
       return isValid;
     };
-    request("seed", setSeed, `it must be a whole number from 0 to ${this.seed.max}`);
+    request("seed", setSeed, t("it must be a whole number from 0 to {high}", { high: this.seed.max }));
     return errors;
   }
 
@@ -208,7 +227,7 @@ export class Settings {
 
   /** A change that does not affect the current text; says so if there is one. */
   showPending(what) {
-    this.changed(this.on.isActive() ? `The ${what} changes with the next text.` : "");
+    this.changed(this.on.isActive() ? NEXT_TEXT[what] : "");
   }
 
   /** Send a scheduled change now, before a text begins. */
@@ -241,7 +260,11 @@ export class Settings {
     seed.setAttribute("aria-invalid", String(!isValid));
     this.seedError.textContent = isValid
       ? ""
-      : `A seed is a whole number from ${seed.min} to ${seed.max}. The seed is still ${activeSeed}.`;
+      : t("A seed is a whole number from {low} to {high}. The seed is still {seed}.", {
+          low: seed.min,
+          high: seed.max,
+          seed: activeSeed,
+        });
     if (!isValid) return this.clearNote();
     seed.value = this.activeSeed = Number(seed.value);
     if (this.activeSeed !== activeSeed) this.showPending("seed");
@@ -249,8 +272,7 @@ export class Settings {
 
   /** Show the options in use, as reported by the server. */
   showActive(options) {
-    this.note.textContent = `In use from here on: ${Object.entries(options)
-      .map(([name, value]) => `${this.labelOf(name)} ${value}`)
-      .join(", ")}.`;
+    const settings = Object.entries(options).map(([name, value]) => `${this.labelOf(name)} ${value}`);
+    this.note.textContent = t("In use from here on: {settings}.", { settings: settings.join(", ") });
   }
 }

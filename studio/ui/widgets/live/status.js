@@ -1,26 +1,28 @@
 // The status line and the status chip.
 
+import { t } from "../page/translate.js";
+
 const SHOWN_MS = 9000;
 const PAUSE_MS = 1200; // shorter pauses between words count as speaking
 const PAUSED_STATES = ["listening", "working"];
 
 const NOTES = {
-  edited: "Already spoken: your edit won't be re-read. New words are green.",
-  already_said: "That part was already spoken. Press Speak to speak the whole text again.",
-  queued: "Next in the queue: the current speech plays to its end first. Stop cancels both.",
-  full: "The field is full: its limit is 200,000 characters, and the rest was left out.",
-  idle_end: "The text was finished after 30 s without typing. Keep typing at any time.",
+  edited: t("Already spoken: your edit won't be re-read. New words are green."),
+  already_said: t("That part was already spoken. Press Speak to speak the whole text again."),
+  queued: t("Next in the queue: the current speech plays to its end first. Stop cancels both."),
+  full: t("The field is full: its limit is 200,000 characters, and the rest was left out."),
+  idle_end: t("The text was finished after 30 s without typing. Keep typing at any time."),
 };
 
 const CHIPS = {
-  idle: "Ready",
-  listening: "Waiting for words",
-  working: "Working",
-  speaking: "Speaking",
-  paused: "Paused",
-  waiting: "In queue",
-  replaying: "Replaying",
-  offline: "Not connected",
+  idle: t("Ready"),
+  listening: t("Waiting for words"),
+  working: t("Working"),
+  speaking: t("Speaking"),
+  paused: t("Paused"),
+  waiting: t("In queue"),
+  replaying: t("Replaying"),
+  offline: t("Not connected"),
 };
 
 export class Status {
@@ -68,7 +70,7 @@ export class Status {
   }
 
   setChip(state, mode) {
-    const text = state === "listening" && mode === "old" ? "Waiting for a sentence" : CHIPS[state];
+    const text = state === "listening" && mode === "old" ? t("Waiting for a sentence") : CHIPS[state];
     if (this.badge.dataset.state !== state) this.badge.dataset.state = state;
     if (this.badge.lastElementChild.textContent !== text) this.badge.lastElementChild.textContent = text;
   }

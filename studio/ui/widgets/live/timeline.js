@@ -1,6 +1,7 @@
 // A picture of the last utterance: keys, segments and played words on one clock. The Inspect page shows more.
 
 import { Scene } from "../inspect/scene.js";
+import { language, t } from "../page/translate.js";
 import { parse } from "../timeline/bundle.js";
 
 const LANES = ["ruler", "typed", "made", "heard", "wave"];
@@ -56,9 +57,13 @@ export class Timeline {
   }
 
   showLags(lags) {
-    const ms = (value) => `${Math.round(value).toLocaleString("en")} ms`;
+    const ms = (value) => `${Math.round(value).toLocaleString(language)} ms`;
     this.summary.textContent = lags
-      ? `A word was played ${ms(lags.p50)} after it was known (median of ${lags.n}; 95% within ${ms(lags.p95)}).`
+      ? t("A word was played {half} after it was known (median of {count}; 95% within {most}).", {
+          half: ms(lags.p50),
+          count: lags.n,
+          most: ms(lags.p95),
+        })
       : "";
   }
 

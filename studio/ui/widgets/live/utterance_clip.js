@@ -1,5 +1,6 @@
 // A clip of the last utterance: keys, words lighting up and sound on one clock, with the sound as heard.
 
+import { t } from "../page/translate.js";
 import { drawBrand, shownAddress } from "../share/brand.js";
 import { clipEnding, clipMime, recordClip } from "../share/clip.js";
 import { save } from "../sound/recording.js";
@@ -11,7 +12,7 @@ import { RaceRecord } from "./race/race_record.js";
 const SIZE = { width: 1280, height: 720 };
 const TAIL_MS = 800;
 const MAX_S = 120; // recorded in real time
-const CLAIM = "Speech that starts before the typing ends";
+const CLAIM = t("Speech that starts before the typing ends");
 
 /** The keys, words and levels of a trace's view as one lane of a race; times are milliseconds from its first key. */
 export function laneOf({ timeline, pcm }, name) {
@@ -63,13 +64,13 @@ function draw(canvas, record, tMs, colours) {
 /** Record and download a clip of the trace at an address; `says(text)` reports progress and errors. */
 export async function saveUtteranceClip(page, viewUrl, says) {
   const response = await fetch(viewUrl);
-  if (!response.ok) return says("The server no longer has this recording.");
+  if (!response.ok) return says(t("The server no longer has this recording."));
   /** @type {any} */
   const parts = parse(await response.arrayBuffer());
   const { timeline } = parts.view;
   const name = page.settings.voice.selectedOptions[0]?.text ?? "";
   const { record, startMs } = laneOf({ timeline, pcm: parts.pcm }, name);
-  if (record.endMs > MAX_S * 1000) return says(`A clip is at most ${MAX_S} s long.`);
+  if (record.endMs > MAX_S * 1000) return says(t("A clip is at most {seconds} s long.", { seconds: MAX_S }));
   const end = timeline.runs.at(-1).end;
   const gaps = timeline.pauses.filter((pause) => pause.sample > 0 && pause.sample < end);
   const sound = {
@@ -89,7 +90,7 @@ export async function saveUtteranceClip(page, viewUrl, says) {
     draw: (canvas, tMs) => draw(canvas, record, tMs, colours),
     sounds: [{ sound, startMs }],
   };
-  const blob = await recordClip(page.player.context, clip, (seconds) => says(`${seconds} s left`));
+  const blob = await recordClip(page.player.context, clip, (seconds) => says(t("{seconds} s left", { seconds })));
   save(blob, fileName(timeline.text).replace(/wav$/, clipEnding(mime)));
   return says("");
 }

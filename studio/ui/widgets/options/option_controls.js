@@ -1,5 +1,7 @@
 // A voice's name, and controls for the options of its family.
 
+import { language, t } from "../page/translate.js";
+
 const MAX_SEGMENTS = 4; // more choices do not fit in a row
 
 /** A name with capital initials. */
@@ -12,6 +14,9 @@ export const optionControl = (option, set, prefix = "live") =>
 
 /** The name of a voice as shown. */
 export const voiceName = (card) => (card.title ? card.title.split(": ")[0] : displayName(card.name));
+
+/** A number as its control shows it, `1.5` or `1,5`. */
+export const optionValue = (value) => Number(value).toLocaleString(language, { useGrouping: false });
 
 /** Parse an option's value from the page's address; undefined if it is not allowed. */
 export function parseOption(option, text) {
@@ -31,8 +36,8 @@ const CONTROLS = {
 
 function slider(option, set, prefix) {
   const row = element("div", "control slider");
-  const label = element("label", "", option.label);
-  const output = element("output", "", String(option.default));
+  const label = element("label", "", t(option.label));
+  const output = element("output", "", optionValue(option.default));
   const input = element("input");
   const step = option.kind === "int" ? 1 : 0.05;
   Object.assign(input, {
@@ -46,9 +51,9 @@ function slider(option, set, prefix) {
   input.dataset.option = option.name;
   label.htmlFor = input.id;
   input.addEventListener("input", () => {
-    output.textContent = input.value;
+    output.textContent = optionValue(input.value);
     set(Number(input.value));
-    output.textContent = input.value;
+    output.textContent = optionValue(input.value);
   });
   row.append(withTip(label, option), output, input);
   return withHelp(row, option, input, prefix);
@@ -56,12 +61,14 @@ function slider(option, set, prefix) {
 
 function menu(option, set, prefix) {
   const row = element("div", "control");
-  const label = element("label", "", option.label);
+  const label = element("label", "", t(option.label));
   const input = element("select");
   input.id = label.htmlFor = `${prefix}-option-${option.name}`;
   input.dataset.option = option.name;
   input.replaceChildren(
-    ...option.choices.map((choice) => new Option(choice, choice, choice === option.default, choice === option.default)),
+    ...option.choices.map(
+      (choice) => new Option(t(choice), choice, choice === option.default, choice === option.default),
+    ),
   );
   input.addEventListener("change", () => set(input.value));
   row.append(withTip(label, option), input);
@@ -70,7 +77,7 @@ function menu(option, set, prefix) {
 
 function segmented(option, set, prefix) {
   const row = element("fieldset", "control segmented");
-  row.append(element("legend", "", option.label));
+  row.append(element("legend", "", t(option.label)));
   if (option.term) row.append(withTip("", option));
   const group = element("div", "segments");
   for (const choice of option.choices) {
@@ -84,7 +91,7 @@ function segmented(option, set, prefix) {
     });
     input.dataset.option = option.name;
     input.addEventListener("change", () => set(choice));
-    label.append(input, element("span", "", choice));
+    label.append(input, element("span", "", t(choice)));
     group.append(label);
   }
   row.append(group);
@@ -102,7 +109,7 @@ function withTip(label, option) {
 /** Add the option's help text below its control. */
 function withHelp(row, option, input, prefix) {
   if (!option.help) return row;
-  const help = element("small", "help", option.help);
+  const help = element("small", "help", t(option.help));
   help.id = `${prefix}-help-${option.name}`;
   input.setAttribute("aria-describedby", help.id);
   row.append(help);

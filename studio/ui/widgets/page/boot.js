@@ -41,7 +41,9 @@
       if (!(target instanceof HTMLScriptElement)) return;
       /** @type {any} */
       const line = document.querySelector("main .status") ?? document.querySelector("main");
-      line.textContent = "This page could not be loaded: the server was updated or is not running. Reload it.";
+      const texts = JSON.parse(document.getElementById("texts")?.textContent ?? "{}");
+      const t = (text) => texts[text] ?? text;
+      line.textContent = t("This page could not be loaded: the server was updated or is not running. Reload it.");
       line.dataset.level = "error";
       line.hidden = false;
     },

@@ -1,16 +1,17 @@
 // A shared link (?heard=TOKEN): one large button plays what its sender heard, from the stored trace.
 
 import { displayName } from "../options/option_controls.js";
+import { decimal, t } from "../page/translate.js";
 import { h, icon } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
 
 const PARAM = "heard"; // in the page's address
 const TOKEN = /^[\w-]{22}$/;
 const [PLAY, STOP] = ["M4 2.5v11l9-5.5z", "M3.5 3.5h9v9h-9z"]; // shapes of the button's picture
-const GONE = "The server no longer has this recording.";
-const OFFER = "Speak its text again? The voice may differ a little.";
-const NO_TEXT = "The link does not carry its text, so it cannot be spoken again.";
-const OFFLINE = "The server does not answer. Press to try again.";
+const GONE = t("The server no longer has this recording.");
+const OFFER = t("Speak its text again? The voice may differ a little.");
+const NO_TEXT = t("The link does not carry its text, so it cannot be spoken again.");
+const OFFLINE = t("The server does not answer. Press to try again.");
 
 /** The address with the token of a trace to play; without a token, or with an invalid one, only the text is shared. */
 export function sharedAddress(address, token) {
@@ -33,11 +34,11 @@ export class Shared {
       { type: "button", class: "primary shared-play", on: { click: () => this.press() } },
       this.picture,
     );
-    this.name = h("p", { class: "shared-name", text: "Someone shared this speech with you" });
+    this.name = h("p", { class: "shared-name", text: t("Someone shared this speech with you") });
     this.note = h("p", { class: "sub", role: "status" });
-    const close = h("button", { type: "button", class: "quiet", text: "Close", on: { click: () => this.close() } });
+    const close = h("button", { type: "button", class: "quiet", text: t("Close"), on: { click: () => this.close() } });
     const says = h("div", {}, this.name, this.note);
-    this.card = h("section", { class: "shared", "aria-label": "Shared speech" }, this.button, says, close);
+    this.card = h("section", { class: "shared", "aria-label": t("Shared speech") }, this.button, says, close);
     page.root.querySelector(".composer").prepend(this.card);
     this.load();
   }
@@ -46,11 +47,11 @@ export class Shared {
     this.state = state;
     this.note.textContent = note;
     this.button.hidden = state === "gone" && !this.page.params.get("text");
-    this.button.setAttribute("aria-label", state === "gone" ? "Speak it again" : "Play");
+    this.button.setAttribute("aria-label", state === "gone" ? t("Speak it again") : t("Play"));
   }
 
   async load() {
-    this.setState("loading", "Loading…");
+    this.setState("loading", t("Loading…"));
     const file = (ending) => `traces/${this.token}${ending}`;
     /** @type {any} */
     let parts;
@@ -69,7 +70,7 @@ export class Shared {
     const { page } = this;
     if (page.text.value.trim() === (page.params.get("text") ?? "").trim()) page.editor.adopt(timeline.text);
     page.rateHz = timeline.rate_hz;
-    const seconds = `${(pcm.length / timeline.rate_hz).toFixed(1)} s`; // before the samples are transferred
+    const seconds = `${decimal(pcm.length / timeline.rate_hz, 1)} s`; // before the samples are transferred
     const urls = { trace_url: file(".trace"), wav_url: file(".wav") };
     page.post({ type: "shared", timeline, pcm, urls }, [pcm.buffer]);
     const { voice, speaker } = facts.about ?? {};
@@ -77,7 +78,7 @@ export class Shared {
       .filter(Boolean)
       .map((part) => displayName(String(part)))
       .join(": ");
-    this.setState("ready", [name, seconds, "plays as it was heard, with its pauses"].filter(Boolean).join(" · "));
+    this.setState("ready", [name, seconds, t("plays as it was heard, with its pauses")].filter(Boolean).join(" · "));
     if (this.isWanted) this.press();
   }
 
@@ -98,7 +99,7 @@ export class Shared {
     if (this.state !== "ready") return undefined;
     const isPlaying = phase === "replay";
     this.picture.firstElementChild.setAttribute("d", isPlaying ? STOP : PLAY);
-    return this.button.setAttribute("aria-label", isPlaying ? "Stop" : "Play");
+    return this.button.setAttribute("aria-label", isPlaying ? t("Stop") : t("Play"));
   }
 
   close() {

@@ -1,5 +1,6 @@
 // The audio context, started by the first gesture, and the page's end of its players.
 
+import { t } from "../page/translate.js";
 import { PlaybackClock } from "./clock.js";
 
 const RING_S = 6; // more than the longest credit (live/worker/pacing.js)
@@ -69,7 +70,7 @@ export class Player {
       this.on.port(channel.port, rateHz);
     });
     this.ready.catch((error) => {
-      const message = `The player could not be loaded: ${error.message}`;
+      const message = t("The player could not be loaded: {error}", { error: error.message });
       if (context === this.context) this.on.message({ type: "fault", message });
     });
   }

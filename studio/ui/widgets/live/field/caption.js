@@ -1,5 +1,7 @@
 // The caption: words light up as they are played. Only words near the playback position are in the DOM.
 
+import { t } from "../../page/translate.js";
+
 const AHEAD = 160; // words drawn ahead of the current one
 const BEHIND = 400; // and behind it
 const TAIL_CHARS = 240; // of uncommitted text
@@ -178,7 +180,7 @@ export class Caption {
       this.text
         .slice(token.start, Math.min(token.end, token.start + 24))
         .join("")
-        .trim() || "(white space)";
+        .trim() || t("(white space)");
     item.append(what, ` ${token.why}`);
     if (this.leftOut.childElementCount < 6) this.leftOut.append(item);
     this.leftOut.hidden = false;
@@ -228,7 +230,7 @@ const EVENTS = {
     if (!node || !e.text?.trim()) return;
     const added = document.createElement("ins");
     added.textContent = e.text.trim();
-    added.title = "Changed after it was spoken; the speech is not changed.";
+    added.title = t("Changed after it was spoken; the speech is not changed.");
     node.after(" ", added);
   },
   revised(c, e) {

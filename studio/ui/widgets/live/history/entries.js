@@ -1,6 +1,7 @@
 // Entries of the history: their limits, what a row says, and where its links lead.
 
 import { displayName } from "../../options/option_controls.js";
+import { decimal, t } from "../../page/translate.js";
 
 export const LIMITS = { entries: 20, bytes: 50_000_000 };
 const NAME_CHARS = 40; // of a file's name
@@ -35,7 +36,7 @@ export function describe({ dateMs, settings, seconds, mode }, nowMs = Date.now()
   const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   const when = isToday ? time : `${date.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
   const voice = settings.voice.split(":").map(displayName).join(": ");
-  return [when, voice, `${seconds.toFixed(1)} s`, mode === "old" ? "by sentences" : ""].filter(Boolean).join(" · ");
+  return [when, voice, `${decimal(seconds, 1)} s`, mode === "old" ? t("by sentences") : ""].filter(Boolean).join(" · ");
 }
 
 /** Addresses of the pages that open the entry's trace, relative to the server; null without a trace. */

@@ -1,13 +1,16 @@
 // The history of the Live page: the last utterances, played from this browser without the server.
 
+import { t } from "../../page/translate.js";
 import { h } from "../../rate/dom.js";
 import { save } from "../../sound/recording.js";
 import { describe, entryOf, fileName, LIMITS, pagesOf, traceToken } from "./entries.js";
 import { MemoryStore, openStore } from "./store.js";
 
-const EMPTY = `The last ${LIMITS.entries} utterances will be listed here. They stay in this browser.`;
-const NOT_LASTING = "This browser stores nothing more for this page: the newest entries last until it is closed.";
-const GONE = "This sound was removed meanwhile, in another tab.";
+const EMPTY = t("The last {count} utterances will be listed here. They stay in this browser.", {
+  count: LIMITS.entries,
+});
+const NOT_LASTING = t("This browser stores nothing more for this page: the newest entries last until it is closed.");
+const GONE = t("This sound was removed meanwhile, in another tab.");
 const LABEL_CHARS = 60;
 
 const blobOf = (wav) => new Blob([wav], { type: "audio/wav" });
@@ -20,8 +23,8 @@ export class History {
     this.section = root.querySelector(".history");
     this.clearButton = h("button", { type: "button", class: "quiet", hidden: true });
     this.note = h("p", { class: "sub", role: "status" });
-    this.list = h("ol", { "aria-label": "Last utterances, newest first" });
-    this.title = h("h2", { tabindex: "-1", text: "History" });
+    this.list = h("ol", { "aria-label": t("Last utterances, newest first") });
+    this.title = h("h2", { tabindex: "-1", text: t("History") });
     this.section.append(h("div", { class: "history-head" }, this.title, this.note, this.clearButton), this.list);
     this.clearButton.addEventListener("click", () => this.pressClear());
     this.clearButton.addEventListener("blur", () => this.askToClear(false));
@@ -120,15 +123,25 @@ export class History {
     const item = h(
       "li",
       {},
-      h("p", { class: "history-text", title: text.slice(0, 1000), text: text.slice(0, 1000) }),
+      h("p", { class: "history-text", lang: "en", title: text.slice(0, 1000), text: text.slice(0, 1000) }),
       h("p", { class: "sub", text: describe(entry) }),
       h(
         "div",
         { class: "history-do" },
-        press("play", "Play", () => this.toggle(entry)),
-        press("download", "Download", () => this.download(entry)),
-        h("a", { class: "quiet", text: "Inspect", data: { history: "inspect" }, "aria-label": `Inspect: ${short}` }),
-        h("a", { class: "quiet", text: "Compare", data: { history: "compare" }, "aria-label": `Compare: ${short}` }),
+        press("play", t("Play"), () => this.toggle(entry)),
+        press("download", t("Download"), () => this.download(entry)),
+        h("a", {
+          class: "quiet",
+          text: t("Inspect"),
+          data: { history: "inspect" },
+          "aria-label": `${t("Inspect")}: ${short}`,
+        }),
+        h("a", {
+          class: "quiet",
+          text: t("Compare"),
+          data: { history: "compare" },
+          "aria-label": `${t("Compare")}: ${short}`,
+        }),
       ),
     );
     this.setLinks(item, entry);
@@ -168,7 +181,7 @@ export class History {
     this.on.makeWay();
     this.audio.src = URL.createObjectURL(blobOf(wav));
     this.audio.volume = this.on.volume();
-    this.label(entry.id, "Stop");
+    this.label(entry.id, t("Stop"));
     await this.audio.play().catch(() => this.stop()); // stopped before it began
   }
 
@@ -176,14 +189,14 @@ export class History {
     if (!this.playing) return;
     this.audio.pause();
     URL.revokeObjectURL(this.audio.src);
-    this.label(this.playing.id, "Play");
+    this.label(this.playing.id, t("Play"));
     this.playing = null;
   }
 
   label(id, text) {
     const button = this.rows.get(id)?.item.querySelector('[data-history="play"]');
     if (!button) return;
-    button.setAttribute("aria-label", button.getAttribute("aria-label").replace(/^\w+/, text));
+    button.setAttribute("aria-label", text + button.getAttribute("aria-label").slice(button.textContent.length));
     button.textContent = text;
   }
 
@@ -195,7 +208,7 @@ export class History {
   /** Whether the next press of the button clears the history. */
   askToClear(isAsking) {
     this.isAsking = isAsking;
-    this.clearButton.textContent = isAsking ? `Delete all ${this.rows.size}?` : "Clear history";
+    this.clearButton.textContent = isAsking ? t("Delete all {count}?", { count: this.rows.size }) : t("Clear history");
   }
 
   pressClear() {

@@ -1,9 +1,10 @@
 // The second lane of a race: the page's voice a sentence at a time, or another voice with its own settings.
 
 import { displayName, optionControl, parseOption, voiceName } from "../../options/option_controls.js";
+import { t } from "../../page/translate.js";
 
 const PARAM = "against"; // in the address; options are against.name
-const SENTENCES = ["Word by word", "Sentence by sentence"];
+const SENTENCES = [t("Word by word"), t("Sentence by sentence")];
 const describe = (options) =>
   Object.entries(options)
     .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)
@@ -62,9 +63,12 @@ export class Opponent {
     }));
     this.options = Object.fromEntries(options.map((option) => [option.name, option.default]));
     for (const { name } of options) this.optionNames.add(name);
-    const controls = options.map((option) => optionControl(option, (value) => this.set(option.name, value), "race"));
+    const controls = options.map((option) => {
+      const plain = this.settingsOfPage.terms.plainOption(option);
+      return optionControl(plain, (value) => this.set(option.name, value), "race");
+    });
     if (card?.notes)
-      controls.push(Object.assign(document.createElement("p"), { className: "sub", textContent: card.notes }));
+      controls.push(Object.assign(document.createElement("p"), { className: "sub", textContent: t(card.notes) }));
     this.list.replaceChildren(...controls);
     this.details.hidden = !controls.length;
     this.notify();

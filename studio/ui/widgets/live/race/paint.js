@@ -1,5 +1,7 @@
 // Draws the race at one moment of its clock: on the page, in the saved clip and in the saved picture.
 
+import { decimal, t } from "../../page/translate.js";
+
 export const BUCKET_MS = 20; // of sound in one bar
 const FACE = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
 const GAP = 2.6; // between the lanes; this and the following lengths are in em
@@ -12,20 +14,27 @@ const LAYOUTS = new WeakMap(); // cached lines by words, width and font size
 // Rounded as shown, so that the outcome equals the difference of the two shown values.
 const waitedMs = (race, lane) => 100 * Math.round((race.lanes[lane].firstMs - race.firstWordMs) / 100);
 const TIE_MS = 50; // less than one digit of the figures
-const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+const seconds = (ms) => decimal(ms / 1000, 1);
 
 /** The outcome as text; "" before the end. */
 export function outcome(race) {
   if (!race.lanes.every((lane) => lane.firstMs)) return "";
   const earlier = waitedMs(race, 1) - waitedMs(race, 0);
-  if (Math.abs(earlier) < TIE_MS) return "heard at the same time";
-  return earlier >= 0 ? `heard ${seconds(earlier)} earlier` : `heard ${seconds(-earlier)} later`;
+  if (Math.abs(earlier) < TIE_MS) return t("heard at the same time");
+  return earlier >= 0
+    ? t("heard {seconds} s earlier", { seconds: seconds(earlier) })
+    : t("heard {seconds} s later", { seconds: seconds(-earlier) });
 }
 
 /** A lane's time from the first finished word to the first sound, as text. */
 export function latencyText(race, lane) {
-  return race.lanes[lane].firstMs ? `${seconds(waitedMs(race, lane))} after the first word` : "";
+  return race.lanes[lane].firstMs
+    ? t("{seconds} s after the first word", { seconds: seconds(waitedMs(race, lane)) })
+    : "";
 }
+
+/** The same time without its beginning, `1.2 s`; a dash before the first sound. */
+export const latency = (race, lane) => (race.lanes[lane].firstMs ? `${seconds(waitedMs(race, lane))} s` : "–");
 
 /** The least height at which all of the text is visible in both lanes. */
 export function heightFor(paint, race, width, em) {

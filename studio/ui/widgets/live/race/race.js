@@ -1,17 +1,18 @@
 // The race on the page: two players on one clock, drawn as they play, and the outcome.
 
+import { t } from "../../page/translate.js";
 import { PEAK_SAMPLES } from "../worker/lane.js";
 import { Opponent } from "./opponent.js";
-import { drawRace, heightFor, latencyText, outcome } from "./paint.js";
+import { drawRace, heightFor, latency, latencyText, outcome } from "./paint.js";
 import { RaceRecord } from "./race_record.js";
 import { Sharing } from "./share.js";
 
 export const RACE_WPM = 150;
 const MAX_WORDS = 40;
 const COLOURS = ["ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "panel", "paper"];
-const HINT = "Both get the same keys at the same times. You hear the first, then the second.";
+const HINT = t("Both get the same keys at the same times. You hear the first, then the second.");
 const [PLAY, STOP] = ["M4 2.5v11l9-5.5z", "M3.5 3.5h9v9h-9z"]; // shapes of the button's picture
-const BUSY = "In queue: the race begins when two places are free.";
+const BUSY = t("In queue: the race begins when two places are free.");
 
 /** The first sentences of a text, at most MAX_WORDS words. */
 export function raceText(text) {
@@ -64,7 +65,10 @@ export class Race {
     const [above, below] = this.opponent.names;
     this.canvas.setAttribute(
       "aria-label",
-      `Two lanes on one clock: words as they are played, and the sound. Above: ${above}. Below: ${below}.`,
+      t("Two lanes on one clock: words as they are played, and the sound. Above: {above}. Below: {below}.", {
+        above,
+        below,
+      }),
     );
   }
 
@@ -108,7 +112,7 @@ export class Race {
     if (!this.isRunning) return;
     this.on.post({ type: "unrace" });
     this.close();
-    this.message("Stopped.");
+    this.message(t("Stopped."));
     this.setState("idle");
     this.show(new RaceRecord(this.text, RACE_WPM, this.opponent.names));
   }
@@ -123,10 +127,10 @@ export class Race {
     this.box.dataset.state = state;
     this.opponent.setLocked(this.isRunning);
     this.button.lastElementChild.textContent = this.isRunning
-      ? "Stop the race"
+      ? t("Stop the race")
       : state === "over"
-        ? "Race again"
-        : "Start the race";
+        ? t("Race again")
+        : t("Start the race");
     this.button.querySelector("path").setAttribute("d", this.isRunning ? STOP : PLAY);
     this.on.changed();
   }
@@ -226,15 +230,19 @@ const HANDLERS = {
     record.end(race.nowMs());
     race.close();
     race.setState("over");
-    const [first, second] = [0, 1].map((k) => latencyText(record, k));
     race.message(
-      `${record.names[0]} was ${outcome(record)}: ${first}, compared with ${second.split(" after")[0]}. Measured in this run.`,
+      t("{name} was {outcome}: {first}, compared with {second}. Measured in this run.", {
+        name: record.names[0],
+        outcome: outcome(record),
+        first: latencyText(record, 0),
+        second: latency(record, 1),
+      }),
     );
     race.sharing.offer({ record, sounds: m.sounds });
     race.draw();
   },
   failed(race, m) {
     race.stop();
-    race.message(m.message);
+    race.message(t(m.message, m.values));
   },
 };

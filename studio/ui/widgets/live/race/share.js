@@ -1,5 +1,6 @@
 // Saves a finished race as a picture or as a clip with sound.
 
+import { t } from "../../page/translate.js";
 import { drawBrand, shownAddress } from "../../share/brand.js";
 import { clipEnding, clipMime, recordClip } from "../../share/clip.js";
 import { save } from "../../sound/recording.js";
@@ -8,7 +9,7 @@ import { drawRace, outcome, write } from "./paint.js";
 const PICTURE = { width: 1200, height: 630 };
 const CLIP = { width: 1280, height: 720 };
 const TAIL_MS = 1200; // to read the outcome
-const CLAIM = "Speech that starts before the typing ends";
+const CLAIM = t("Speech that starts before the typing ends");
 
 export class Sharing {
   constructor(box, player, style) {
@@ -67,10 +68,13 @@ export class Sharing {
       sounds: sounds.map((sound, k) => ({ sound, startMs: startMs(record, k) })),
     };
     const blob = await recordClip(this.player.context, clip, (seconds) => {
-      this.output.textContent = `Rendering the clip: ${seconds} s left`;
+      this.output.textContent = t("Rendering the clip: {seconds} s left", { seconds });
     });
     save(blob, `race.${clipEnding(this.mime)}`);
-    this.output.textContent = `Clip saved: ${Math.round(lastMs / 1000)} s, ${outcome(record)}.`;
+    this.output.textContent = t("Clip saved: {seconds} s, {outcome}.", {
+      seconds: Math.round(lastMs / 1000),
+      outcome: outcome(record),
+    });
     this.isRendering = this.clip.disabled = false;
   }
 }

@@ -1,6 +1,8 @@
 // Stage mode (?stage), for talks: large dark field and one figure; prepared texts on Ctrl+digit (Alt+digit where the
 // browser uses that for tabs), a sound check, and the volume. Esc stops the speech, then leaves.
 
+import { language, t } from "../../page/translate.js";
+
 const PARAM = "stage"; // in the page's address
 const STORAGE_KEY = "studio-stage-texts";
 const MAX_TEXTS = 9;
@@ -109,7 +111,7 @@ export class Talk {
 
   check() {
     this.isChecking = true;
-    this.output.textContent = "Speaking\u2026";
+    this.output.textContent = t("Speaking…");
     this.on.sample(CHECK);
   }
 
@@ -118,8 +120,12 @@ export class Talk {
     if (!this.isChecking) return;
     this.isChecking = false;
     const { context, clock } = this.player;
-    const silent = this.player.volume === 0 ? " The volume is at zero." : "";
-    this.output.textContent = `Sound is working: ${context.sampleRate / 1000} kHz, ${Math.round(clock.latencyMs)} ms to the loudspeaker.${silent}`;
+    const silent = this.player.volume === 0 ? ` ${t("The volume is at zero.")}` : "";
+    this.output.textContent =
+      t("Sound is working: {rate} kHz, {delay} ms to the loudspeaker.", {
+        rate: (context.sampleRate / 1000).toLocaleString(language),
+        delay: Math.round(clock.latencyMs),
+      }) + silent;
   }
 
   dispose() {

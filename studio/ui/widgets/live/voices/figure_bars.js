@@ -1,5 +1,7 @@
 // Small bars of a voice's measured figures: the longer, the better.
 
+import { decimal, language, t } from "../../page/translate.js";
+
 const SLOWEST_MS = 200; // an empty bar
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -13,13 +15,13 @@ const FIGURES = [
   {
     name: "predicted_mos",
     term: "naturalness",
-    text: (mos) => `${mos.toFixed(1)} of 5`,
+    text: (mos) => t("{score} of 5", { score: decimal(mos, 1) }),
     share: (mos) => (mos - 1) / 4,
   },
   {
     name: "word_error_rate",
     term: "right-words",
-    text: (rate) => `${Math.round(100 * Math.max(0, 1 - rate))}%`,
+    text: (rate) => Math.max(0, 1 - rate).toLocaleString(language, { style: "percent" }),
     share: (rate) => 1 - rate,
   },
 ];

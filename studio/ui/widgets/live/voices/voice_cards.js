@@ -1,6 +1,7 @@
 // The voices as a group of cards: what each is good at, its measured figures, and a button that lets it speak.
 
 import { voiceName } from "../../options/option_controls.js";
+import { t } from "../../page/translate.js";
 import { figureBars } from "./figure_bars.js";
 
 const PLAY = "M4 2.5v11l9-5.5z";
@@ -57,7 +58,7 @@ export class VoiceCards {
     input.dataset.set = "voice";
     input.addEventListener("change", () => this.select(voice.name));
     label.append(input, element("b", "", voiceName(voice)), element("span", "voice-system", systemOf(voice)));
-    const about = element("p", "voice-about", voice.about);
+    const about = element("p", "voice-about", t(voice.about));
     about.id = `live-about-${voice.name}`;
     if (voice.about) input.setAttribute("aria-describedby", about.id);
     node.append(
@@ -81,7 +82,7 @@ function hearButton(voice, select) {
   const button = element("button", "quiet voice-hear");
   button.type = "button";
   button.dataset.do = "sample";
-  button.title = `Hear ${voiceName(voice)}`;
+  button.title = t("Hear {voice}", { voice: voiceName(voice) });
   button.setAttribute("aria-label", button.title);
   button.innerHTML = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${PLAY}"/></svg>`;
   button.addEventListener("click", select);

@@ -1,5 +1,6 @@
 // The Worker's connection to the server: the socket, and the handlers of its messages.
 
+import { t } from "../../page/translate.js";
 import { now, parsePacket } from "../../wire/packet.js";
 import { Socket } from "../../wire/socket.js";
 import { rateFor, typedWpm } from "./pacing.js";
@@ -101,7 +102,8 @@ export class Connection {
     session.post({
       type: "error",
       code: "unplaced",
-      message: `${m.message}. Your text is stored: press Speak to try again.`,
+      message: t("{reason}. Your text is stored: press Speak to try again."),
+      values: { reason: m.message },
     });
   }
 

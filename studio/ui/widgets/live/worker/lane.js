@@ -1,5 +1,6 @@
 // One lane of a race: an utterance and its player.
 
+import { t } from "../../page/translate.js";
 import { Feed } from "../../sound/feed.js";
 import { now } from "../../wire/packet.js";
 import { Utterance } from "./utterance.js";
@@ -100,7 +101,8 @@ export class Lane {
   onFault(m) {
     this.on.post({
       what: "failed",
-      message: `The player received samples from ${m.first} on; it expected ${m.expected}.`,
+      message: t("The player received samples from {first} on; it expected {expected}."),
+      values: { first: m.first, expected: m.expected },
     });
   }
 }

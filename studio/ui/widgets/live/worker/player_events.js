@@ -1,5 +1,6 @@
 // Handlers of the player's messages, for the utterance of the session.
 
+import { t } from "../../page/translate.js";
 import { now } from "../../wire/packet.js";
 
 const EXPLAIN_MS = 150; // the server's reason for a wait may arrive after the sound
@@ -68,7 +69,7 @@ export class PlayerEvents {
   }
 
   onFault(m) {
-    const message = `The player received samples from ${m.first} on; it expected ${m.expected}.`;
-    this.session.post({ type: "error", code: "player", message });
+    const message = t("The player received samples from {first} on; it expected {expected}.");
+    this.session.post({ type: "error", code: "player", message, values: { first: m.first, expected: m.expected } });
   }
 }

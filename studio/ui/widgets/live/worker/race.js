@@ -1,6 +1,7 @@
 // The race: one text, with the same key times, sent to two lanes on one clock: a voice word by word, and the same voice a
 // sentence at a time or another voice word by word.
 
+import { t } from "../../page/translate.js";
 import { now, parsePacket } from "../../wire/packet.js";
 import { Socket } from "../../wire/socket.js";
 import { keystrokes, sentenceArrivals, TimedText } from "../../wire/timed_text.js";
@@ -27,7 +28,7 @@ export class Race {
   // --- socket callbacks -------------------------------------------------------------------------
 
   state(state) {
-    if (state === "lost") this.fail("Connection to the server lost.");
+    if (state === "lost") this.fail(t("Connection to the server lost."));
     else for (const lane of this.lanes) lane.open(this.settings[lane.number]);
   }
 

@@ -1,0 +1,67 @@
+"""Pages in the browser's language: catalogues of texts, the choice of one, and translated markup.
+
+A catalogue is a JSON object from English texts to those of one language. English stays in the source.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from fastapi import Request
+
+ENGLISH = "en"
+MAX_HEADER_CHARS = 1000  # of Accept-Language that are read; browsers send fewer than 100
+# A text between tags, with the keys and buttons that it names; all white space around it stays.
+_TEXT = re.compile(r"(?<=>)(\s*)((?:[^<]|<(kbd|b)>[^<]*</\3>)+?)(\s*)(?=<(?!kbd>|b>))")
+_ATTRIBUTE = re.compile(r'(?<= )(aria-label|placeholder|title|alt)="([^"]*)"')
+_WORD = re.compile(r"[A-Za-z]{2}")
+_ENTITY = re.compile(r"&#?\w+;")
+_RANGE = re.compile(r"\s*([A-Za-z]{1,8}|\*)(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*)?")
+
+
+def read_catalogues(folder: Path | None) -> dict[str, dict[str, str]]:
+    """The catalogues of a folder by language; English has an empty one, and is alone without a folder."""
+    files = [] if folder is None else sorted(folder.glob("*.json"))
+    return {ENGLISH: {}} | {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def chosen_language(request: Request, languages: Collection[str]) -> str:
+    """The language of ``?lang=``, or the one that the browser likes best; English if it names none of ours."""
+    if (asked := request.query_params.get("lang", "")) in languages:
+        return asked
+    best, best_weight = ENGLISH, 0.0
+    for part in request.headers.get("accept-language", "")[:MAX_HEADER_CHARS].split(","):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            continue
+        language = ENGLISH if found[1] == "*" else found[1].lower()
+        weight = 1.0 if found[2] is None else float(found[2])
+        if language in languages and weight > best_weight:
+            best, best_weight = language, weight
+    return best
+
+
+def markup_texts(markup: str) -> Iterator[str]:
+    """The texts and labels of markup, with each run of white space as one space."""
+    for found in _TEXT.finditer(markup):
+        yield from _if_words(found[2])
+    for found in _ATTRIBUTE.finditer(markup):
+        yield from _if_words(found[2])
+
+
+def _if_words(text: str) -> Iterator[str]:
+    if _WORD.search(_ENTITY.sub("", text)):
+        yield " ".join(text.split())
+
+
+def translated(markup: str, texts: Mapping[str, str]) -> str:
+    """Markup with the texts and labels that the catalogue has in its language."""
+
+    def text(found: re.Match[str]) -> str:
+        return f"{found[1]}{texts.get(' '.join(found[2].split()), found[2])}{found[4]}"
+
+    def attribute(found: re.Match[str]) -> str:
+        return f'{found[1]}="{texts.get(" ".join(found[2].split()), found[2])}"'
+
+    return _ATTRIBUTE.sub(attribute, _TEXT.sub(text, markup)) if texts else markup
