@@ -79,9 +79,10 @@ def open_voices(
                 remote[name] = RemoteEngine(name, system, limits, slots if voice_names else None)
         if wanted and own == [] and len(remote) == 1:
             return next(iter(remote.values()))
-        from studio.engine.engine import DEFAULT_LIMITS, DEFAULT_SLOTS, open_engine
+        from studio.engine.engine import open_engine
 
-        more = {"slots": slots or DEFAULT_SLOTS, "limits": limits or DEFAULT_LIMITS, **how}
+        given = {"slots": slots, "limits": limits}
+        more = how | {name: value for name, value in given.items() if value is not None}
         local = open_engine(voices, normalise, device, own or None, **more)
         if not remote:
             return local
