@@ -38,9 +38,9 @@ def test_ten_tabs_are_open_at_once(site: Site, opening: Opening) -> None:
         assert tab.evaluate("async () => (await fetch('./health')).status") == 200
 
 
-@pytest.mark.parametrize("path", DOCUMENTS)
-def test_plain_page_is_light(site: Site, opening: Opening, path: str) -> None:
-    context = opening(viewport={"width": 1280, "height": 900})
+@pytest.mark.parametrize(("path", "locale"), [*((path, "en") for path in DOCUMENTS), ("", "ja")])
+def test_plain_page_is_light(site: Site, opening: Opening, path: str, locale: str) -> None:
+    context = opening(viewport={"width": 1280, "height": 900}, locale=locale)
     site.sign_in(context)
     page = context.new_page()
     sizes: list[int] = []

@@ -1,5 +1,6 @@
 // Lanes of text, segments and speech, and the lines that join each word across them.
 
+import { t } from "../page/translate.js";
 import { lowerBound } from "../sound/marks.js";
 import { FONT } from "../timeline/ruler.js";
 
@@ -16,6 +17,9 @@ export const PAUSES = {
   network: "stall: the network",
   unknown: "player paused, cause unknown",
 };
+
+/** What is written in a pause where it is drawn. */
+const CAUSES = { text: t("text"), credit: t("credit"), compute: t("compute"), network: t("network") };
 
 /** The colour of a pause. */
 export const pauseColour = (reason, colours) =>
@@ -142,7 +146,7 @@ export function drawSpeech(scene, { y, height }) {
     drawn = x + width;
     paint.fillStyle = pauseColour(pause.reason, colours);
     paint.fillRect(x, top - 3, width, BOX + 6);
-    inside(scene, pause.reason, x, width, top, colours.panel);
+    inside(scene, CAUSES[pause.reason] ?? pause.reason, x, width, top, colours.panel);
   }
   if (words.length * LEAST_WORD_PX > axis.width) return;
   const rows = new Rows([top + BOX + 8, top - 8]); // below and above the boxes, for words wider than their box

@@ -3,6 +3,7 @@
 const root = globalThis.document?.documentElement;
 const element = globalThis.document?.getElementById?.("texts");
 const texts = new Map();
+const formats = new Map(); // by decimals: a canvas writes many numbers
 
 /** The tag of the page's language, for numbers. */
 export const language = root?.lang || "en";
@@ -20,8 +21,13 @@ export const t = (text = "", values = {}) =>
   );
 
 /** A number with so many decimals. */
-export const decimal = (value, digits) =>
-  value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false });
+export function decimal(value, digits) {
+  if (!formats.has(digits)) {
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false };
+    formats.set(digits, new Intl.NumberFormat(language, options));
+  }
+  return formats.get(digits).format(value);
+}
 
 // Here rather than by the page, since other modules translate their constants when they are loaded.
 if (element) setTexts(JSON.parse(element.textContent));

@@ -1,5 +1,7 @@
 // Time axis: maps milliseconds of the trace's clock to CSS pixels.
 
+import { decimal } from "../page/translate.js";
+
 const BEFORE_PX = 58;
 const AFTER_PX = 12;
 const LEAST_MS = 20; // visible span at the deepest zoom
@@ -81,7 +83,7 @@ export class Axis {
 export function clock(ms, digits = 3) {
   const sign = ms < 0 ? "−" : "";
   const s = Math.abs(ms) / 1000;
-  if (s < 60) return `${sign}${s.toFixed(digits)}`;
+  if (s < 60) return `${sign}${decimal(s, digits)}`;
   const minutes = Math.floor(s / 60);
-  return `${sign}${minutes}:${(s - 60 * minutes).toFixed(digits).padStart(digits ? 3 + digits : 2, "0")}`;
+  return `${sign}${minutes}:${decimal(s - 60 * minutes, digits).padStart(digits ? 3 + digits : 2, "0")}`;
 }
