@@ -72,6 +72,9 @@ def bench_soak(setting: SoakSetting) -> dict[str, Any]:
             with pulse(server.url) as health_ms, rater as (_, log):
                 for hand in hands:
                     hand.start()
+                until_s = time.monotonic() + _PATIENCE_S  # the rater's process starts in seconds on a busy machine
+                while not (heard.utterances and log.read().acknowledged) and time.monotonic() < until_s:
+                    time.sleep(0.1)
                 samples = _watch(setting, server, heard)
                 over.set()
                 for hand in hands:
