@@ -47,6 +47,7 @@ def app(
     from studio.mos.service import open_listening_tests
     from studio.mos.stimuli.demo import add_demo_quietly
     from studio.serve.app import create_app
+    from studio.serve.middleware.addresses import is_loopback
     from studio.serve.server import bind_port, run
     from studio.serve.settings import load_settings
     from studio.systems.combined import open_voices
@@ -87,6 +88,7 @@ def app(
                 vocoder=vocoder,
                 limits=limits,
                 settings=settings,
+                hides_failures=not is_loopback(chosen.host),
             )
         ) as engine,
         closing(open_listening_tests(database, data)) as listening,

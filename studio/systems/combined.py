@@ -59,6 +59,7 @@ def open_voices(
     settings: Path | None = None,
     limits: EngineLimits | None = None,
     slots: int | None = None,
+    hides_failures: bool = False,
     **how: Any,
 ) -> Any:
     """An engine over the voices of a folder and the declared systems; see ``open_engine`` for what else may be given.
@@ -66,6 +67,7 @@ def open_voices(
     Args:
         voice_names: one system alone opens without any voice; None for all.
         settings: a file that may declare more systems.
+        hides_failures: write why a system failed to the log only.
     """
     systems = declared_systems(settings)
     wanted = systems if voice_names is None else {name: systems[name] for name in voice_names if name in systems}
@@ -76,7 +78,9 @@ def open_voices(
             from studio.systems.engine import RemoteEngine
 
             for name, system in wanted.items():
-                remote[name] = RemoteEngine(name, system, limits, slots if voice_names else None)
+                remote[name] = RemoteEngine(
+                    name, system, limits, slots if voice_names else None, hides_failures=hides_failures
+                )
         if wanted and own == [] and len(remote) == 1:
             return next(iter(remote.values()))
         from studio.engine.engine import open_engine

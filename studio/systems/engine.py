@@ -76,6 +76,7 @@ class RemoteEngine:
 
     Args:
         places: utterances at once; None for the system's own limit.
+        hides_failures: write why a system failed to the log only, not to its utterance.
     """
 
     def __init__(
@@ -85,7 +86,10 @@ class RemoteEngine:
         limits: EngineLimits | None = None,
         places: int | None = None,
         clock: Clock | None = None,
+        *,
+        hides_failures: bool = False,
     ) -> None:
+        self._hides_failures = hides_failures
         loaded_git_sha()  # runs git: before the first request
         self._system, self._clock = system, clock or MonotonicClock()
         self._adapter = open_adapter(system)
@@ -205,6 +209,7 @@ class RemoteEngine:
         meta = provenance(card, device="another system", threads=0, temperature=card.temperature)
         new = RemoteRequest(self._system, card, ready, self._clock, self._wake, request.credit_samples, meta)
         new.is_guest, new.client = request.is_guest, request.client
+        new.hides_failures = self._hides_failures
         self._admission.enqueue(new)
         self._admission.admit()
         return new

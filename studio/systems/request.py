@@ -91,6 +91,7 @@ class RemoteRequest(EngineRequest):
     """An utterance of a foreign system; see ``studio.core.ports.Utterance``. Stepped on its engine's event loop."""
 
     _row: Any
+    hides_failures = False  # from visitors: messages of systems may hold addresses and output of programs
 
     def __init__(
         self,
@@ -157,7 +158,11 @@ class RemoteRequest(EngineRequest):
             if not self.done:
                 self._finish_normally()
         except StudioError as error:
-            self._fail_with_words(error.code, str(error))
+            message = str(error)
+            if self.hides_failures and isinstance(error, SystemFailed):
+                log.warning("the system %s failed: %s", self._ready.voice, message)
+                message = f"the system {self._ready.voice} failed; the server's log says why"
+            self._fail_with_words(error.code, message)
         except Exception as error:  # noqa: BLE001 - the client gets it, and the engine goes on
             log.exception("a system could not be used")
             self._fail_with_words(SystemFailed.code, f"{type(error).__name__} while it spoke; the log has the details")

@@ -3,14 +3,17 @@
 import shlex
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
-from systems.speaking import failure, opened, shell, sound_file, spoken, tone
+from systems.speaking import TEXT, failure, opened, shell, sound_file, spoken, tone
 
 from studio.core.events import Audio, Cancelled, Committed, Ended, Failed, Ready, Segment
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
+from studio.systems.engine import RemoteEngine
+from studio.systems.settings import check_system
 
 
 def test_text_arrives_in_cuts_and_the_sound_comes_back_unchanged(tmp_path):
@@ -208,3 +211,11 @@ def test_one_that_hangs_holds_nobody_up_and_the_next_waits_for_its_slot(tmp_path
 
 def test_text_without_words_ends_without_sound():
     assert isinstance(spoken(shell("exit 1"), "... -- !").events[-1], Ended)
+
+
+def test_visitors_are_not_told_why_a_system_failed(caplog):
+    system = check_system("other", shell("echo /secret/place >&2; exit 3"))
+    with closing(RemoteEngine("other", system, hides_failures=True)) as engine:
+        last = speak_once(engine, SpeakRequest(), TEXT).events[-1]
+    assert last.message == "the system other failed; the server's log says why"
+    assert "/secret/place" in caplog.text
