@@ -1,0 +1,107 @@
+"""The client for asyncio."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
+from contextlib import suppress
+from typing import Any, Literal, Self
+
+from studio.client.messages import (
+    URL,
+    Messages,
+    ServerGone,
+    connection_errors,
+    connection_settings,
+    opening,
+    socket_url,
+)
+from studio.core.errors import needs
+from studio.core.events import Event
+
+
+class AsyncUtterance(Messages[Awaitable[None]]):
+    """``Utterance`` for asyncio; every call is awaited."""
+
+    def __init__(self, socket: Any, plays: bool) -> None:
+        super().__init__(plays)
+        self._socket = socket
+
+    async def put(self, kind: str, **fields: Any) -> None:
+        with connection_errors():
+            await self._socket.send(self.encode(kind, fields))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._socket.close()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while self.needs_more():
+            try:
+                with connection_errors():
+                    message = await self._socket.recv()
+            except ServerGone:
+                self.on_gone()
+                continue
+            if report := self.receive(message):
+                with suppress(ServerGone), connection_errors():
+                    await self._socket.send(report)
+        if not self._events:
+            raise StopAsyncIteration
+        return self._events.popleft()
+
+
+class AsyncClient:
+    """``Client`` for asyncio."""
+
+    def __init__(self, url: str = URL, key: str = "", *, timeout_s: float = 60.0) -> None:
+        self._url, self._key, self._timeout_s = socket_url(url), key, timeout_s
+
+    async def utterance(
+        self,
+        voice: str = "",
+        *,
+        seed: int = 0,
+        temperature: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        source: Literal["stream", "keyboard"] = "stream",
+        plays: bool = False,
+    ) -> AsyncUtterance:
+        """Begin an utterance, as ``Client.utterance``; use it in an ``async with`` statement. Raises ServerGone."""
+        with needs("the client needs the package websockets", "app"):
+            from websockets.asyncio.client import connect
+        with connection_errors():
+            found = AsyncUtterance(
+                await connect(self._url, **connection_settings(self._url, self._key, self._timeout_s)), plays
+            )
+        await found.put("open", **opening(voice, seed, temperature, options or {}, source))
+        return found
+
+    async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Any) -> AsyncIterator[Event]:
+        """Speak a text, or pieces of one as they come, and yield the events, as ``Client.speak``."""
+        async with await self.utterance(voice, **how) as utterance:
+            feeding = asyncio.ensure_future(_feed(utterance, text))
+            try:
+                async for event in utterance:
+                    yield event
+                await feeding
+            finally:
+                feeding.cancel()
+
+
+async def _feed(utterance: AsyncUtterance, text: str | AsyncIterable[str]) -> None:
+    try:
+        if isinstance(text, str):
+            await utterance.send(text)
+        else:
+            async for piece in text:
+                await utterance.send(piece)
+        await utterance.end()
+    except ServerGone:
+        pass  # the iteration says so
+    except Exception:
+        await utterance.cancel()
+        raise

@@ -1,0 +1,175 @@
+"""What both clients share: the messages of one utterance, without a socket, and the errors of a connection."""
+
+import json
+import struct
+from collections import deque
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+
+from studio.core.errors import StudioError
+from studio.core.events import Audio, Event, Revised, from_dict, is_last
+
+URL = "http://127.0.0.1:7860"
+_HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, sequence, first sample
+_NUMBER = 1  # of the utterance: each has a socket of its own
+_REPORT_SAMPLES = 1200  # 50 ms at 24 kHz
+_MAX_BYTES = 4_000_000  # of one message
+_HEADER_OF_KEY = "X-Studio-Key"
+_Sent = TypeVar("_Sent")
+
+
+class Refused(StudioError):
+    """The server refused a message; ``code`` is its code, such as ``bad_option``, ``busy`` or ``too_late``."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerGone(StudioError, code="server_gone"):
+    """The server cannot be reached, or closed the connection before the utterance ended."""
+
+
+def socket_url(url: str) -> str:
+    """The address of a studio's socket."""
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    return urlunsplit((scheme, parts.netloc, f"{parts.path.rstrip('/')}/ws/speak", "", ""))
+
+
+class Messages(Generic[_Sent]):
+    """The messages of one utterance, without a socket; ``_Sent`` is what sending answers."""
+
+    def __init__(self, plays: bool) -> None:
+        self.voices: list[dict[str, Any]] = []
+        self.trace_url = self.wav_url = ""  # relative to the server's root, once the last event has come
+        self._plays = plays
+        self._events: deque[Event] = deque()
+        self._received = self._reported = self._take = 0
+        self._last: Event | None = None
+        self.is_over = False
+
+    def put(self, kind: str, **fields: Any) -> _Sent:
+        raise NotImplementedError
+
+    def encode(self, kind: str, fields: Mapping[str, Any]) -> str:
+        return json.dumps({"type": kind, "utterance": _NUMBER, **fields})
+
+    def send(self, text: str) -> _Sent:
+        """Append text."""
+        return self.put("text", text=text)
+
+    def revise(self, at: int, text: str = "") -> _Sent:
+        """Replace the text as sent from code point ``at`` on; ``Refused`` (too_late) if it was played."""
+        return self.put("revise", at=at, text=text)
+
+    def edit(self, at: int, remove: int = 0, insert: str = "") -> _Sent:
+        """Change a text field, where the utterance's source is ``keyboard``; positions in code points."""
+        return self.put("edit", at=at, remove=remove, insert=insert)
+
+    def flush(self) -> _Sent:
+        """Speak every committed word without waiting for more text."""
+        return self.put("flush")
+
+    def end(self) -> _Sent:
+        """No more text will come."""
+        return self.put("end")
+
+    def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> _Sent:
+        """Options from the next segment on."""
+        return self.put("options", options=dict(options), temperature=temperature)
+
+    def played(self, sample: int, *, buffered_ms: float = 0.0, output_latency_ms: float = 0.0) -> _Sent:
+        """``sample`` is the first one not yet played; about every 50 ms, if the utterance was opened with ``plays``."""
+        more = {"buffered_ms": buffered_ms, "output_latency_ms": output_latency_ms}
+        return self.put("played", sample=sample, **more)
+
+    def cancel(self, played_sample: int = 0) -> _Sent:
+        """Stop; ``Cancelled`` says which words were heard."""
+        return self.put("cancel", played_sample=played_sample)
+
+    def receive(self, message: str | bytes) -> str | None:
+        """Keep what a message brings; returns a report of playback that is due. Raises Refused."""
+        if isinstance(message, bytes):
+            return self._on_packet(message)
+        data = json.loads(message)
+        match data["type"]:
+            case "hello":
+                self.voices = data["voices"]
+            case "error" if self._last is None:
+                raise Refused(data["code"], data["message"])
+            case "trace" | "error":
+                self.trace_url, self.wav_url = data.get("trace_url", ""), data.get("wav_url", "")
+                self.is_over = True
+            case "audio":
+                pass  # comes as a packet
+            case _:
+                event = from_dict(data)
+                if isinstance(event, Revised):
+                    self._take, self._received = event.take, event.from_sample
+                if is_last(event):
+                    self._last = event
+                self._events.append(event)
+        return None
+
+    def needs_more(self) -> bool:
+        """Whether a message must come before the next event; the address of the trace comes after the last event."""
+        return not self.is_over and (not self._events or self._events[0] is self._last)
+
+    def on_gone(self) -> None:
+        """In an ``except``: the connection is closed, which is an error before the last event."""
+        self.is_over = True
+        if self._last is None:
+            raise  # noqa: PLE0704 - the caller's
+
+    def _on_packet(self, packet: bytes) -> str | None:
+        *_, take, _, first = _HEADER.unpack_from(packet)
+        if take < self._take:
+            return None  # it was taken back
+        pcm = np.frombuffer(packet, "<i2", offset=_HEADER.size).astype(np.int16)
+        self._events.append(Audio(sample=first, pcm=pcm))
+        self._received = first + len(pcm)
+        if self._plays or self._received - self._reported < _REPORT_SAMPLES:
+            return None
+        self._reported = self._received
+        return self.encode("played", {"sample": self._received})
+
+
+def opening(
+    voice: str, seed: int, temperature: float | None, options: Mapping[str, Any], source: str
+) -> dict[str, Any]:
+    return {"voice": voice, "seed": seed, "temperature": temperature, "options": dict(options), "source": source}
+
+
+def connection_settings(url: str, key: str, timeout_s: float) -> dict[str, Any]:
+    """Arguments of ``connect`` of both kinds."""
+    is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+    headers = {_HEADER_OF_KEY: key} if key else {}
+    more = {"proxy": None} if is_here else {}
+    return {"additional_headers": headers, "open_timeout": timeout_s, "max_size": _MAX_BYTES, **more}
+
+
+@contextmanager
+def connection_errors() -> Generator[None]:
+    """Errors of the connection as ours."""
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+    try:
+        yield
+    except InvalidStatus as error:
+        if error.response.status_code in (401, 403):
+            raise Refused(
+                "unauthorized", "the server refuses the key; give the one that it was started with"
+            ) from error
+        raise ServerGone(
+            f"the server answered {error.response.status_code}", "see whether a studio runs there"
+        ) from error
+    except ConnectionClosed as error:
+        why = f" ({error.rcvd.code} {error.rcvd.reason})".rstrip() if error.rcvd else ""
+        raise ServerGone(f"the server closed the connection{why}", "try again") from error
+    except (OSError, TimeoutError, InvalidHandshake, ValueError) as error:
+        raise ServerGone(f"the server cannot be reached: {error}", "see whether a studio runs there") from error
