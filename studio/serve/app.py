@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Protocol, runtime_checkable
 
 from fastapi import FastAPI, Request, WebSocket
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -113,6 +114,15 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
     app.add_middleware(BodyLimitMiddleware, files=FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
     if settings.key:
         app.add_middleware(KeyMiddleware, key=settings.key, port=settings.port)
+    if settings.allowed_origins:
+        origins = [origin.lower().rstrip("/") for origin in settings.allowed_origins]
+        app.add_middleware(
+            CORSMiddleware,  # without credentials: no page of another origin uses the owner's cookie
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["X-Studio-Trace", "Retry-After"],
+        )
     app.add_middleware(HostOriginMiddleware, settings=settings)
     app.add_middleware(SecurityHeadersMiddleware, settings=settings)
     app.add_middleware(RequestHeadersMiddleware)  # the last one added is the outermost

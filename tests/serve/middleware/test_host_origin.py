@@ -69,6 +69,24 @@ def test_settings_admit_them(serving: Serving) -> None:
     assert sock_status(server, f"other.example:{port}")[0] == 403
 
 
+def test_pages_of_listed_origins_may_call_the_routes(serving: Serving) -> None:
+    """Their browsers ask first, without the key, and let the pages read errors as well; nothing allows cookies."""
+    friend = {"Origin": "https://friend.example"}
+    url = serving(allowed_origins=("https://Friend.example/",), key="a-key-that-nobody-guesses").url + "/v1/models"
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    first = httpx.options(url, headers=friend | asked, timeout=60.0)
+    assert first.status_code == 200 and "authorization" in first.headers["access-control-allow-headers"]
+    for headers, status in (({}, 401), ({"Authorization": "Bearer a-key-that-nobody-guesses"}, 200)):
+        answer = httpx.get(url, headers=friend | headers, timeout=60.0)
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == friend["Origin"]
+        assert "access-control-allow-credentials" not in answer.headers
+    foreign = httpx.options(url, headers={"Origin": "https://evil.example"} | asked, timeout=60.0)
+    assert foreign.status_code == 403 and "access-control-allow-origin" not in foreign.headers
+    closed = httpx.options(f"{serving().url}/v1/models", headers=friend | asked, timeout=60.0)
+    assert closed.status_code == 403
+
+
 @pytest.mark.parametrize(
     ("host", "settings", "allowed"),
     [
