@@ -18,7 +18,7 @@ from studio.mos.store.tables import Answer, Rater
 
 def test_whole_session(tests_served: ServedTests) -> None:
     greeting = tests_served.http.get("greet", params=tests_served.link())
-    assert greeting.json() == {"title": "Voices", "language": "en", "open": True, "preview": False}
+    assert greeting.json() == {"title": "Voices", "language": "en", "open": True, "preview": False, "standing": False}
     assert greeting.headers["cache-control"] == "private, no-store"
     rater = tests_served.join()
     shown = rater.next()
