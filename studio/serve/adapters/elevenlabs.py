@@ -5,12 +5,8 @@ the word has ended. Its times count from the start of the context with ``sync_al
 end of the alignment before it, so that a client that adds them up is exact.
 """
 
-import asyncio
 import base64
-import json
-import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable
-from itertools import count
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, WebSocket
@@ -21,11 +17,12 @@ from studio.core.errors import BadMessage, BadOption, Busy, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
 from studio.serve.adapters.alignment import AlignedToken, Alignment
+from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
-from studio.serve.live.socket import POLICY_VIOLATION, RETRY_MS, SpeakSession
-from studio.serve.live.stream import InternalError, Outgoing, UtteranceStream
+from studio.serve.live.socket import POLICY_VIOLATION, RETRY_MS
+from studio.serve.live.stream import InternalError
 from studio.serve.server import Drain, admit
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
@@ -42,8 +39,6 @@ FORMATS = {
 }
 _NORMAL, _TRY_AGAIN, _INTERNAL = 1000, 1013, 1011  # close codes
 
-log = logging.getLogger("studio.serve")
-
 
 class ClientMessage(BaseModel):
     """A message of either socket; other fields, such as settings of the voice and of buffers, are ignored."""
@@ -56,16 +51,16 @@ class ClientMessage(BaseModel):
     close_socket: bool | None = None
 
 
-class _Context:
+class _Context(Context):
     """One utterance of a socket.
 
     Attributes:
-        name: the client's, None on a socket of one context.
         is_flushed: no text came after the last flush.
     """
 
     def __init__(self, name: str | None, number: int, encoder: Encoder, rate_hz: int, *, is_absolute: bool) -> None:
-        self.name, self.number, self.is_flushed = name, number, False
+        super().__init__(name, number)
+        self.is_flushed = False
         self._encoder, self._rate_hz, self._is_absolute = encoder, rate_hz, is_absolute
         self._alignment = Alignment()
         self._aligned_ms = 0
@@ -108,7 +103,7 @@ class _Context:
         return round(1000 * sample / self._rate_hz)
 
 
-class ElevenLabsSession(SpeakSession):
+class ElevenLabsSession(ContextSession):
     """One socket of a voice.
 
     Args:
@@ -126,10 +121,7 @@ class ElevenLabsSession(SpeakSession):
         has_contexts: bool,
     ) -> None:
         super().__init__(websocket, engine, trace_store, settings)
-        self._voice, self._has_contexts = voice, has_contexts
-        self._numbers = count()
-        self._contexts: dict[int, _Context] = {}  # until the last message
-        self._current: dict[str | None, _Context] = {}  # those that take text, by their names
+        self._voice, self.has_contexts = voice, has_contexts
         self._is_ending = False
 
     async def _send_hello(self) -> None:
@@ -155,7 +147,7 @@ class ElevenLabsSession(SpeakSession):
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             raise BadMessage(f"{first['loc'][0]}: {first['msg'][:200]}", "see docs/clients.md") from error
-        name = (message.context_id or message.contextId or "default") if self._has_contexts else None
+        name = (message.context_id or message.contextId or "default") if self.has_contexts else None
         if message.close_socket:
             self._is_ending = True
             for context in [*self._current.values()]:
@@ -163,6 +155,7 @@ class ElevenLabsSession(SpeakSession):
             await self._close_when_over()
         elif message.close_context:
             if context := self._current.get(name):
+                assert isinstance(context, _Context)
                 await (self._end(context) if context.is_flushed else self._cancel(context))
         elif not self._is_ending:
             await self._take_text(name, message)
@@ -170,10 +163,11 @@ class ElevenLabsSession(SpeakSession):
     async def _take_text(self, name: str | None, message: ClientMessage) -> None:
         text = message.text
         context = self._current.get(name)
+        assert context is None or isinstance(context, _Context)
         if context is None:
-            if text is None or not (text or not self._has_contexts):  # a flush or keepalive of no context
+            if text is None or not (text or not self.has_contexts):  # a flush or keepalive of no context
                 return
-            context = await self._begin_context(name)
+            context = await self._new_context(name)
             text = text.lstrip()  # the first message is a space
             if not text and message.text:
                 return
@@ -183,87 +177,28 @@ class ElevenLabsSession(SpeakSession):
         if message.flush:
             context.is_flushed = True
             await self._pass(context, wire.Flush(utterance=context.number))
-        if text == "" and not self._has_contexts:
+        if text == "" and not self.has_contexts:
             await self._end(context)
 
-    async def _begin_context(self, name: str | None) -> _Context:
+    async def _new_context(self, name: str | None) -> _Context:
         rate_hz = self._card.sample_rate_hz
         encoder = await open_encoder(self._format, rate_hz)
         context = _Context(name, next(self._numbers), encoder, rate_hz, is_absolute=self._is_absolute)
-        self._contexts[context.number] = self._current[name] = context
-        await self._pass(context, wire.Open(utterance=context.number, voice=self._address))
+        await self._begin_context(context, self._address)
         return context
-
-    async def _pass(self, context: _Context, message: wire.Message) -> None:
-        """Pass a message to the context's utterance, unless it has failed."""
-        if context.number in self._contexts:
-            await self._report_errors(self._dispatch(message), context.number)
-
-    async def _end(self, context: _Context) -> None:
-        if self._current.get(context.name) is context:
-            del self._current[context.name]
-            await self._pass(context, wire.End(utterance=context.number))
-
-    async def _cancel(self, context: _Context) -> None:
-        if self._current.get(context.name) is context:
-            del self._current[context.name]
-            await self._pass(context, wire.Cancel(utterance=context.number))
 
     # --- to the client -------------------------------------------------------------------------------
 
-    async def send_error(self, error: StudioError) -> None:
-        """Send the client an error about its socket."""
-        await self._send(json.dumps(_error(error)))
+    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+        return context.labelled(_error(error)) if isinstance(context, _Context) else _error(error)
 
-    async def _report_errors(self, work: Coroutine[Any, Any, None], utterance: int | None) -> None:
-        """Await the work of a message; an error ends the context it is about, or a socket of one context."""
-        try:
-            await work
-        except StudioError as error:
-            if utterance is None or utterance in self._contexts:  # what follows a failure is no further error
-                await self._fail(error, self._contexts.get(utterance) if utterance is not None else None)
-        except Exception:
-            log.exception("a client message failed")
-            await self._fail(InternalError("this message could not be obeyed", "the server's log says why"))
+    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+        return None if self.has_contexts and context is not None else _error(error)["code"]
 
-    async def _fail(self, error: StudioError, context: _Context | None = None) -> None:
-        data = _error(error)
-        await self._send(json.dumps(context.labelled(data) if context else data))
-        if context is not None and context.number not in self._streams:
-            self._drop(context)
-        if not self._has_contexts or context is None:
-            await self._close(data["code"], error.code)
-
-    async def _send_item(self, stream: UtteranceStream, item: Outgoing) -> float:
-        context = self._contexts.get(stream.number)
-        if self._closed.is_set() or context is None:
-            return 0.0
-        if isinstance(item, StudioError | ev.Failed):
-            error = item if isinstance(item, StudioError) else InternalError(item.message)
-            await self._fail(error, context)
-            await asyncio.to_thread(stream.cancel)
-        if not isinstance(item, ev.Event):
-            return 0.0
-        try:
-            blocked_ms = sum([await self._send(json.dumps(one)) async for one in context.messages(item)])
-        except Exception:
-            log.exception("an event could not be sent")
-            await asyncio.to_thread(stream.cancel)
-            return 0.0
-        stream.grant_ahead()
-        return blocked_ms
-
-    async def _send_last(self, stream: UtteranceStream, token: str | None) -> None:
-        if context := self._contexts.get(stream.number):
-            self._drop(context)
-        if not self._has_contexts:
+    async def _on_context_end(self, context: Context | None) -> None:
+        if not self.has_contexts:
             await self._close(_NORMAL, "")
         await self._close_when_over()
-
-    def _drop(self, context: _Context) -> None:
-        self._contexts.pop(context.number, None)
-        if self._current.get(context.name) is context:
-            del self._current[context.name]
 
     async def _close_when_over(self) -> None:
         if self._is_ending and not self._contexts:
