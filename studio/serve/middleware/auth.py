@@ -28,7 +28,7 @@ LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
 # Of the adapters, whose clients send the key in headers of their own and expect 401.
-FOREIGN_PATHS = ("/v1/", "/api/tts_streaming")
+FOREIGN_PATHS = ("/v1/", "/api/tts_streaming", "/tts/")
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(
@@ -196,9 +196,11 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _foreign_key(scope: Scope) -> str:
-    """The key as the clients of OpenAI, ElevenLabs and Kyutai send it."""
+    """The key as the clients of OpenAI, ElevenLabs, Kyutai and Cartesia send it; browsers' sockets in the address."""
     scheme, _, token = _header(scope, "authorization").partition(" ")
-    own = _header(scope, "xi-api-key") or _header(scope, "kyutai-api-key")
+    own = next(filter(None, (_header(scope, name) for name in ("xi-api-key", "kyutai-api-key", "x-api-key"))), "")
+    if not own and scope["type"] == "websocket":
+        own = dict(_query(scope)).get("api_key", "")
     return own or (token.strip() if scheme.lower() == "bearer" else "")
 
 

@@ -1,0 +1,229 @@
+"""Cartesia's socket, ``/tts/websocket``, whose contexts take text as it comes, and ``POST /tts/bytes``.
+
+A context is an utterance: transcripts with ``continue`` append to it, the first one without ends it. Each packet of the
+voice is a chunk; with ``add_timestamps`` a word's times in the context follow when the word has ended.
+"""
+
+import base64
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from studio.core import events as ev
+from studio.core.cards import Card
+from studio.core.errors import BadMessage, BadText, Busy, StudioError
+from studio.core.folders import without_folders
+from studio.core.ports import Engine
+from studio.serve.adapters.alignment import Alignment
+from studio.serve.adapters.contexts import Context, ContextSession
+from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, RETRY_S, SpeechRequests, SpeechResponse, encoded
+from studio.serve.adapters.voices import find_voice
+from studio.serve.live import protocol as wire
+from studio.serve.live.stream import InternalError
+from studio.serve.responses import private_json
+from studio.serve.server import Drain, admit
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
+
+_CODECS = {"pcm_s16le": "pcm", "pcm_f32le": "pcm", "pcm_mulaw": "ulaw", "pcm_alaw": "alaw"}
+Rate = Literal[8000, 16000, 22050, 24000, 44100, 48000]
+Short = Annotated[str, Field(max_length=200)]
+
+
+class VoiceId(BaseModel):
+    """A voice as an object; its ``mode`` is ignored."""
+
+    id: Short
+
+
+class OutputFormat(BaseModel):
+    """What the audio is sent as; sockets send ``raw`` only."""
+
+    container: Literal["raw", "wav", "mp3"] = "raw"
+    encoding: Literal["pcm_s16le", "pcm_f32le", "pcm_mulaw", "pcm_alaw"] = "pcm_s16le"
+    sample_rate: Rate = 24000
+
+
+class Generation(BaseModel):
+    """A transcript; fields that are not listed, such as ``language`` and buffers, are ignored."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    transcript: Annotated[wire.Text, Field(strict=True)] = ""
+    voice: Short | VoiceId = ""
+    model_id: Short = ""
+    output_format: OutputFormat = OutputFormat()
+    context_id: Short | None = None
+    continues: Annotated[bool | None, Field(alias="continue")] = None
+    flush: bool | None = None
+    add_timestamps: bool | None = None
+    cancel: bool | None = None
+
+    @property
+    def voice_name(self) -> str:
+        """The voice's name."""
+        return self.voice if isinstance(self.voice, str) else self.voice.id
+
+
+class CartesiaContext(Context):
+    """One utterance of the socket."""
+
+    def __init__(self, name: str, number: int, encoder: Encoder, rate_hz: int, wanted: Generation) -> None:
+        super().__init__(name, number)
+        self._encoder, self._rate_hz = encoder, rate_hz
+        self._is_float = wanted.output_format.encoding == "pcm_f32le"
+        self._has_times = bool(wanted.add_timestamps)
+        self._alignment = Alignment()
+        self._flushes: deque[int] = deque()  # how many words each flush waits for, oldest first
+        self._flushed = self._ended = 0
+        self._last_ms = 0.0
+
+    async def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any]]:
+        """Chunks, word times, finished flushes, and ``done`` at the end."""
+        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+            yield self._chunk(data, event.t_ms)
+        for token in self._alignment.add(event):
+            if self._has_times:
+                seconds = {"start": [token.start / self._rate_hz], "end": [token.end / self._rate_hz]}
+                yield self.labelled("timestamps", word_timestamps={"words": [token.text.strip()], **seconds})
+        if isinstance(event, ev.Flushed):
+            self._flushes.append(event.words)
+        if isinstance(event, ev.WordEnd):
+            self._ended = event.i + 1
+        if isinstance(event, ev.Ended):
+            if data := await self._encoder.finish():
+                yield self._chunk(data, event.t_ms)
+            self._ended = max(self._flushes, default=0)
+        while self._flushes and self._flushes[0] <= self._ended:
+            self._flushes.popleft()
+            self._flushed += 1
+            yield self.labelled("flush_done", flush_done=True, flush_id=self._flushed)
+        if isinstance(event, ev.Ended):
+            yield self.labelled("done", status_code=200, done=True)
+
+    def _chunk(self, data: bytes, t_ms: float) -> dict[str, Any]:
+        if self._is_float:
+            data = (np.frombuffer(data, "<i2") / np.float32(32768.0)).astype("<f4").tobytes()
+        step_ms, self._last_ms = t_ms - self._last_ms, t_ms
+        return self.labelled("chunk", data=base64.b64encode(data).decode("ascii"), step_time=round(step_ms, 3))
+
+    def labelled(self, kind: str, *, done: bool = False, status_code: int = 206, **fields: Any) -> dict[str, Any]:
+        """A message of this context."""
+        return {"type": kind, "context_id": self.name, "done": done, "status_code": status_code, **fields}
+
+
+class CartesiaSession(ContextSession):
+    """One socket."""
+
+    async def _send_hello(self) -> None:
+        """Send nothing."""
+
+    async def _handle(self, data: dict[str, Any]) -> None:
+        message = _validated(Generation, data)
+        context = self._current.get(message.context_id)
+        if message.cancel:  # also of a context whose text has ended
+            for one in [one for one in self._contexts.values() if one.name == message.context_id]:
+                await self._cancel(one)
+            return
+        if context is None:
+            if not message.transcript.strip():
+                if message.continues or message.context_id is not None:
+                    return  # the end or a flush of a context without text
+                raise BadText("the transcript is empty", "give some text")
+            context = await self._new_context(message)
+        if message.transcript:
+            await self._pass(context, wire.TextIn(utterance=context.number, text=message.transcript))
+        if message.flush:
+            await self._pass(context, wire.Flush(utterance=context.number))
+        if not message.continues:
+            await self._end(context)
+
+    async def _new_context(self, message: Generation) -> Context:
+        card, address = find_voice(message.voice_name, message.model_id, self._engine.cards())
+        if message.output_format.container != "raw":
+            raise BadMessage(f"a socket sends no {message.output_format.container}", "set the container to raw")
+        encoder = await open_encoder(_raw(message.output_format), card.sample_rate_hz)
+        number = next(self._numbers)
+        name = f"context-{number}" if message.context_id is None else message.context_id
+        context = CartesiaContext(name, number, encoder, card.sample_rate_hz, message)
+        await self._begin_context(context, address)
+        return context
+
+    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+        named = {} if context is None else {"context_id": context.name}
+        return {"type": "error", "done": True, **_error_body(error), **named}
+
+    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+        return None  # other contexts go on
+
+
+def _raw(wanted: OutputFormat) -> AudioFormat:
+    return AudioFormat(_CODECS[wanted.encoding], wanted.sample_rate)
+
+
+def _validated(kind: type[Generation], data: dict[str, Any]) -> Generation:
+    """Raises BadMessage."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"][:2]) or "the message"
+    raise BadMessage(f"{field}: {first['msg'][:200]}", "see docs/clients.md")
+
+
+def _error_body(error: StudioError) -> dict[str, Any]:
+    message = without_folders(str(error))
+    return {"status_code": _status(error), "error_code": error.code, "title": error.code, "message": message}
+
+
+def _status(error: StudioError) -> int:
+    return 429 if isinstance(error, Busy) else 500 if isinstance(error, InternalError) else 400
+
+
+def add_cartesia(
+    app: FastAPI,
+    engine: Engine,
+    requests: SpeechRequests,
+    trace_store: TraceStore,
+    settings: ServeSettings,
+    drain: Drain,
+) -> None:
+    """Add the socket and the route."""
+    sockets: set[CartesiaSession] = set()
+    drain.watch(sockets)
+
+    @app.websocket("/tts/websocket")
+    async def speak(websocket: WebSocket) -> None:
+        await admit(websocket, sockets, settings, CartesiaSession(websocket, engine, trace_store, settings))
+
+    @app.post("/tts/bytes")
+    async def speech(request: Request) -> Response:
+        try:
+            return await _speech(request, requests)
+        except StudioError as error:
+            retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
+            return private_json(_error_body(error), _status(error), **retry)
+
+
+async def _speech(request: Request, requests: SpeechRequests) -> Response:
+    body = _validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
+    if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
+        raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
+    card, address = find_voice(body.voice_name, body.model_id, requests.engine.cards())
+    wanted = _file(body.output_format, card)
+    encoder = await open_encoder(wanted, card.sample_rate_hz)
+    spoken = await requests.open(request, address, body.transcript)
+    return SpeechResponse(requests, spoken, encoded(spoken, encoder), wanted.media_type)
+
+
+def _file(wanted: OutputFormat, card: Card) -> AudioFormat:
+    if wanted.encoding == "pcm_f32le" and wanted.container != "mp3":
+        raise BadMessage("this route sends no pcm_f32le", "set the encoding to pcm_s16le, or use the socket")
+    if wanted.container == "wav":
+        return AudioFormat("wav", wanted.sample_rate)
+    return AudioFormat("mp3", wanted.sample_rate) if wanted.container == "mp3" else _raw(wanted)
