@@ -17,6 +17,7 @@ import studio
 from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.mos.service import ListeningTests
 from studio.serve.adapters.cartesia import add_cartesia
+from studio.serve.adapters.deepgram import add_deepgram
 from studio.serve.adapters.elevenlabs import add_elevenlabs
 from studio.serve.adapters.elevenlabs_http import add_elevenlabs_http
 from studio.serve.adapters.kyutai import add_kyutai
@@ -83,6 +84,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     add_elevenlabs(app, engine, trace_store, settings, drain)
     add_kyutai(app, engine, trace_store, settings, drain)
     add_cartesia(app, engine, requests, trace_store, settings, drain)
+    add_deepgram(app, engine, requests, trace_store, settings, drain)
     if isinstance(engine, SupportsLoad):
         add_metrics(app, engine)
     views, recomputation = TraceViews(), Recomputation(engine)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from studio.core import events as ev
 from studio.core.cards import Card
@@ -23,6 +23,7 @@ from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, RETRY_S, SpeechRequests, SpeechResponse, encoded
+from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import InternalError
@@ -124,7 +125,7 @@ class CartesiaSession(ContextSession):
         """Send nothing."""
 
     async def _handle(self, data: dict[str, Any]) -> None:
-        message = _validated(Generation, data)
+        message = validated(Generation, data)
         context = self._current.get(message.context_id)
         if message.cancel:  # also of a context whose text has ended
             for one in [one for one in self._contexts.values() if one.name == message.context_id]:
@@ -166,16 +167,6 @@ def _raw(wanted: OutputFormat) -> AudioFormat:
     return AudioFormat(_CODECS[wanted.encoding], wanted.sample_rate)
 
 
-def _validated(kind: type[Generation], data: dict[str, Any]) -> Generation:
-    """Raises BadMessage."""
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"][:2]) or "the message"
-    raise BadMessage(f"{field}: {first['msg'][:200]}", "see docs/clients.md")
-
-
 def _error_body(error: StudioError) -> dict[str, Any]:
     message = without_folders(str(error))
     return {"status_code": _status(error), "error_code": error.code, "title": error.code, "message": message}
@@ -211,7 +202,7 @@ def add_cartesia(
 
 
 async def _speech(request: Request, requests: SpeechRequests) -> Response:
-    body = _validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
+    body = validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
     card, address = find_voice(body.voice_name, body.model_id, requests.engine.cards())

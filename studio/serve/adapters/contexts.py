@@ -29,8 +29,8 @@ class Context(ABC):
         self.name, self.number = name, number
 
     @abstractmethod
-    def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any]]:
-        """What the client is sent for an event."""
+    def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any] | bytes]:
+        """What the client is sent for an event, as JSON or as binary messages."""
 
 
 class ContextSession(SpeakSession):
@@ -111,7 +111,9 @@ class ContextSession(SpeakSession):
         if not isinstance(item, ev.Event):
             return 0.0
         try:
-            blocked_ms = sum([await self._send(json.dumps(one)) async for one in context.messages(item)])
+            blocked_ms = 0.0
+            async for one in context.messages(item):
+                blocked_ms += await self._send(one if isinstance(one, bytes) else json.dumps(one))
         except Exception:
             log.exception("an event could not be sent")
             await asyncio.to_thread(stream.cancel)

@@ -10,15 +10,16 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, WebSocket
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from studio.core import events as ev
-from studio.core.errors import BadMessage, BadOption, Busy, StudioError
+from studio.core.errors import BadOption, Busy, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
 from studio.serve.adapters.alignment import AlignedToken, Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import POLICY_VIOLATION, RETRY_MS
@@ -142,11 +143,7 @@ class ElevenLabsSession(ContextSession):
     async def _handle(self, data: dict[str, Any]) -> None:
         if self._closed.is_set():
             return
-        try:
-            message = ClientMessage.model_validate(data)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            raise BadMessage(f"{first['loc'][0]}: {first['msg'][:200]}", "see docs/clients.md") from error
+        message = validated(ClientMessage, data)
         name = (message.context_id or message.contextId or "default") if self.has_contexts else None
         if message.close_socket:
             self._is_ending = True

@@ -196,12 +196,12 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _foreign_key(scope: Scope) -> str:
-    """The key as the clients of OpenAI, ElevenLabs, Kyutai and Cartesia send it; browsers' sockets in the address."""
+    """The key as clients of other systems send it: in a header, or in the address of a socket."""
     scheme, _, token = _header(scope, "authorization").partition(" ")
     own = next(filter(None, (_header(scope, name) for name in ("xi-api-key", "kyutai-api-key", "x-api-key"))), "")
     if not own and scope["type"] == "websocket":
         own = dict(_query(scope)).get("api_key", "")
-    return own or (token.strip() if scheme.lower() == "bearer" else "")
+    return own or (token.strip() if scheme.lower() in ("bearer", "token") else "")
 
 
 def _header(scope: Scope, name: str) -> str:

@@ -39,6 +39,7 @@ FOR_ANYONE = {
     *(("POST", f"/v1/text-to-speech/{{voice}}{rest}") for rest in ("", "/stream", "/with-timestamps")),
     ("POST", "/v1/text-to-speech/{voice}/stream/with-timestamps"),
     ("POST", "/tts/bytes"),
+    ("POST", "/v1/speak"),
     ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
     ("GET", "/v1/audio/voices"),
     ("GET", "/v1/models"),
@@ -138,7 +139,7 @@ WITH_TOKEN = {
 }
 BAD_REQUESTS = {("POST", "/v1/audio/speech")}  # their clients expect 400 where the studio's own get 422
 FOREIGN_SOCKETS = {f"/v1/text-to-speech/{{voice}}/{kind}" for kind in ("stream-input", "multi-stream-input")}
-FOREIGN_SOCKETS |= {"/api/tts_streaming", "/tts/websocket"}
+FOREIGN_SOCKETS |= {"/api/tts_streaming", "/tts/websocket", "/v1/speak"}
 SOCKETS = {"/ws/speak", "/mos/live"} | FOREIGN_SOCKETS
 HOSTILE = (
     "../../../../etc/passwd",

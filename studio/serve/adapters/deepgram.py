@@ -1,0 +1,260 @@
+"""Deepgram's ``/v1/speak``: a socket that speaks text as it comes and is flushed, and a route for a whole text.
+
+On the socket, the text up to a flush is one utterance. It is spoken as it comes; text after the flush waits until the
+utterance has ended, so that the sound is in order.
+"""
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import Response
+from pydantic import BaseModel, BeforeValidator, Field
+
+from studio.core import events as ev
+from studio.core.cards import Card
+from studio.core.errors import BadMessage, BadText, Busy, StudioError
+from studio.core.folders import without_folders
+from studio.core.ports import Engine
+from studio.serve.adapters.contexts import Context, ContextSession
+from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, RETRY_S, SpeechRequests, SpeechResponse, encoded
+from studio.serve.adapters.validation import validated
+from studio.serve.adapters.voices import find_voice
+from studio.serve.live import protocol as wire
+from studio.serve.live.stream import InternalError
+from studio.serve.responses import private_json
+from studio.serve.server import Drain, admit
+from studio.serve.settings import ServeSettings
+from studio.serve.trace_store import TraceStore
+
+PATH = "/v1/speak"
+VENDOR_MODELS = "aura"  # the beginning of their voices' names, which stand for the first voice
+MAX_WAITING_CHARS = 100_000  # of flushed text that waits for the utterance before it
+_NORMAL = 1000  # close code
+_NAMES = {
+    "linear16": "pcm",
+    "mulaw": "ulaw",
+    "alaw": "alaw",
+    "mp3": "mp3",
+    "opus": "opus",
+    "flac": "flac",
+    "aac": "aac",
+}
+_RATES_HZ = {
+    "linear16": 24_000,
+    "mulaw": 8_000,
+    "alaw": 8_000,
+    "mp3": 22_050,
+    "opus": 48_000,
+    "flac": 24_000,
+    "aac": 24_000,
+}
+
+
+def _whole(value: Any) -> Any:
+    """A number of an address: ``24000`` or ``24000.0``."""
+    return int(float(value)) if isinstance(value, str) and value.replace(".", "", 1).isdecimal() else value
+
+
+Rate = Annotated[Literal[8000, 16000, 22050, 24000, 32000, 44100, 48000], BeforeValidator(_whole)]
+
+
+class Query(BaseModel):
+    """The address's query; other fields are ignored."""
+
+    model: Annotated[str, Field(max_length=200)] = ""
+    encoding: Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"] | None = None
+    container: Literal["wav", "ogg", "none"] | None = None
+    sample_rate: Rate | None = None
+
+    def audio_format(self, default: str) -> AudioFormat:
+        """What the sound is sent as."""
+        encoding = self.encoding or default
+        name = "wav" if encoding == "linear16" and self.container == "wav" else _NAMES[encoding]
+        return AudioFormat(name, self.sample_rate or _RATES_HZ[encoding])
+
+
+class ClientMessage(BaseModel):
+    """A message of the socket."""
+
+    type: Literal["Speak", "Flush", "Clear", "Close"]
+    text: Annotated[wire.Text, Field(strict=True)] = ""
+
+
+class _Utterance(Context):
+    """Sends its sound as binary messages."""
+
+    def __init__(self, number: int, encoder: Encoder) -> None:
+        super().__init__(None, number)
+        self._encoder = encoder
+
+    async def messages(self, event: ev.Event) -> AsyncIterator[bytes]:
+        """The sound that an event completes."""
+        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+            yield data
+        if isinstance(event, ev.Ended) and (data := await self._encoder.finish()):
+            yield data
+
+
+@dataclass
+class _Part:
+    """Text up to a flush; ``context`` once it is being spoken."""
+
+    waiting: list[str] = field(default_factory=list)
+    is_flushed: bool = False
+    context: Context | None = None
+
+
+class DeepgramSession(ContextSession):
+    """One socket of a voice."""
+
+    async def _send_hello(self) -> None:
+        """Send the metadata, or what is wrong with the address."""
+        self._parts: deque[_Part] = deque()  # the first one is being spoken
+        self._flushes, self._is_ending = 0, False
+        try:
+            query = validated(Query, dict(self._websocket.query_params))
+            self._card, self._address = _voice(query.model, self._engine)
+            self._format = query.audio_format("linear16")
+            if query.container not in (None, "none"):
+                raise BadMessage("a socket sends no container", "leave it out")
+        except StudioError as error:
+            await self.send_error(error)
+            await self._close(1008, error.code)
+            return
+        names = {"model_name": self._card.name, "model_version": "1", "model_uuid": str(uuid4())}
+        await self._send(json.dumps({"type": "Metadata", "request_id": str(uuid4()), **names}))
+
+    async def _handle(self, data: dict[str, Any]) -> None:
+        if self._closed.is_set() or self._is_ending:
+            return
+        message = validated(ClientMessage, data)
+        match message.type:
+            case "Speak" if message.text:
+                await self._speak(message.text)
+            case "Flush":
+                await self._flush()
+            case "Clear":
+                await self._clear()
+            case "Close":
+                self._is_ending = True
+                if self._parts and not self._parts[-1].is_flushed:
+                    await self._flush()
+                await self._close_when_over()
+            case _:
+                pass
+
+    async def _speak(self, text: str) -> None:
+        if sum(len(one) for part in self._parts for one in part.waiting) + len(text) > MAX_WAITING_CHARS:
+            raise Busy(f"more than {MAX_WAITING_CHARS} characters wait", "send them when what was flushed is spoken")
+        if not self._parts or self._parts[-1].is_flushed:
+            if not text.strip():
+                return
+            self._parts.append(_Part())
+        self._parts[-1].waiting.append(text)
+        await self._go_on()
+
+    async def _flush(self) -> None:
+        if not self._parts or self._parts[-1].is_flushed:
+            await self._report_flushed()
+            return
+        self._parts[-1].is_flushed = True
+        await self._go_on()
+
+    async def _clear(self) -> None:
+        contexts = [part.context for part in self._parts if part.context is not None]
+        self._parts.clear()
+        for context in contexts:
+            await self._pass(context, wire.Cancel(utterance=context.number))
+            self._drop(context)  # nothing more of it is sent
+        await self._send(json.dumps({"type": "Cleared", "sequence_id": self._flushes}))
+
+    async def _go_on(self) -> None:
+        """Pass the text of the first part on."""
+        if not self._parts:
+            return
+        part = self._parts[0]
+        if part.context is None:
+            encoder = await open_encoder(self._format, self._card.sample_rate_hz)
+            part.context = _Utterance(next(self._numbers), encoder)
+            await self._begin_context(part.context, self._address)
+        for text in part.waiting:
+            await self._pass(part.context, wire.TextIn(utterance=part.context.number, text=text))
+        part.waiting.clear()
+        if part.is_flushed:
+            await self._end(part.context)
+
+    async def _on_context_end(self, context: Context | None) -> None:
+        if self._parts and context is not None and self._parts[0].context is context:
+            if self._parts.popleft().is_flushed:
+                await self._report_flushed()
+            await self._go_on()
+        await self._close_when_over()
+
+    async def _report_flushed(self) -> None:
+        await self._send(json.dumps({"type": "Flushed", "sequence_id": self._flushes}))
+        self._flushes += 1
+
+    async def _close_when_over(self) -> None:
+        if self._is_ending and not self._parts:
+            await self._close(_NORMAL, "")
+
+    async def _fail(self, error: StudioError, context: Context | None = None) -> None:
+        if context is not None and context.number not in self._streams:  # it was never opened
+            self._parts = deque(part for part in self._parts if part.context is not context)
+        await super()._fail(error, context)
+
+    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+        kind = "Error" if isinstance(error, InternalError) else "Warning"
+        return {"type": kind, "description": without_folders(str(error)), "code": error.code.upper()}
+
+    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+        return None
+
+
+def _voice(model: str, engine: Engine) -> tuple[Card, str]:
+    return find_voice("" if model.startswith(VENDOR_MODELS) else model, "", engine.cards())
+
+
+def add_deepgram(
+    app: FastAPI,
+    engine: Engine,
+    requests: SpeechRequests,
+    trace_store: TraceStore,
+    settings: ServeSettings,
+    drain: Drain,
+) -> None:
+    """Add the socket and the route."""
+    sockets: set[DeepgramSession] = set()
+    drain.watch(sockets)
+
+    @app.websocket(PATH)
+    async def speak(websocket: WebSocket) -> None:
+        await admit(websocket, sockets, settings, DeepgramSession(websocket, engine, trace_store, settings))
+
+    @app.post(PATH)
+    async def speech(request: Request) -> Response:
+        try:
+            return await _speech(request, requests)
+        except StudioError as error:
+            status = 429 if isinstance(error, Busy) else 500 if isinstance(error, InternalError) else 400
+            body = {"err_code": error.code.upper(), "err_msg": without_folders(str(error)), "request_id": str(uuid4())}
+            retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
+            return private_json(body, status, **retry)
+
+
+async def _speech(request: Request, requests: SpeechRequests) -> Response:
+    query = validated(Query, dict(request.query_params))
+    text = wire.decode((await request.body()).decode("utf-8", "replace")).get("text")
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
+        raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
+    card, address = _voice(query.model, requests.engine)
+    wanted = query.audio_format("mp3")
+    encoder = await open_encoder(wanted, card.sample_rate_hz)
+    spoken = await requests.open(request, address, text)
+    return SpeechResponse(requests, spoken, encoded(spoken, encoder), wanted.media_type)
