@@ -14,6 +14,7 @@ from durability.harness.target import Routes
 APP = (sys.executable, str(Path(__file__).parent / "harness" / "fake_app.py"))
 
 
+@pytest.mark.timeout(900)  # on a busy machine
 def test_fuzzing_finds_no_failure() -> None:
     setting = FuzzSetting(requests=400, flood_s=0.3, settle_s=3.0, command=APP, quiet=True)
     found = bench_fuzz(setting)

@@ -84,6 +84,7 @@ def frames_of(family: Family, name: str, many: int = 1, steps: int = 400) -> lis
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # Triton's interpreter on a busy machine
 @pytest.mark.parametrize("name", ["speakstream", "richtts", "ist", "s5", "t5"])
 def test_the_cuda_form_samples_the_frames_of_the_cpu_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows, mixed steps, and prefills that take several steps."""
