@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from durability.harness.floods import FLOODS
 from durability.harness.fuzz import FuzzSetting, bench_fuzz
 from durability.harness.fuzz_targets import DOORS, Outcome
