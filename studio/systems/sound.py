@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from studio.core.clips import to_int16
 from studio.core.errors import StudioError, needs
 
 RATE_HZ = 24_000  # of every system's utterances: listening tests and comparisons need one rate
@@ -156,7 +157,7 @@ _NOTHING = np.zeros(0, np.int16)
 
 def float_to_pcm(samples: np.ndarray) -> np.ndarray:
     """Samples in [-1, 1] as int16; numbers that are not finite become 0."""
-    return np.clip(np.rint(np.nan_to_num(samples, nan=0.0) * 32768.0), -32768, 32767).astype(np.int16)
+    return to_int16(np.nan_to_num(samples, nan=0.0))
 
 
 def _check_kind(head: bytes) -> None:

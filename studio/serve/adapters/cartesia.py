@@ -15,18 +15,16 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from studio.core import events as ev
-from studio.core.cards import Card
-from studio.core.errors import BadMessage, BadText, Busy, StudioError
+from studio.core.errors import BadMessage, BadText, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
-from studio.serve.adapters.speech import MAX_INPUT_CHARS, RETRY_S, SpeechRequests, SpeechResponse, encoded
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
 from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
-from studio.serve.live.stream import InternalError
 from studio.serve.responses import private_json
 from studio.serve.server import Drain, admit
 from studio.serve.settings import ServeSettings
@@ -169,11 +167,8 @@ def _raw(wanted: OutputFormat) -> AudioFormat:
 
 def _error_body(error: StudioError) -> dict[str, Any]:
     message = without_folders(str(error))
-    return {"status_code": _status(error), "error_code": error.code, "title": error.code, "message": message}
-
-
-def _status(error: StudioError) -> int:
-    return 429 if isinstance(error, Busy) else 500 if isinstance(error, InternalError) else 400
+    status = error_status(error, busy=429)
+    return {"status_code": status, "error_code": error.code, "title": error.code, "message": message}
 
 
 def add_cartesia(
@@ -197,22 +192,18 @@ def add_cartesia(
         try:
             return await _speech(request, requests)
         except StudioError as error:
-            retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
-            return private_json(_error_body(error), _status(error), **retry)
+            return private_json(_error_body(error), error_status(error, busy=429), **retry_header(error))
 
 
 async def _speech(request: Request, requests: SpeechRequests) -> Response:
     body = validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    card, address = find_voice(body.voice_name, body.model_id, requests.engine.cards())
-    wanted = _file(body.output_format, card)
-    encoder = await open_encoder(wanted, card.sample_rate_hz)
-    spoken = await requests.open(request, address, body.transcript)
-    return SpeechResponse(requests, spoken, encoded(spoken, encoder), wanted.media_type)
+    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards())
+    return await speech_response(requests, request, voice, body.transcript, _file(body.output_format))
 
 
-def _file(wanted: OutputFormat, card: Card) -> AudioFormat:
+def _file(wanted: OutputFormat) -> AudioFormat:
     if wanted.encoding == "pcm_f32le" and wanted.container != "mp3":
         raise BadMessage("this route sends no pcm_f32le", "set the encoding to pcm_s16le, or use the socket")
     if wanted.container == "wav":

@@ -22,7 +22,7 @@ from studio.core.folders import without_folders
 from studio.core.ports import Engine
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
-from studio.serve.adapters.speech import MAX_INPUT_CHARS, RETRY_S, SpeechRequests, SpeechResponse, encoded
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
 from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
@@ -242,10 +242,8 @@ def add_deepgram(
         try:
             return await _speech(request, requests)
         except StudioError as error:
-            status = 429 if isinstance(error, Busy) else 500 if isinstance(error, InternalError) else 400
             body = {"err_code": error.code.upper(), "err_msg": without_folders(str(error)), "request_id": str(uuid4())}
-            retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
-            return private_json(body, status, **retry)
+            return private_json(body, error_status(error, busy=429), **retry_header(error))
 
 
 async def _speech(request: Request, requests: SpeechRequests) -> Response:
@@ -253,8 +251,6 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     text = wire.decode((await request.body()).decode("utf-8", "replace")).get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
         raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    card, address = _voice(query.model, requests.engine)
-    wanted = query.audio_format("mp3")
-    encoder = await open_encoder(wanted, card.sample_rate_hz)
-    spoken = await requests.open(request, address, text)
-    return SpeechResponse(requests, spoken, encoded(spoken, encoder), wanted.media_type)
+    return await speech_response(
+        requests, request, _voice(query.model, requests.engine), text, query.audio_format("mp3")
+    )

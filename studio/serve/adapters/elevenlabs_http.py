@@ -18,12 +18,12 @@ from studio.serve.adapters.elevenlabs import DEFAULT_FORMAT, FORMATS
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, Encoder, open_encoder
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
-    RETRY_S,
     Speech,
     SpeechFailed,
     SpeechRequests,
     SpeechResponse,
     encoded,
+    retry_header,
 )
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live.protocol import Text
@@ -165,5 +165,5 @@ async def _lines(one: _Conversion) -> AsyncIterator[bytes]:
 def _error_response(error: StudioError) -> JSONResponse:
     """The response to an error as ElevenLabs' clients read it; a busy server says when to try again."""
     status = next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
-    retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
-    return private_json({"detail": {"status": error.code, "message": without_folders(str(error))}}, status, **retry)
+    body = {"detail": {"status": error.code, "message": without_folders(str(error))}}
+    return private_json(body, status, **retry_header(error))

@@ -11,17 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import BadMessage, BadText, BadVoice, Busy, StudioError
+from studio.core.errors import BadMessage, BadText, BadVoice, StudioError
 from studio.core.folders import without_folders
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
-    RETRY_S,
     Speech,
-    SpeechFailed,
     SpeechRequests,
     SpeechResponse,
     encoded,
+    error_status,
+    retry_header,
 )
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
 from studio.serve.live.protocol import Text
@@ -30,7 +30,6 @@ from studio.text.markdown import spoken_markdown
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-_STATUS: dict[type[StudioError], int] = {BadModel: 404, Busy: 503, SpeechFailed: 500, StudioError: 400}
 
 
 class VoiceId(BaseModel):
@@ -160,9 +159,8 @@ def error_body(error: StudioError) -> dict[str, Any]:
 
 def error_response(error: StudioError) -> JSONResponse:
     """The response to an error; a busy server says when to try again."""
-    retry = {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
-    return private_json(error_body(error), _status(error), **retry)
+    return private_json(error_body(error), _status(error), **retry_header(error))
 
 
 def _status(error: StudioError) -> int:
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+    return 404 if isinstance(error, BadModel) else error_status(error)

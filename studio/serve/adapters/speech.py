@@ -14,10 +14,10 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
-from studio.serve.adapters.encoding import Encoder
+from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.live import protocol as wire
 from studio.serve.live.opening import open_stream
-from studio.serve.live.stream import Outgoing, StreamEnd, UtteranceStream
+from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.connections import connection_of
 from studio.serve.responses import PRIVATE
@@ -33,6 +33,18 @@ class SpeechFailed(StudioError):
     """The voice failed."""
 
     code = "failed"
+
+
+def error_status(error: StudioError, busy: int = 503) -> int:
+    """The HTTP status of an error; ``busy`` is that of a full server."""
+    if isinstance(error, Busy):
+        return busy
+    return 500 if isinstance(error, SpeechFailed | InternalError) else 400
+
+
+def retry_header(error: StudioError) -> dict[str, str]:
+    """When a client that found the server full may try again."""
+    return {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
 
 
 class Speech:
@@ -187,6 +199,16 @@ class SpeechRequests:
         end = asyncio.create_task(speech.finish())
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
+
+
+async def speech_response(
+    requests: "SpeechRequests", request: HTTPConnection, voice: tuple[Card, str], text: str, wanted: AudioFormat
+) -> "SpeechResponse":
+    """A whole text as sound, from ``find_voice``. Raises as ``SpeechRequests.open``."""
+    card, address = voice
+    encoder = await open_encoder(wanted, card.sample_rate_hz)
+    speech = await requests.open(request, address, text)
+    return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)
 
 
 async def encoded(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cartesia import AuthenticationError, BadRequestError, Cartesia
+from cartesia import AuthenticationError, BadRequestError, Cartesia, InternalServerError
 from serve.serving import Served, Serving, eventually
 from tones import RATE_HZ, Script
 from websockets.sync.client import ClientConnection, connect
@@ -172,3 +172,10 @@ def test_bytes_are_the_whole_speech(serving: Serving, form: str) -> None:
         assert len(body) == 2 * samples + (44 if form == "wav" else 0)
     with pytest.raises(BadRequestError, match="empty"):
         client_of(server).tts.generate(model_id="sonic-3", transcript=" ", voice=VOICE, output_format=wanted)
+
+
+def test_failure_before_the_first_sound_is_a_500(serving: Serving) -> None:
+    server = serving(script=Script(speed=20.0, fail_at_word=0))
+    wanted: Any = {**RAW, "container": "wav"}
+    with pytest.raises(InternalServerError, match="the script fails"):
+        client_of(server).tts.generate(model_id="sonic-3", transcript="Alpha beta.", voice=VOICE, output_format=wanted)

@@ -158,3 +158,10 @@ def test_http_answers_with_the_whole_speech(serving: Serving, form: Any) -> None
     with pytest.raises(ApiError) as wrong:
         list(client_of(server, "wrong").speak.v1.audio.generate(text="Alpha."))
     assert wrong.value.status_code == 401
+
+
+def test_failure_before_the_first_sound_is_a_500(serving: Serving) -> None:
+    server = serving(script=Script(speed=20.0, fail_at_word=0))
+    with pytest.raises(ApiError) as failed:
+        list(client_of(server).speak.v1.audio.generate(text="Alpha beta.", request_options={"max_retries": 0}))
+    assert failed.value.status_code == 500 and "the script fails" in failed.value.body["err_msg"]
