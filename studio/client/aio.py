@@ -1,29 +1,17 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable
 from contextlib import suppress
-from typing import Any, Literal, Self
+from typing import Any, Self, Unpack
 
-from studio.client.messages import (
-    URL,
-    Messages,
-    ServerGone,
-    connection_errors,
-    connection_settings,
-    opening,
-    socket_url,
-)
+from studio.client.messages import How, Messages, Server, ServerGone, connection_errors
 from studio.core.errors import needs
 from studio.core.events import Event
 
 
 class AsyncUtterance(Messages[Awaitable[None]]):
     """``Utterance`` for asyncio; every call is awaited."""
-
-    def __init__(self, socket: Any, plays: bool) -> None:
-        super().__init__(plays)
-        self._socket = socket
 
     async def put(self, kind: str, **fields: Any) -> None:
         with connection_errors():
@@ -54,33 +42,20 @@ class AsyncUtterance(Messages[Awaitable[None]]):
         return self._events.popleft()
 
 
-class AsyncClient:
+class AsyncClient(Server):
     """``Client`` for asyncio."""
 
-    def __init__(self, url: str = URL, key: str = "", *, timeout_s: float = 60.0) -> None:
-        self._url, self._key, self._timeout_s = socket_url(url), key, timeout_s
-
-    async def utterance(
-        self,
-        voice: str = "",
-        *,
-        seed: int = 0,
-        temperature: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        source: Literal["stream", "keyboard"] = "stream",
-        plays: bool = False,
-    ) -> AsyncUtterance:
+    async def utterance(self, voice: str = "", **how: Unpack[How]) -> AsyncUtterance:
         """Begin an utterance, as ``Client.utterance``; use it in an ``async with`` statement. Raises ServerGone."""
         with needs("the client needs the package websockets", "app"):
             from websockets.asyncio.client import connect
         with connection_errors():
-            found = AsyncUtterance(
-                await connect(self._url, **connection_settings(self._url, self._key, self._timeout_s)), plays
-            )
-        await found.put("open", **opening(voice, seed, temperature, options or {}, source))
+            socket = await connect(**self._connection)
+        found = AsyncUtterance(socket, plays=how.get("plays", False))
+        await found.open(voice, how)
         return found
 
-    async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Any) -> AsyncIterator[Event]:
+    async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Unpack[How]) -> AsyncIterator[Event]:
         """Speak a text, or pieces of one as they come, and yield the events, as ``Client.speak``."""
         async with await self.utterance(voice, **how) as utterance:
             feeding = asyncio.ensure_future(_feed(utterance, text))

@@ -1,20 +1,18 @@
-"""What both clients share: the messages of one utterance, without a socket, and the errors of a connection."""
+"""What both clients share: the messages of one utterance, and a connection's settings and errors."""
 
 import json
-import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-import numpy as np
-
+from studio.core.addresses import is_loopback
 from studio.core.errors import StudioError
 from studio.core.events import Audio, Event, Revised, from_dict, is_last
+from studio.core.packets import unpack_packet
 
-URL = "http://127.0.0.1:7860"
-_HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, sequence, first sample
 _NUMBER = 1  # of the utterance: each has a socket of its own
 _REPORT_SAMPLES = 1200  # 50 ms at 24 kHz
 _MAX_BYTES = 4_000_000  # of one message
@@ -34,27 +32,60 @@ class ServerGone(StudioError, code="server_gone"):
     """The server cannot be reached, or closed the connection before the utterance ended."""
 
 
-def socket_url(url: str) -> str:
-    """The address of a studio's socket."""
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    return urlunsplit((scheme, parts.netloc, f"{parts.path.rstrip('/')}/ws/speak", "", ""))
+class How(TypedDict, total=False):
+    """How an utterance is spoken.
+
+    Attributes:
+        seed: repeats an utterance; 0 to 2**53 - 1.
+        temperature: None for the voice's own; 0 is greedy.
+        options: of the voice's family, such as ``{"m": 3, "n": 1}``.
+        source: ``keyboard`` for edits of a text field.
+        plays: the caller reports what was played, and gets sound 2 s ahead of it.
+    """
+
+    seed: int
+    temperature: float | None
+    options: dict[str, Any]
+    source: Literal["stream", "keyboard"]
+    plays: bool
 
 
-class Messages(Generic[_Sent]):
-    """The messages of one utterance, without a socket; ``_Sent`` is what sending answers."""
+class Server:
+    """A studio's address and key."""
 
-    def __init__(self, plays: bool) -> None:
+    def __init__(self, url: str = "http://127.0.0.1:7860", key: str = "", *, timeout_s: float = 60.0) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+        self._timeout_s = timeout_s
+        self._connection: dict[str, Any] = {  # arguments of ``connect`` of both kinds
+            "uri": urlunsplit((scheme, parts.netloc, f"{parts.path.rstrip('/')}/ws/speak", "", "")),
+            "additional_headers": {_HEADER_OF_KEY: key} if key else {},
+            "open_timeout": timeout_s,
+            "max_size": _MAX_BYTES,
+            "proxy": None if is_loopback(parts.hostname or "") else True,
+        }
+
+
+class Messages(ABC, Generic[_Sent]):
+    """The messages of one utterance; ``_Sent`` is what sending answers."""
+
+    def __init__(self, socket: Any, *, plays: bool = False) -> None:
+        self._socket = socket
         self.voices: list[dict[str, Any]] = []
         self.trace_url = self.wav_url = ""  # relative to the server's root, once the last event has come
         self._plays = plays
         self._events: deque[Event] = deque()
-        self._received = self._reported = self._take = 0
+        self._reported = self._take = 0
         self._last: Event | None = None
         self.is_over = False
 
+    @abstractmethod
     def put(self, kind: str, **fields: Any) -> _Sent:
-        raise NotImplementedError
+        """Send a message."""
+
+    def open(self, voice: str, how: How) -> _Sent:
+        """Begin the utterance: the first message."""
+        return self.put("open", voice=voice, **{name: value for name, value in how.items() if name != "plays"})
 
     def encode(self, kind: str, fields: Mapping[str, Any]) -> str:
         return json.dumps({"type": kind, "utterance": _NUMBER, **fields})
@@ -110,15 +141,15 @@ class Messages(Generic[_Sent]):
             case _:
                 event = from_dict(data)
                 if isinstance(event, Revised):
-                    self._take, self._received = event.take, event.from_sample
+                    self._take = event.take
                 if is_last(event):
                     self._last = event
                 self._events.append(event)
         return None
 
     def needs_more(self) -> bool:
-        """Whether a message must come before the next event; the address of the trace comes after the last event."""
-        return not self.is_over and (not self._events or self._events[0] is self._last)
+        """Whether a message must come before the next event, or after the last one: the address of the trace."""
+        return not self.is_over and not self._events
 
     def on_gone(self) -> None:
         """In an ``except``: the connection is closed, which is an error before the last event."""
@@ -126,31 +157,16 @@ class Messages(Generic[_Sent]):
         if self._last is None:
             raise  # noqa: PLE0704 - the caller's
 
-    def _on_packet(self, packet: bytes) -> str | None:
-        *_, take, _, first = _HEADER.unpack_from(packet)
-        if take < self._take:
+    def _on_packet(self, data: bytes) -> str | None:
+        packet = unpack_packet(data)
+        if packet.take < self._take:
             return None  # it was taken back
-        pcm = np.frombuffer(packet, "<i2", offset=_HEADER.size).astype(np.int16)
-        self._events.append(Audio(sample=first, pcm=pcm))
-        self._received = first + len(pcm)
-        if self._plays or self._received - self._reported < _REPORT_SAMPLES:
+        self._events.append(Audio(sample=packet.first_sample, pcm=packet.pcm))
+        received = packet.first_sample + len(packet.pcm)
+        if self._plays or received - self._reported < _REPORT_SAMPLES:
             return None
-        self._reported = self._received
-        return self.encode("played", {"sample": self._received})
-
-
-def opening(
-    voice: str, seed: int, temperature: float | None, options: Mapping[str, Any], source: str
-) -> dict[str, Any]:
-    return {"voice": voice, "seed": seed, "temperature": temperature, "options": dict(options), "source": source}
-
-
-def connection_settings(url: str, key: str, timeout_s: float) -> dict[str, Any]:
-    """Arguments of ``connect`` of both kinds."""
-    is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-    headers = {_HEADER_OF_KEY: key} if key else {}
-    more = {"proxy": None} if is_here else {}
-    return {"additional_headers": headers, "open_timeout": timeout_s, "max_size": _MAX_BYTES, **more}
+        self._reported = received
+        return self.encode("played", {"sample": received})
 
 
 @contextmanager

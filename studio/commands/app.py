@@ -43,11 +43,11 @@ def app(
     from secrets import token_urlsafe
 
     from studio.commands.welcome import owner_link, welcome
+    from studio.core.addresses import is_loopback
     from studio.engine.admission import EngineLimits
     from studio.mos.service import open_listening_tests
     from studio.mos.stimuli.demo import add_demo_quietly
     from studio.serve.app import create_app
-    from studio.serve.middleware.addresses import is_loopback
     from studio.serve.server import bind_port, run
     from studio.serve.settings import load_settings
     from studio.systems.combined import open_voices

@@ -3,8 +3,8 @@
 import socket
 from dataclasses import dataclass, replace
 
+from studio.core.addresses import is_loopback
 from studio.core.errors import BadOption
-from studio.serve.middleware.addresses import is_loopback
 from studio.serve.middleware.auth import EVERY_ADDRESS, new_key
 from studio.serve.settings import ENV_PREFIX, ServeSettings
 

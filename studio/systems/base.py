@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from studio.core.addresses import is_loopback
 from studio.core.events import WordSource
 from studio.systems.sound import SystemFailed
 
@@ -84,9 +85,9 @@ class SentText:
         return at, self._at
 
 
-def is_loopback(url: str) -> bool:
-    """Whether an address is one of this machine."""
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+def is_here(url: str) -> bool:
+    """Whether a URL is one of this machine, which needs no proxy."""
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def refusal(where: str, status: int, body: bytes, key_env: str) -> SystemFailed:

@@ -18,8 +18,8 @@ from tones import Script
 from websockets.sync.client import ClientConnection, connect
 
 import studio.serve.live
+from studio.core.packets import Packet, unpack_packet
 from studio.serve.app import create_app
-from studio.serve.live.protocol import Packet, unpack_packet
 from studio.serve.server import bind_port
 from studio.serve.server import build_server as make_server
 from studio.serve.settings import ServeSettings

@@ -10,8 +10,8 @@ from mos.world import AB
 from serve.mos_serving import Browser, ServedTests
 from websockets.sync.client import ClientConnection, connect
 
+from studio.core.packets import Packet, unpack_packet
 from studio.mos.campaign.manifest import SystemSpec
-from studio.serve.live.protocol import Packet, unpack_packet
 
 LIVE = replace(AB, kind="live", raters_per_stimulus=8, trials_per_sitting=2)
 VOICES = (

@@ -2,13 +2,11 @@
 
 import json
 import re
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast
 
-import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -25,16 +23,14 @@ from studio.core.checks import MAX_WHOLE, number
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
 from studio.core.folders import without_folders
+from studio.core.packets import PROTOCOL
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 from studio.serve.settings import allowed_by
 
-PROTOCOL: Literal[1] = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
 MAX_FIELDS_CHARS = 2048  # of a message without its strings: names, numbers and brackets are far slower to parse
 MAX_U32 = 2**32 - 1
-HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
-PCM_S16LE = 1
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # faster than json.dumps
 # Possessive, and an unclosed string extends to the end, so that matching takes linear time.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -342,32 +338,3 @@ def trace_message(utterance: int, token: str) -> str:
     """Where the trace of an ended utterance is, relative to the server's root."""
     urls = f"traces/{token}.trace", f"traces/{token}.wav"
     return _encode(TraceMessage(type="trace", utterance=utterance, trace_url=urls[0], wav_url=urls[1]))
-
-
-@dataclass(frozen=True)
-class Packet:
-    """A binary packet: PCM int16 [T] of ``utterance`` beginning at ``first_sample``."""
-
-    utterance: int
-    take: int
-    seq: int
-    first_sample: int
-    pcm: np.ndarray
-
-
-def pack_packet(packet: Packet) -> bytes:
-    """A header of 24 bytes, then s16le samples."""
-    header = HEADER.pack(
-        PROTOCOL, PCM_S16LE, 0, packet.utterance, packet.take, packet.seq & MAX_U32, packet.first_sample
-    )
-    return header + packet.pcm.astype("<i2", copy=False).tobytes()
-
-
-def unpack_packet(data: bytes) -> Packet:
-    """Parse a packet. Raises BadMessage."""
-    if len(data) < HEADER.size or (len(data) - HEADER.size) % 2:
-        raise BadMessage(f"{len(data)} bytes are no packet", f"it is {HEADER.size} bytes and whole 16 bit samples")
-    version, kind, flags, utterance, take, seq, first_sample = HEADER.unpack_from(data)
-    if (version, kind, flags) != (PROTOCOL, PCM_S16LE, 0):
-        raise BadMessage(f"a packet of version {version}, kind {kind}, flags {flags} is unknown", "known is 1, 1, 0")
-    return Packet(utterance, take, seq, first_sample, np.frombuffer(data, "<i2", offset=HEADER.size).astype(np.int16))

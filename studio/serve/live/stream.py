@@ -16,6 +16,7 @@ from typing import Any
 
 from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, Closed, StudioError
+from studio.core.packets import Packet, pack_packet
 from studio.core.ports import Utterance
 from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText, join_surrogates
 from studio.core.time import MonotonicClock
@@ -168,7 +169,7 @@ class UtteranceStream:
     def packet(self, audio: ev.Audio) -> bytes:
         """The next binary packet."""
         self.seq += 1
-        return wire.pack_packet(wire.Packet(self.number, self.take, self.seq - 1, audio.sample, audio.pcm))
+        return pack_packet(Packet(self.number, self.take, self.seq - 1, audio.sample, audio.pcm))
 
     # --- from the client to the engine -------------------------------------------------------------
 

@@ -19,8 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from studio.core.addresses import is_loopback
 from studio.mos.store.access import RateLimit, TooMany
-from studio.serve.middleware.addresses import is_loopback, network_of
+from studio.serve.middleware.addresses import network_of
 from studio.serve.middleware.turns import RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from studio.core.errors import needs
-from studio.systems.base import CutAdapter, is_loopback, refusal
+from studio.systems.base import CutAdapter, is_here, refusal
 from studio.systems.settings import OpenAISystem, secret
 from studio.systems.sound import RATE_HZ, SystemFailed
 
@@ -24,7 +24,7 @@ class OpenAIAdapter(CutAdapter):
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=system.timeout_s, pool=system.timeout_s),
             follow_redirects=False,
-            trust_env=not is_loopback(system.url),  # no proxy of the environment
+            trust_env=not is_here(system.url),  # no proxy of the environment
         )
 
     async def fetch(self, text: str, speaker: str) -> AsyncIterator[bytes]:

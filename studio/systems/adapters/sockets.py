@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from studio.core.errors import needs
-from studio.systems.base import MAX_MESSAGE_BYTES, is_loopback, refusal
+from studio.systems.base import MAX_MESSAGE_BYTES, is_here, refusal
 from studio.systems.sound import SystemFailed
 
 
@@ -30,7 +30,7 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_
             close_timeout=0.5,
             max_size=MAX_MESSAGE_BYTES,
             max_queue=16,
-            proxy=None if is_loopback(url) else True,
+            proxy=None if is_here(url) else True,
         ) as socket:
             yield socket
     except InvalidStatus as error:

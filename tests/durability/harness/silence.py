@@ -18,9 +18,9 @@ from websockets.sync.client import ClientConnection, connect
 from studio.bench.durability import HEALTH_TARGET_MS, SILENCE_TARGET_MS, FloodSetting, show_flood
 from studio.bench.mos.site import make_site
 from studio.bench.page.inspect import write_repeated
+from studio.core.packets import unpack_packet
 from studio.core.traces.trace import open_trace
 from studio.measure.latency import percentiles
-from studio.serve.live.protocol import unpack_packet
 
 _TOKEN = "minutes-of-speech-----"  # an id of the trace store: 22 characters
 _PATIENCE_S = 120.0

@@ -12,6 +12,7 @@ from serve.serving import Serving
 from websockets.exceptions import ConnectionClosed
 
 from studio.core.errors import BadMessage
+from studio.core.packets import Packet, pack_packet, unpack_packet
 from studio.serve.live import protocol as wire
 
 GARBAGE: list[tuple[Any, str]] = [
@@ -192,16 +193,16 @@ def test_typed_text_is_not_logged(serving: Serving, capfd: pytest.CaptureFixture
 
 
 def test_packets_round_trip() -> None:
-    packet = wire.Packet(2**32 - 1, 3, 4, 2**40, np.array([-32768, 0, 32767], np.int16))
-    data = wire.pack_packet(packet)
+    packet = Packet(2**32 - 1, 3, 4, 2**40, np.array([-32768, 0, 32767], np.int16))
+    data = pack_packet(packet)
     assert len(data) == 24 + 6
     assert data[:4] == b"\x01\x01\x00\x00"
-    back = wire.unpack_packet(data)
+    back = unpack_packet(data)
     assert (back.utterance, back.take, back.seq, back.first_sample) == (2**32 - 1, 3, 4, 2**40)
     assert back.pcm.tolist() == packet.pcm.tolist()
     for bad in (b"", data[:23], data[:-1], b"\x02" + data[1:]):
         with pytest.raises(BadMessage):
-            wire.unpack_packet(bad)
+            unpack_packet(bad)
 
 
 def test_a_pair_of_surrogates_cut_between_two_messages_is_one_character(serving: Serving) -> None:

@@ -12,8 +12,9 @@ from fakeutterance import FakeUtterance
 from serve.serving import Served, Serving, eventually, of, pcm
 from tones import Script
 
+from studio.core.packets import Packet
 from studio.core.ports import SpeakRequest
-from studio.serve.live.protocol import MAX_MESSAGE_CHARS, Packet
+from studio.serve.live.protocol import MAX_MESSAGE_CHARS
 from studio.serve.live.socket import SpeakSession
 from studio.serve.live.stream import NETWORK_WAIT_MS
 from studio.serve.trace_store import TraceStore

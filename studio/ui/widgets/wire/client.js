@@ -35,7 +35,7 @@ export class Utterance {
     this.plays = plays;
     this.waiting = [{ type: "open", ...settings }]; // until the socket is open
     this.items = []; // events and errors that were not read yet
-    this.take = this.received = this.reported = 0;
+    this.take = this.reported = 0;
     this.traceUrl = this.wavUrl = ""; // relative to the server's root, at the end
     this.isOver = false;
     this.socket = new Socket(url);
@@ -99,15 +99,11 @@ export class Utterance {
     if (event.type === "trace" || (event.type === "error" && this.last)) {
       this.traceUrl = event.trace_url ?? "";
       this.wavUrl = event.wav_url ?? "";
-      this.items.push(this.last);
       return void this.close();
     }
-    if (event.type === "revised") {
-      this.take = event.take;
-      this.received = event.from_sample;
-    }
+    if (event.type === "revised") this.take = event.take;
     if (event.type === "ended" || event.type === "failed") this.last = event;
-    else this.items.push(event.type === "error" ? new Refused(event.code, event.message) : event);
+    this.items.push(event.type === "error" ? new Refused(event.code, event.message) : event);
     this.wake?.();
   }
 
@@ -115,17 +111,17 @@ export class Utterance {
     const found = parsePacket(buffer);
     if (!found || found.take < this.take) return; // it was taken back
     this.items.push({ type: "audio", sample: found.first, pcm: found.pcm });
-    this.received = found.first + found.pcm.length;
-    if (!this.plays && this.received - this.reported >= REPORT_SAMPLES) {
-      this.reported = this.received;
-      this.played(this.received);
+    const received = found.first + found.pcm.length;
+    if (!this.plays && received - this.reported >= REPORT_SAMPLES) {
+      this.reported = received;
+      this.played(received);
     }
     this.wake?.();
   }
 
   lost() {
     if (this.isOver) return;
-    this.items.push(this.last ?? new Error("the server cannot be reached, or closed the connection"));
+    if (!this.last) this.items.push(new Error("the server cannot be reached, or closed the connection"));
     this.isOver = true;
     this.wake?.();
   }
