@@ -116,7 +116,7 @@ class CartesiaContext(Context):
         return {"type": kind, "context_id": self.name, "done": done, "status_code": status_code, **fields}
 
 
-class CartesiaSession(ContextSession):
+class CartesiaSession(ContextSession[CartesiaContext]):
     """One socket."""
 
     async def _send_hello(self) -> None:
@@ -142,7 +142,7 @@ class CartesiaSession(ContextSession):
         if not message.continues:
             await self._end(context)
 
-    async def _new_context(self, message: Generation) -> Context:
+    async def _new_context(self, message: Generation) -> CartesiaContext:
         card, address = find_voice(message.voice_name, message.model_id, self._engine.cards())
         if message.output_format.container != "raw":
             raise BadMessage(f"a socket sends no {message.output_format.container}", "set the container to raw")
@@ -153,11 +153,11 @@ class CartesiaSession(ContextSession):
         await self._begin_context(context, address)
         return context
 
-    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+    def _error(self, error: StudioError, context: CartesiaContext | None) -> dict[str, Any]:
         named = {} if context is None else {"context_id": context.name}
         return {"type": "error", "done": True, **_error_body(error), **named}
 
-    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+    def _close_code(self, error: StudioError, context: CartesiaContext | None) -> int | None:
         return None  # other contexts go on
 
 

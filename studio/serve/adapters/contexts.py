@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from itertools import count
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from studio.core import events as ev
 from studio.core.errors import StudioError
@@ -33,7 +33,10 @@ class Context(ABC):
         """What the client is sent for an event, as JSON or as binary messages."""
 
 
-class ContextSession(SpeakSession):
+AnyContext = TypeVar("AnyContext", bound=Context)
+
+
+class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
     """One socket of contexts, by the client's names; protocols say how messages and errors look."""
 
     has_contexts = True  # otherwise the socket closes after its only utterance
@@ -41,37 +44,37 @@ class ContextSession(SpeakSession):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._numbers = count()
-        self._contexts: dict[int, Context] = {}  # until the last message
-        self._current: dict[str | None, Context] = {}  # those that take text, by their names
+        self._contexts: dict[int, AnyContext] = {}  # until the last message
+        self._current: dict[str | None, AnyContext] = {}  # those that take text, by their names
 
     @abstractmethod
-    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+    def _error(self, error: StudioError, context: AnyContext | None) -> dict[str, Any]:
         """An error as clients expect it."""
 
     @abstractmethod
-    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+    def _close_code(self, error: StudioError, context: AnyContext | None) -> int | None:
         """The code with which an error closes the socket; None if it stays open."""
 
-    async def _on_context_end(self, context: Context | None) -> None:
+    async def _on_context_end(self, context: AnyContext | None) -> None:
         """A context has ended, after its last message."""
 
     # --- from the client -----------------------------------------------------------------------------
 
-    async def _begin_context(self, context: Context, voice: str) -> None:
+    async def _begin_context(self, context: AnyContext, voice: str) -> None:
         self._contexts[context.number] = self._current[context.name] = context
         await self._pass(context, wire.Open(utterance=context.number, voice=voice))
 
-    async def _pass(self, context: Context, message: wire.Message) -> None:
+    async def _pass(self, context: AnyContext, message: wire.Message) -> None:
         """Pass a message to the context's utterance, unless it has failed."""
         if context.number in self._contexts:
             await self._report_errors(self._dispatch(message), context.number)
 
-    async def _end(self, context: Context) -> None:
+    async def _end(self, context: AnyContext) -> None:
         if self._current.get(context.name) is context:
             del self._current[context.name]
             await self._pass(context, wire.End(utterance=context.number))
 
-    async def _cancel(self, context: Context) -> None:
+    async def _cancel(self, context: AnyContext) -> None:
         if self._current.get(context.name) is context:
             del self._current[context.name]
         await self._pass(context, wire.Cancel(utterance=context.number))
@@ -93,7 +96,7 @@ class ContextSession(SpeakSession):
             log.exception("a client message failed")
             await self._fail(InternalError("this message could not be obeyed", "the server's log says why"))
 
-    async def _fail(self, error: StudioError, context: Context | None = None) -> None:
+    async def _fail(self, error: StudioError, context: AnyContext | None = None) -> None:
         await self._send(json.dumps(self._error(error, context)))
         if context is not None and context.number not in self._streams:
             self._drop(context)
@@ -127,7 +130,7 @@ class ContextSession(SpeakSession):
             self._drop(context)
         await self._on_context_end(context)
 
-    def _drop(self, context: Context) -> None:
+    def _drop(self, context: AnyContext) -> None:
         self._contexts.pop(context.number, None)
         if self._current.get(context.name) is context:
             del self._current[context.name]

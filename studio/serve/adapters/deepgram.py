@@ -107,10 +107,10 @@ class _Part:
 
     waiting: list[str] = field(default_factory=list)
     is_flushed: bool = False
-    context: Context | None = None
+    context: _Utterance | None = None
 
 
-class DeepgramSession(ContextSession):
+class DeepgramSession(ContextSession[_Utterance]):
     """One socket of a voice."""
 
     async def _send_hello(self) -> None:
@@ -189,7 +189,7 @@ class DeepgramSession(ContextSession):
         if part.is_flushed:
             await self._end(part.context)
 
-    async def _on_context_end(self, context: Context | None) -> None:
+    async def _on_context_end(self, context: _Utterance | None) -> None:
         if self._parts and context is not None and self._parts[0].context is context:
             if self._parts.popleft().is_flushed:
                 await self._report_flushed()
@@ -204,16 +204,16 @@ class DeepgramSession(ContextSession):
         if self._is_ending and not self._parts:
             await self._close(_NORMAL, "")
 
-    async def _fail(self, error: StudioError, context: Context | None = None) -> None:
+    async def _fail(self, error: StudioError, context: _Utterance | None = None) -> None:
         if context is not None and context.number not in self._streams:  # it was never opened
             self._parts = deque(part for part in self._parts if part.context is not context)
         await super()._fail(error, context)
 
-    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
+    def _error(self, error: StudioError, context: _Utterance | None) -> dict[str, Any]:
         kind = "Error" if isinstance(error, InternalError) else "Warning"
         return {"type": kind, "description": without_folders(str(error)), "code": error.code.upper()}
 
-    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+    def _close_code(self, error: StudioError, context: _Utterance | None) -> int | None:
         return None
 
 

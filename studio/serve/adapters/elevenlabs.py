@@ -104,7 +104,7 @@ class _Context(Context):
         return round(1000 * sample / self._rate_hz)
 
 
-class ElevenLabsSession(ContextSession):
+class ElevenLabsSession(ContextSession[_Context]):
     """One socket of a voice.
 
     Args:
@@ -152,7 +152,6 @@ class ElevenLabsSession(ContextSession):
             await self._close_when_over()
         elif message.close_context:
             if context := self._current.get(name):
-                assert isinstance(context, _Context)
                 await (self._end(context) if context.is_flushed else self._cancel(context))
         elif not self._is_ending:
             await self._take_text(name, message)
@@ -160,7 +159,6 @@ class ElevenLabsSession(ContextSession):
     async def _take_text(self, name: str | None, message: ClientMessage) -> None:
         text = message.text
         context = self._current.get(name)
-        assert context is None or isinstance(context, _Context)
         if context is None:
             if text is None or not (text or not self.has_contexts):  # a flush or keepalive of no context
                 return
@@ -186,13 +184,13 @@ class ElevenLabsSession(ContextSession):
 
     # --- to the client -------------------------------------------------------------------------------
 
-    def _error(self, error: StudioError, context: Context | None) -> dict[str, Any]:
-        return context.labelled(_error(error)) if isinstance(context, _Context) else _error(error)
+    def _error(self, error: StudioError, context: _Context | None) -> dict[str, Any]:
+        return _error(error) if context is None else context.labelled(_error(error))
 
-    def _close_code(self, error: StudioError, context: Context | None) -> int | None:
+    def _close_code(self, error: StudioError, context: _Context | None) -> int | None:
         return None if self.has_contexts and context is not None else _error(error)["code"]
 
-    async def _on_context_end(self, context: Context | None) -> None:
+    async def _on_context_end(self, context: _Context | None) -> None:
         if not self.has_contexts:
             await self._close(_NORMAL, "")
         await self._close_when_over()
