@@ -126,7 +126,7 @@ def test_scripts_import_only_lower_layers():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import [^"]* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 22  # owner, page and wire: none
+    assert len({folder for folder, _ in found} & below.keys()) == 23  # owner and page: none
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder] | {"page"}, (
             folder,
