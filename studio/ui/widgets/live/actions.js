@@ -151,7 +151,8 @@ export const ACTIONS = {
     const says = (text) => (button.textContent = text || t("Save a clip"));
     try {
       await saveUtteranceClip(page, view, says);
-    } catch {
+    } catch (error) {
+      console.error(error);
       says(t("The clip failed"));
     }
     button.disabled = false;

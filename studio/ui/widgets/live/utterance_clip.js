@@ -1,5 +1,6 @@
 // A clip of the last utterance: keys, words lighting up and sound on one clock, with the sound as heard.
 
+import { voiceName } from "../options/option_controls.js";
 import { t } from "../page/translate.js";
 import { drawBrand, shownAddress } from "../share/brand.js";
 import { clipEnding, clipMime, recordClip } from "../share/clip.js";
@@ -68,8 +69,7 @@ export async function saveUtteranceClip(page, viewUrl, says) {
   /** @type {any} */
   const parts = parse(await response.arrayBuffer());
   const { timeline } = parts.view;
-  const name = page.settings.voice.selectedOptions[0]?.text ?? "";
-  const { record, startMs } = laneOf({ timeline, pcm: parts.pcm }, name);
+  const { record, startMs } = laneOf({ timeline, pcm: parts.pcm }, voiceName(page.settings.card));
   if (record.endMs > MAX_S * 1000) return says(t("A clip is at most {seconds} s long.", { seconds: MAX_S }));
   const end = timeline.runs.at(-1).end;
   const gaps = timeline.pauses.filter((pause) => pause.sample > 0 && pause.sample < end);
