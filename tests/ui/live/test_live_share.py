@@ -58,7 +58,7 @@ def test_link_without_its_recording_offers_to_speak_again(go: Callable[..., Any]
     live = go(f"{server.url}?text=so+it+is+&heard={MISSING}")
     _note(live, "no longer has this recording")
     live.page.get_by_role("button", name="Speak it again").click()
-    live.finish(spoken=1)
+    live.wait_spoken()
     assert [event["word"] for event in live.events("committed")] == ["so", "it", "is"]
     assert live.page.locator(".shared").count() == 0
 

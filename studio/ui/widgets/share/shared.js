@@ -86,8 +86,10 @@ export class Shared {
     const { page, state } = this;
     this.isWanted = state === "loading"; // play when it is there
     if (state === "offline") this.load();
-    else if (state === "gone") page.do("speak");
-    else if (state === "ready") page.do(page.phase === "replay" ? "stop" : "replay");
+    else if (state === "gone") {
+      page.do("speak");
+      page.do("finish"); // the shared text is whole
+    } else if (state === "ready") page.do(page.phase === "replay" ? "stop" : "replay");
     else page.gesture();
   }
 
