@@ -11,7 +11,8 @@ COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voi
 
 # Two arenas of memory: more of them keep what the threads of servers freed.
 PYTEST := MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -n 3 --dist loadfile
-SLOW := slow or browser or postgres or gpu
+SLOW := slow or browser or postgres or gpu or alone
+ALONE = $(BIN)/python -m pytest -m alone $(ARGS) || [ $$? = 5 ] # none of those chosen by ARGS
 
 # The unit tests of the pages need Node.js 20; npm provides it where the system has an older one.
 NODE = $(shell node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' && echo node || echo npm exec --yes --package=node@20 -- node)
@@ -29,11 +30,13 @@ test: .venv/dev.stamp ## lint, then run the quick tests
 	$(PYTEST) -m "not ($(SLOW))" $(ARGS)
 
 test-slow: .venv/dev.stamp ## run the tests that `make test` leaves out: browser, PostgreSQL, GPU, long ones
-	$(PYTEST) -m "$(SLOW)" $(ARGS)
+	$(PYTEST) -m "($(SLOW)) and not alone" $(ARGS)
+	$(ALONE)
 
 test-all: .venv/dev.stamp ## lint, then run all tests, collected once
 	$(MAKE) --no-print-directory lint
-	$(PYTEST) $(ARGS)
+	$(PYTEST) -m "not alone" $(ARGS)
+	$(ALONE)
 
 lint: .venv/dev.stamp ## check style, types and the import contracts
 	$(BIN)/ruff check .

@@ -35,6 +35,7 @@ from studio.text.tables import (
 )
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
+_HEX = r"[0-9a-fA-F]{1,4}"
 _MONTHS = tuple(dict.fromkeys(MONTH_NAMES.values()))
 _SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
 _HALF = r"[aApP]\.?[mM]\.?"
@@ -182,7 +183,7 @@ def _per(match: re.Match[str]) -> str | None:
 
 def _address(match: re.Match[str]) -> str:
     names = {".": "dot", ":": "colon", "/": "slash"}
-    return " ".join(names.get(c) or digits(c) for c in match[0])
+    return " ".join(names.get(c) or (digits(c) if c.isdecimal() else c.lower()) for c in match[0])
 
 
 def _until(match: re.Match[str]) -> str | None:
@@ -227,6 +228,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(Z|[-+]\d\d:?\d\d)?", _stamp),
         (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
         (rf"(?:{_BYTE}\.){{3}}{_BYTE}(?::\d{{1,5}})?(?:/\d\d?)?", _address),
+        (rf"(?:{_HEX}:){{7}}{_HEX}|(?=\S{{0,39}}::)(?:{_HEX})?(?:::?{_HEX}){{1,7}}(?:::)?(?:/\d{{1,3}})?", _address),
         (r"(?:\+?\d{1,3}\.)?\d{3}\.\d{3}\.\d{4}", lambda m: groups(m[0])),
         (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
         (r"0\d{2,5}/\d{4,9}", lambda m: groups(m[0])),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from durability.harness.silence import HTTP_FLOODS, FloodSetting, bench_flood
 
+pytestmark = pytest.mark.alone
 APP = (sys.executable, str(Path(__file__).parent / "harness" / "fake_app.py"))
 STARVED_MS = 2_000.0  # before, it was ten seconds; a busy machine alone gives some hundred milliseconds
 
@@ -21,7 +22,6 @@ def test_floods_of_pages_and_views_starve_no_sound() -> None:
     assert found["/rate"]["answers"]["200"] > 50, "pages are delayed, not refused"
 
 
-@pytest.mark.slow
 def test_figures_of_a_voice_under_every_flood() -> None:
     found = bench_flood(FloodSetting(quiet=True))
     alone = found["floods"]["none"]

@@ -134,6 +134,7 @@ def test_typed_markup_stays_text(live: LivePage) -> None:
     assert "<img" in live.page.locator(".words").text_content()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("characters", [100_000])
 def test_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, characters: int) -> None:
     live.page.evaluate(
