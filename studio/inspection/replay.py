@@ -100,12 +100,13 @@ class _ReplaySender:
                 self._changed.notify_all()
             yield event
             if self._was_cut and isinstance(event, ev.Audio) and self._made >= self._samples:
+                self._is_over = True  # an input that is sent from now on changes no sample
                 self.utterance.cancel()
         sender.join()
 
     def _note(self, event: ev.Event) -> None:
         self._count += 1
-        self._is_over = ev.is_last(event)
+        self._is_over = self._is_over or ev.is_last(event)
         if isinstance(event, ev.Audio):
             self._made = event.sample + len(event.pcm)
         elif isinstance(event, ev.Segment):
