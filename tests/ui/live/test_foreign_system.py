@@ -1,0 +1,95 @@
+"""A foreign program from one command to the page: the list of voices, a race, Compare, a listening test, a load test."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tinyvoice import write_tiny_voice
+from typer.testing import CliRunner
+from ui.compare_page import Compare
+from ui.live_page import LivePage
+
+from studio.bench.page.browser import own_command, running_app
+from studio.cli import cli
+
+pytestmark = pytest.mark.slow
+
+FLITE = "flite -voice slt -t {text} -o /dev/stdout"
+TEXT = "Good morning to you, my friend. How are you today?"
+
+
+def run(*arguments: object) -> str:
+    """The output of a command that succeeds."""
+    done = CliRunner().invoke(cli, [str(one) for one in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a tiny voice, and flite added by one command."""
+    folder = tmp_path_factory.mktemp("foreign")
+    write_tiny_voice(folder / "voices")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STUDIO_SYSTEMS", str(folder / "systems.toml"))
+        run("systems", "add", "flite", "--command", FLITE, "--licence", "BSD-like")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
+    """The app's address."""
+    with running_app([*own_command(), "--no-demo", "--voices", str(home / "voices")]) as address:
+        yield address
+
+
+def test_it_is_in_the_list_of_voices_and_races_against_a_voice(visit: Callable[..., LivePage], url: str) -> None:
+    live = visit(url=url)
+    assert "flite:default" in live.page.locator("#race-second option").evaluate_all("(all) => all.map((o) => o.value)")
+    live.page.goto(f"{url}?tap=1&voice=flite&speaker=default")
+    live.page.wait_for_selector('.live [data-option="cut"]', state="attached")
+    live.type("Good morning, my friend. ")
+    live.finish(spoken=1)
+    assert [event["word"] for event in live.events("committed")] == ["Good", "morning,", "my", "friend."]
+    assert len(live.rendered()) > 24_000 and len(live.lit) == 4
+    live.page.locator("#live-text").fill(TEXT)
+    live.page.locator("#race-second").select_option("tiny:one")
+    live.press("race")
+    live.page.wait_for_selector('.race[data-state="over"]')
+    lanes = live.page.evaluate(
+        "document.querySelector('.live').tap.page.race.record.lanes.map(({ firstMs, lit }) => ({ firstMs, lit }))"
+    )
+    assert lanes[0]["firstMs"] > 0 and lanes[1]["firstMs"] > 0 and len(lanes[0]["lit"]) == len(TEXT.split())
+    assert "was heard" in live.page.locator(".race-said").text_content()
+
+
+def test_it_is_compared_with_a_voice(chromium: Any, url: str) -> None:
+    tab = Compare(chromium, url)
+    try:
+        tab.open(more="text=Good+morning+to+you.&voice=flite")
+        tab.page.locator(".ways button", has_text="All voices").first.click()
+        tab.opened(3)
+        names = tab.page.locator("[data-take]").all_text_contents()
+        assert any("flite" in one for one in names) and any("tiny" in one for one in names), names
+    finally:
+        tab.page.context.close()
+    assert tab.wrong == []
+
+
+def test_a_listening_test_has_its_sounds_beside_a_voices(home: Path) -> None:
+    texts, voices, data = home / "texts.txt", home / "voices", home / "data"
+    texts.write_text("One two three four.\nGood morning to you.\n", encoding="utf-8")
+    systems = ("--systems", "flite", "--systems", "tiny:one")
+    where = ("--voices", voices, "--data", data)
+    run("campaign", "new", "foreign", "--template", "speakstream-mos", "--texts", texts, *systems, "--open", *where)
+    listed = run("campaign", "list", "--data", data)
+    assert "foreign" in listed and "open" in listed
+    manifest = json.loads((data / "spoken" / "foreign" / "manifest.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in manifest["systems"]] == ["flite", "tiny:one"] and len(manifest["files"]) == 4
+
+
+def test_its_load_is_measured(home: Path) -> None:
+    load = json.loads(run("bench", "load", "--system", "flite", "--seconds", "1", "--most", "1", "--json"))
+    assert load["weights"] == "its own" and load["tries"][0]["failed"] == 0
