@@ -1,4 +1,4 @@
-"""A foreign program from one command to the page: the list of voices, a race, Compare, a listening test, a load test."""
+"""A foreign program from one command to the page, Compare, a listening test and a load test."""
 
 import json
 from collections.abc import Callable, Iterator
