@@ -26,6 +26,11 @@ def add(
         str, typer.Option(help="Another studio: http://host:7860. --voice is name or name/speaker.")
     ] = "",
     elevenlabs: Annotated[str, typer.Option(help="A server like ElevenLabs': wss://api.elevenlabs.io.")] = "",
+    elevenlabs_multi: Annotated[
+        str, typer.Option(help="A server like ElevenLabs', by its socket of several contexts.")
+    ] = "",
+    cartesia: Annotated[str, typer.Option(help="A server like Cartesia's: wss://api.cartesia.ai.")] = "",
+    deepgram: Annotated[str, typer.Option(help="A server like Deepgram's: wss://api.deepgram.com.")] = "",
     kyutai: Annotated[str, typer.Option(help="A server like Kyutai's moshi-server: ws://host:8080.")] = "",
     folder: Annotated[str, typer.Option(help="A folder of NAME.wav with their texts in NAME.txt.")] = "",
     model: Annotated[str, typer.Option(help="Its model.")] = "",
@@ -34,6 +39,9 @@ def add(
     speaker: Annotated[
         list[str] | None, typer.Option(help="Another voice of it that users may choose. Repeatable.")
     ] = None,
+    stream_format: Annotated[
+        str, typer.Option(help="With --openai: audio, or sse for its events (speech.audio.delta).")
+    ] = "",
     sample_rate_hz: Annotated[
         int | None, typer.Option(help="Rate of plain PCM (16 bit, mono); a WAV states its own.")
     ] = None,
@@ -48,7 +56,15 @@ def add(
     from studio.systems.combined import systems_file
     from studio.systems.settings import check_system, read_systems, write_systems
 
-    places = {"openai": openai, "studio": studio, "elevenlabs": elevenlabs, "kyutai": kyutai}
+    places = {
+        "openai": openai,
+        "studio": studio,
+        "elevenlabs": elevenlabs,
+        "elevenlabs-multi": elevenlabs_multi,
+        "cartesia": cartesia,
+        "deepgram": deepgram,
+        "kyutai": kyutai,
+    }
     kinds = {"command": command, **places, "folder": folder}
     kind = [kind for kind, value in kinds.items() if value]
     if len(kind) != 1:
@@ -59,6 +75,7 @@ def add(
         "folder": folder,
         "url": places.get(kind[0]),
         "model": model,
+        "stream_format": stream_format,
         "key_env": key_env,
         "voice": voice,
         "speakers": tuple(speaker or ()),

@@ -69,6 +69,11 @@ class SentText:
     def __init__(self) -> None:
         self._text, self._at = "", 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no text was sent."""
+        return not self._text
+
     def add(self, text: str) -> None:
         """Append text."""
         self._text += text

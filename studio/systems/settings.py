@@ -91,6 +91,7 @@ class OpenAISystem(CutSystem):
     model: Short = "tts-1"
     key_env: Variable = ""
     format: Literal["wav", "pcm"] = "pcm"
+    stream_format: Literal["audio", "sse"] = "audio"
 
 
 class SocketSystem(SystemSettings):
@@ -114,6 +115,26 @@ class ElevenLabsSystem(SocketSystem):
     model: Short = ""
 
 
+class ElevenLabsMultiSystem(SocketSystem):
+    """A server with ElevenLabs' ``multi-stream-input``."""
+
+    kind: Literal["elevenlabs-multi"] = "elevenlabs-multi"
+    model: Short = ""
+
+
+class CartesiaSystem(SocketSystem):
+    """A server with Cartesia's ``/tts/websocket``."""
+
+    kind: Literal["cartesia"] = "cartesia"
+    model: Short = "sonic-3"
+
+
+class DeepgramSystem(SocketSystem):
+    """A server with Deepgram's ``/v1/speak``; a voice is one of its models."""
+
+    kind: Literal["deepgram"] = "deepgram"
+
+
 class KyutaiSystem(SocketSystem):
     """A server with Kyutai's ``/api/tts_streaming``."""
 
@@ -129,7 +150,15 @@ class FolderSystem(CutSystem):
 
 
 System = Annotated[
-    CommandSystem | OpenAISystem | StudioSystem | ElevenLabsSystem | KyutaiSystem | FolderSystem,
+    CommandSystem
+    | OpenAISystem
+    | StudioSystem
+    | ElevenLabsSystem
+    | ElevenLabsMultiSystem
+    | CartesiaSystem
+    | DeepgramSystem
+    | KyutaiSystem
+    | FolderSystem,
     Field(discriminator="kind"),
 ]
 KINDS = ("command", "openai", "studio", "elevenlabs", "kyutai", "folder")

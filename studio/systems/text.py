@@ -51,6 +51,12 @@ def cut_length(words: Sequence[str], cut: str, most_words: int, *, is_all: bool)
     return rule.length([_ending(word) for word in words], is_all=is_all)
 
 
+def ends_sentence(text: str) -> bool:
+    """Whether the last word of a text ends a sentence."""
+    words = text.split()
+    return bool(words) and _ending(words[-1])[-1:] in tuple(_SENTENCE_MARKS)
+
+
 def _ending(word: str) -> str:
     """A word that ends in its mark: without closing quotes, and without the full stop of an abbreviation."""
     bare = word.rstrip(_CLOSERS) or word

@@ -59,7 +59,7 @@ class WordTimer:
         if self._open is not None and self._open[0].char_end > times.char_start:
             word, until, _ = self._open
             self._open = word, max(until, end), times.source
-            return events
+            return self._close_whole(times, samples)
         here = next((k for k, one in enumerate(self._words) if one.char_end > times.char_start), None)
         if here is None or self._words[here].char_start >= times.char_end:
             return events
@@ -71,7 +71,13 @@ class WordTimer:
         events.append(WordStart(i=word.i, sample=start, source=times.source))
         opened: tuple[SpokenWord, int, WordSource] = (word, max(start, end), times.source)
         self._open, self._end = opened, start
-        return events
+        return [*events, *self._close_whole(times, samples)]
+
+    def _close_whole(self, times: CharTimes, samples: int) -> list[Event]:
+        """End the open word if its last character has ended in the sound so far, without waiting for the next word."""
+        assert self._open is not None, "a word has begun"
+        word, end, _ = self._open
+        return self._close() if times.char_end >= word.char_end and end <= samples else []
 
     def finish(self, samples: int) -> list[Event]:
         """The last events of a live system; words that it sent no times for fill the rest."""

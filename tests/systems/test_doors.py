@@ -25,17 +25,22 @@ from studio.core.speaking import speak_once
 KEY = "a-key-that-nobody-guesses"
 DOORS: dict[str, dict[str, Any]] = {
     "openai": {"voice": "low", "model": "tone"},
+    "openai-sse": {"voice": "low", "model": "tone", "kind": "openai", "stream_format": "sse"},
     "studio": {"voice": "tone/low"},
     "elevenlabs": {"voice": "low"},
+    "elevenlabs-multi": {"voice": "low"},
+    "cartesia": {"voice": "low"},
+    "deepgram": {"voice": "low"},
     "kyutai": {"voice": "low"},
 }
-SOURCES = {"openai": "estimate", "studio": "eos", "elevenlabs": "aligner", "kyutai": "action"}
-LIVE = ["studio", "elevenlabs", "kyutai"]
+SOURCES = {"studio": "eos", "elevenlabs": "aligner", "elevenlabs-multi": "aligner", "cartesia": "aligner"}
+SOURCES |= {"kyutai": "action"}  # others are estimates
+LIVE = ["studio", "elevenlabs", "elevenlabs-multi", "cartesia", "deepgram", "kyutai"]
 
 
 def door(kind: str, url: str, **more: Any) -> dict[str, Any]:
     """A system that speaks to a studio at an address."""
-    return {"kind": kind, "url": f"{url}/v1" if kind == "openai" else url, **DOORS[kind], **more}
+    return {"kind": kind, "url": f"{url}/v1" if kind.startswith("openai") else url, **DOORS[kind], **more}
 
 
 @pytest.fixture
@@ -49,12 +54,13 @@ def server(tmp_path: Path) -> Iterator[Served]:
 def test_text_arrives_and_sound_and_word_times_come_back(server: Served, kind: str) -> None:
     trace = spoken(door(kind, server.url))
     assert isinstance(trace.events[-1], Ended), trace.events[-1]
+    assert " ".join(one._text for one in server.engine.opened).split() == TEXT.split()
     sent = sum(one.samples for one in server.engine.opened)
     assert len(trace.pcm) == sent > 24_000
     assert trace.pcm.dtype == np.int16 and np.abs(trace.pcm).max() > 1000
     words = trace.words()
     assert [one.text for one in words] == TEXT.split()
-    assert {one.source for one in words} == {SOURCES[kind]}
+    assert {one.source for one in words} == {SOURCES.get(kind, "estimate")}
     edges = [edge for one in words for edge in (one.start, one.end)]
     assert edges == sorted(edges) and edges[-1] <= sent
     assert len({one.start for one in words}) == len(words)
@@ -128,7 +134,14 @@ ANSWERS = {
     "/moved/audio/speech": (302, "text/plain", b"elsewhere", "answers 302"),
     "/nothing/audio/speech": (200, "audio/pcm", b"", "no sound"),
     "/zeros/audio/speech": (200, "audio/pcm", bytes(96_000), "silence"),
+    "/plain/audio/speech": (200, "audio/pcm", bytes(96_000), "it sends no SSE"),
+    "/wrong/audio/speech": (200, "text/event-stream", b'data: {"error": {"message": "no voice"}}\n\n', "no voice"),
+    "/half/audio/speech": (200, "text/event-stream", b'data: {"type": "speech.audio.delta"}\n\n', "breaks off"),
+    "/lines/audio/speech": (200, "text/event-stream", b"data: hello\n\n", "no JSON object"),
 }
+
+
+SSE_ANSWERS = [f"/{one}/audio/speech" for one in ("plain", "wrong", "half", "lines")]
 
 
 class _Odd(BaseHTTPRequestHandler):
@@ -151,7 +164,8 @@ def test_odd_answers_fail_with_a_sentence() -> None:
         threading.Thread(target=odd.serve_forever, daemon=True).start()
         for path, (*_, words) in ANSWERS.items():
             url = f"http://127.0.0.1:{odd.server_address[1]}{path}"
-            message = failure({"kind": "openai", "url": url})
+            more = {"stream_format": "sse"} if path in SSE_ANSWERS else {}
+            message = failure({"kind": "openai", "url": url, **more})
             assert words in message and "; " in message, message
         odd.shutdown()
 
@@ -196,7 +210,7 @@ class BadLine:
 
 @pytest.mark.parametrize("kind", DOORS)
 def test_random_cuts_and_stalls_end_in_failed_or_in_the_whole_speech(tmp_path: Path, kind: str) -> None:
-    """25 of each door: 100 in all, ten at once."""
+    """25 of each door, ten at once."""
     served = Served(tmp_path, Script(speed=50.0), max_sockets=200)
     line = BadLine(served.port, seed=40)
     served.engine.places = 64

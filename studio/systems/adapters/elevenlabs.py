@@ -1,34 +1,38 @@
-"""ElevenLabs' ``stream-input`` and servers like it: text while it speaks, times of characters."""
+"""ElevenLabs' two sockets, and servers like them: text while it speaks, times of characters."""
 
 import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import numpy as np
 
-from studio.systems.adapters.sockets import connected, socket_url, while_sending
+from studio.systems.adapters.sockets import SampleBytes, broke_off, connected, json_object, socket_url, while_sending
 from studio.systems.base import CharTimes, LiveAdapter, SentText
-from studio.systems.settings import ElevenLabsSystem, secret
+from studio.systems.settings import ElevenLabsMultiSystem, ElevenLabsSystem, secret
 from studio.systems.sound import SystemFailed
 
 
 class ElevenLabsAdapter(LiveAdapter):
     """One socket for each utterance."""
 
-    def __init__(self, system: ElevenLabsSystem) -> None:
+    def __init__(self, system: ElevenLabsSystem | ElevenLabsMultiSystem) -> None:
         self._system = system
+        self._has_contexts = isinstance(system, ElevenLabsMultiSystem)
 
     async def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray | CharTimes]:
         key = secret(self._system.key_env)
         query = {"output_format": "pcm_24000", "sync_alignment": "true"}
         query |= {"model_id": self._system.model} if self._system.model else {}
-        path = f"/v1/text-to-speech/{quote(speaker, safe=':')}/stream-input?{urlencode(query)}"
+        name = "multi-stream-input" if self._has_contexts else "stream-input"
+        path = f"/v1/text-to-speech/{quote(speaker, safe=':')}/{name}?{urlencode(query)}"
         url, headers = socket_url(self._system.url) + path, {"xi-api-key": key} if key else {}
         sent = SentText()
+        sending = _send_context if self._has_contexts else _send_texts
         async with connected(url, headers, self._system.timeout_s, self._system.key_env) as socket:
-            async for piece in while_sending(_send_texts(socket, texts, sent), _received(socket, sent)):
+            async for piece in while_sending(sending(socket, texts, sent), _received(socket, sent)):
                 yield piece
 
 
@@ -41,17 +45,25 @@ async def _send_texts(socket: Any, texts: AsyncIterator[str], sent: SentText) ->
     await socket.send(json.dumps({"text": ""}))
 
 
+async def _send_context(socket: Any, texts: AsyncIterator[str], sent: SentText) -> None:
+    """As ``_send_texts``, as the only context of the socket, where an empty text would only keep it open."""
+    name = {"context_id": uuid4().hex}
+    await socket.send(json.dumps({"text": " ", **name}))
+    async for text in texts:
+        sent.add(text)
+        await socket.send(json.dumps({"text": text, **name} if text else {"flush": True, **name}))
+    await socket.send(json.dumps({"flush": True, **name}))  # what is not flushed would be dropped
+    await socket.send(json.dumps({"close_context": True, **name}))
+
+
 async def _received(socket: Any, sent: SentText) -> AsyncIterator[np.ndarray | CharTimes]:
-    rest = b""
+    samples = SampleBytes()
     async for message in socket:
-        answer = json.loads(message)
+        answer = json_object(message)
         if "error" in answer or ("message" in answer and "audio" not in answer):
             raise SystemFailed(f"the system says: {answer.get('message') or answer['error']!s:.300}", "see its key")
-        data = rest + base64.b64decode(answer.get("audio") or "")
-        whole = len(data) - len(data) % 2
-        rest = data[whole:]
-        if whole:
-            yield np.frombuffer(data[:whole], "<i2").astype(np.int16)
+        if len(pcm := samples.feed(base64.b64decode(answer.get("audio") or ""))):
+            yield pcm
         if alignment := answer.get("alignment"):
             columns = alignment["chars"], alignment["charStartTimesMs"], alignment["charDurationsMs"]
             for char, start_ms, length_ms in zip(*columns, strict=True):
@@ -59,3 +71,4 @@ async def _received(socket: Any, sent: SentText) -> AsyncIterator[np.ndarray | C
                     yield CharTimes(*span, start_ms / 1000.0, (start_ms + length_ms) / 1000.0, "aligner")
         if answer.get("isFinal"):
             return
+    raise broke_off()

@@ -16,7 +16,12 @@ from studio.systems.sound import SystemFailed, float_to_pcm
 class KyutaiAdapter(LiveAdapter):
     """One socket for each utterance."""
 
-    cannot = ("no options", "no revision", "no flush: the last word waits for the next one")
+    cannot = (
+        "no options",
+        "no revision",
+        "no flush: the last word waits for the next one",
+        "a word's times arrive when the next one begins",
+    )
 
     def __init__(self, system: KyutaiSystem) -> None:
         with needs("systems of Kyutai's protocol need the package msgpack", "app"):

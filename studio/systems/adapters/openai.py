@@ -1,8 +1,10 @@
 """Servers with OpenAI's ``POST /v1/audio/speech``: OpenAI, Kokoro-FastAPI, vLLM-Omni, LocalAI, another studio."""
 
+import base64
 from collections.abc import AsyncIterator
 
 from studio.core.errors import needs
+from studio.systems.adapters.sockets import json_object
 from studio.systems.base import CutAdapter, is_here, refusal
 from studio.systems.settings import OpenAISystem, secret
 from studio.systems.sound import RATE_HZ, SystemFailed
@@ -36,6 +38,8 @@ class OpenAIAdapter(CutAdapter):
             "voice": speaker,
             "response_format": self._system.format,
         }
+        is_sse = self._system.stream_format == "sse"
+        body |= {"stream_format": "sse"} if is_sse else {}
         try:
             async with self._client.stream(
                 "POST", self._url, json=body, headers={"Authorization": f"Bearer {key}"} if key else {}
@@ -45,7 +49,11 @@ class OpenAIAdapter(CutAdapter):
                 kind = answer.headers.get("content-type", "").partition(";")[0].lower()
                 if kind in ("audio/mpeg", "audio/mp3", "audio/ogg", "audio/aac", "audio/flac", "text/html"):
                     raise SystemFailed(f"{self._url} sent {kind}", "it has to send wav or pcm: see its format")
-                async for block in answer.aiter_bytes(_BLOCK_BYTES):
+                if is_sse and kind != "text/event-stream":
+                    raise SystemFailed(
+                        f"{self._url} sent {kind or 'no type'}", "it sends no SSE: see its stream_format"
+                    )
+                async for block in _sound(answer.aiter_lines()) if is_sse else answer.aiter_bytes(_BLOCK_BYTES):
                     yield block
         except self._httpx.HTTPError as error:
             why = str(error) or type(error).__name__
@@ -53,6 +61,26 @@ class OpenAIAdapter(CutAdapter):
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+async def _sound(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """The sound of ``speech.audio.delta`` events up to ``speech.audio.done``. Raises SystemFailed."""
+    async for line in lines:
+        if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
+            continue
+        event = json_object(data)
+        match event.get("type"):
+            case "speech.audio.delta":
+                yield base64.b64decode(event.get("audio") or "")
+            case "speech.audio.done":
+                return
+            case _ if "error" in event:
+                error = event["error"]
+                what = error.get("message", "") if isinstance(error, dict) else error
+                raise SystemFailed(f"the system says: {what!s:.300}", "see its log")
+            case _:
+                pass
+    raise SystemFailed("the system's answer breaks off", "its own log may say why")
 
 
 async def _beginning(answer: object) -> bytes:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from studio.systems.adapters.cartesia import CartesiaAdapter
 from studio.systems.adapters.command import CommandAdapter
+from studio.systems.adapters.deepgram import DeepgramAdapter
 from studio.systems.adapters.elevenlabs import ElevenLabsAdapter
 from studio.systems.adapters.folder import FolderAdapter
 from studio.systems.adapters.kyutai import KyutaiAdapter
@@ -15,6 +17,9 @@ _ADAPTERS: dict[str, Any] = {
     "openai": OpenAIAdapter,
     "studio": StudioAdapter,
     "elevenlabs": ElevenLabsAdapter,
+    "elevenlabs-multi": ElevenLabsAdapter,
+    "cartesia": CartesiaAdapter,
+    "deepgram": DeepgramAdapter,
     "kyutai": KyutaiAdapter,
     "folder": FolderAdapter,
 }

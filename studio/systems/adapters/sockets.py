@@ -1,9 +1,12 @@
 """WebSockets of systems that take text while they speak."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+
+import numpy as np
 
 from studio.core.errors import needs
 from studio.systems.base import MAX_MESSAGE_BYTES, is_here, refusal
@@ -56,3 +59,33 @@ async def while_sending(sending: Coroutine[Any, Any, None], received: AsyncItera
         await asyncio.wait((sender,), timeout=1.0)
         if not sender.cancelled():
             sender.exception()  # it was raised, or the socket's own error says more
+
+
+class SampleBytes:
+    """Bytes of s16le as samples; a message may end within a sample."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> np.ndarray:
+        """Samples int16 [T] that these bytes complete, perhaps none."""
+        data = self._rest + data
+        whole = len(data) - len(data) % 2
+        self._rest = data[whole:]
+        return np.frombuffer(data[:whole], "<i2").astype(np.int16)
+
+
+def json_object(message: str | bytes) -> dict[str, Any]:
+    """A message as a JSON object. Raises SystemFailed."""
+    try:
+        found = json.loads(message)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise SystemFailed("the system sent a message that is no JSON object", "see whether its address is right")
+    return found
+
+
+def broke_off() -> SystemFailed:
+    """The error for a socket that was closed, in good order, before the speech had ended."""
+    return SystemFailed("the system closed its socket before the speech had ended", "its own log may say why")
