@@ -21,6 +21,12 @@ def add(
         str,
         typer.Option(help='A program: text on its input, or in place of {text}; WAV or PCM out: "espeak-ng --stdout".'),
     ] = "",
+    lines: Annotated[
+        str, typer.Option(help="A program that takes text while it speaks: JSON lines in, lines and samples out.")
+    ] = "",
+    python: Annotated[
+        str, typer.Option(help='A function of another Python: "/path/to/venv/bin/python module:function".')
+    ] = "",
     openai: Annotated[str, typer.Option(help="A server like OpenAI's: https://api.openai.com/v1.")] = "",
     studio: Annotated[
         str, typer.Option(help="Another studio: http://host:7860. --voice is name or name/speaker.")
@@ -32,7 +38,11 @@ def add(
     cartesia: Annotated[str, typer.Option(help="A server like Cartesia's: wss://api.cartesia.ai.")] = "",
     deepgram: Annotated[str, typer.Option(help="A server like Deepgram's: wss://api.deepgram.com.")] = "",
     kyutai: Annotated[str, typer.Option(help="A server like Kyutai's moshi-server: ws://host:8080.")] = "",
+    realtime: Annotated[
+        str, typer.Option(help="A socket of events like OpenAI's Realtime API; its whole address, with --dialect.")
+    ] = "",
     folder: Annotated[str, typer.Option(help="A folder of NAME.wav with their texts in NAME.txt.")] = "",
+    dialect: Annotated[str, typer.Option(help="With --realtime: riva, sglang or vllm.")] = "",
     model: Annotated[str, typer.Option(help="Its model.")] = "",
     key_env: Annotated[str, typer.Option(help="Environment variable that has its key.")] = "",
     voice: Annotated[str, typer.Option(help="Its voice.")] = "",
@@ -64,14 +74,17 @@ def add(
         "cartesia": cartesia,
         "deepgram": deepgram,
         "kyutai": kyutai,
+        "realtime": realtime,
     }
-    kinds = {"command": command, **places, "folder": folder}
+    kinds = {"command": command, "lines": lines, "python": python, **places, "folder": folder}
     kind = [kind for kind, value in kinds.items() if value]
     if len(kind) != 1:
         raise BadOption("it is unknown what the system is", f"give one of --{', --'.join(kinds)}")
     given: dict[str, Any] = {
         "kind": kind[0],
-        "command": command,
+        "command": command or lines,
+        "python": python,
+        "dialect": dialect,
         "folder": folder,
         "url": places.get(kind[0]),
         "model": model,

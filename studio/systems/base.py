@@ -78,6 +78,12 @@ class SentText:
         """Append text."""
         self._text += text
 
+    def first_char(self) -> tuple[int, int] | None:
+        """Where the next word of the text begins; None where there is none yet."""
+        rest = self._text[self._at :]
+        at = self._at + len(rest) - len(rest.lstrip())
+        return (at, at + 1) if at < len(self._text) else None
+
     def find(self, answer: str) -> tuple[int, int] | None:
         """Where the next part of the text that reads so is; None for white space and for what is not near."""
         answer = answer.strip()

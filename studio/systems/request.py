@@ -253,6 +253,8 @@ class RemoteRequest(EngineRequest):
                 else:
                     for event in self._times.on_times(piece, self._samples):
                         self._emit(event)
+        if not self._row.has_ended or self._unsent:
+            raise SystemFailed("the system ended its speech before the text had ended", _SEE)
         if self._sent_words:
             self._check_sound(0, "this text")
         for event in self._times.finish(self._samples):

@@ -17,6 +17,7 @@ from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ
 from studio.systems.text import CUTS
 
 MAX_SYSTEMS = 64
+_ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
@@ -33,6 +34,13 @@ def _check_command(command: str) -> str:
     if not shlex.split(command):  # raises ValueError for an open quote
         raise ValueError("the command is empty")
     return command
+
+
+def _check_entry(entry: str) -> str:
+    parts = shlex.split(entry)
+    if len(parts) != 2 or _ENTRY.fullmatch(parts[1]) is None:
+        raise ValueError("give a Python and its function: /path/to/venv/bin/python module:function")
+    return entry
 
 
 Url = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
@@ -94,6 +102,20 @@ class OpenAISystem(CutSystem):
     stream_format: Literal["audio", "sse"] = "audio"
 
 
+class LinesSystem(SystemSettings):
+    """A program of the line protocol: text while it speaks, one utterance after the other."""
+
+    kind: Literal["lines"] = "lines"
+    command: Annotated[str, Field(max_length=4000), AfterValidator(_check_command)]
+
+
+class PythonSystem(SystemSettings):
+    """A function of another Python, in a process of its own: ``/path/to/python module:function``."""
+
+    kind: Literal["python"] = "python"
+    python: Annotated[str, Field(max_length=4000), AfterValidator(_check_entry)]
+
+
 class SocketSystem(SystemSettings):
     """A system that takes text while it speaks."""
 
@@ -141,6 +163,15 @@ class KyutaiSystem(SocketSystem):
     kind: Literal["kyutai"] = "kyutai"
 
 
+class RealtimeSystem(SocketSystem):
+    """A socket of events like OpenAI's Realtime API; ``url`` is its whole address."""
+
+    kind: Literal["realtime"] = "realtime"
+    dialect: Literal["riva", "sglang", "vllm"]
+    model: Short = ""
+    language: Short = "en-US"
+
+
 class FolderSystem(CutSystem):
     """Sounds with their texts beside them."""
 
@@ -151,6 +182,8 @@ class FolderSystem(CutSystem):
 
 System = Annotated[
     CommandSystem
+    | LinesSystem
+    | PythonSystem
     | OpenAISystem
     | StudioSystem
     | ElevenLabsSystem
@@ -158,10 +191,10 @@ System = Annotated[
     | CartesiaSystem
     | DeepgramSystem
     | KyutaiSystem
+    | RealtimeSystem
     | FolderSystem,
     Field(discriminator="kind"),
 ]
-KINDS = ("command", "openai", "studio", "elevenlabs", "kyutai", "folder")
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(System)
 
 

@@ -1,13 +1,9 @@
 """Systems on the network, with the studio's own doors as their servers."""
 
-import itertools
-import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from serve.serving import Served
+from systems.bad_line import random_ends
 from systems.speaking import TEXT, failure, opened, spoken
 from tones import Script
 
-from studio.core.events import Audio, Cancelled, Ended, Failed
+from studio.core.events import Audio, Cancelled, Ended
 from studio.core.ports import SpeakRequest
-from studio.core.speaking import speak_once
 
 KEY = "a-key-that-nobody-guesses"
 DOORS: dict[str, dict[str, Any]] = {
@@ -170,64 +166,12 @@ def test_odd_answers_fail_with_a_sentence() -> None:
         odd.shutdown()
 
 
-class BadLine:
-    """A proxy that cuts or stalls each connection after a random number of bytes."""
-
-    def __init__(self, port: int, seed: int) -> None:
-        self._port, self._draw = port, random.Random(seed)
-        self._stack = ExitStack()
-        self._server = self._stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=200))
-        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._server.accept()
-                far = socket.create_connection(("127.0.0.1", self._port))
-                left = self._draw.choice([10, 300, 2000, 20_000, 100_000, 1_000_000])
-                plan = (self._draw.randrange(left), self._draw.random() < 0.5)
-                threading.Thread(target=self._pump, args=(near, far, 10**9, False), daemon=True).start()
-                threading.Thread(target=self._pump, args=(far, near, *plan), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket, left: int, stalls: bool) -> None:
-        with suppress(OSError):
-            while data := source.recv(4096):
-                target.sendall(data[:left])
-                left -= len(data)
-                if left <= 0:
-                    if stalls:
-                        return  # nothing more comes, and nothing is closed
-                    break
-        for one in (source, target):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Accept no more."""
-        self._stack.close()
-
-
 @pytest.mark.parametrize("kind", DOORS)
 def test_random_cuts_and_stalls_end_in_failed_or_in_the_whole_speech(tmp_path: Path, kind: str) -> None:
     """25 of each door, ten at once."""
     served = Served(tmp_path, Script(speed=50.0), max_sockets=200)
-    line = BadLine(served.port, seed=40)
     served.engine.places = 64
     try:
-        with opened(door(kind, served.url)) as clean:
-            whole = len(speak_once(clean, SpeakRequest(), TEXT).pcm)
-        with (
-            opened(door(kind, line.url, timeout_s=2.0, max_concurrent=10)) as engine,
-            ThreadPoolExecutor(10) as pool,
-        ):
-            runs = [pool.submit(speak_once, engine, SpeakRequest(), TEXT) for _ in range(25)]
-            traces = [one.result(timeout=120) for one in runs]
-            ends = [type(one.events[-1]) for one in traces]
-            assert set(ends) <= {Ended, Failed} and Failed in ends
-            assert {len(one.pcm) for one, end in zip(traces, ends, strict=True) if end is Ended} <= {whole}
-            assert all(a <= b for one in traces for a, b in itertools.pairwise(w.start for w in one.words() if w.end))
-            assert engine.free_slots() == 10
+        random_ends(served.port, lambda url: door(kind, url))
     finally:
-        line.close()
         served.stop()

@@ -20,7 +20,7 @@ class KyutaiAdapter(LiveAdapter):
         "no options",
         "no revision",
         "no flush: the last word waits for the next one",
-        "a word's times arrive when the next one begins",
+        "a word's times arrive when the next one begins, which therefore begins where it ends",
     )
 
     def __init__(self, system: KyutaiSystem) -> None:
@@ -53,6 +53,9 @@ class KyutaiAdapter(LiveAdapter):
                 case "Audio":
                     yield float_to_pcm(np.asarray(answer["pcm"], np.float32))
                 case "Text" if (span := sent.find(answer["text"])) is not None:
-                    yield CharTimes(*span, answer["start_s"], answer["stop_s"], "action")
+                    stop_s = answer["stop_s"]
+                    yield CharTimes(*span, answer["start_s"], stop_s, "action")
+                    if (following := sent.first_char()) is not None:  # their server ends a word where the next begins
+                        yield CharTimes(*following, stop_s, stop_s, "action")
                 case "Error":
                     raise SystemFailed(f"the system says: {answer.get('message', '')!s:.300}", "see its log")

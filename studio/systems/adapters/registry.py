@@ -8,12 +8,16 @@ from studio.systems.adapters.deepgram import DeepgramAdapter
 from studio.systems.adapters.elevenlabs import ElevenLabsAdapter
 from studio.systems.adapters.folder import FolderAdapter
 from studio.systems.adapters.kyutai import KyutaiAdapter
+from studio.systems.adapters.lines import LinesAdapter
 from studio.systems.adapters.openai import OpenAIAdapter
+from studio.systems.adapters.realtime import RealtimeAdapter
 from studio.systems.adapters.studio import StudioAdapter
 from studio.systems.base import Adapter
 
 _ADAPTERS: dict[str, Any] = {
     "command": CommandAdapter,
+    "lines": LinesAdapter,
+    "python": LinesAdapter,
     "openai": OpenAIAdapter,
     "studio": StudioAdapter,
     "elevenlabs": ElevenLabsAdapter,
@@ -21,6 +25,7 @@ _ADAPTERS: dict[str, Any] = {
     "cartesia": CartesiaAdapter,
     "deepgram": DeepgramAdapter,
     "kyutai": KyutaiAdapter,
+    "realtime": RealtimeAdapter,
     "folder": FolderAdapter,
 }
 

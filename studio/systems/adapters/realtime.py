@@ -1,0 +1,183 @@
+"""Sockets of events like OpenAI's Realtime API that take text: NVIDIA's, SGLang-Omni's and vLLM-Omni's.
+
+They differ in the names of their messages only, which are the dialects here.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from studio.systems.adapters.sockets import SampleBytes, broke_off, connected, json_object, socket_url, while_sending
+from studio.systems.base import LiveAdapter
+from studio.systems.settings import RealtimeSystem, secret
+from studio.systems.sound import RATE_HZ, Resampler, SystemFailed
+
+Message = dict[str, Any]
+_TURN = {"turn_id": "1"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Names of messages. Audio is a binary message, or base64 in ``audio_field`` of one.
+
+    Attributes:
+        greeting: the server's first message; empty if it waits for the client.
+        opening: messages before the first text, each with the answer that is awaited; empty for none.
+        text: of a text and its number.
+        end: of the number after the last text.
+        last: the message after the last sound.
+    """
+
+    opening: Callable[[RealtimeSystem, str], list[tuple[Message, str]]]
+    text: Callable[[str, int], list[Message]]
+    end: Callable[[int], list[Message]]
+    last: str
+    greeting: str = ""
+    flush: tuple[Message, ...] = ()
+    audio_field: str = ""
+    acknowledgement: str = ""  # of each text, which the next one waits for
+
+
+def _riva(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
+    voice = {} if speaker == "default" else {"voice_name": speaker}
+    sound = {"sample_rate_hz": RATE_HZ, "num_channels": 1, "audio_format": "LINEAR_PCM"}
+    session = {"input_text_synthesis": {"language_code": system.language, **voice}, "output_audio_params": sound}
+    return [({"type": "synthesize_session.update", "session": session}, "synthesize_session.updated")]
+
+
+def _sglang(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
+    session = {"model": system.model, "voice": speaker, "response_format": "pcm", "sample_rate": RATE_HZ}
+    return [
+        ({"type": "session.config", "session": session}, "session.configured"),
+        ({"type": "turn.start", **_TURN}, "turn.started"),
+    ]
+
+
+def _vllm(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
+    voice = {} if speaker == "default" else {"voice": speaker}
+    model = {"model": system.model} if system.model else {}
+    return [({"type": "session.config", "response_format": "pcm", "stream_audio": True, **model, **voice}, "")]
+
+
+_COMMIT: Message = {"type": "input_text.commit"}
+DIALECTS = {
+    "riva": Dialect(
+        greeting="conversation.created",
+        opening=_riva,
+        text=lambda text, _: [{"type": "input_text.append", "text": text}],
+        flush=(_COMMIT,),
+        end=lambda _: [_COMMIT, {"type": "input_text.done"}],
+        audio_field="audio",
+        last="conversation.item.speech.completed",
+    ),
+    "sglang": Dialect(
+        opening=_sglang,
+        text=lambda text, number: [{"type": "input.text", **_TURN, "seq_no": number, "text": text}],
+        acknowledgement="input.ack",
+        end=lambda number: [{"type": "input.done", **_TURN, "seq_no": number}],
+        last="turn.done",
+    ),
+    "vllm": Dialect(
+        opening=_vllm,
+        text=lambda text, _: [{"type": "input.text", "text": text}],
+        end=lambda _: [{"type": "input.done"}],
+        last="session.done",
+    ),
+}
+
+
+class RealtimeAdapter(LiveAdapter):
+    """One socket for each utterance."""
+
+    def __init__(self, system: RealtimeSystem) -> None:
+        self._system, self._dialect = system, DIALECTS[system.dialect]
+        cannot = ["no options", "no revision", "no word times: they are estimates"]
+        self.cannot = tuple(cannot if self._dialect.flush else [*cannot, "no flush"])
+
+    async def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray]:
+        key = secret(self._system.key_env)
+        url, headers = socket_url(self._system.url), {"Authorization": f"Bearer {key}"} if key else {}
+        async with connected(url, headers, self._system.timeout_s, self._system.key_env) as socket:
+            session = _Session(socket, self._dialect, self._dialect.greeting)
+            opening = self._dialect.opening(self._system, speaker)
+            async for piece in while_sending(session.send(opening, texts), session.received()):
+                yield piece
+
+
+@dataclass
+class _Session:
+    """One utterance: what was sent, and what the server answered."""
+
+    socket: Any
+    dialect: Dialect
+    awaited: str
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    has_ended: bool = False
+    is_empty: bool = True
+    resampler: Resampler | None = None
+
+    async def send(self, opening: list[tuple[Message, str]], texts: AsyncIterator[str]) -> None:
+        await self._wait(self.dialect.greeting)
+        for message, answer in opening:
+            await self._send(message, answer)
+        number = 0
+        async for text in texts:
+            for message in self.dialect.text(text, number) if text else self.dialect.flush:
+                await self._send(message, self.dialect.acknowledgement)
+            number += bool(text)
+        self.has_ended, self.is_empty = True, not number
+        if self.is_empty:
+            await self.socket.close()  # a session without text has no end
+            return
+        for message in self.dialect.end(number):
+            await self._send(message)
+
+    async def _send(self, message: Message, answer: str = "") -> None:
+        self.awaited = answer
+        self.answered.clear()
+        await self.socket.send(json.dumps(message))
+        await self._wait(answer)
+
+    async def _wait(self, answer: str) -> None:
+        """Wait for a message of a type; none for an empty one."""
+        self.awaited = answer
+        if answer:
+            await self.answered.wait()
+            self.answered.clear()
+
+    async def received(self) -> AsyncIterator[np.ndarray]:
+        samples = SampleBytes()
+        async for message in self.socket:
+            if isinstance(message, bytes):
+                data = message
+            else:
+                answer = json_object(message)
+                data = self._on_answer(answer)
+                if answer.get("type") == self.dialect.last and self.has_ended and answer.get("is_last_result", True):
+                    if self.resampler is not None:
+                        yield self.resampler.finish()
+                    return
+            if len(pcm := samples.feed(data)):
+                yield pcm if self.resampler is None else self.resampler.feed(pcm)
+        if not (self.has_ended and self.is_empty):
+            raise broke_off()
+
+    def _on_answer(self, answer: Message) -> bytes:
+        """The sound of a message, perhaps none. Raises SystemFailed."""
+        kind = str(answer.get("type", ""))
+        if kind == "error" or kind.endswith(".error"):
+            error = answer.get("error")
+            what = error.get("message", "") if isinstance(error, dict) else answer.get("message") or error or ""
+            raise SystemFailed(f"the system says: {what!s:.300}", "see its model, voice and dialect")
+        rate_hz = answer.get("sample_rate")
+        if isinstance(rate_hz, int) and rate_hz not in (0, RATE_HZ) and self.resampler is None:
+            self.resampler = Resampler(rate_hz)
+        if kind and kind == self.awaited:
+            self.answered.set()
+        sound = answer.get(self.dialect.audio_field) if self.dialect.audio_field else None
+        return base64.b64decode(sound) if isinstance(sound, str) else b""

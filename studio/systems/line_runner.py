@@ -1,0 +1,56 @@
+"""Runs a function of another environment as a program of the line protocol; needs the standard library alone.
+
+``python line_runner.py MODULE:FUNCTION``: the function gets an iterator of texts (an empty one is a flush) and the name
+of a speaker. It yields sound: bytes or arrays of int16, mono, at its attribute ``rate_hz`` (24,000 without one). It may
+yield a dict of a word as well: ``{"char_start", "char_end", "start_s", "end_s"}``.
+"""
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Speak one utterance after the other, until the input ends."""
+    sys.path[0] = ""  # the working folder; this file's names could hide the function's modules
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no sound
+
+    def send(message, data=b""):
+        out.write(json.dumps(message).encode() + b"\n" + data)
+        out.flush()
+
+    module, _, name = sys.argv[1].partition(":")
+    function: Any = importlib.import_module(module)
+    for part in name.split("."):
+        function = getattr(function, part)
+    send({"type": "ready", "rate_hz": int(getattr(function, "rate_hz", 24000))})
+    while line := sys.stdin.buffer.readline():
+        message = json.loads(line)
+        if message["type"] != "start":
+            continue
+        texts = _texts()
+        for one in function(texts, message["speaker"]):
+            if isinstance(one, dict):
+                send({"type": "word", **one})
+            else:
+                data = bytes(one) if isinstance(one, bytes | bytearray) else one.tobytes()
+                send({"type": "audio", "bytes": len(data)}, data)
+        for _ in texts:
+            pass  # what it did not read
+        send({"type": "end"})
+
+
+def _texts():
+    """The texts of one utterance."""
+    while line := sys.stdin.buffer.readline():
+        message = json.loads(line)
+        if message["type"] == "end":
+            return
+        yield message.get("text", "")
+
+
+if __name__ == "__main__":
+    main()
