@@ -88,6 +88,7 @@ def app(
                 vocoder=vocoder,
                 limits=limits,
                 settings=settings,
+                manages_systems=True,
                 hides_failures=not is_loopback(chosen.host),
             )
         ) as engine,

@@ -11,7 +11,6 @@ from studio.core.terminal import print_json, print_line
 systems = typer.Typer(no_args_is_help=True, help="Other people's TTS systems as voices: add, list, test, remove.")
 
 SystemName = Annotated[str, typer.Argument(help="The system's name: a-z, 0-9 and -.")]
-_TEST_TEXT = "Good morning. This is a test, spoken by another system."
 
 
 @systems.command()
@@ -130,30 +129,22 @@ def list_systems(as_json: Json = False) -> None:
 @systems.command()
 def test(
     name: SystemName,
-    text: Annotated[str, typer.Option(help="What it speaks.")] = _TEST_TEXT,
+    text: Annotated[str, typer.Option(help="What it speaks; a sentence if absent.")] = "",
 ) -> None:
     """Speak a sentence by a system, and say when its sound came or what is wrong."""
     from contextlib import closing
 
-    from studio.core.events import Audio
-    from studio.core.ports import SpeakRequest
-    from studio.core.speaking import at_once, speak
-    from studio.core.time import MonotonicClock
     from studio.systems.combined import declared_systems
     from studio.systems.engine import RemoteEngine
+    from studio.systems.managed import TEST_TEXT, speak_test
 
     found = declared_systems()
     if name not in found:
         raise BadOption(f"there is no system {name!r:.80}", f"there are {', '.join(found) or 'none yet'}")
     with closing(RemoteEngine(name, found[name])) as engine:
-        trace = speak(engine, SpeakRequest(name), at_once(text), MonotonicClock()).unwrap()
-    first_ms = next((one.t_ms for one in trace.events if isinstance(one, Audio)), None)
-    if first_ms is None:
-        raise BadOption("the text has no words", "give --text with letters")
-    length_s = len(trace.pcm) / trace.rate_hz
-    sources = sorted({word.source for word in trace.words() if word.source})
-    timing = f"first sound after {first_ms:.0f} ms, {length_s:.2f} s of speech"
-    print_line(f"{name} works: {timing}, word times: {', '.join(sources)}")
+        spoken = speak_test(engine, name, text or TEST_TEXT)
+    timing = f"first sound after {spoken.first_ms:.0f} ms, {spoken.length_s:.2f} s of speech"
+    print_line(f"{name} works: {timing}, word times: {', '.join(spoken.sources)}")
 
 
 @systems.command()

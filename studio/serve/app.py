@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 import studio
 from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
+from studio.core.systems import SupportsSystems
 from studio.mos.service import ListeningTests
 from studio.serve.adapters.cartesia import add_cartesia
 from studio.serve.adapters.deepgram import add_deepgram
@@ -39,6 +40,7 @@ from studio.serve.mos.routes import add_listening
 from studio.serve.responses import add_error_handlers
 from studio.serve.server import DRAIN, Drain, admit
 from studio.serve.settings import ServeSettings
+from studio.serve.systems import add_systems
 from studio.serve.trace_store import TraceStore
 from studio.serve.trace_views import Recomputation, TraceViews
 from studio.serve.traces import (
@@ -99,6 +101,8 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         add_drafts(app, listening, auth, engine)
         add_live(app, listening, auth, engine, settings, drain)
         add_arena(app, listening)
+        if isinstance(engine, SupportsSystems):
+            add_systems(app, auth, engine)
         add_rated(app, listening, auth, views, recomputation)
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
         add_library(app, access, trace_store, recomputation)

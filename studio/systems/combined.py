@@ -60,6 +60,7 @@ def open_voices(
     limits: EngineLimits | None = None,
     slots: int | None = None,
     hides_failures: bool = False,
+    manages_systems: bool = False,
     **how: Any,
 ) -> Any:
     """An engine over the voices of a folder and the declared systems; see ``open_engine`` for what else may be given.
@@ -67,6 +68,7 @@ def open_voices(
     Args:
         voice_names: one system alone opens without any voice; None for all.
         settings: a file that may declare more systems.
+        manages_systems: systems can be added and removed (``studio.core.systems.SupportsSystems``).
         hides_failures: write why a system failed to the log only.
     """
     systems = declared_systems(settings)
@@ -88,13 +90,17 @@ def open_voices(
         given = {"slots": slots, "limits": limits}
         more = how | {name: value for name, value in given.items() if value is not None}
         local = open_engine(voices, normalise, device, own or None, **more)
-        if not remote:
+        if not remote and not manages_systems:
             return local
         try:
             _check_names(wanted, {card.name: card for card in local.cards()})
         except BadOption:
             local.close()
             raise
+        if manages_systems:
+            from studio.systems.managed import ManagedEngine
+
+            return ManagedEngine(local, remote, limits, hides_failures=hides_failures)
         return CombinedEngine(local, remote)
     except BaseException:
         for one in remote.values():

@@ -74,6 +74,9 @@ class RemoteEngine:
 
     Everything but the calls runs on the thread of its event loop.
 
+    Attributes:
+        last_failure: why the last failed utterance failed, and when (ms of the clock).
+
     Args:
         places: utterances at once; None for the system's own limit.
         hides_failures: write why a system failed to the log only, not to its utterance.
@@ -91,13 +94,15 @@ class RemoteEngine:
     ) -> None:
         self._hides_failures = hides_failures
         loaded_git_sha()  # runs git: before the first request
-        self._system, self._clock = system, clock or MonotonicClock()
+        self.settings = system
+        self._clock = clock or MonotonicClock()
         self._adapter = open_adapter(system)
         self._card = system_card(name, system, self._adapter)
         self._limits = limits or EngineLimits()
         self._meter = LoadMeter()
         self._admission = Admission(places or system.max_concurrent, self._limits, self._clock, self._begin)
         self._draining = self._closed = False
+        self.last_failure: tuple[str, float] | None = None
         self._loop = asyncio.new_event_loop()
         self._wakeup = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"system {name}", daemon=True)
@@ -133,6 +138,10 @@ class RemoteEngine:
     def load(self) -> EngineLoad:
         """Current load, and counters since the engine began."""
         return replace(self._meter.load(self._admission), queue=self._limits.queue)
+
+    def seconds_since(self, t_ms: float) -> float:
+        """Seconds since a time of the clock."""
+        return (self._clock.now_ms() - t_ms) / 1000.0
 
     def drain(self) -> None:
         """Refuse new utterances; running ones speak what is committed, and end."""
@@ -207,12 +216,15 @@ class RemoteEngine:
             options=dict(request.options),
         )
         meta = provenance(card, device="another system", threads=0, temperature=card.temperature)
-        new = RemoteRequest(self._system, card, ready, self._clock, self._wake, request.credit_samples, meta)
+        new = RemoteRequest(self.settings, card, ready, self._clock, self._wake, request.credit_samples, meta)
         new.is_guest, new.client = request.is_guest, request.client
-        new.hides_failures = self._hides_failures
+        new.hides_failures, new.note_failure = self._hides_failures, self._note_failure
         self._admission.enqueue(new)
         self._admission.admit()
         return new
+
+    def _note_failure(self, why: str) -> None:
+        self.last_failure = why, self._clock.now_ms()
 
     def _begin(self, request: Any) -> None:
         request.begin()

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,6 +91,7 @@ class RemoteRequest(EngineRequest):
     """An utterance of a foreign system; see ``studio.core.ports.Utterance``. Stepped on its engine's event loop."""
 
     _row: Any
+    note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # before it is told: why, for the owner
     hides_failures = False  # from visitors: messages of systems may hold addresses and output of programs
 
     def __init__(
@@ -159,13 +160,16 @@ class RemoteRequest(EngineRequest):
                 self._finish_normally()
         except StudioError as error:
             message = str(error)
+            self.note_failure(message)
             if self.hides_failures and isinstance(error, SystemFailed):
                 log.warning("the system %s failed: %s", self._ready.voice, message)
                 message = f"the system {self._ready.voice} failed; the server's log says why"
             self._fail_with_words(error.code, message)
         except Exception as error:  # noqa: BLE001 - the client gets it, and the engine goes on
             log.exception("a system could not be used")
-            self._fail_with_words(SystemFailed.code, f"{type(error).__name__} while it spoke; the log has the details")
+            message = f"{type(error).__name__} while it spoke; the log has the details"
+            self.note_failure(message)
+            self._fail_with_words(SystemFailed.code, message)
 
     def _fail_with_words(self, code: str, message: str) -> None:
         if not self.done:

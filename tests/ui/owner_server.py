@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     from dataclasses import replace
 
-    from fakes import FakeEngine
+    from fakemanaged import ManagedFake
     from mos.rated import CHECKED, MOS, NASTY, PAIRS, a_world, campaign, rate
 
     from studio.serve.app import create_app
@@ -48,7 +49,8 @@ def main() -> None:
         predict(world, "kestrel")
     (folder / "token.txt").write_text(token, encoding="utf-8")
     settings = ServeSettings(port=args.port, key=args.key, traces_folder=folder / "traces")
-    engine = FakeEngine()
+    os.environ["STUDIO_SYSTEMS"] = str(folder / "systems.toml")
+    engine = ManagedFake()
     app = create_app(engine, settings, listening=world.listening)
     if not args.empty:
         facts = {"links": world.listening.links("kestrel"), "untouched": world.listening.links("untouched")["rater"]}

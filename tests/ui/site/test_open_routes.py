@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeEngine
+from fakemanaged import ManagedFake
 from fastapi import FastAPI
 from mos.world import World
 from mounted import gradio_of
@@ -136,6 +136,10 @@ WITH_TOKEN = {
     ("GET", "/annotation/prosody/{number:small}"),
     ("GET", "/annotation/marks/{number:small}"),
     ("POST", "/annotation/edit/{number:small}"),
+    ("GET", "/systems"),
+    ("POST", "/systems"),
+    ("POST", "/systems/test"),
+    ("POST", "/systems/remove"),
 }
 # Their clients expect 400 where the studio's own get 422.
 BAD_REQUESTS = {("POST", path) for path in ("/v1/audio/speech", "/v1/speak", "/tts/bytes")}
@@ -185,7 +189,10 @@ WITHOUT_KEY = {
 def whole_app(folder: Path, **settings: Any) -> Iterator[FastAPI]:
     """As ``studio app`` makes it, on the tone engine."""
     world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
-    engine, chosen = FakeEngine(), ServeSettings(traces_folder=folder / "traces", design_page=True, **settings)
+    engine, chosen = (
+        ManagedFake(),
+        ServeSettings(traces_folder=folder / "traces", design_page=True, **settings),
+    )
     yield mount(create_app(engine, chosen, listening=world.listening), engine, chosen, world.listening)
     world.listening.close()
 

@@ -8,6 +8,7 @@ import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
 import { Search } from "./search.js";
 import { Sounds } from "./sounds.js";
+import { Systems } from "./systems.js";
 import { UploadForm } from "./upload_form.js";
 
 const waysToAdd = () => [
@@ -22,6 +23,7 @@ class Library {
   constructor(root, server) {
     this.root = root;
     this.calls = new Calls(server, "library/");
+    this.systemCalls = new Calls(server, "systems");
     this.sounds = new Sounds(this.calls);
     this.page = root.querySelector(".library-page");
     this.status = root.querySelector(".status");
@@ -36,6 +38,7 @@ class Library {
     this.upload = new UploadForm((file, text, title) => this.send(file, text, title));
     const confirm = (question, text, yes) => ask(this.dialog, question, text, "Cancel", yes);
     this.assignments = new Assignments(this.calls, () => this.chosen(), confirm);
+    this.systems = new Systems(this.systemCalls, confirm);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "Library entries" });
     this.against = h("div", { class: "against", hidden: true });
@@ -48,6 +51,7 @@ class Library {
       { class: "library-whole", hidden: true },
       this.upload.element,
       this.assignments.element,
+      this.systems.element,
       this.search.element,
       this.count,
       this.against,
