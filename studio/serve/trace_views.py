@@ -36,6 +36,7 @@ from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import read_trace_wav
 from studio.core.traces.trace_writer import save_trace
 from studio.core.worker import WorkerLost, WorkerProcess
+from studio.inspection.aligned import with_aligned_words
 from studio.inspection.bundle import pack, pack_attention, pack_prosody
 from studio.inspection.comparison.compare import UtteranceComparison, compare, compared_utterance, labels
 from studio.serve.middleware.addresses import address_of
@@ -202,7 +203,7 @@ def wav_file(path: Path, as_heard: bool) -> bytes:
 
 
 def _view(load: LoadTrace) -> bytes:
-    return pack(load())
+    return pack(with_aligned_words(load()))
 
 
 def _prosody(load_sound: Callable[[], tuple[np.ndarray, int]]) -> bytes:
@@ -213,7 +214,7 @@ def _comparison(loads: Sequence[LoadTrace], pack_part: Callable[[UtteranceCompar
     traces: list[Trace] = []
     for number, load in enumerate(loads, 1):
         try:
-            traces.append(load())
+            traces.append(with_aligned_words(load()))
         except BadFile as error:
             raise BadFile(f"number {number} of {len(loads)} cannot be opened: {error.what}", error.do) from error
         if sum(one.pcm.nbytes for one in traces) > max_bytes:

@@ -14,7 +14,7 @@ from studio.core.errors import BadOption, NeedsPackage, Stuck
 from studio.core.options import OptionSpec, default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
-from studio.core.traces.provenance import loaded_git_sha, provenance
+from studio.core.traces.provenance import ANOTHER_SYSTEM, loaded_git_sha, provenance
 from studio.engine.admission import Admission, EngineLimits, engine_closing
 from studio.engine.monitoring import LoadMeter
 from studio.systems.adapters.registry import open_adapter
@@ -215,7 +215,7 @@ class RemoteEngine:
             seed=request.seed,
             options=dict(request.options),
         )
-        meta = provenance(card, device="another system", threads=0, temperature=card.temperature)
+        meta = provenance(card, device=ANOTHER_SYSTEM, threads=0, temperature=card.temperature)
         new = RemoteRequest(self.settings, card, ready, self._clock, self._wake, request.credit_samples, meta)
         new.is_guest, new.client = request.is_guest, request.client
         new.hides_failures, new.note_failure = self._hides_failures, self._note_failure

@@ -9,6 +9,7 @@ from studio.bench.speed.random_voice import random_card, random_voice
 from studio.core.cards import Card
 from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
+from studio.core.traces.provenance import ANOTHER_SYSTEM
 from studio.engine.admission import EngineLimits
 from studio.engine.engine import LocalEngine
 from studio.engine.voices import Voice, load_voice, pick_device
@@ -40,7 +41,7 @@ class Subject(SubjectSetting):
             "parameters": dict(card.parameters),
             "vocoder": card.vocoder,
             "number_format": card.number_format,
-            "device": "another system" if self._system else pick_device(self.device).type,
+            "device": ANOTHER_SYSTEM if self._system else pick_device(self.device).type,
             "threads": self.threads,
         }
 

@@ -24,6 +24,8 @@ _PACKAGES = (
 )
 _IN_TRACES = ("python", "streaming-tts-studio", "numpy", "torch", "torchaudio")
 
+ANOTHER_SYSTEM = "another system"  # the device of what no voice of the studio spoke
+
 
 def provenance(card: Card, *, device: str, threads: int, temperature: float) -> dict[str, Any]:
     """Provenance in a trace's ``meta``, in addition to its ``ready`` event (voice, speaker, seed, options).

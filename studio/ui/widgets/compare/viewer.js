@@ -60,7 +60,7 @@ export class Viewer extends TimelineViewer {
     ];
     if (notes.length) notes.push("The utterances are shown in their own time and cannot be stretched to align words.");
     const estimated = view.takes.filter((take) => take.said.some(([, , , isEstimate]) => isEstimate));
-    if (estimated.length) notes.push("Word times drawn with dashes are estimated from the number of letters.");
+    if (estimated.length) notes.push("Word times drawn with dashes are estimates.");
     this.find(".told").textContent = notes.join(" ");
     this.find('[data-do="stretch"]').disabled = !this.canStretch;
     this.find('[data-do="stretch"]').title = this.canStretch ? "" : "No two utterances have words that can be aligned.";
