@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 KINDS = ("short", "medium", "long", "mixed")  # of queries, see ``studio.bench.speed.load``
 ARRIVALS = ("fixed", "poisson")
 
+Systems = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--system",
+        help="Foreign system instead of a voice (studio systems list). Repeatable, voices too: side by side.",
+    ),
+]
+
 
 class PageSetting(Parameters):
     """The page in headless Chromium: key to first audible sample, stalls, first sound after one click.
@@ -95,7 +103,7 @@ class StartSetting(Parameters):
 class LatencySetting(Setting):
     """First audio and real-time factor: text at once, word by word, cold (the ladder t0a .. t5); t4 on a socket."""
 
-    system: Annotated[str, typer.Option(help="Foreign system instead of a voice (studio systems list).")] = ""
+    system: Systems = ()
     texts: Texts = TEXTS / "latency.txt"
     count: Count = 50
     settings: Compared = ()
@@ -108,8 +116,19 @@ class LatencySetting(Setting):
     pause_ms: float = 50.0  # pause between two utterances
 
     def __post_init__(self) -> None:
-        if self.system:
-            object.__setattr__(self, "voice", self.system)
+        if len(self.system) == 1:
+            object.__setattr__(self, "voice", self.system[0])
+
+    @property
+    def result_name(self) -> str:
+        """Name in bench/results."""
+        return "systems-latency" if len(self.system) > 1 else "latency"
+
+    def plots(self, figures: Mapping[str, Any]) -> list[Path]:
+        """Write the plot of a saved comparison."""
+        from studio.bench.speed.systems import plot_compared
+
+        return plot_compared(figures, self.result_name) if "systems" in figures else []
 
 
 class CascadeSetting(Setting):
@@ -242,7 +261,7 @@ class LoadSetting(SubjectSetting):
         BadOption: a kind of texts or of arrivals is unknown.
     """
 
-    system: Annotated[str, typer.Option(help="Foreign system instead of a voice (studio systems list).")] = ""
+    system: Systems = ()
     wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0
     seconds: Annotated[float, typer.Option(min=1.0, help="Duration of each number of typists.")] = 20.0
     most: Annotated[int, typer.Option(min=1, max=4096, help="Typists in the largest run.")] = 64
@@ -265,8 +284,8 @@ class LoadSetting(SubjectSetting):
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        if self.system:
-            object.__setattr__(self, "voice", self.system)
+        if len(self.system) == 1:
+            object.__setattr__(self, "voice", self.system[0])
         for given, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
             if unknown := [one for one in given if one not in known]:
                 raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")
@@ -274,10 +293,13 @@ class LoadSetting(SubjectSetting):
     @property
     def result_name(self) -> str:
         """Name in bench/results."""
-        return self.subject.result_name("load")
+        return "systems-load" if len(self.system) > 1 else self.subject.result_name("load")
 
     def plots(self, figures: Mapping[str, Any]) -> list[Path]:
         """Write the plots of a saved result."""
         from studio.bench.speed.load import plot_load
+        from studio.bench.speed.systems import plot_compared
 
+        if "systems" in figures:
+            return plot_compared(figures, self.result_name)
         return plot_load(figures, self.result_name)

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from studio.bench.speed.systems import plot_compared, show_compared
 from studio.cli import cli
+from studio.core.errors import BadOption
 
 
-def figures(*arguments: str) -> dict:
+def figures(*arguments: str, systems: tuple[str, ...] = ("flite",)) -> dict:
     """What a bench prints as JSON."""
-    done = CliRunner().invoke(cli, ["bench", *arguments, "--system", "flite", "--json"], catch_exceptions=False)
+    named = [part for name in systems for part in ("--system", name)]
+    done = CliRunner().invoke(cli, ["bench", *arguments, *named, "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -26,3 +29,27 @@ def test_latency_and_load_of_a_program(tmp_path: Path, monkeypatch: pytest.Monke
     load = figures("load", "--seconds", "1", "--most", "1")
     assert load["weights"] == "its own" and load["tries"][0]["failed"] == 0
     assert load["newcomers"]["idle"]["newcomers"] > 0
+
+
+def test_several_systems_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "systems.toml"
+    program = 'kind = "command"\ncommand = "flite -voice VOICE -t {text} -o /dev/stdout"\n'
+    tables = [f"[systems.{name}]\n{program.replace('VOICE', name)}" for name in ("slt", "rms")]
+    file.write_text("".join(tables))
+    monkeypatch.setenv("STUDIO_SYSTEMS", str(file))
+    short = ("--count", "1", "--typed", "1", "--cold", "0", "--served", "0")
+    latency = figures("latency", *short, systems=("slt", "rms"))
+    assert list(latency["systems"]) == ["slt", "rms"]
+    assert all(one["voice"] == name and one["t2_t0_ms"]["p50"] > 0 for name, one in latency["systems"].items())
+    load = figures("load", "--seconds", "1", "--most", "1", systems=("slt", "rms"))
+    assert all(one["tries"][0]["failed"] == 0 for one in load["systems"].values())
+    for name, out in (("latency", latency), ("load", load)):
+        show_compared(out)
+        printed = capsys.readouterr().out
+        assert "slt" in printed and "rms" in printed
+        (path,) = plot_compared(out, f"systems-{name}", tmp_path)
+        assert path.name.startswith(f"systems-{name}-") and "</svg>" in path.read_text()
+    twice = CliRunner().invoke(cli, ["bench", "latency", "--system", "slt", "--system", "slt"])
+    assert isinstance(twice.exception, BadOption)

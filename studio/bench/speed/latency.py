@@ -12,6 +12,7 @@ from typing import Any
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.settings import LatencySetting
+from studio.bench.speed.systems import compare_systems
 from studio.core.errors import StudioError, needs
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
@@ -27,8 +28,10 @@ _PATIENCE_S = 60.0
 def bench_latency(setting: LatencySetting) -> dict[str, Any]:
     """Percentiles keyed by the ladder, such as ``{"t2_t0_ms": {"p50": ..., "p95": ...}, ..., "rtf": ...}``.
 
-    Nothing is cached. Speakers alternate.
+    Nothing is cached. Speakers alternate. Several systems are keyed by their names in ``systems``.
     """
+    if len(setting.system) > 1:
+        return compare_systems(setting, bench_latency)
     texts = read_texts(setting.texts, setting.count)
     with evaluation_run(setting) as at:
         for text in texts[: setting.warm]:

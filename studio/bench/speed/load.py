@@ -20,6 +20,7 @@ from rich.progress import Progress
 
 from studio.bench.material import read_texts
 from studio.bench.settings import ARRIVALS, KINDS, LoadSetting
+from studio.bench.speed.systems import compare_systems
 from studio.bench.speed.typists import (
     answer,
     batches,
@@ -107,6 +108,8 @@ class _Query:
 
 def bench_load(setting: LoadSetting) -> dict[str, Any]:
     """Typists, a newcomer's wait, and queries where they are asked for. Raises BadFile."""
+    if len(setting.system) > 1:
+        return compare_systems(setting, bench_load)
     setting = replace(setting, lines=read_texts(setting.texts))
     out = setting.subject.about() | bench_typists(setting)
     out["newcomers"] = bench_newcomers(setting, out["typists_without_stall"])
