@@ -40,6 +40,7 @@ class How(TypedDict, total=False):
         temperature: None for the voice's own; 0 is greedy.
         options: of the voice's family, such as ``{"m": 3, "n": 1}``.
         source: ``keyboard`` for edits of a text field.
+        markup: ``markdown`` leaves the marks of Markdown out of what is spoken; a text of a language model has them.
         plays: the caller reports what was played, and gets sound 2 s ahead of it.
     """
 
@@ -47,6 +48,7 @@ class How(TypedDict, total=False):
     temperature: float | None
     options: dict[str, Any]
     source: Literal["stream", "keyboard"]
+    markup: Literal["plain", "markdown"]
     plays: bool
 
 

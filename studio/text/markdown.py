@@ -74,7 +74,7 @@ class MarkdownStream:
     def end(self) -> str:
         """The rest; the text has ended."""
         rest = self._read(self._hidden.end() + "\n")
-        return rest + "".join(self._close_block())
+        return (rest + "".join(self._close_block())).rstrip()
 
     def _read(self, text: str) -> str:
         self._text, self._at = self._text[self._at :] + text.replace("\r", ""), 0

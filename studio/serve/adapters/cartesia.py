@@ -22,7 +22,7 @@ from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
-from studio.serve.adapters.validation import validated
+from studio.serve.adapters.validation import spoken_text, validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.responses import private_json
@@ -62,6 +62,12 @@ class Generation(BaseModel):
     flush: bool | None = None
     add_timestamps: bool | None = None
     cancel: bool | None = None
+    markup: wire.Markup | None = None  # ours: what the transcript is written in
+
+    @property
+    def written_in(self) -> wire.Markup:
+        """Word times refer to the transcript as the client wrote it; without them, models' Markdown is left out."""
+        return self.markup or ("plain" if self.add_timestamps else "markdown")
 
     @property
     def voice_name(self) -> str:
@@ -150,7 +156,7 @@ class CartesiaSession(ContextSession[CartesiaContext]):
         number = next(self._numbers)
         name = f"context-{number}" if message.context_id is None else message.context_id
         context = CartesiaContext(name, number, encoder, card.sample_rate_hz, message)
-        await self._begin_context(context, address)
+        await self._begin_context(context, address, message.written_in)
         return context
 
     def _error(self, error: StudioError, context: CartesiaContext | None) -> dict[str, Any]:
@@ -200,7 +206,8 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
     voice = find_voice(body.voice_name, body.model_id, requests.engine.cards())
-    return await speech_response(requests, request, voice, body.transcript, _file(body.output_format))
+    text = spoken_text(body.transcript, body.written_in)
+    return await speech_response(requests, request, voice, text, _file(body.output_format))
 
 
 def _file(wanted: OutputFormat) -> AudioFormat:

@@ -60,9 +60,9 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
 
     # --- from the client -----------------------------------------------------------------------------
 
-    async def _begin_context(self, context: AnyContext, voice: str) -> None:
+    async def _begin_context(self, context: AnyContext, voice: str, markup: wire.Markup = "plain") -> None:
         self._contexts[context.number] = self._current[context.name] = context
-        await self._pass(context, wire.Open(utterance=context.number, voice=voice))
+        await self._pass(context, wire.Open(utterance=context.number, voice=voice, markup=markup))
 
     async def _pass(self, context: AnyContext, message: wire.Message) -> None:
         """Pass a message to the context's utterance, unless it has failed."""

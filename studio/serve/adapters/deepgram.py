@@ -23,7 +23,7 @@ from studio.core.ports import Engine
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
-from studio.serve.adapters.validation import validated
+from studio.serve.adapters.validation import spoken_text, validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import InternalError
@@ -71,6 +71,7 @@ class Query(BaseModel):
     encoding: Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"] | None = None
     container: Literal["wav", "ogg", "none"] | None = None
     sample_rate: Rate | None = None
+    markup: wire.Markup = "markdown"  # ours: what the text is written in
 
     def audio_format(self, default: str) -> AudioFormat:
         """What the sound is sent as."""
@@ -121,6 +122,7 @@ class DeepgramSession(ContextSession[_Utterance]):
             query = validated(Query, dict(self._websocket.query_params))
             self._card, self._address = _voice(query.model, self._engine)
             self._format = query.audio_format("linear16")
+            self._markup: wire.Markup = query.markup
             if query.container not in (None, "none"):
                 raise BadMessage("a socket sends no container", "leave it out")
         except StudioError as error:
@@ -182,7 +184,7 @@ class DeepgramSession(ContextSession[_Utterance]):
         if part.context is None:
             encoder = await open_encoder(self._format, self._card.sample_rate_hz)
             part.context = _Utterance(next(self._numbers), encoder)
-            await self._begin_context(part.context, self._address)
+            await self._begin_context(part.context, self._address, self._markup)
         for text in part.waiting:
             await self._pass(part.context, wire.TextIn(utterance=part.context.number, text=text))
         part.waiting.clear()
@@ -251,6 +253,5 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     text = wire.decode((await request.body()).decode("utf-8", "replace")).get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
         raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    return await speech_response(
-        requests, request, _voice(query.model, requests.engine), text, query.audio_format("mp3")
-    )
+    voice, wanted = _voice(query.model, requests.engine), query.audio_format("mp3")
+    return await speech_response(requests, request, voice, spoken_text(text, query.markup), wanted)

@@ -19,7 +19,7 @@ from studio.core.ports import Engine
 from studio.serve.adapters.alignment import AlignedToken, Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
-from studio.serve.adapters.validation import validated
+from studio.serve.adapters.validation import markup_of, validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import POLICY_VIOLATION, RETRY_MS
@@ -133,6 +133,7 @@ class ElevenLabsSession(ContextSession[_Context]):
             name = query.get("output_format", DEFAULT_FORMAT)
             if name not in FORMATS:
                 raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
+            self._markup: wire.Markup = markup_of(query)
         except StudioError as error:
             await self._fail(error)
             return
@@ -179,7 +180,7 @@ class ElevenLabsSession(ContextSession[_Context]):
         rate_hz = self._card.sample_rate_hz
         encoder = await open_encoder(self._format, rate_hz)
         context = _Context(name, next(self._numbers), encoder, rate_hz, is_absolute=self._is_absolute)
-        await self._begin_context(context, self._address)
+        await self._begin_context(context, self._address, self._markup)
         return context
 
     # --- to the client -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from studio.core.folders import without_folders
 from studio.core.ports import Engine
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.encoding import AudioFormat, open_encoder
+from studio.serve.adapters.validation import markup_of
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import POLICY_VIOLATION, SpeakSession
@@ -62,12 +63,13 @@ class KyutaiSession(SpeakSession):
             card, address = find_voice(query.get("voice", ""), "", self._engine.cards())
             if (name := query.get("format", FORMAT)) != FORMAT:
                 raise BadOption(f"there is no format {name[:40]!r}", f"there is {FORMAT}")
+            markup = markup_of(query)
             self._encoder = await open_encoder(AudioFormat("pcm", RATE_HZ), card.sample_rate_hz)
         except StudioError as error:
             await self.send_error(error)
             return
         self._rate_hz = card.sample_rate_hz
-        await self._dispatch(wire.Open(utterance=_UTTERANCE, voice=address))
+        await self._dispatch(wire.Open(utterance=_UTTERANCE, voice=address, markup=markup))
 
     # --- from the client -----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import BadMessage, BadText, BadVoice, StudioError
+from studio.core.errors import BadMessage, BadVoice, StudioError
 from studio.core.folders import without_folders
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import (
@@ -23,10 +23,10 @@ from studio.serve.adapters.speech import (
     error_status,
     retry_header,
 )
+from studio.serve.adapters.validation import spoken_text
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
-from studio.serve.live.protocol import Text
+from studio.serve.live.protocol import Markup, Text
 from studio.serve.responses import private_json
-from studio.text.markdown import spoken_markdown
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -48,7 +48,7 @@ class SpeechBody(BaseModel):
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
-    markup: Literal["markdown", "plain"] = "markdown"  # ours: what the input is written in
+    markup: Markup = "markdown"  # ours: what the input is written in
 
 
 class BadField(BadMessage):
@@ -83,9 +83,7 @@ def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
 
 async def _speak(request: Request, requests: SpeechRequests) -> Response:
     body = _parsed(await request.body())
-    text = spoken_markdown(body.input) if body.markup == "markdown" else body.input
-    if not text.strip():
-        raise BadText("the input holds nothing to speak", "give some text")
+    text = spoken_text(body.input, body.markup)
     voice = body.voice if isinstance(body.voice, str) else body.voice.id
     card, address = find_voice(voice, body.model, requests.engine.cards())
     wanted = _format(body.response_format, card)

@@ -1,10 +1,13 @@
-"""Messages of foreign clients as models."""
+"""Messages of foreign clients as models, and what their texts are written in."""
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from studio.core.errors import BadMessage
+from studio.core.errors import BadMessage, BadOption, BadText
+from studio.serve.live.protocol import Markup
+from studio.text.markdown import spoken_markdown
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -17,3 +20,23 @@ def validated(kind: type[Model], data: dict[str, Any]) -> Model:
         first = error.errors(include_input=False, include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"][:2]) or "the message"
     raise BadMessage(f"{name}: {first['msg'][:200]}", "see docs/clients.md")
+
+
+def markup_of(query: Mapping[str, str]) -> Markup:
+    """``markup`` of an address; plain unless asked for, where times refer to what the client wrote.
+
+    Raises BadOption.
+    """
+    name = query.get("markup", "plain")
+    for markup in get_args(Markup):
+        if name == markup:
+            return markup
+    raise BadOption(f"there is no markup {name[:40]!r}", f"there are {', '.join(get_args(Markup))}")
+
+
+def spoken_text(text: str, markup: Markup) -> str:
+    """What is spoken of a whole text. Raises BadText: nothing."""
+    text = spoken_markdown(text) if markup == "markdown" else text
+    if not text.strip():
+        raise BadText("the text holds nothing to speak", "give some text")
+    return text

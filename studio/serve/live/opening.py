@@ -33,9 +33,11 @@ async def open_stream(
         revises: whether edits of a keyboard revise text that was sent and not yet played.
 
     Raises:
-        BadMessage: the credit is above the limit.
+        BadMessage: the credit is above the limit, or a keyboard's text has markup.
         BadVoice, BadOption, Busy: as ``Engine.open``.
     """
+    if message.source == "keyboard" and message.markup != "plain":
+        raise BadMessage("edits refer to the text as typed", "leave 'markup' out, or set 'source' to 'stream'")
     card, _ = parse_voice(message.voice, {card.name: card for card in engine.cards()})
     credit_samples = _credit_samples(message, card, settings)
     request = SpeakRequest(

@@ -24,6 +24,7 @@ from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceRecorder, TraceStore
+from studio.text.markdown import MarkdownStream
 
 OUTBOX = 256  # events and errors that are not sent yet; more stay in the engine
 MAX_UNACKNOWLEDGED_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet reported back: bounds the memory
@@ -94,6 +95,7 @@ class UtteranceStream:
         self._live: LiveText | None = None
         if message.source == "keyboard":
             self._live = LiveText(utterance, self._clock, settings.idle_flush_ms, revises=revises)
+        self._markdown = MarkdownStream() if message.markup == "markdown" else None
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []  # referenced here, so that they are not garbage collected
@@ -268,14 +270,21 @@ class UtteranceStream:
         self._check_length(message.text)
         text = join_surrogates(self._half + message.text)
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        for piece in _pieces(text[: len(text) - len(self._half)]):
-            self.utterance.push_text(piece)
-            self._chars += len(piece)
+        text = text[: len(text) - len(self._half)]
+        self._chars += len(text)
+        for piece in _pieces(text):
+            self._push(piece)
             if not self._continue():
                 return
 
+    def _push(self, text: str) -> None:
+        if text := self._markdown.feed(text) if self._markdown else text:
+            self.utterance.push_text(text)
+
     def _revise(self, message: wire.Revise) -> None:
         self._require_stream("revise")
+        if self._markdown:
+            raise BadMessage("text with markup cannot be revised", "open the utterance without 'markup'")
         self._check_length(message.text)
         self._push_half()
         self.utterance.revise(message.at, message.text)
@@ -285,7 +294,7 @@ class UtteranceStream:
         """Pass on half a character whose other half did not follow."""
         if self._half:
             self._half = ""
-            self.utterance.push_text("\ufffd")
+            self._push("\ufffd")
 
     def _require_stream(self, kind: str) -> None:
         if self._live is not None:
@@ -298,6 +307,8 @@ class UtteranceStream:
         return not (self._cancelled or self._closed)
 
     def _flush(self, _: wire.Flush) -> None:
+        if self._markdown and (text := self._markdown.flush()):
+            self.utterance.push_text(text)
         self.utterance.flush()
 
     def _end(self, _: wire.End) -> None:
@@ -305,6 +316,8 @@ class UtteranceStream:
             self._live.end()
         else:
             self._push_half()
+            if self._markdown and (text := self._markdown.end()):
+                self.utterance.push_text(text)
             self.utterance.end()
 
     def _set_options(self, message: wire.SetOptions) -> None:

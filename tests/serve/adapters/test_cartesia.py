@@ -179,3 +179,17 @@ def test_failure_before_the_first_sound_is_a_500(serving: Serving) -> None:
     wanted: Any = {**RAW, "container": "wav"}
     with pytest.raises(InternalServerError, match="the script fails"):
         client_of(server).tts.generate(model_id="sonic-3", transcript="Alpha beta.", voice=VOICE, output_format=wanted)
+
+
+@pytest.mark.parametrize("add_timestamps", [True, False])
+def test_markdown_is_not_spoken_where_no_times_refer_to_it(serving: Serving, add_timestamps: bool) -> None:
+    server = serving()
+    with client_of(server).tts.websocket_connect() as connection:
+        context = connection.context(voice=VOICE, output_format=RAW, add_timestamps=add_timestamps)
+        for piece in ("**Al", "pha** "):
+            context.push(piece)
+        context.push("beta.", continue_=False)
+        events = spoken(context)
+    assert server.engine.opened[-1]._text == ("**Alpha** beta." if add_timestamps else "Alpha beta.")
+    words = [word for one in events if one.type == "timestamps" for word in one.word_timestamps.words]
+    assert words == (["**Alpha**", "beta."] if add_timestamps else [])

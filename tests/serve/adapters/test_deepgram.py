@@ -165,3 +165,19 @@ def test_failure_before_the_first_sound_is_a_500(serving: Serving) -> None:
     with pytest.raises(ApiError) as failed:
         list(client_of(server).speak.v1.audio.generate(text="Alpha beta.", request_options={"max_retries": 0}))
     assert failed.value.status_code == 500 and "the script fails" in failed.value.body["err_msg"]
+
+
+@pytest.mark.parametrize(("query", "spoken"), [("", "Alpha beta."), ("?markup=plain", "**Alpha** `beta`.")])
+def test_markdown_is_not_spoken_unless_the_text_is_plain(serving: Serving, query: str, spoken: str) -> None:
+    server = serving()
+    with socket_of(server, query) as ws:
+        ws.recv(timeout=20)
+        for piece in ("**Al", "pha** `be", "ta`."):
+            say(ws, "Speak", text=piece)
+        say(ws, "Flush")
+        while isinstance(ws.recv(timeout=20), bytes):
+            pass
+    assert server.engine.opened[-1]._text == spoken
+    more: Any = {"additional_query_parameters": {"markup": "plain"} if query else {}}
+    list(client_of(server).speak.v1.audio.generate(text="**Alpha** `beta`.", model="tone", request_options=more))
+    assert server.engine.opened[-1]._text == spoken

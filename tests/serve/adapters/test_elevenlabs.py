@@ -233,3 +233,9 @@ def test_key_is_the_clients_api_key(serving: Serving) -> None:
     with pytest.raises(InvalidStatus) as refused:
         socket_of(server, "stream-input", **{"xi-api-key": "wrong"})
     assert refused.value.response.status_code == 401
+
+
+@pytest.mark.parametrize(("query", "chars"), [("", "**Alpha** beta."), ("&markup=markdown", "Alpha beta.")])
+def test_alignment_has_the_text_as_written_unless_asked_for(serving: Serving, query: str, chars: str) -> None:
+    messages = one_text(serving(), QUERY + query, ["**Al", "pha** ", "beta. "])
+    assert "".join(char for one in alignments(messages) for char in one["chars"]).strip() == chars

@@ -138,3 +138,13 @@ def test_key_is_sent_in_their_header(serving: Serving) -> None:
     with socket_of(server, **{"kyutai-api-key": KEY}) as ws:
         say(ws, WORDS)
         assert until_closed(ws)[1] == 1000
+
+
+@pytest.mark.parametrize(("query", "spoken"), [("", ["**Alpha**", "beta."]), ("&markup=markdown", ["Alpha", "beta."])])
+def test_words_are_spoken_as_they_are_unless_asked_for(serving: Serving, query: str, spoken: list[str]) -> None:
+    server = serving()
+    with socket_of(server, QUERY + query) as ws:
+        say(ws, ["**Alpha**", "beta."])
+        messages, code = until_closed(ws)
+    assert code == 1000
+    assert [one["text"] for one in messages if one["type"] == "Text"] == spoken

@@ -162,3 +162,50 @@ def test_finished_keyboard_can_edit_unheard_text(serving: Serving) -> None:
             talk.say("played", sample=240_000)
     assert [one["word"] for one in of(heard, "committed")][-1] == "enemy"
     assert of(heard, "ended")[0]["samples"] == samples_of("Hello there my good enemy")
+
+
+def test_markdown_is_left_out_as_it_comes(serving: Serving) -> None:
+    server = serving()
+    with server.talk() as talk:
+        talk.open(markup="markdown")
+        for letter in "<think>hidden</think>**Hello the":
+            talk.say("text", text=letter)
+        assert talk.until("text")[-1]["text"] == "Hello "  # while the emphasis is open
+        for piece in ("re** my [go", "od](https://example.org 'a b') `fri", "end`"):
+            talk.say("text", text=piece)
+        talk.say("end")
+        heard = talk.until("trace")
+    assert server.engine.opened[-1]._text.split() == FIVE.split()
+    assert [one["word"] for one in of(heard, "committed")][-1] == "friend"
+
+
+def test_markdown_can_be_flushed_and_not_revised(serving: Serving) -> None:
+    server = serving()
+    with server.talk() as talk:
+        talk.open(markup="markdown")
+        talk.say("text", text="- Hello\n")
+        talk.say("flush")
+        assert talk.until("committed")[-1]["word"] == "hello"
+        talk.say("revise", at=0, text="Good")
+        error = talk.until("error")[-1]
+        assert error["code"] == "bad_message" and "without 'markup'" in error["message"]
+        talk.say("end")
+        talk.until("trace")
+        talk.say("open", 2, source="keyboard", markup="markdown")
+        assert "'stream'" in talk.until("error")[-1]["message"]
+
+
+def test_text_without_words_ends(serving: Serving) -> None:
+    with serving().talk() as talk:
+        talk.open(markup="markdown")
+        talk.say("text", text="```\nprint(1)\n```\n")
+        talk.say("end")
+        assert of(talk.until("trace"), "ended")[0]["samples"] == 0
+
+
+def test_what_is_left_out_counts_as_text(serving: Serving) -> None:
+    with serving(max_text_chars=1000).talk() as talk:
+        talk.open(markup="markdown")
+        talk.say("text", text="<think>" + "x" * 900)
+        talk.say("text", text="y" * 900)
+        assert talk.until("error")[-1]["code"] == "bad_text"
