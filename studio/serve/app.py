@@ -23,7 +23,7 @@ from studio.serve.adapters.elevenlabs import add_elevenlabs
 from studio.serve.adapters.elevenlabs_http import add_elevenlabs_http
 from studio.serve.adapters.kyutai import add_kyutai
 from studio.serve.adapters.openai import add_openai
-from studio.serve.adapters.speech import SpeechRequests
+from studio.serve.adapters.speech import SPEECH, SpeechRequests
 from studio.serve.auth import is_owner
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
@@ -81,6 +81,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     _add_health_and_voices(app, engine)
     requests = SpeechRequests(engine, trace_store, settings)
     drain.watch(requests.running)
+    setattr(app.state, SPEECH, requests)
     add_openai(app, requests)
     add_elevenlabs_http(app, requests)
     add_elevenlabs(app, engine, trace_store, settings, drain)

@@ -16,13 +16,14 @@ from studio.core.folders import TEXTS
 from studio.core.ports import Engine, SupportsLoad
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
+from studio.serve.adapters.speech import SPEECH
 from studio.serve.auth import is_signed_in, session_cookie
 from studio.serve.mos.arena import NewestArena
 from studio.serve.settings import ServeSettings
 from studio.ui.assets import add_assets
 from studio.ui.bundle import WIDGETS
 from studio.ui.documents import add_documents
-from studio.ui.gradio_middleware import OpenRoutes, PageLimits, open_routes
+from studio.ui.gradio_middleware import DESCRIPTIONS, OpenRoutes, PageLimits, open_routes
 from studio.ui.late_app import BuiltApp, LateApp
 from studio.ui.owner import Owner
 from studio.ui.page import Page, PageContext
@@ -64,6 +65,13 @@ def _build_engine(context: PageContext) -> None:
     engine.build(context.engine)
 
 
+def _build_speak(context: PageContext) -> None:
+    from studio.ui.pages import speak
+
+    assert context.speech is not None, "the page is left out without it"
+    speak.build(context.speech)
+
+
 PAGES = (
     Page("", "Live", folder="live", words="live/words", props=live_props),
     Page("inspect", "Inspect", folder="inspect"),
@@ -74,6 +82,7 @@ PAGES = (
     Page("edit", "Edit a test", access="owner", parent="campaigns", folder="edit"),
     Page("results", "Results", access="owner", build=_build_results),
     Page("engine", "Engine", build=_build_engine, is_available=lambda c: isinstance(c.engine, SupportsLoad)),
+    Page("api", "API", parent="api", build=_build_speak, is_available=lambda c: c.speech is not None),
     Page("sign-in", "Sign in", parent="campaigns", folder="signin", is_available=lambda c: c.owner is not None),
     Page("glossary", "Glossary", parent="glossary", folder="glossary", props=glossary_props),  # tips lead to it
     Page(
@@ -109,7 +118,7 @@ def mount(
         owner_code: a secret; ``/?owner=CODE`` signs a browser in as the owner. Empty for no such link.
     """
     owner = None if listening is None else Owner(listening, ResultsCache(listening.store))
-    context = PageContext(engine, owner, settings.design_page)
+    context = PageContext(engine, owner, settings.design_page, getattr(app.state, SPEECH, None))
     pages = available_pages(context)
 
     late = _components(app, context, settings, pages)
@@ -135,7 +144,7 @@ def mount(
     if late is not None:
         paths = [page.path for page in pages if page.build is not None]
         allowed = OpenRoutes(late, open_routes(paths))  # other routes do not wait for Gradio
-        app.mount("/", PageLimits(allowed, [f"/{path}" for path in paths]))
+        app.mount("/", PageLimits(allowed, [*(f"/{path}" for path in paths), *DESCRIPTIONS]))
     return app
 
 

@@ -55,7 +55,7 @@ def build_app(context: PageContext, settings: ServeSettings, pages: Sequence[Pag
             blocks,
             path="/",
             theme=themes.Base(font=font, font_mono=mono),
-            footer_links=[],
+            footer_links=["api"],
             run_history=False,
             ssr_mode=False,
             pwa=False,

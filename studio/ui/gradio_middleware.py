@@ -36,8 +36,9 @@ FORGOTTEN_S = 30.0  # a page without a listener for so long is dropped
 _LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to disconnect
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _BUSY = "too many pages are open; try again in a minute"
-SESSION = "[A-Za-z0-9]{1,64}"
+SESSION = "[A-Za-z0-9-]{1,64}"
 JOIN, DATA = "/gradio_api/queue/join", "/gradio_api/queue/data"
+DESCRIPTIONS = ("/config", "/gradio_api/info")  # of the functions, for Gradio's clients
 # Gradio's pages hold this request for as long as they are open, and browsers allow six per host: it ends at once.
 HEARTBEAT = "/gradio_api/heartbeat/"
 _NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # never .. and never longer than a file system takes
@@ -247,6 +248,7 @@ CALL_ROUTES = (
     OpenRoute(frozenset({"POST"}), JOIN),
     OpenRoute(_GET, DATA, query=f"session_hash={SESSION}"),
     OpenRoute(_GET, f"{HEARTBEAT}{SESSION}"),
+    *(OpenRoute(_GET, path) for path in DESCRIPTIONS),
 )
 
 

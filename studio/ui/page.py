@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from studio.core.ports import Engine
+from studio.serve.adapters.speech import SpeechRequests
 from studio.ui.owner import Owner
 
 Access = Literal["anyone", "owner", "link"]
@@ -13,11 +14,12 @@ TITLE = "Streaming-TTS Studio"
 
 @dataclass(frozen=True)
 class PageContext:
-    """What pages are built from; without ``owner`` there are no pages for the owner."""
+    """What pages are built from; without ``owner`` there are no pages for the owner, without ``speech`` no API."""
 
     engine: Engine
     owner: Owner | None = None
     has_design_page: bool = False
+    speech: SpeechRequests | None = None
 
 
 @dataclass(frozen=True)

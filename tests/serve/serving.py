@@ -55,11 +55,15 @@ class Served:
         self.engine = FakeEngine(script or Script(speed=20.0))
         chosen = ServeSettings(port=self.port, traces_folder=folder / "traces", drain_ms=0)
         self.settings = replace(chosen, **settings)
-        self.app = create_app(self.engine, self.settings)
+        self.app = self.make_app()
         self._server = make_server(self.app, self.settings)
         self._thread = threading.Thread(target=self._server.run, args=([taken],), daemon=True)
         self._thread.start()
         eventually(lambda: self._server.started, "the server")
+
+    def make_app(self) -> Any:
+        """What is served."""
+        return create_app(self.engine, self.settings)
 
     @property
     def connections(self) -> list[asyncio.Transport]:

@@ -25,6 +25,7 @@ from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
 MAX_INPUT_CHARS = 4096
+SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
 RETRY_S = 1  # when a client that found the server full may try again
 _FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (Busy, Closing, Stuck)}
 
@@ -64,9 +65,14 @@ class Speech:
         return self._stream.utterance.card
 
     @property
+    def trace_token(self) -> str:
+        """The token of the trace, which exists when ``SpeechRequests.close`` is done; empty where none is written."""
+        return self._stream.trace_token
+
+    @property
     def headers(self) -> dict[str, str]:
         """Of a response: not cached, not buffered by a proxy, and where the trace will be."""
-        trace = {"X-Studio-Trace": f"traces/{self._stream.trace_token}.trace"} if self._stream.trace_token else {}
+        trace = {"X-Studio-Trace": f"traces/{self.trace_token}.trace"} if self.trace_token else {}
         return PRIVATE | {"X-Accel-Buffering": "no"} | trace
 
     async def until_audio(self) -> None:
@@ -193,12 +199,13 @@ class SpeechRequests:
             raise
         return speech
 
-    def close(self, speech: Speech) -> None:
-        """Let a speech go: free its slot, and store its trace in the background."""
+    def close(self, speech: Speech) -> "asyncio.Task[None]":
+        """Let a speech go: free its slot, and store its trace in the background; done when it is stored."""
         self.running.discard(speech)
         end = asyncio.create_task(speech.finish())
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
+        return end
 
 
 async def speech_response(

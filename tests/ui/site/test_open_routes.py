@@ -28,9 +28,9 @@ from studio.ui.gradio_middleware import PageLimits
 pytestmark = pytest.mark.slow
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "glossary"}
+PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "glossary", "api"}
 PAGES |= {"rate", "annotate", "design"}
-DOCUMENTS = PAGES - {"campaigns", "results", "engine"}  # the others are Gradio's
+DOCUMENTS = PAGES - {"campaigns", "results", "engine", "api"}  # the others are Gradio's
 # Routes that are public, and those that need a rater's or owner's token. A new route fails until it is listed.
 FOR_ANYONE = {
     ("GET", "/health"),
@@ -74,6 +74,8 @@ FOR_ANYONE = {
     ("GET", "/favicon.ico"),
     ("POST", "/gradio_api/queue/join"),
     ("GET", "/gradio_api/queue/data"),
+    ("GET", "/config"),  # of Gradio's clients
+    ("GET", "/gradio_api/info"),
     ("GET", "/gradio_api/heartbeat/{session_hash}"),  # ends at once
 }
 WITH_TOKEN = {
@@ -380,8 +382,8 @@ def test_unused_gradio_routes_are_closed(site: Site) -> None:
         "gradio_api/upload",
         "gradio_api/proxy=%00",
         "openapi.json",
-        "config",
-        "gradio_api/info",
+        "gradio_api/startup-events",
+        "gradio_api/cancel",
         "monitoring",
     ):
         assert refused(site, path) == 404

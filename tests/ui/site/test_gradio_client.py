@@ -1,0 +1,105 @@
+"""Gradio's own client speaks: an audio file with the times of its words, and a stream."""
+
+import base64
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from serve.serving import Served, eventually
+from tones import RATE_HZ
+
+from studio.ui.app import mount
+
+pytestmark = pytest.mark.slow
+
+KEY = "a-key-that-nobody-guesses"
+
+
+class Pages(Served):
+    """A served fake engine with the pages."""
+
+    def make_app(self) -> Any:
+        return mount(super().make_app(), self.engine, self.settings)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Pages]:
+    server = Pages(tmp_path)
+    yield server
+    server.stop()
+
+
+def client_of(server: Served, folder: Path, **how: Any) -> Client:
+    patient = {"timeout": 120.0}  # the first call imports Gradio
+    return Client(
+        server.url, verbose=False, analytics_enabled=False, download_files=folder, httpx_kwargs=patient, **how
+    )
+
+
+def test_a_text_is_an_audio_file_with_times(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    path, told = client.predict("**Alpha** beta.", "tone:low", api_name="/speak")
+    with wave.open(path) as file:
+        pcm = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        assert file.getframerate() == told["rate_hz"] == RATE_HZ
+    assert len(pcm) == served.engine.opened[-1].samples == round(told["duration_s"] * RATE_HZ)
+    assert [one["word"] for one in told["words"]] == ["Alpha", "beta."]
+    assert 0 <= told["words"][0]["start_s"] < told["words"][1]["start_s"] < told["words"][1]["end_s"]
+    assert served.engine.opened[-1].card.name == "tone"
+
+
+def test_a_stream_grows(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    job = client.submit("Alpha beta gamma delta epsilon zeta.", api_name="/speak_stream")
+    eventually(lambda: len(job.outputs()) >= 2, "pieces of the sound")
+    job.result(timeout=60)
+    pieces = job.outputs()
+    sound = b"".join(base64.b64decode(one["pcm"]) for one in pieces)
+    assert len(sound) // 2 == served.engine.opened[-1].samples
+    starts = [one["sample"] for one in pieces]
+    assert starts == sorted(set(starts)) and len(starts) >= 3
+    assert [w["word"] for one in pieces for w in one["words"]] == "Alpha beta gamma delta epsilon zeta.".split()
+
+
+def test_mistakes_are_told(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    with pytest.raises(AppError, match="there are default, tone:"):
+        client.predict("Alpha.", "alloy", api_name="/speak")
+    with pytest.raises(AppError, match="1 to 4096"):
+        client.predict("a " * 3000, api_name="/speak")
+    with pytest.raises(AppError, match="nothing to speak"):
+        client.predict("``` ```", api_name="/speak")
+    assert served.engine.free_slots() == served.engine.places
+
+
+def test_a_full_server_is_told(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    served.engine.places = 0
+    served.engine.queue = 0
+    with pytest.raises(AppError, match="try again"):
+        client.predict("Alpha.", api_name="/speak")
+
+
+def test_only_these_functions_are_described(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    described = client.view_api(return_format="dict")
+    assert set(described["named_endpoints"]) == {"/speak", "/speak_stream"} and not described["unnamed_endpoints"]
+    text, voice = described["named_endpoints"]["/speak"]["parameters"]
+    assert not text["parameter_has_default"] and voice["parameter_default"] == "default"
+
+
+def test_key_is_sent_in_a_header(tmp_path: Path) -> None:
+    server = Pages(tmp_path, key=KEY)
+    try:
+        with pytest.raises(Exception, match="Could not fetch config"):
+            client_of(server, tmp_path)
+        client = client_of(server, tmp_path, headers={"X-Studio-Key": KEY})
+        path, _ = client.predict("Alpha.", api_name="/speak")
+        assert Path(path).stat().st_size > 44
+    finally:
+        server.stop()
