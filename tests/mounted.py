@@ -18,6 +18,12 @@ def layers(app: Any) -> Iterator[Any]:
         )
 
 
+def beside_gradio(app: Any) -> Any:
+    """The routes of the app that is built late, without Gradio's."""
+    late = next(one for one in layers(app) if isinstance(one, LateApp))
+    return late.begin().result(timeout=120.0).app.routes[:-1]
+
+
 def gradio_of(app: Any) -> Any:
     """Gradio's own app."""
     *_, gradio = layers(app)

@@ -5,7 +5,8 @@ Importing Gradio takes 3 s and 180 MB, so nothing that the server needs to start
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
@@ -20,6 +21,7 @@ from studio.ui.assets import STYLES, Pages, asset_path
 from studio.ui.documents import head_tags, masthead
 from studio.ui.gradio_middleware import PageSessions, QueueCalls, limit_queue
 from studio.ui.late_app import BuiltApp
+from studio.ui.mcp import build_mcp
 from studio.ui.page import TITLE, Page, PageContext
 
 
@@ -72,4 +74,14 @@ def build_app(context: PageContext, settings: ServeSettings, pages: Sequence[Pag
     components = [page for page in pages if page.build is not None]
     paths = [f"/{page.path}" for page in components]
     mounted.app = Pages(calls, paths, lambda request: head + head_tags(request, components[0]))
-    return BuiltApp(outer, outer.router.lifespan_context, inner.stop_event.set)
+    if context.speech is None:
+        return BuiltApp(outer, outer.router.lifespan_context, inner.stop_event.set)
+    mcp = build_mcp(context.speech)
+    outer.routes[:0] = mcp.routes
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
+        async with outer.router.lifespan_context(app), mcp.router.lifespan_context(mcp):
+            yield
+
+    return BuiltApp(outer, lifespan, inner.stop_event.set)

@@ -38,6 +38,7 @@ _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _BUSY = "too many pages are open; try again in a minute"
 SESSION = "[A-Za-z0-9-]{1,64}"
 JOIN, DATA = "/gradio_api/queue/join", "/gradio_api/queue/data"
+MCP = "/gradio_api/mcp"
 DESCRIPTIONS = ("/config", "/gradio_api/info")  # of the functions, for Gradio's clients
 # Gradio's pages hold this request for as long as they are open, and browsers allow six per host: it ends at once.
 HEARTBEAT = "/gradio_api/heartbeat/"
@@ -249,6 +250,7 @@ CALL_ROUTES = (
     OpenRoute(_GET, DATA, query=f"session_hash={SESSION}"),
     OpenRoute(_GET, f"{HEARTBEAT}{SESSION}"),
     *(OpenRoute(_GET, path) for path in DESCRIPTIONS),
+    OpenRoute(frozenset({"POST"}), f"{MCP}/?"),
 )
 
 

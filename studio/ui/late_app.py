@@ -35,6 +35,7 @@ class LateApp:
         self._built: Future[BuiltApp] = Future()
         self._built.set_running_or_notify_cancel()  # a request that is cancelled must not cancel it for the others
         self._begun = False
+        self._started: asyncio.Event | None = None  # the lifespan of what is built, in a server that has one
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.begin()
@@ -43,6 +44,8 @@ class LateApp:
         except Exception:  # noqa: BLE001 - any error of the build, which its thread has logged
             await answer(send, 500, "this page failed to start; the server's log says why")
             return
+        if self._started is not None:
+            await self._started.wait()
         await built.app(scope, receive, send)
 
     def begin(self) -> Future[BuiltApp]:
@@ -59,8 +62,9 @@ class LateApp:
         @asynccontextmanager
         async def lifespan(one: Any) -> AsyncGenerator[Any, None]:
             closing = asyncio.Event()
+            self._started = asyncio.Event()
             async with outer(one) as state:
-                running = asyncio.create_task(self._live(closing))
+                running = asyncio.create_task(self._live(closing, self._started))
                 yield state
                 closing.set()
                 await running
@@ -72,7 +76,7 @@ class LateApp:
         if self._built.done() and self._built.exception() is None:
             self._built.result().end()
 
-    async def _live(self, closing: asyncio.Event) -> None:
+    async def _live(self, closing: asyncio.Event, started: asyncio.Event) -> None:
         """Run the lifespan of the built app until ``closing``."""
         building = asyncio.wrap_future(self._built)
         closed = asyncio.create_task(closing.wait())
@@ -80,6 +84,7 @@ class LateApp:
         if building.done() and building.exception() is None:
             built = building.result()
             async with built.lifespan(built.app):
+                started.set()
                 await closed
         await closed
 

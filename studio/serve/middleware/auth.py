@@ -28,7 +28,7 @@ LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
 # Of the adapters, whose clients send the key in headers of their own and expect 401.
-FOREIGN_PATHS = ("/v1/", "/api/tts_streaming", "/tts/")
+FOREIGN_PATHS = ("/v1/", "/api/tts_streaming", "/tts/", "/gradio_api/mcp")
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(

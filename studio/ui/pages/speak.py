@@ -4,136 +4,95 @@
 they are made. The file is the utterance's trace, which has its own route and limits: Gradio stores nothing.
 """
 
-import asyncio
 import base64
 import html
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import gradio as gr
+from gradio.events import api
 from starlette.requests import HTTPConnection
 
-from studio.core import events as ev
-from studio.core.errors import BadFile, BadText, StudioError
+from studio.core.errors import StudioError
 from studio.core.folders import without_folders
-from studio.serve.adapters.alignment import Alignment
-from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
-from studio.serve.adapters.validation import spoken_text
-from studio.serve.adapters.voices import DEFAULT, addresses, find_voice
+from studio.serve.adapters.pieces import address_of_sound, speak_pieces, speak_whole
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests
+from studio.serve.adapters.voices import DEFAULT, addresses
 
 EXAMPLE = "Speech starts before the text is finished."
-_PIECE_S = 0.25  # of sound in one output of a stream
 _MAX_VOICE_CHARS = 200
+_LIMITS: dict[str, Any] = {"concurrency_limit": 16, "concurrency_id": "speech"}
+_ABOUT = """<h1>API</h1>
+<p>Gradio's clients call <code>/speak</code> and <code>/speak_stream</code> of this server, and agents the tool
+<code>speak</code> at <code>/gradio_api/mcp</code>. “Use via API” at the foot of the page has examples.</p>"""
 
 
 def build(requests: SpeechRequests) -> None:
     """Build the page in the surrounding Blocks."""
-    shown = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
 
-    async def speak(text: str, voice: str = DEFAULT, request: gr.Request | None = None) -> tuple[dict, dict]:
-        """Speak a text.
+    async def speak(
+        text: str, voice: str = DEFAULT, request: gr.Request | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Speak a text: a WAV file, and its words with the seconds in which they are spoken.
 
         Args:
-            text: what is spoken, at most 4,096 characters; Markdown is not read aloud.
+            text: at most 4,096 characters; marks of Markdown, code and reasoning are not spoken.
             voice: a voice, a speaker, or voice:speaker.
-
-        Returns:
-            the sound, a WAV file; and its length, rate and words with the seconds in which they are spoken.
         """
-        assert request is not None, "Gradio passes the request"
-        told = await _spoken(requests, text, voice, request)
-        address = f"{_root(request)}traces/{told.pop('token')}.wav"
+        caller = _caller(request)
+        with _errors_told():
+            spoken = await speak_whole(requests, caller, text, voice)
+        address = address_of_sound(caller, spoken.token)
+        told = {"duration_s": round(len(spoken.pcm) / 2 / spoken.rate_hz, 3), "rate_hz": spoken.rate_hz}
         # A stream to Gradio, so that it neither copies the file nor keeps it.
-        return {"path": address, "url": address, "is_stream": True, "meta": {"_type": "gradio.FileData"}}, told
+        file = {"path": address, "url": address, "is_stream": True, "meta": {"_type": "gradio.FileData"}}
+        return file, {**told, "words": [*spoken.words]}
 
     async def speak_stream(
         text: str, voice: str = DEFAULT, request: gr.Request | None = None
-    ) -> AsyncGenerator[dict, None]:
-        """Speak a text, and send the sound as it is made.
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Speak a text and send the sound as it is made: base64 of 16-bit mono samples, and the words that ended.
 
         Args:
-            text: what is spoken, at most 4,096 characters; Markdown is not read aloud.
+            text: at most 4,096 characters; marks of Markdown, code and reasoning are not spoken.
             voice: a voice, a speaker, or voice:speaker.
-
-        Returns:
-            pieces of the sound: base64 of 16-bit mono samples (pcm), their rate and first sample, and ended words.
         """
-        assert request is not None, "Gradio passes the request"
-        async for piece in _pieces(requests, text, voice, request):
-            yield piece
+        caller = _caller(request)
+        with _errors_told():
+            async with aclosing(speak_pieces(requests, caller, text, voice)) as pieces:
+                async for piece in pieces:
+                    pcm = base64.b64encode(piece.pcm).decode("ascii")
+                    told = {"sample": piece.sample, "rate_hz": piece.rate_hz, "words": [*piece.words]}
+                    yield {"pcm": pcm, **told}
 
     async def show(text: str, voice: str, request: gr.Request) -> str:
-        told = await _spoken(requests, text, voice, request)
-        words = " ".join(
-            f"<span>{html.escape(one['word'])} <i>{one['start_s']:.2f}</i></span>" for one in told["words"]
-        )
-        return f'<audio controls autoplay src="traces/{told["token"]}.wav"></audio><p class="muted">{words}</p>'
+        caller = _caller(request)
+        with _errors_told():
+            spoken = await speak_whole(requests, caller, text, voice)
+        words = " ".join(f"{html.escape(one['word'])} <i>{one['start_s']:.2f}</i>" for one in spoken.words)
+        return f'<audio controls autoplay src="traces/{spoken.token}.wav"></audio><p class="muted">{words}</p>'
 
-    with gr.Column(elem_classes="owner"):
-        gr.HTML("<h1>API</h1>", apply_default_css=False)
-        gr.HTML(
-            "<p>Gradio's clients and agents call <code>/speak</code> and <code>/speak_stream</code> of this server: "
-            "“Use via API” at the foot of the page has examples.</p>",
-            apply_default_css=False,
-        )
+    with gr.Column(elem_classes="owner", elem_id="api-page"):
+        gr.HTML(_ABOUT, apply_default_css=False)
         text = gr.Textbox(EXAMPLE, label="Text", lines=3, max_length=MAX_INPUT_CHARS)
-        voice = gr.Textbox(DEFAULT, label="Voice", info=shown, max_length=_MAX_VOICE_CHARS)
+        known = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
+        voice = gr.Textbox(DEFAULT, label="Voice", info=known, max_length=_MAX_VOICE_CHARS)
         button = gr.Button("Speak", variant="primary")
         result = gr.HTML("", apply_default_css=False)
-    limits: dict[str, Any] = {"concurrency_limit": 16, "concurrency_id": "speech"}
-    button.click(show, [text, voice], [result], api_visibility="private", **limits)
-    gr.api(speak, api_name="speak", **limits)
-    gr.api(speak_stream, api_name="speak_stream", **limits)
+    button.click(show, [text, voice], [result], api_visibility="private", **_LIMITS)
+    api(speak, api_name="speak", **_LIMITS)
+    api(speak_stream, api_name="speak_stream", **_LIMITS)
 
 
-async def _spoken(requests: SpeechRequests, text: str, voice: str, request: gr.Request) -> dict[str, Any]:
-    """The words of a speech that has ended, and the token of its trace."""
-    words: list[dict[str, Any]] = []
-    end: dict[str, Any] = {}
-    async for piece in _pieces(requests, text, voice, request):
-        words += piece["words"]
-        end = piece
-    samples = end["sample"] + len(base64.b64decode(end["pcm"])) // 2
-    told = {"duration_s": round(samples / end["rate_hz"], 3), "rate_hz": end["rate_hz"], "words": words}
-    return told | {"token": end["token"]}
+def _caller(request: gr.Request | None) -> HTTPConnection:
+    assert request is not None and request.request is not None, "Gradio passes the request"
+    return request.request
 
 
-async def _pieces(
-    requests: SpeechRequests, text: str, voice: str, request: gr.Request
-) -> AsyncGenerator[dict[str, Any], None]:
-    """The sound in pieces, each with the words that ended in it; the last one has the token of the trace."""
-    speech: Speech | None = None
+@contextmanager
+def _errors_told() -> Iterator[None]:
     try:
-        if len(text) > MAX_INPUT_CHARS:
-            raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
-        card, address = find_voice(voice[:_MAX_VOICE_CHARS], "", requests.engine.cards())
-        caller = HTTPConnection({**request.request.scope, "state": {}})  # the call has been answered
-        speech = await requests.open(caller, address, spoken_text(text, "markdown"))
-        rate_hz, alignment = card.sample_rate_hz, Alignment()
-        piece: dict[str, Any] = {"rate_hz": rate_hz, "sample": 0, "words": []}
-        sound, sample = bytearray(), 0
-        async for event in speech.events():
-            if isinstance(event, ev.Audio):
-                sound += event.pcm.astype("<i2", copy=False).tobytes()
-            for token in alignment.add(event):
-                edges = {"start_s": round(token.start / rate_hz, 3), "end_s": round(token.end / rate_hz, 3)}
-                piece["words"].append({"word": token.text.strip(), **edges})
-            if len(sound) >= 2 * _PIECE_S * rate_hz:
-                yield {**piece, "pcm": base64.b64encode(sound).decode("ascii")}
-                sample += len(sound) // 2
-                piece, sound = {"rate_hz": rate_hz, "sample": sample, "words": []}, bytearray()
-        ended, token, speech = requests.close(speech), speech.trace_token, None
-        await asyncio.shield(ended)  # the trace is stored
-        if not token:
-            raise BadFile("the sound could not be stored", "the server's log says why")
-        yield {**piece, "pcm": base64.b64encode(sound).decode("ascii"), "token": token}
+        yield
     except StudioError as error:
         raise gr.Error(without_folders(str(error)), print_exception=False) from error
-    finally:
-        if speech is not None:
-            requests.close(speech)
-
-
-def _root(request: gr.Request) -> str:
-    """The address of the server as the caller knows it; its Host header has been checked."""
-    return str(request.request.base_url).rstrip("/") + "/"

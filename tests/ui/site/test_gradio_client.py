@@ -1,15 +1,22 @@
 """Gradio's own client speaks: an audio file with the times of its words, and a stream."""
 
+import asyncio
 import base64
+import io
+import json
+import urllib.request
 import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from mcp.client import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
 from tones import RATE_HZ
 
@@ -24,7 +31,8 @@ class Pages(Served):
     """A served fake engine with the pages."""
 
     def make_app(self) -> Any:
-        return mount(super().make_app(), self.engine, self.settings)
+        engine: Any = self.engine
+        return mount(super().make_app(), engine, self.settings)
 
 
 @pytest.fixture
@@ -58,7 +66,7 @@ def test_a_stream_grows(served: Pages, tmp_path: Path) -> None:
     job = client.submit("Alpha beta gamma delta epsilon zeta.", api_name="/speak_stream")
     eventually(lambda: len(job.outputs()) >= 2, "pieces of the sound")
     job.result(timeout=60)
-    pieces = job.outputs()
+    pieces: list[Any] = job.outputs()
     sound = b"".join(base64.b64decode(one["pcm"]) for one in pieces)
     assert len(sound) // 2 == served.engine.opened[-1].samples
     starts = [one["sample"] for one in pieces]
@@ -87,7 +95,7 @@ def test_a_full_server_is_told(served: Pages, tmp_path: Path) -> None:
 
 def test_only_these_functions_are_described(served: Pages, tmp_path: Path) -> None:
     client = client_of(served, tmp_path)
-    described = client.view_api(return_format="dict")
+    described: Any = client.view_api(return_format="dict")
     assert set(described["named_endpoints"]) == {"/speak", "/speak_stream"} and not described["unnamed_endpoints"]
     text, voice = described["named_endpoints"]["/speak"]["parameters"]
     assert not text["parameter_has_default"] and voice["parameter_default"] == "default"
@@ -101,5 +109,53 @@ def test_key_is_sent_in_a_header(tmp_path: Path) -> None:
         client = client_of(server, tmp_path, headers={"X-Studio-Key": KEY})
         path, _ = client.predict("Alpha.", api_name="/speak")
         assert Path(path).stat().st_size > 44
+    finally:
+        server.stop()
+
+
+def called(server: Served, tool: str, arguments: dict[str, Any], **headers: str) -> Any:
+    async def call() -> Any:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=120.0) as http,
+            McpClient(streamable_http_client(f"{server.url}/gradio_api/mcp/", http_client=http)) as client,
+        ):
+            [one] = (await client.list_tools()).tools
+            assert (
+                one.name == "speak"
+                and "tone:low" in str(one.description)
+                and set(one.input_schema["properties"]) == {"text", "voice"}
+            )
+            return await client.call_tool(tool, arguments)
+
+    return asyncio.run(call())
+
+
+def test_agents_have_a_tool(served: Pages) -> None:
+    answer = called(served, "speak", {"text": "**Alpha** beta.", "voice": "tone:low"})
+    assert not answer.is_error
+    text, sound = answer.content
+    told = json.loads(text.text)
+    assert [one["word"] for one in told["words"]] == ["Alpha", "beta."] and told == answer.structured_content
+    with wave.open(io.BytesIO(base64.b64decode(sound.data))) as file:
+        assert file.getnframes() == served.engine.opened[-1].samples
+    assert urllib.request.urlopen(told["url"], timeout=60).read()[:4] == b"RIFF"
+    assert "there are default, tone:" in called(served, "speak", {"text": "Alpha.", "voice": "alloy"}).content[0].text
+    assert called(served, "speak", {"text": "a " * 3000}).is_error
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"jsonrpc": "2.0", "method": "x"}', b"[" * 60_000, b"x" * 70_000])
+def test_what_no_agent_sends_is_refused(served: Pages, body: bytes) -> None:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    answer = httpx2.post(f"{served.url}/gradio_api/mcp", content=body, headers=headers, timeout=120.0)
+    assert 400 <= answer.status_code < 500 or (answer.status_code, answer.content) == (202, b"")
+    assert httpx2.get(f"{served.url}/gradio_api/mcp", headers=headers, timeout=120.0).status_code == 404
+
+
+def test_agents_send_the_key_as_a_bearer(tmp_path: Path) -> None:
+    server = Pages(tmp_path, key=KEY)
+    try:
+        with pytest.raises(Exception, match="unhandled errors"):
+            called(server, "speak", {"text": "Alpha."})
+        assert not called(server, "speak", {"text": "Alpha."}, Authorization=f"Bearer {KEY}").is_error
     finally:
         server.stop()

@@ -14,7 +14,7 @@ import pytest
 from fakemanaged import ManagedFake
 from fastapi import FastAPI
 from mos.world import World
-from mounted import gradio_of
+from mounted import beside_gradio, gradio_of
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from ui.owner_site import Site
@@ -148,6 +148,8 @@ BAD_REQUESTS = {("POST", path) for path in ("/v1/audio/speech", "/v1/speak", "/t
 FOREIGN_SOCKETS = {f"/v1/text-to-speech/{{voice}}/{kind}" for kind in ("stream-input", "multi-stream-input")}
 FOREIGN_SOCKETS |= {"/api/tts_streaming", "/tts/websocket", "/v1/speak"}
 SOCKETS = {"/ws/speak", "/mos/live"} | FOREIGN_SOCKETS
+AGENTS = {"/gradio_api/mcp", "/gradio_api/mcp/"}  # runs in the server's lifespan: test_gradio_client.py
+FOR_ANYONE |= {("POST", path) for path in AGENTS}
 HOSTILE = (
     "../../../../etc/passwd",
     "/etc/passwd",
@@ -216,6 +218,7 @@ def every_route(app: Any) -> Iterator[tuple[str, str]]:
             yield from every_route(route.original_router)
         elif isinstance(getattr(route, "app", None), PageLimits):  # ours, around Gradio's
             yield from every_route(gradio_of(app))
+            yield from ((method, one.path) for one in beside_gradio(app) for method in one.methods or {"POST"})
         elif getattr(route, "methods", None):
             yield from ((method, route.path) for method in route.methods)
         else:
@@ -254,7 +257,7 @@ def test_every_route_is_listed_or_answers_404(app: FastAPI, method: str) -> None
     client, known = client_of(app), the_list({*every_route(app)})
     for its_own, path in sorted(set(every_route(app))):
         asked = its_own if method == "its own" else method
-        if asked == "SOCKET":
+        if asked == "SOCKET" or path in AGENTS:
             continue
         for hostile in HOSTILE:
             for token in ("", "wrong"):
@@ -305,7 +308,7 @@ def test_with_a_key_only_rater_routes_are_open(keyed: FastAPI) -> None:
             continue
         for hostile in ("1", "%2e%2e%2fresults", "..%2f..%2fresults"):
             said = client.request(method, filled(path, hostile), json={})
-            status = 401 if path.startswith(("/v1/", "/tts/")) else 403
+            status = 401 if path.startswith(("/v1/", "/tts/", "/gradio_api/mcp")) else 403
             wants_key = said.status_code == status and '"no_key"' in said.text
             may = path in WITHOUT_KEY or path.startswith("/studio-assets/")
             if said.request.method != "HEAD":

@@ -1,0 +1,88 @@
+"""A whole text as pieces of sound with the words that ended in them; its trace is stored before the last one."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TypedDict
+
+from starlette.requests import HTTPConnection
+
+from studio.core import events as ev
+from studio.core.errors import BadFile, BadText
+from studio.serve.adapters.alignment import Alignment
+from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
+from studio.serve.adapters.validation import spoken_text
+from studio.serve.adapters.voices import find_voice
+
+_PIECE_S = 0.25
+
+
+class WordTime(TypedDict):
+    """A word as written, and when it is spoken."""
+
+    word: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class SpokenPiece:
+    """Samples of 16 bit from ``sample`` on; ``token``: of the trace, in the last piece."""
+
+    pcm: bytes
+    sample: int
+    rate_hz: int
+    words: tuple[WordTime, ...]
+    token: str = ""
+
+
+async def speak_pieces(
+    requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str
+) -> AsyncGenerator[SpokenPiece, None]:
+    """Speak a text that may be Markdown; to be closed.
+
+    Raises:
+        BadText: the text is too long or holds nothing to speak.
+        BadFile: the trace could not be stored.
+        StudioError: as ``find_voice`` and ``SpeechRequests.open``.
+    """
+    if len(text) > MAX_INPUT_CHARS:
+        raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
+    card, address = find_voice(voice, "", requests.engine.cards())
+    # The call may have been answered long before the speech ends, so its connection says nothing.
+    unconnected = HTTPConnection({**caller.scope, "state": {}})
+    speech: Speech | None = await requests.open(unconnected, address, spoken_text(text, "markdown"))
+    try:
+        rate_hz, alignment = card.sample_rate_hz, Alignment()
+        pcm, sample, words = bytearray(), 0, list[WordTime]()
+        async for event in speech.events():
+            if isinstance(event, ev.Audio):
+                pcm += event.pcm.astype("<i2", copy=False).tobytes()
+            for token in alignment.add(event):
+                start_s, end_s = (round(edge / rate_hz, 3) for edge in (token.start, token.end))
+                words.append({"word": token.text.strip(), "start_s": start_s, "end_s": end_s})
+            if len(pcm) >= 2 * _PIECE_S * rate_hz:
+                yield SpokenPiece(bytes(pcm), sample, rate_hz, tuple(words))
+                sample += len(pcm) // 2
+                pcm.clear()
+                words.clear()
+        ended, trace, speech = requests.close(speech), speech.trace_token, None
+        await asyncio.shield(ended)
+        if not trace:
+            raise BadFile("the sound could not be stored", "the server's log says why")
+        yield SpokenPiece(bytes(pcm), sample, rate_hz, tuple(words), trace)
+    finally:
+        if speech is not None:
+            requests.close(speech)
+
+
+async def speak_whole(requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str) -> SpokenPiece:
+    """All pieces as one. Raises as ``speak_pieces``."""
+    pieces = [piece async for piece in speak_pieces(requests, caller, text, voice)]
+    words = tuple(word for piece in pieces for word in piece.words)
+    return SpokenPiece(b"".join(piece.pcm for piece in pieces), 0, pieces[-1].rate_hz, words, pieces[-1].token)
+
+
+def address_of_sound(caller: HTTPConnection, token: str) -> str:
+    """The address of a trace's WAV as the caller knows the server; its Host header has been checked."""
+    return f"{str(caller.base_url).rstrip('/')}/traces/{token}.wav"
