@@ -11,6 +11,8 @@ import pytest
 
 os.environ["STUDIO_POISON"] = "1"  # unwritten slots are NaN, in child processes as well
 os.environ["TRITON_INTERPRET"] = "1"  # kernels of the CUDA form run on the CPU; read when they are defined
+os.environ["STUDIO_PULLED_VOICES"] = "/nonexistent/voices"  # no test depends on voices of the user
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 _SLOW_FOLDERS = {"bench", "durability", "train"}
 _MARKS = {"chromium": "browser", "postgresql": "postgres"}
 _TESTS = Path(__file__).parent

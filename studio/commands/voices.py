@@ -7,14 +7,17 @@ import typer
 
 from studio.bench.options import Voices
 from studio.commands.common import Json
+from studio.commands.voices_hub import voices_hub
 from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
     from studio.core.cards import Card
+    from studio.core.pulled import Source
 from studio.core.options import OptionSpec
 from studio.core.terminal import print_json, print_line
 
-voices = typer.Typer(invoke_without_command=True, help="List the voices and what they are.")
+voices = typer.Typer(invoke_without_command=True, help="List voices, describe them, share them on the hub.")
+voices.add_typer(voices_hub)
 
 
 @voices.callback()
@@ -29,14 +32,28 @@ def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: 
 @voices.command("list")
 def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
     """List voices, one a line."""
+    from studio.core.cards import find_cards
     from studio.systems.combined import all_cards
 
     cards = all_cards(voices)
+    folders = {name: folder for name, (_, folder) in find_cards(voices).items()}
     if as_json:
         print_json({name: card.to_dict() for name, card in cards.items()}, indent=1)
         return
     for card in cards.values():
-        print_line(f"{card.name}: {card.title}. Speakers: {_speakers(card)}. {card.licence}")
+        pulled = _pulled_from(folders[card.name]) if card.name in folders else ""
+        print_line(f"{card.name}: {card.title}. Speakers: {_speakers(card)}. {card.licence}{pulled}")
+
+
+def _pulled_from(folder: Path) -> str:
+    from studio.core.errors import BadVoice
+    from studio.core.pulled import read_source
+
+    try:
+        source = read_source(folder)
+    except BadVoice as error:
+        return f". It will not load: {error}"
+    return f". From {source.address}" if source else ""
 
 
 @voices.command()
@@ -46,10 +63,10 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Describe a voice: family, paper, speakers, options, sizes, licence, limits."""
-    from studio.core.cards import parse_voice, read_cards
+    from studio.core.cards import find_cards, parse_voice
     from studio.systems.combined import all_cards
 
-    found = read_cards(voices)
+    found = find_cards(voices)
     card, _ = parse_voice(voice, all_cards(voices))
     if as_json:
         print_json(card.to_dict(), indent=1)
@@ -80,6 +97,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
     from rich.markup import escape
 
     from studio.core.cards import find_file
+    from studio.core.pulled import read_source
     from studio.engine.families.base import family_info
 
     family = family_info(card.family)
@@ -103,9 +121,18 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
         ("weights", f"{', '.join(files)}; kept in {card.stored_in}, computes in {card.number_format}"),
         ("licence", card.licence),
         ("learned from", card.learned_from),
+        *(_source_facts(source) if (source := read_source(folder)) else ()),
         *((("cannot", note),) if note else ()),
     ]
     return [(title, escape(text)) for title, text in facts]
+
+
+def _source_facts(source: "Source") -> list[tuple[str, str]]:
+    licence = source.licence or "no licence stated there"
+    return [
+        ("pulled from", f"{source.endpoint}/{source.repo} ({licence})"),
+        ("revision", f"{source.revision}, pulled {source.pulled_at}"),
+    ]
 
 
 def _speakers(card: "Card") -> str:

@@ -20,6 +20,7 @@ DEMO = ASSETS / "demo"
 SAMPLE = ASSETS / "samples" / "typed.trace"  # of the Inspect page
 TRAPS = ASSETS / "traps"
 DEFAULT_VOICE = "wren"  # listed first in a folder that has it
+PULLED_VARIABLE = "STUDIO_PULLED_VOICES"
 
 
 def _xdg(variable: str, default: str) -> Path:
@@ -38,6 +39,15 @@ def data_folder(path: str | Path) -> Path:
     if path == "":
         raise BadOption("--data is empty", "give --data FOLDER, or leave the option out")
     return expand_folder(Path(path), "give --data FOLDER, or set HOME or XDG_DATA_HOME")
+
+
+def pulled_voices_folder() -> Path:
+    """The folder of voices from the hub: STUDIO_PULLED_VOICES, or voices/ in the default data folder.
+
+    Raises BadOption: there is no home folder.
+    """
+    path = Path(os.environ.get(PULLED_VARIABLE) or DEFAULT_DATA / "voices")
+    return expand_folder(path, f"set {PULLED_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME")
 
 
 def is_default_data(folder: Path) -> bool:

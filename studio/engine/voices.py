@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from rich.progress import Progress
 
-from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.cards import Card, find_cards, parse_voice
 from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
+from studio.core.pulled import check_pulled
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
 from studio.engine.families.common.word_times import WordTimes
 from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes
@@ -150,7 +151,7 @@ class VoiceStore:
 
 def find_voices(folder: Path, names: Sequence[str] | None, vocoder: str) -> dict[str, tuple[Card, Path]]:
     """The voices of a folder, or those named, each with the given vocoder if it has it. Raises BadVoice."""
-    found = read_cards(folder)
+    found = find_cards(folder)
     if names:
         cards = {name: card for name, (card, _) in found.items()}
         chosen = [parse_voice(name, cards)[0].name for name in names]
@@ -190,6 +191,7 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
 def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Voice:
     """Load and verify a voice for a number of concurrent utterances. Raises BadVoice."""
     with _naming_voice(card):
+        check_pulled(folder, card.sha256)
         info = family_info(card.family)
         if unknown := sorted({one.name for one in card.options} - {one.name for one in info.options}):
             raise BadVoice(f"{info.name} has no option {unknown[0]!r:.80} as on the card of {card.name!r}", _RESTORE)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.cards import Card, find_cards, parse_voice
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, expand_folder
 from studio.core.ports import Engine, EngineLoad, Normaliser, SpeakRequest, Utterance
@@ -39,7 +39,7 @@ def declared_systems(settings: Path | None = None) -> dict[str, Any]:
 
 def all_cards(voices: Path) -> dict[str, Card]:
     """Cards of the voices in a folder and of the declared systems, by name. Raises BadVoice, BadOption, BadFile."""
-    cards = {name: card for name, (card, _) in read_cards(voices).items()}
+    cards = {name: card for name, (card, _) in find_cards(voices).items()}
     systems = declared_systems()
     _check_names(systems, cards)
     if systems:

@@ -6,7 +6,7 @@ from typing import Any
 
 from studio.bench.settings import SubjectSetting
 from studio.bench.speed.random_voice import random_card, random_voice
-from studio.core.cards import Card
+from studio.core.cards import Card, find_cards
 from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
 from studio.core.traces.provenance import ANOTHER_SYSTEM
@@ -72,4 +72,6 @@ class Subject(SubjectSetting):
     def loaded(self, places: int) -> Voice:
         """The voice without an engine. Raises as ``engine``."""
         card, device = self.card(), pick_device(self.device)
-        return (random_voice if self.size else load_voice)(card, self.voices / card.name, device, places)
+        if self.size:
+            return random_voice(card, Path(), device, places)
+        return load_voice(card, find_cards(self.voices)[card.name][1], device, places)

@@ -1,0 +1,126 @@
+"""What a repository holds, and which of it is fetched: nothing that could run code, and no more than the limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from studio.core.cards import MAX_WEIGHTS_BYTES
+from studio.core.checks import is_file_name, to_printable
+from studio.core.pulled import RECORD
+from studio.hub.client import HubError, hub_api, hub_errors
+from studio.hub.download import RemoteFile
+
+SUFFIXES = (".safetensors", ".json", ".txt", ".wav")
+PICKLES = (".bin", ".pt", ".ckpt", ".pth", ".pkl", ".pickle")
+_MAX_LISTED = 1_000
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a pull: files, and their bytes together."""
+
+    files: int = 64
+    total_bytes: int = 2_000_000_000
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A commit of a repository.
+
+    Attributes:
+        revision: hex sha of the commit.
+        licence: as the repository states it; empty if it states none.
+        files: those that are fetched.
+        refused: names of pickles, which are never fetched.
+    """
+
+    repo: str
+    revision: str
+    endpoint: str
+    licence: str
+    files: Sequence[RemoteFile]
+    refused: Sequence[str]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.files)
+
+    def file(self, name: str) -> RemoteFile:
+        """A file by its name. Raises HubError."""
+        for one in self.files:
+            if one.name == name:
+                return one
+        if name in self.refused:
+            problem = f"{name} of {self.repo} is a pickle, which can run code when it is loaded; it is never fetched"
+            raise HubError(problem, "ask the owner for safetensors")
+        pickles = f" (it holds {self.refused[0]}, a pickle, which is never fetched)" if self.refused else ""
+        raise HubError(
+            f"{self.repo} has no {name}{pickles}", "a voice of the studio is a repository of card.json and safetensors"
+        )
+
+
+def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
+    """Resolve a revision (empty for the newest) to a commit, and list its files.
+
+    Raises:
+        HubError, HubBusy: see ``hub_errors``; the repository has moved, holds more than the limits, or lists a path.
+    """
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        raise HubError("HF_HUB_OFFLINE is set, so nothing is fetched", "unset it; pulled voices need no hub")
+    with hub_errors(repo, revision):
+        info = hub_api().model_info(repo, revision=revision or None, files_metadata=True, timeout=_TIMEOUT_S)
+    if info.id != repo:
+        moved = to_printable(info.id, 100)
+        raise HubError(f"{repo} has moved to {moved}", f"if you trust its new place: studio voices pull {moved}")
+    siblings = info.siblings or []
+    if len(siblings) > _MAX_LISTED:
+        raise HubError(f"{repo} lists {len(siblings):,} files", f"a repository of a voice has up to {_MAX_LISTED:,}")
+    names = [_checked(one.rfilename, repo) for one in siblings]
+    top = [(name, one) for name, one in zip(names, siblings, strict=True) if "/" not in name]
+    files = [_remote_file(name, one, repo) for name, one in top if name.endswith(SUFFIXES) and name != RECORD]
+    refused = [name for name in names if name.lower().endswith(PICKLES)]
+    listing = Listing(repo, str(info.sha), constants.ENDPOINT, _licence_of(info), files, refused)
+    _check_limits(listing, limits)
+    return listing
+
+
+def _checked(name: str, repo: str) -> str:
+    parts = PurePosixPath(name).parts
+    if not name.isprintable() or "\\" in name or name.startswith("/") or ".." in parts or len(name) > 500:
+        problem = f"{repo} lists {to_printable(name, 80)!r}, which leads out of its folder"
+        raise HubError(problem, "nothing was fetched; tell the repository's owner")
+    return name
+
+
+def _remote_file(name: str, sibling: Any, repo: str) -> RemoteFile:
+    if not is_file_name(name):
+        problem = f"{repo} lists {to_printable(name, 80)!r}"
+        raise HubError(problem, "names of a voice's files are letters, digits, _, - and dots, up to 80")
+    sha256 = sibling.lfs.sha256 if sibling.lfs else ""
+    if type(sibling.size) is not int or not (sha256 or sibling.blob_id):
+        raise HubError(f"the hub lists {name} of {repo} without a size or a hash", "set HF_ENDPOINT to a complete hub")
+    return RemoteFile(name, sibling.size, sha256, sibling.blob_id or "")
+
+
+def _licence_of(info: Any) -> str:
+    stated = (info.card_data or {}).get("license") or ""
+    return to_printable(", ".join(stated) if isinstance(stated, list) else stated, 200)
+
+
+def _check_limits(listing: Listing, limits: Limits) -> None:
+    if len(listing.files) > limits.files:
+        problem = f"{listing.repo} has {len(listing.files)} files for a voice, {limits.files} are the limit"
+        raise HubError(problem, f"--max-files {len(listing.files)} takes them")
+    if listing.total_bytes > limits.total_bytes:
+        of = f"{listing.repo} has {listing.total_bytes / 1e6:,.1f} MB, {limits.total_bytes / 1e6:,.1f} are the limit"
+        raise HubError(of, f"--max-mb {-(-listing.total_bytes // 1_000_000)} takes them")
+    for one in listing.files:
+        if one.size_bytes > MAX_WEIGHTS_BYTES:
+            raise HubError(f"{one.name} of {listing.repo} is too large to be loaded", f"{MAX_WEIGHTS_BYTES:,} bytes")

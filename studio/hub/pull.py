@@ -1,0 +1,208 @@
+"""Pull voices: fetched into a staging folder, verified, then renamed into the folder of voices."""
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from studio.core import durable
+from studio.core.cards import Card, read_card, sha256_of
+from studio.core.checks import is_file_name
+from studio.core.errors import BadVoice, NotStored
+from studio.core.pulled import RECORD, Source, check_file, read_source
+from studio.hub.client import HubBusy, HubError, parse_address
+from studio.hub.download import fetch
+from studio.hub.listing import LIMITS, Limits, Listing, list_repository
+
+try:
+    import fcntl
+except ImportError:  # Windows: two pulls of one revision at once are not kept apart
+    fcntl = None
+
+_STAGING = ".staging"  # of voices that are being fetched; no card in it is read
+_CARD = "card.json"
+_MAX_CARD_BYTES = 1 << 20
+_SPARE_BYTES = 64_000_000  # stay free on the disk
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A voice before its weights are fetched: what a person accepts, or declines."""
+
+    card: Card
+    listing: Listing
+
+    @property
+    def licences(self) -> list[str]:
+        """The repository's and the card's, once if they are equal."""
+        stated = [self.listing.licence or "none stated by the repository", self.card.licence]
+        return list({one.casefold(): one for one in stated}.values())
+
+
+def pull(
+    address: str,
+    root: Path,
+    accept: Callable[[Offer], bool],
+    *,
+    name: str = "",
+    taken: Collection[str] = (),
+    limits: Limits = LIMITS,
+    advance: Callable[[int], None] = lambda count: None,
+) -> Path:
+    """Pull a voice of ``owner/name@revision`` into a folder of voices; returns its folder.
+
+    A commit that is there and intact is not fetched again, and needs no network where it is named by its full sha.
+
+    Args:
+        root: the folder of voices.
+        accept: asked once, with the licence, before the weights are fetched.
+        name: another name than the card's.
+        taken: names that the voice cannot have.
+        advance: is called with numbers of fetched bytes, negative where some are fetched again.
+
+    Raises:
+        HubError, HubBusy: the hub or its content, see ``hub_errors``; or the licence was declined.
+        BadVoice: the repository holds no valid voice, or the name is taken.
+        NotStored: the disk is full.
+    """
+    repo, revision = parse_address(address)
+    if name:
+        _check_name(name)
+    if there := _intact(root, repo, revision, name):
+        return there
+    listing = list_repository(repo, revision, limits)
+    if there := _intact(root, repo, listing.revision, name):
+        return there
+    durable.make_folder(root)
+    with _locked(root / _STAGING / f"{repo.replace('/', '--')}@{listing.revision}") as staging:
+        _check_space(listing, staging)
+        card_file = listing.file(_CARD)
+        if card_file.size_bytes > _MAX_CARD_BYTES:
+            raise BadVoice(f"{_CARD} of {repo} is larger than {_MAX_CARD_BYTES:,} bytes", "it is no card of a voice")
+        fetch(repo, listing.revision, card_file, staging, advance)
+        card = _checked_card(listing, read_card(staging), name, root, taken)
+        offer = Offer(card, listing)
+        if not accept(offer):
+            shutil.rmtree(staging)
+            raise HubError("the licence was not accepted", "nothing was kept")
+        paths = [fetch(repo, listing.revision, one, staging, advance) for one in listing.files if one.name != _CARD]
+        _check_weights(card, paths, repo)
+        return _install(listing, card, staging, root)
+
+
+def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
+    """The folder of an intact voice of this commit, under this name if one is given."""
+    for there in [name] if name else pulled_names(root):
+        with suppress(BadVoice):
+            source = read_source(root / there)
+            if source is not None and (source.repo, source.revision) == (repo, revision):
+                verify(root / there)
+                return root / there
+    return None
+
+
+def verify(folder: Path) -> int:
+    """Hash every file of a pulled voice; returns how many there are. Raises BadVoice: one was changed, or none is."""
+    source = read_source(folder)
+    if source is None:
+        raise BadVoice(f"{folder.name} was not pulled from the hub", "studio voices list says which voices were")
+    for name in source.files:
+        check_file(folder, name, source)
+    return len(source.files)
+
+
+def remove(name: str, root: Path) -> None:
+    """Remove a pulled voice. Raises BadVoice: there is none of the name."""
+    folder = root / name
+    if not is_file_name(name) or not (folder / RECORD).is_file():
+        there = ", ".join(pulled_names(root)) or "none"
+        raise BadVoice(f"there is no pulled voice {name!r:.80}", f"pulled are {there}")
+    _discard(folder, root)
+
+
+def pulled_names(root: Path) -> list[str]:
+    """Names of the pulled voices of a folder."""
+    return sorted(path.parent.name for path in root.glob(f"*/{RECORD}"))
+
+
+@contextmanager
+def _locked(staging: Path) -> Generator[Path]:
+    """A staging folder, locked against another pull of the same commit. Raises HubBusy."""
+    durable.make_folder(staging)
+    with (staging.parent / f"{staging.name}.lock").open("ab") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise HubBusy("this voice is being pulled by another process", "wait until it has ended") from error
+        durable.make_folder(staging)  # the other one may have moved it
+        yield staging
+
+
+def _check_space(listing: Listing, staging: Path) -> None:
+    there = sum(path.stat().st_size for path in staging.iterdir() if path.is_file())
+    needed = listing.total_bytes - there + _SPARE_BYTES
+    if (free := shutil.disk_usage(staging).free) < needed:
+        problem = f"{listing.repo} needs {needed / 1e6:,.0f} MB of disk, {free / 1e6:,.0f} MB are free"
+        raise NotStored(problem, f"free space, or set STUDIO_PULLED_VOICES to another folder than {staging.parents[1]}")
+
+
+def _checked_card(listing: Listing, card: Card, name: str, root: Path, taken: Collection[str]) -> Card:
+    """The card with the voice's name here. Raises BadVoice, HubError."""
+    for needed in card.sha256:
+        listing.file(needed)
+    card = replace(card, name=name or card.name)
+    _check_name(card.name)
+    there = read_source(root / card.name)
+    if card.name in taken or ((root / card.name).exists() and (there is None or there.repo != listing.repo)):
+        raise BadVoice(f"there is a voice {card.name!r} already", f"give this one another name: --as {card.name}-2")
+    return card
+
+
+def _check_name(name: str) -> None:
+    if not is_file_name(name):
+        raise BadVoice(f"{name!r:.80} is no name of a folder", "choose letters, digits, _, - and dots with --as")
+
+
+def _check_weights(card: Card, paths: Collection[Path], repo: str) -> None:
+    there = {path.name: path for path in paths}
+    for name, digest in card.sha256.items():
+        if sha256_of(there[name]) != digest:
+            raise BadVoice(f"{name} of {repo} is not the file that its card names", "tell the repository's owner")
+
+
+def _install(listing: Listing, card: Card, staging: Path, root: Path) -> Path:
+    """Write the record, and move the staging folder to its place."""
+    _rename_card(staging / _CARD, card.name)
+    files = {one.name: sha256_of(staging / one.name) for one in listing.files}
+    pulled_at = datetime.now(UTC).isoformat(timespec="seconds")
+    source = Source(listing.repo, listing.revision, listing.endpoint, listing.licence, pulled_at, files)
+    for path in staging.iterdir():
+        if path.name not in files:  # of a pull with other limits, or incomplete
+            path.unlink()
+    durable.replace(staging / RECORD, source.to_json().encode())
+    folder = root / card.name
+    if folder.exists():
+        _discard(folder, root)
+    staging.rename(folder)
+    durable.sync_folder(root)
+    return folder
+
+
+def _rename_card(path: Path, name: str) -> None:
+    data = json.loads(path.read_bytes())
+    if data["name"] != name:
+        durable.replace(path, (json.dumps(data | {"name": name}, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _discard(folder: Path, root: Path) -> None:
+    """Take a folder away at once, then delete its files."""
+    durable.make_folder(root / _STAGING)
+    away = root / _STAGING / f"{secrets.token_hex(8)}.removed"
+    folder.rename(away)
+    durable.sync_folder(root)
+    shutil.rmtree(away)
