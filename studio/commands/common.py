@@ -1,6 +1,7 @@
 """Options and helpers shared by several commands."""
 
 import os
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
 from studio.core.folders import VOICES, data_folder
 from studio.core.terminal import print_json, print_line
 
@@ -121,6 +122,16 @@ def check_output_file(path: Path | None, option: str, *suffixes: str) -> None:
         problem = f"it does not end in {' or '.join(suffixes)}"
     if problem:
         raise BadFile(f"{path} cannot be written: {problem}", f"give a file like {option} out{suffixes[0]}")
+
+
+def confirm(question: str, yes: bool, flag: str) -> bool:
+    """Whether the user accepts, by ``flag`` or on the terminal. Raises BadOption: there is no terminal to ask on."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise BadOption("there is no terminal to ask on", f"read what is written here, then give {flag}")
+    print_line(f"{question} [y/N] ", err=True, end="")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def progress_bar() -> "Progress":

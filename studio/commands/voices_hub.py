@@ -1,13 +1,13 @@
-"""``studio voices`` pull, verify and remove: voices of the Hugging Face Hub."""
+"""``studio voices`` pull, push, verify and remove: voices of the Hugging Face Hub."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import progress_bar
-from studio.core.errors import BadOption, BadVoice
+from studio.bench.options import Voices
+from studio.commands.common import confirm, progress_bar
+from studio.core.errors import BadVoice
 from studio.core.folders import VOICES, pulled_voices_folder
 from studio.core.terminal import print_line
 
@@ -34,8 +34,6 @@ def pull(
     from studio.hub.pull import pull as pull_voice
     from studio.systems.combined import declared_systems
 
-    if not accept_licence and not sys.stdin.isatty():
-        raise BadOption("there is no terminal to ask on", "read the licence at the hub, then give --accept-licence")
     taken = {*read_cards(VOICES), *declared_systems()}
     with progress_bar() as progress:
         bar = progress.add_task(f"pulling {repo}", total=None)
@@ -70,10 +68,27 @@ def _ask(offer: "Offer", is_accepted: bool) -> bool:
     print_line(f"{offer.card.name}: {offer.card.title}, {offer.listing.total_bytes / 1e6:,.1f} MB", err=True)
     print_line(f"Licence: {'; the card says '.join(offer.licences)}", err=True)
     print_line(f"Learned from: {offer.card.learned_from}", err=True)
-    if is_accepted:
-        return True
-    print_line("Accept the licence? [y/N] ", err=True, end="")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirm("Accept the licence?", is_accepted, "--accept-licence")
+
+
+@voices_hub.command()
+def push(
+    voice: Annotated[str, typer.Argument(metavar="FOLDER_OR_VOICE", help="Folder of a voice, or a voice's name.")],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="Repository on the hub: owner/name.")],
+    private: Annotated[bool, typer.Option("--private", help="Only people whom you admit at the hub can read it.")] = (
+        False
+    ),
+    voices: Voices = VOICES,
+) -> None:
+    """Publish a voice on the hub: its files, and a README.md made from its card."""
+    from studio.core.cards import find_cards, parse_voice
+    from studio.hub.push import push_voice
+
+    folder = Path(voice)
+    if not (folder / "card.json").is_file():
+        cards = find_cards(voices)
+        folder = cards[parse_voice(voice, {name: card for name, (card, _) in cards.items()})[0].name][1]
+    print_line(push_voice(folder, repo, private=private))
 
 
 @voices_hub.command()

@@ -79,7 +79,8 @@ def hub_errors(repo: str, revision: str = "") -> Generator[None]:
         raise HubBusy(problem, f"{_WAIT}; HF_HUB_DOWNLOAD_TIMEOUT is the wait in seconds") from error
     except httpx2.TransportError as error:
         raise HubBusy(f"{constants.ENDPOINT} cannot be reached: {type(error).__name__}", _WAIT) from error
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:  # too many redirects, or no valid answer
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        # Too many redirects, JSON of another form, or an upload that failed in spite of retries.
         problem = f"{constants.ENDPOINT} answers what is not understood: {to_printable(error, 200)}"
         raise HubError(problem, "check that HF_ENDPOINT is the address of a hub") from error
 

@@ -211,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
             repository, sha = found
             files = [sibling(path, data) for path, data in repository.commits[sha].items()]
             self._json({
-                "id": name,
+                "id": name.removeprefix("datasets/"),
                 "sha": sha,
                 "private": repository.private,
                 "gated": "manual" if repository.gated else False,
@@ -258,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
             kind = "datasets/" if asked.get("type") == "dataset" else ""
             name = f"{kind}{asked['organization']}/{asked['name']}"
             if name in self.hub.repositories:
-                self._error(409, "", "You already created this repo")
+                self._json({"error": "You already created this repo", "url": f"{self.hub.url}/{name}"}, 409)
                 return
             private = bool(asked.get("private")) or asked.get("visibility") == "private"
             self.hub.repository(name).private = private
@@ -307,7 +307,7 @@ def _mode(path: str) -> str:
 
 _REPO = r"((?:datasets/)?[\w.-]+/[\w.-]+)"
 _ROUTES = (
-    (rf"GET /api/models/{_REPO}", _Handler._info),
+    (r"GET /api/(?:models/)?((?:datasets/)?[\w.-]+/[\w.-]+)", _Handler._info),
     (rf"GET /api/models/{_REPO}/revision/(.+)", _Handler._info),
     (rf"(?:GET|HEAD) /{_REPO}/resolve/([^/]+)/(.+)", _Handler._resolve),
     (r"(?:GET|HEAD) /large/([^/]+)/(\w+)", _Handler._large),
