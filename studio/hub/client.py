@@ -5,7 +5,7 @@ HF_HUB_DOWNLOAD_TIMEOUT. No message repeats headers, or an address with a signat
 """
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from studio.core.checks import to_printable
@@ -27,18 +27,22 @@ class HubBusy(HubError, code="hub_busy"):
     """The hub fails or cannot be reached at the moment; the call may be repeated."""
 
 
+def _needs_client() -> AbstractContextManager[None]:
+    return needs("voices from the hub need huggingface-hub", "hub")
+
+
 def hub_api() -> "HfApi":
     """The client. Raises NeedsPackage."""
-    with needs("voices from the hub need huggingface-hub", "hub"):
+    with _needs_client():
         from huggingface_hub import HfApi
     return HfApi(library_name=LIBRARY)
 
 
 def parse_address(address: str) -> tuple[str, str]:
     """Repository and revision (may be empty) of ``owner/name@revision``. Raises HubError."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
+    with _needs_client():
+        from huggingface_hub.errors import HFValidationError
+        from huggingface_hub.utils import validate_repo_id
     repo, _, revision = address.partition("@")
     try:
         validate_repo_id(repo)

@@ -78,20 +78,14 @@ def pull(
     if there := _intact(root, repo, listing.revision, name):
         return there
     durable.make_folder(root)
-    with _locked(root / _STAGING / f"{repo.replace('/', '--')}@{listing.revision}") as staging:
-        _check_space(listing, staging)
-        card_file = listing.file(_CARD)
-        if card_file.size_bytes > _MAX_CARD_BYTES:
-            raise BadVoice(f"{_CARD} of {repo} is larger than {_MAX_CARD_BYTES:,} bytes", "it is no card of a voice")
-        fetch(repo, listing.revision, card_file, staging, advance)
-        card = _checked_card(listing, read_card(staging), name, root, taken)
-        offer = Offer(card, listing)
+    with _locked(root / _STAGING / _staging_name(listing)) as staging:
+        offer = _read_offer(listing, staging, root, name, taken, advance)
         if not accept(offer):
             shutil.rmtree(staging)
             raise HubError("the licence was not accepted", "nothing was kept")
         paths = [fetch(repo, listing.revision, one, staging, advance) for one in listing.files if one.name != _CARD]
-        _check_weights(card, paths, repo)
-        return _install(listing, card, staging, root)
+        _check_weights(offer.card, paths, repo)
+        return _install(listing, offer.card, staging, root)
 
 
 def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
@@ -103,6 +97,15 @@ def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
                 verify(root / there)
                 return root / there
     return None
+
+
+def look(address: str, root: Path, *, name: str = "", taken: Collection[str] = ()) -> Offer:
+    """What ``pull`` would ask to accept; fetches the card alone. Raises as ``pull``."""
+    repo, revision = parse_address(address)
+    listing = list_repository(repo, revision, LIMITS)
+    durable.make_folder(root)
+    with _locked(root / _STAGING / _staging_name(listing)) as staging:
+        return _read_offer(listing, staging, root, name, taken, lambda count: None)
 
 
 def verify(folder: Path) -> int:
@@ -127,6 +130,23 @@ def remove(name: str, root: Path) -> None:
 def pulled_names(root: Path) -> list[str]:
     """Names of the pulled voices of a folder."""
     return sorted(path.parent.name for path in root.glob(f"*/{RECORD}"))
+
+
+def _staging_name(listing: Listing) -> str:
+    return f"{listing.repo.replace('/', '--')}@{listing.revision}"
+
+
+def _read_offer(
+    listing: Listing, staging: Path, root: Path, name: str, taken: Collection[str], advance: Callable[[int], None]
+) -> Offer:
+    """Fetch and check the card. Raises HubError, HubBusy, BadVoice, NotStored."""
+    _check_space(listing, staging)
+    card_file = listing.file(_CARD)
+    if card_file.size_bytes > _MAX_CARD_BYTES:
+        problem = f"{_CARD} of {listing.repo} is larger than {_MAX_CARD_BYTES:,} bytes"
+        raise BadVoice(problem, "it is no card of a voice")
+    fetch(listing.repo, listing.revision, card_file, staging, advance)
+    return Offer(_checked_card(listing, read_card(staging), name, root, taken), listing)
 
 
 @contextmanager

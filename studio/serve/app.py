@@ -27,6 +27,7 @@ from studio.serve.adapters.speech import SPEECH, SpeechRequests
 from studio.serve.auth import is_owner
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
+from studio.serve.library.voices import add_voices
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import SpeakSession
 from studio.serve.middleware.auth import HostOriginMiddleware, KeyMiddleware
@@ -107,6 +108,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         add_rated(app, listening, auth, views, recomputation)
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
         add_library(app, access, trace_store, recomputation)
+        add_voices(app, auth, engine)
     add_comparison(app, trace_store, views, access)
     return app
 

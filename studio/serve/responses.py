@@ -34,6 +34,7 @@ from studio.core.errors import (
 )
 from studio.core.folders import without_folders
 from studio.core.traces.teacher_forcing import NotSupported
+from studio.hub.client import HubBusy
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import NotOpen
 from studio.mos.sessions.stages import NotThisStage
@@ -63,6 +64,7 @@ STATUS: Mapping[type[StudioError], int] = {
     NotSupported: 501,
     Busy: 503,
     Closed: 503,
+    HubBusy: 503,
     Unavailable: 503,
 }
 STORE_RETRY_S = 2

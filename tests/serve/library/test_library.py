@@ -44,6 +44,12 @@ OWNERS = [
     ("GET", "assignment/bbbbbb"),
     ("POST", "assignments"),
     ("POST", "assignments/remove"),
+    ("GET", "voices"),
+    ("POST", "voices/look"),
+    ("POST", "voices/pull"),
+    ("POST", "voices/stop"),
+    ("POST", "voices/verify"),
+    ("POST", "voices/remove"),
 ]
 
 

@@ -133,6 +133,12 @@ WITH_TOKEN = {
     ("GET", "/library/assignment/{assignment}"),
     ("POST", "/library/assignments"),
     ("POST", "/library/assignments/remove"),
+    ("GET", "/library/voices"),
+    ("POST", "/library/voices/look"),
+    ("POST", "/library/voices/pull"),
+    ("POST", "/library/voices/stop"),
+    ("POST", "/library/voices/verify"),
+    ("POST", "/library/voices/remove"),
     ("GET", "/annotation/assignment"),  # an annotator's link
     ("GET", "/annotation/view/{number:small}"),
     ("GET", "/annotation/prosody/{number:small}"),

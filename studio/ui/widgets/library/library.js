@@ -6,6 +6,7 @@ import { ask, button, h } from "../rate/dom.js";
 import { Assignments } from "./assignments.js";
 import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
+import { HubVoices } from "./hub_voices.js";
 import { Search } from "./search.js";
 import { Sounds } from "./sounds.js";
 import { Systems } from "./systems.js";
@@ -22,6 +23,7 @@ const waysToAdd = () => [
 class Library {
   constructor(root, server) {
     this.root = root;
+    this.server = server;
     this.calls = new Calls(server, "library/");
     this.systemCalls = new Calls(server, "systems");
     this.sounds = new Sounds(this.calls);
@@ -39,6 +41,7 @@ class Library {
     const confirm = (question, text, yes) => ask(this.dialog, question, text, "Cancel", yes);
     this.assignments = new Assignments(this.calls, () => this.chosen(), confirm);
     this.systems = new Systems(this.systemCalls, confirm);
+    this.voices = new HubVoices(this.server, confirm);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "Library entries" });
     this.against = h("div", { class: "against", hidden: true });
@@ -52,6 +55,7 @@ class Library {
       this.upload.element,
       this.assignments.element,
       this.systems.element,
+      this.voices.element,
       this.search.element,
       this.count,
       this.against,

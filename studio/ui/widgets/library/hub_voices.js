@@ -1,0 +1,196 @@
+// Voices from the Hugging Face Hub: what was pulled, with licence and revision; pull by name, verify, remove.
+
+import { Calls } from "../owner/calls.js";
+import { counted } from "../page/plurals.js";
+import { button, h } from "../rate/dom.js";
+
+const POLL_MS = 700;
+const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
+
+export class HubVoices {
+  /** `confirm(question, text, yes)` asks the user. */
+  constructor(server, confirm) {
+    this.calls = new Calls(server, "library/");
+    this.confirm = confirm;
+    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
+    this.list = h("ul", { class: "hub-list", "aria-label": "Pulled from the hub" });
+    this.none = h("p", { class: "muted", text: "No voice was pulled yet.", hidden: true });
+    this.address = h("input", {
+      type: "text",
+      id: "hub-address",
+      maxlength: 400,
+      required: true,
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "owner/name or owner/name@revision",
+    });
+    this.lookUp = h("button", { type: "submit", text: "Look it up" });
+    this.form = h(
+      "form",
+      { class: "hub-form", on: { submit: (event) => this.look(event) } },
+      h("div", { class: "field" }, h("label", { for: "hub-address", text: "Repository" }), this.address),
+      this.lookUp,
+    );
+    this.offer = h("div", { class: "hub-offer", hidden: true });
+    this.bar = h("progress", { max: 1, value: 0, "aria-label": "Download" });
+    this.barText = h("span", { class: "muted" });
+    this.running = h(
+      "div",
+      { class: "hub-running", hidden: true },
+      this.bar,
+      this.barText,
+      button("Stop", () => this.tried(() => this.calls.post("voices/stop"))),
+    );
+    this.element = h(
+      "details",
+      { class: "owner-card hub-voices", on: { toggle: () => this.element.open && this.load() } },
+      h("summary", { text: "Voices from the hub" }),
+      h("p", {
+        class: "muted",
+        text: "Voices that others published on the Hugging Face Hub. The studio speaks a new one after its next start.",
+      }),
+      this.notice,
+      this.list,
+      this.none,
+      this.form,
+      this.offer,
+      this.running,
+    );
+  }
+
+  showMessage(text = "", level = "error") {
+    this.notice.textContent = text;
+    this.notice.dataset.level = level;
+    this.notice.hidden = !text;
+  }
+
+  async tried(work) {
+    try {
+      await work();
+    } catch (error) {
+      this.showMessage(error.message);
+    }
+  }
+
+  load() {
+    return this.tried(async () => this.show(await this.calls.get("voices")));
+  }
+
+  show({ voices, pull }) {
+    this.list.replaceChildren(...voices.map((one) => this.row(one)));
+    this.none.hidden = voices.length > 0;
+    this.showPull(pull);
+  }
+
+  row(one) {
+    const source = h("a", { href: /^https?:/.test(one.link) ? one.link : null, target: "_blank", rel: "noopener" });
+    source.textContent = `${one.repo}@${one.revision?.slice(0, 12)}`;
+    const facts = one.problem
+      ? [h("p", { class: "problem", text: one.problem })]
+      : [
+          h("p", { text: one.title }),
+          h("p", { class: "muted" }, `${one.licence} · ${megabytes(one.bytes)} · `, source),
+          one.is_spoken ? null : h("p", { class: "muted", text: "Spoken after the next start." }),
+        ];
+    const verify = () =>
+      this.tried(async () => {
+        this.showMessage(`Verifying ${one.name} …`, "info");
+        const { files } = await this.calls.post("voices/verify", { name: one.name });
+        this.showMessage(`${one.name}: ${counted(files, "file")} as published.`, "info");
+      });
+    return h(
+      "li",
+      {},
+      h("div", { class: "hub-facts" }, h("h2", { text: one.name }), ...facts),
+      h(
+        "div",
+        { class: "actions" },
+        one.problem ? null : button("Verify", verify, { "aria-label": `Verify ${one.name}` }),
+        button("Remove", () => this.remove(one), { "aria-label": `Remove ${one.name}` }),
+      ),
+    );
+  }
+
+  remove({ name }) {
+    return this.tried(async () => {
+      const isSure = await this.confirm(`Remove “${name}”?`, "Its files are deleted from this machine.", "Remove");
+      if (!isSure) return;
+      await this.calls.post("voices/remove", { name });
+      this.showMessage(`${name} is removed.`, "info");
+      await this.load();
+    });
+  }
+
+  // --- pull -------------------------------------------------------------------------------------
+
+  async look(event) {
+    event.preventDefault();
+    this.lookUp.disabled = true;
+    this.offer.hidden = true;
+    this.showMessage("Asking the hub …", "info");
+    await this.tried(async () => {
+      const offer = await this.calls.post("voices/look", { address: this.address.value.trim() });
+      this.showMessage();
+      this.showOffer(offer);
+    });
+    this.lookUp.disabled = false;
+  }
+
+  showOffer(offer) {
+    const facts = [
+      ["Licence", offer.licences.join("; the card says ")],
+      ["Learned from", offer.learned_from],
+      ["Size", megabytes(offer.bytes)],
+      ["Commit", offer.address],
+    ];
+    if (offer.refused.length)
+      facts.push(["Left out", `${offer.refused.join(", ")} (pickles, which can run code when they are loaded)`]);
+    const accept = button("Accept the licence and pull", () => this.pull(offer), { class: "primary" });
+    this.offer.replaceChildren(
+      h("h2", { text: `${offer.name}: ${offer.title}` }),
+      h("dl", {}, ...facts.flatMap(([name, text]) => [h("dt", { text: name }), h("dd", { text })])),
+      h(
+        "div",
+        { class: "actions" },
+        accept,
+        button("Cancel", () => this.leave()),
+      ),
+    );
+    this.offer.hidden = false;
+    accept.focus();
+  }
+
+  leave() {
+    this.offer.hidden = true;
+    this.address.focus();
+  }
+
+  pull({ address }) {
+    this.offer.hidden = true;
+    this.wasRunning = true;
+    return this.tried(async () =>
+      this.showPull((await this.calls.post("voices/pull", { address, accepts_licence: true })).pull),
+    );
+  }
+
+  /** Show a pull's progress, and ask again while it runs; its end is told once. */
+  showPull(pull) {
+    clearTimeout(this.timer);
+    const isRunning = Boolean(pull?.is_running);
+    this.running.hidden = !isRunning;
+    this.form.hidden = isRunning;
+    if (isRunning) {
+      this.wasRunning = true;
+      this.bar.max = Math.max(1, pull.total_bytes);
+      this.bar.value = pull.done_bytes;
+      const done = `${megabytes(pull.done_bytes)} of ${megabytes(pull.total_bytes)}`;
+      this.barText.textContent = pull.total_bytes ? done : "Starting …";
+      this.timer = setTimeout(() => this.load(), POLL_MS);
+    } else if (this.wasRunning && pull) {
+      this.wasRunning = false;
+      if (pull.error) this.showMessage(`${pull.error.charAt(0).toUpperCase()}${pull.error.slice(1)}`);
+      else this.showMessage(`${pull.voice} is pulled.`, "info");
+      if (pull.voice) this.address.value = "";
+    }
+  }
+}

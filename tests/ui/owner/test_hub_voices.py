@@ -1,0 +1,76 @@
+"""The Library page's section of pulled voices, in a browser, against a hub on this machine."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub.hubserver import Hub, hub_server
+from tinyvoice import write_tiny_voice
+from ui.owner_site import Site
+from ui.site.test_axe import violations
+
+REPO = "rook/tiny"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = write_tiny_voice(tmp_path_factory.mktemp("voice"))
+    with hub_server() as server:
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        server.repository(REPO).commit(files | {"training.pt": b"\x80"})
+        yield server
+
+
+@pytest.fixture(scope="module")
+def site(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server whose client asks that hub."""
+    folder = tmp_path_factory.mktemp("owner")
+    env = {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(folder)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (env | {"STUDIO_PULLED_VOICES": str(folder / "voices")}).items():
+            patch.setenv(name, value)
+        found = Site(folder, "--empty")
+    yield found
+    found.process.kill()
+    found.process.wait(10.0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_voice_is_looked_up_pulled_verified_and_removed(
+    site: Site, hub: Hub, enter: Callable[..., Any], theme: str
+) -> None:
+    page = enter("library", color_scheme=theme)
+    page.get_by_text("Voices from the hub").click()
+    page.get_by_text("No voice was pulled yet.").wait_for()
+    page.get_by_label("Repository").fill("nobody/nothing")
+    page.get_by_role("button", name="Look it up").click()
+    page.get_by_text("There is no repository nobody/nothing").wait_for()
+    page.get_by_label("Repository").fill(REPO)
+    page.get_by_role("button", name="Look it up").click()
+    offer = page.locator(".hub-offer")
+    offer.get_by_role("button", name="Accept the licence and pull").wait_for()
+    assert "Apache-2.0" in offer.inner_text() and "training.pt (pickles" in offer.inner_text()
+    assert violations(page) == []
+    hub.faults.trickle_s = 0.005
+    offer.get_by_role("button", name="Accept the licence and pull").click()
+    page.get_by_role("progressbar", name="Download").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("The pull was stopped").wait_for()
+    hub.faults.trickle_s = 0
+    page.get_by_role("button", name="Look it up").click()
+    page.get_by_role("button", name="Accept the licence and pull").click()
+    page.get_by_text("tiny is pulled.").wait_for()
+    row = page.get_by_role("list", name="Pulled from the hub").get_by_role("listitem")
+    assert REPO in row.inner_text() and "Apache-2.0" in row.inner_text() and "next start" in row.inner_text()
+    page.get_by_role("button", name="Verify tiny").click()
+    page.get_by_text("tiny: 3 files as published.").wait_for()
+    assert violations(page) == []
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+    page.get_by_role("button", name="Remove tiny").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
+    page.get_by_text("tiny is removed.").wait_for()
+    page.get_by_text("No voice was pulled yet.").wait_for()
+    assert not Path(site.folder / "voices" / "tiny").exists()
