@@ -22,6 +22,7 @@ from studio.commands.library import library
 from studio.commands.measure import measure, synth, timing
 from studio.commands.say import say
 from studio.commands.systems import systems
+from studio.commands.talk import talk
 from studio.commands.traces import force, replay
 from studio.commands.train import train
 from studio.commands.voices import voices
@@ -78,6 +79,7 @@ cli.command()(backup)
 cli.command()(restore)
 cli.command()(app)
 cli.command()(say)
+cli.command()(talk)
 cli.command()(words)
 
 

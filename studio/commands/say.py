@@ -13,6 +13,7 @@ import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
+from studio.commands.loudspeaker import sounddevice_module
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
@@ -81,7 +82,7 @@ def say(
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
     if out is None:
-        _loudspeaker()  # fail before anything is spoken
+        sounddevice_module()  # fail before anything is spoken
     elif out != STANDARD_OUTPUT:
         check_output_file(out, "-o", ".wav")
     elif sys.stdout.isatty():
@@ -211,22 +212,9 @@ def _save(trace: "Trace", wav: Path, *, as_heard: bool) -> float:
     return len(pcm) / trace.rate_hz
 
 
-def _loudspeaker() -> Any:
-    """The sounddevice module. Raises BadOption if it or PortAudio is missing."""
-    try:
-        import sounddevice
-    except (ImportError, OSError) as error:
-        raise BadOption(
-            "sound cannot be played on this machine, and -o is missing",
-            "name a file with -o, or install sounddevice (.venv/bin/pip install sounddevice) and PortAudio "
-            "(on Debian: apt install libportaudio2)",
-        ) from error
-    return sounddevice
-
-
 def _play(trace: "Trace", *, as_heard: bool) -> None:
     """Play a trace's sound. Raises BadOption if that fails."""
-    sounddevice = _loudspeaker()
+    sounddevice = sounddevice_module()
     try:
         sounddevice.play(trace.pcm_with_waits() if as_heard else trace.pcm, trace.rate_hz, blocking=True)
     except sounddevice.PortAudioError as error:

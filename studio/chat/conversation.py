@@ -1,0 +1,35 @@
+"""What was said, as a chat endpoint is told it: bounded, and cut to what the listener heard."""
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+MAX_MESSAGES = 40  # the oldest are left out
+MAX_HISTORY_CHARS = 40_000  # of all messages
+CUT = "…"  # ends a reply that was interrupted
+
+
+class ChatMessage(TypedDict):
+    """One message of a conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+def heard_message(text: str, heard_chars: int, *, is_cut: bool) -> ChatMessage:
+    """A spoken reply of which the first characters were heard; one that is cut ends with an ellipsis."""
+    heard = text[:heard_chars].strip()
+    return ChatMessage(role="assistant", content=f"{heard} {CUT}".strip() if is_cut else heard)
+
+
+def recent(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """The newest messages within the limits, from a question on; the last message is always one of them."""
+    kept: list[ChatMessage] = []
+    chars = 0
+    for message in reversed(messages):
+        chars += len(message["content"])
+        if kept and (len(kept) == MAX_MESSAGES or chars > MAX_HISTORY_CHARS):
+            break
+        kept.insert(0, message)
+    while len(kept) > 1 and kept[0]["role"] != "user":
+        kept.pop(0)
+    return kept

@@ -1,0 +1,267 @@
+"""Speaks a reply while its pieces come, and tells which of its words were heard."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from studio.chat.conversation import ChatMessage, heard_message
+from studio.chat.spoken import SpokenReply
+from studio.core import events as ev
+from studio.core.cards import parse_voice
+from studio.core.errors import Closed, Full, StudioError
+from studio.core.ports import PLAYED_REPORT_MS, Engine, SpeakRequest, Utterance
+
+CREDIT_S = 2.0  # how far the voice may run ahead of the listener
+_POLL_S = 0.01
+_FULL_S = 0.25
+
+
+class Player(Protocol):
+    """Plays an utterance."""
+
+    def play(self, pcm: np.ndarray, rate_hz: int) -> None:
+        """Add samples int16 [T]; returns at once."""
+        ...
+
+    def position(self) -> int:
+        """How many samples have left the loudspeaker."""
+        ...
+
+    def stop(self) -> int:
+        """Silence the loudspeaker at once; returns the position."""
+        ...
+
+
+@dataclass
+class Ladder:
+    """Milliseconds from the question to each step of its reply; None for a step that was not reached.
+
+    Attributes:
+        token: the first piece of the reply came.
+        word: the first word was committed.
+        sound: the first sample left the loudspeaker.
+        end: the last one did, or the reply was interrupted.
+    """
+
+    token: float | None = None
+    word: float | None = None
+    sound: float | None = None
+    end: float | None = None
+
+    def __str__(self) -> str:
+        steps = {"token": self.token, "word": self.word, "sound": self.sound, "end": self.end}
+        names = {"token": "first token", "word": "first word", "sound": "first sound", "end": "end"}
+        shown = [f"{names[step]} {ms:,.0f} ms" for step, ms in steps.items() if ms is not None]
+        return " -> ".join(["question", *shown])
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A reply that was spoken.
+
+    Attributes:
+        text: the text as sent to the voice.
+        heard_chars: of it, up to the last word whose sound was played.
+        was_interrupted: the listener interrupted it.
+        pcm: its sound, int16 [T].
+        error: what ended it early.
+    """
+
+    text: str
+    heard_chars: int
+    was_interrupted: bool
+    ladder: Ladder
+    pcm: np.ndarray
+    rate_hz: int
+    error: StudioError | None = None
+
+    def message(self) -> ChatMessage:
+        """The reply as the model is told it."""
+        return heard_message(self.text, self.heard_chars, is_cut=self.was_interrupted or self.error is not None)
+
+
+class Background:
+    """An event loop on a thread of its own, for requests."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="chat", daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Run a coroutine; cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """End the loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def heard_chars(words: list[ev.Committed], starts: dict[int, int], sample: int) -> int:
+    """The end of the last word whose sound began before a sample, in characters of the text as sent."""
+    return max((one.char_end for one in words if one.i in starts and starts[one.i] < sample), default=0)
+
+
+def speak_reply(
+    engine: Engine,
+    request: SpeakRequest,
+    pieces: AsyncGenerator[str],
+    background: Background,
+    player: Player,
+    *,
+    is_interrupted: Callable[[], bool] = lambda: False,
+    on_heard: Callable[[str], None] = lambda text: None,
+    plays: bool = True,
+) -> Spoken:
+    """Speak a reply as one utterance until it is played or interrupted; an error in it ends it early.
+
+    Args:
+        on_heard: called with the parts of the text, each when its last word begins to sound.
+        plays: the player is as slow as a listener; otherwise it takes all sound at once.
+
+    Raises BadVoice, BadOption, Busy: as ``Engine.open``.
+    """
+    card, _ = parse_voice(request.voice, {card.name: card for card in engine.cards()})
+    credit_samples = round(CREDIT_S * card.sample_rate_hz) if plays else None
+    reply = _Reply(engine.open(replace(request, credit_samples=credit_samples)), player, on_heard, credit_samples)
+    source = background.start(reply.feed(pieces))
+    try:
+        reply.run(source, is_interrupted)
+    finally:
+        source.cancel()
+        reply.utterance.cancel()
+    return reply.result()
+
+
+class _Reply:
+    def __init__(
+        self, utterance: Utterance, player: Player, on_heard: Callable[[str], None], credit_samples: int | None
+    ) -> None:
+        self.utterance = utterance
+        self._player, self._on_heard = player, on_heard
+        self._rate_hz = utterance.card.sample_rate_hz
+        self._credit_samples = credit_samples
+        self._reported = 0  # the position that the engine was told last
+        self._began_s = time.monotonic()
+        self._ladder = Ladder()
+        self._news = threading.Event()
+        self._text = ""
+        self._words: list[ev.Committed] = []
+        self._starts: dict[int, int] = {}
+        self._pcm: list[np.ndarray] = []
+        self._samples = self._shown_chars = 0
+        self._stopped: int | None = None  # the position at which the listener interrupted
+        self._last: ev.Event | None = None
+        self._error: StudioError | None = None
+
+    def _ms(self) -> float:
+        return (time.monotonic() - self._began_s) * 1000.0
+
+    # --- on the background's loop --------------------------------------------------------------------
+
+    async def feed(self, pieces: AsyncGenerator[str]) -> None:
+        """Pass the speakable text of the pieces on, then end the text; also where the reply breaks off."""
+        spoken = SpokenReply()
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    self._ladder.token = self._ladder.token or self._ms()
+                    await self._push(spoken.push(piece))
+        except Closed:  # it was interrupted, or the voice failed
+            return
+        except StudioError as error:
+            self._error = error
+        with suppress(Closed):
+            await self._push(spoken.finish())
+            self.utterance.end()
+
+    async def _push(self, text: str) -> None:
+        while text:
+            try:
+                return self.utterance.push_text(text)
+            except Full:
+                await asyncio.sleep(_FULL_S)
+        return None
+
+    # --- on the caller's thread ----------------------------------------------------------------------
+
+    def run(self, source: Future[None], is_interrupted: Callable[[], bool]) -> None:
+        """Pass events and sound on until everything was played."""
+        self.utterance.set_listener(self._news.set)
+        while self._last is None or (self._stopped is None and self._player.position() < self._samples):
+            self._news.wait(_POLL_S)
+            self._news.clear()
+            for event in self.utterance.poll_events():
+                self._on_event(event)
+            if self._stopped is None:
+                self._report()
+                if is_interrupted():
+                    self._interrupt(source)
+        self._ladder.end = self._ms()
+        source.cancel()  # of a voice that failed
+        with suppress(CancelledError):
+            source.result()
+
+    def _interrupt(self, source: Future[None]) -> None:
+        self._stopped = min(self._player.stop(), self._samples)
+        source.cancel()
+        self.utterance.cancel(self._stopped)
+
+    def _show(self, chars: int) -> None:
+        if chars > self._shown_chars:
+            self._on_heard(self._text[self._shown_chars : chars])
+            self._shown_chars = chars
+
+    def _report(self) -> None:
+        position = min(self._player.position(), self._samples)
+        if position and self._ladder.sound is None:
+            self._ladder.sound = self._ms()
+        if position - self._reported >= PLAYED_REPORT_MS * self._rate_hz / 1000.0:
+            self._reported = position
+            self.utterance.played(position)
+            if self._credit_samples is not None:
+                self.utterance.grant(position + self._credit_samples)
+        heard = heard_chars(self._words, self._starts, position)
+        self._show(heard)
+
+    def _on_event(self, event: ev.Event) -> None:
+        match event:
+            case ev.TextReceived():
+                self._text = self._text[: event.char_start] + event.text
+            case ev.Committed():
+                self._ladder.word = self._ladder.word or self._ms()
+                self._words.append(event)
+            case ev.WordStart():
+                self._starts[event.i] = event.sample
+            case ev.Audio() if self._stopped is None:
+                self._pcm.append(event.pcm)
+                self._samples = event.sample + len(event.pcm)
+                self._player.play(event.pcm, self._rate_hz)
+            case ev.Failed():
+                self._error = self._error or StudioError(event.message)
+            case _:
+                pass
+        if ev.is_last(event):
+            self._last = event
+
+    def result(self) -> Spoken:
+        """After ``run``."""
+        was_interrupted = self._stopped is not None
+        if was_interrupted:
+            heard = heard_chars(self._words, self._starts, self._stopped or 0)
+        elif isinstance(self._last, ev.Failed):
+            heard = heard_chars(self._words, self._starts, self._samples)
+        else:
+            heard = len(self._text.rstrip())
+        self._show(heard)
+        pcm = np.concatenate(self._pcm) if self._pcm else np.zeros(0, np.int16)
+        return Spoken(self._text, heard, was_interrupted, self._ladder, pcm, self._rate_hz, self._error)
