@@ -181,6 +181,8 @@ def main() -> None:
     parser.add_argument("--queue-timeout-s", type=float, default=120.0)
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     parser.add_argument("--voices", type=int, default=1, help="voices, all of them the tone's")
+    parser.add_argument("--llm", default="", help="address of a chat endpoint")
+    parser.add_argument("--model", default="")
     parser.add_argument("--design-page", action="store_true", help="serve /design")
     args = parser.parse_args()
     from studio.serve.app import create_app
@@ -195,6 +197,8 @@ def main() -> None:
         idle_socket_ms=args.idle_socket_ms,
         traces_folder=folder,
         design_page=args.design_page,
+        llm_url=args.llm,
+        llm_model=args.model,
     )
     engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s, voices=args.voices)
     app = create_app(engine, settings)

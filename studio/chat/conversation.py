@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+MAX_REPLY_CHARS = 20_000  # about twenty minutes of speech
 MAX_MESSAGES = 40  # the oldest are left out
 MAX_HISTORY_CHARS = 40_000  # of all messages
 CUT = "…"  # ends a reply that was interrupted

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from studio.chat.conversation import ChatMessage
+from studio.chat.conversation import MAX_REPLY_CHARS, ChatMessage
 from studio.core.addresses import is_loopback
 from studio.core.errors import BadOption, StudioError, needs
 
-MAX_REPLY_CHARS = 20_000  # about twenty minutes of speech
 MAX_REPLY_S = 600.0
 SILENCE_S = 60.0  # an endpoint that sends nothing for so long has failed
 _CONNECT_S = 10.0

@@ -22,6 +22,11 @@ def app(
     settings: Annotated[
         Path | None, typer.Option(help="TOML file with [serve], and [systems.NAME] for systems.")
     ] = None,
+    llm: Annotated[
+        str, typer.Option(help="OpenAI-compatible server of a language model to talk with: http://127.0.0.1:11434/v1.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name of the language model there.")] = "",
+    llm_key_env: Annotated[str, typer.Option(help="Environment variable with that server's key.")] = "",
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -55,7 +60,15 @@ def app(
     from studio.ui.app import mount
 
     chosen = load_settings(settings, os.environ)
-    chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
+    chosen = replace(
+        chosen,
+        host=host or chosen.host,
+        port=chosen.port if port is None else port,
+        llm_url=llm or chosen.llm_url,
+        llm_model=model or chosen.llm_model,
+        llm_key_env=llm_key_env or chosen.llm_key_env,
+    )
+    chosen.chat_endpoint()  # raises BadOption before anything is loaded
     limits = EngineLimits(
         queue=chosen.max_queue if queue is None else queue,
         queue_timeout_ms=chosen.queue_timeout_ms,

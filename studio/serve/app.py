@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 import studio
+from studio.core.addresses import is_loopback
 from studio.core.ports import Engine, EngineLoad, ModuleLoad, SupportsLoad
 from studio.core.systems import SupportsSystems
 from studio.mos.service import ListeningTests
@@ -29,6 +30,7 @@ from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
 from studio.serve.library.voices import add_voices
 from studio.serve.live import protocol as wire
+from studio.serve.live.chat import Chat
 from studio.serve.live.socket import SpeakSession
 from studio.serve.middleware.auth import HostOriginMiddleware, KeyMiddleware
 from studio.serve.middleware.bodies import BodyLimitMiddleware
@@ -68,7 +70,7 @@ class SupportsStuck(Protocol):
 def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTests | None = None) -> FastAPI:
     """The server of one engine; the caller owns the engine and the listening tests, and closes them.
 
-    Raises BadFile: the traces folder cannot be created.
+    Raises BadFile: the traces folder cannot be created; BadOption: the key of the language model is missing.
 
     Args:
         listening: the listening tests; without them there are no ``/mos`` and no library routes. The library is in the
@@ -144,10 +146,12 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
 def _add_socket(app: FastAPI, engine: Engine, trace_store: TraceStore, settings: ServeSettings, drain: Drain) -> None:
     sockets: set[SpeakSession] = set()
     drain.watch(sockets)
+    endpoint, hides_failures = settings.chat_endpoint(), not is_loopback(settings.host)
+    chat = Chat(endpoint, settings.llm_replies_per_min, hides_failures=hides_failures) if endpoint else None
 
     @app.websocket("/ws/speak")
     async def speak(websocket: WebSocket) -> None:
-        await admit(websocket, sockets, settings, SpeakSession(websocket, engine, trace_store, settings))
+        await admit(websocket, sockets, settings, SpeakSession(websocket, engine, trace_store, settings, chat))
 
 
 def _add_health_and_voices(app: FastAPI, engine: Engine) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
+from studio.chat.endpoint import SYSTEM_PROMPT, ChatEndpoint
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import read_toml
 from studio.core.folders import DEFAULT_TRACES
@@ -79,6 +80,13 @@ class ServeSettings:
     max_text_chars: Positive = 1_000_000  # maximum text of one utterance
     messages_per_s: Positive = 400  # messages that a socket may send per second
     send_timeout_ms: Positive = 5_000  # a client is disconnected after a send was blocked for so long
+    # the language model of the Live page: the address of an OpenAI-compatible server before /chat/completions, such as
+    # http://127.0.0.1:11434/v1; empty for none. Its key is in the environment variable that llm_key_env names
+    llm_url: str = ""
+    llm_model: str = ""
+    llm_key_env: str = ""
+    llm_system_prompt: str = SYSTEM_PROMPT
+    llm_replies_per_min: Positive = 20  # questions that one address may ask in a minute
     log_level: Literal["critical", "error", "warning", "info"] = "warning"  # of the server; user text is never logged
 
     @model_validator(mode="wrap")
@@ -107,6 +115,12 @@ class ServeSettings:
                 ) from error
         if self.credit_ms > self.credit_cap_ms:
             raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
+
+    def chat_endpoint(self) -> ChatEndpoint | None:
+        """The language model; None without one. Raises BadOption."""
+        if not self.llm_url:
+            return None
+        return ChatEndpoint(self.llm_url, self.llm_model, self.llm_key_env, self.llm_system_prompt)
 
 
 def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSettings:

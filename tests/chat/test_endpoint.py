@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from chatserver import KEY, MODEL, ChatServer, Script, chat_server
 
-from studio.chat.endpoint import MAX_REPLY_CHARS, ChatClient, ChatEndpoint, ChatFailed
+from studio.chat.conversation import MAX_REPLY_CHARS
+from studio.chat.endpoint import ChatClient, ChatEndpoint, ChatFailed
 from studio.core.errors import BadOption
 
 QUESTION = [{"role": "user", "content": "What is on the stove?"}]

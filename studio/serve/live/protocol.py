@@ -18,6 +18,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from studio.chat.conversation import MAX_MESSAGES, MAX_REPLY_CHARS
 from studio.core.cards import Card
 from studio.core.checks import MAX_WHOLE, number
 from studio.core.errors import BadMessage, StudioError
@@ -157,6 +158,28 @@ class PlayedReport(Message):
     output_latency_ms: Annotated[float, Field(ge=0, le=1e6)] = 0.0
 
 
+class AskedMessage(TypedDict):
+    """One message of a conversation; a reply that was interrupted ends with an ellipsis."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(min_length=1, max_length=MAX_REPLY_CHARS + 2), BeforeValidator(_replace_surrogates)]
+
+
+class Ask(Message):
+    """Stream: the owner's language model replies; the reply becomes the text and ends it."""
+
+    type: Literal["ask"] = "ask"
+    messages: Annotated[
+        list[AskedMessage],
+        Field(
+            min_length=1,
+            max_length=MAX_MESSAGES,
+            description=f"a list of at most {MAX_MESSAGES} objects with role (user or assistant) and content (a string "
+            f"of at most {MAX_REPLY_CHARS:,} characters)",
+        ),
+    ]
+
+
 CLIENT_MESSAGES: dict[str, type[Message]] = {
     kind.model_fields["type"].default: kind for kind in Message.__subclasses__()
 }
@@ -206,6 +229,7 @@ class Hello(TypedDict):
     type: Literal["hello"]
     protocol: Literal[1]
     voices: list[VoiceSummary]
+    chat: NotRequired[Literal[True]]  # a language model is there for ``ask``
 
 
 class ErrorMessage(TypedDict):
@@ -316,9 +340,10 @@ def _is_figure(name: str, value: object) -> bool:
     return name in VoiceFigures.__annotations__ and number().fits(value)
 
 
-def hello(cards: Sequence[Card]) -> str:
+def hello(cards: Sequence[Card], *, has_chat: bool = False) -> str:
     """The server's first message."""
-    return _encode(Hello(type="hello", protocol=PROTOCOL, voices=[card_summary(card) for card in cards]))
+    message = Hello(type="hello", protocol=PROTOCOL, voices=[card_summary(card) for card in cards])
+    return _encode(message | {"chat": True} if has_chat else message)
 
 
 def event_message(event: Event, utterance: int) -> str:

@@ -15,6 +15,7 @@ from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, Studi
 from studio.core.ports import Engine
 from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox, SharedTimeout
+from studio.serve.live.chat import Chat
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
@@ -49,7 +50,14 @@ class SpeakSession:
 
     revises, is_guest = True, False
 
-    def __init__(self, websocket: WebSocket, engine: Engine, trace_store: TraceStore, settings: ServeSettings) -> None:
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        trace_store: TraceStore,
+        settings: ServeSettings,
+        chat: Chat | None = None,
+    ) -> None:
         self._websocket, self._engine, self._trace_store, self._settings = websocket, engine, trace_store, settings
         self._streams: dict[int, UtteranceStream] = {}
         self._ended: deque[int] = deque(maxlen=REMEMBERED)
@@ -64,6 +72,8 @@ class SpeakSession:
         self._is_used = False  # an utterance was spoken here
         self._opening: dict[int, Inbox] = {}  # messages for utterances that the engine is still opening
         self._open_tasks: set[asyncio.Task[None]] = set()
+        self._chat = chat
+        self._answering: dict[int, asyncio.Task[None]] = {}  # replies of the language model, by utterance
         self.address = address_of(websocket)
 
     async def run(self) -> None:
@@ -88,7 +98,7 @@ class SpeakSession:
             raise error
 
     async def _send_hello(self) -> None:
-        await self._send(wire.hello(self._engine.cards()))
+        await self._send(wire.hello(self._engine.cards(), has_chat=self._chat is not None))
 
     def idle_s(self) -> float:
         """Seconds since an utterance was spoken; 0 while one is."""
@@ -186,10 +196,26 @@ class SpeakSession:
         stream = self._streams.get(message.utterance)
         if stream is None:
             self._check_ended(message)
+        elif isinstance(message, wire.Ask):
+            self._ask(message, stream)
         elif isinstance(message, wire.Cancel):
+            self._stop_answering(stream.number)
             await asyncio.to_thread(stream.cancel, message.played_sample)
         else:
             await stream.put(message)
+
+    def _ask(self, message: wire.Ask, stream: UtteranceStream) -> None:
+        """Raises BadMessage, Closed."""
+        if self._chat is None:
+            raise BadMessage("this server has no language model", "its owner may name one: studio app --llm")
+        if stream.number in self._answering:
+            raise Closed(f"utterance {stream.number} has its question", "open a new one")
+        self._chat.check(message, stream)
+        self._answering[stream.number] = asyncio.create_task(self._chat.answer(message, stream, self.address))
+
+    def _stop_answering(self, number: int) -> None:
+        if (task := self._answering.get(number)) is not None:
+            task.cancel()
 
     def _check_ended(self, message: wire.Message) -> None:
         """Raises BadMessage, Closed, except for a player's reports and cancels after the end."""
@@ -263,6 +289,8 @@ class SpeakSession:
                 await asyncio.sleep(0)  # a socket that never blocks must not block the event loop
         # Before the last message: the client may use the number again at once.
         del self._streams[stream.number]
+        self._stop_answering(stream.number)
+        self._answering.pop(stream.number, None)
         self._used_s = time.monotonic()
         self._ended.append(stream.number)
         await self._send_last(stream, item.token)

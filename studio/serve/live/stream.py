@@ -80,7 +80,7 @@ class UtteranceStream:
         revises: bool = True,
         owner: str = "",
     ) -> None:
-        self.number = message.utterance
+        self.number, self.source = message.utterance, message.source
         self.utterance = utterance
         self.outbox: asyncio.Queue[Outgoing] = asyncio.Queue()
         self.take = self.seq = 0

@@ -31,7 +31,11 @@ class SecurityHeadersMiddleware:
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"same-origin"),
             (b"cross-origin-opener-policy", b"same-origin"),
-            (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+            # A question to the language model may be spoken.
+            (
+                b"permissions-policy",
+                f"camera=(), microphone=({'self' * bool(settings.llm_url)}), geolocation=()".encode(),
+            ),
         ]
         if not origins:  # X-Frame-Options takes no list; with allowed origins, frame-ancestors alone decides
             self._headers.append((b"x-frame-options", b"DENY"))
