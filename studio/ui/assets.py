@@ -47,6 +47,7 @@ _STYLE_FILES = (
             "voices/voices",
             "race/race",
             "stage",
+            "chat/chat",
             "history/history",
             "talk/talk",
             "sizes",

@@ -53,7 +53,7 @@ export function updateControls(page) {
       .querySelector("path")
       .setAttribute("d", label === t("Pause") ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
   }
-  button("finish").disabled = phase !== "open";
+  button("finish").disabled = phase !== "open" || page.mode === "chat";
   button("clear").textContent = page.editor.cleared ? t("Undo") : t("Clear");
   button("stop").disabled = !page.isActive;
   button("replay").disabled = isBusy || !page.hasSpoken;

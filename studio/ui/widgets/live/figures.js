@@ -83,7 +83,7 @@ export class Figures {
           })
         : PACE,
     );
-    this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);
+    if (f.mode !== "chat") this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);
   }
 
   /** Show the time from the first finished word to the first sound, for live and sentence mode. */

@@ -12,6 +12,7 @@ export function drawFrame(live, nowMs) {
     live.isPlayedOut = true;
     live.caption.finish(nowMs);
   }
+  if (isOurs) live.chat.tick(sample);
   live.scope.draw(sample, live.phase !== "idle", nowMs);
   live.race.tick();
   if (live.caption.isNew) {

@@ -8,6 +8,7 @@ import { Scope } from "../sound/scope.js";
 import { Editor } from "../wire/editor.js";
 import { ACTIONS } from "./actions.js";
 import { Address } from "./address.js";
+import { Chat } from "./chat/chat.js";
 import { CollectForm } from "./collect_form.js";
 import { bindControls, updateControls } from "./controls.js";
 import { EarlyLinks } from "./early_links.js";
@@ -75,6 +76,11 @@ export class Live {
     bindControls(this, props.examples ?? []);
     this.shared = new Shared(this);
     const on = { type: (text) => this.example(text), sample: (text) => this.post({ type: "sample", text }) };
+    this.chat = new Chat(root, {
+      ask: (messages) => this.ask(messages),
+      stop: () => this.do("stop"),
+      isActive: () => this.isActive,
+    });
     this.talk = new Talk(root, this.player, props.examples ?? [], on);
     if (this.params.has("tap")) this.tapInto();
     const url = new URL("ws/speak", server);
@@ -147,6 +153,14 @@ export class Live {
     this.focus();
     this.typist.start(text, RACE_WPM);
     this.show();
+  }
+
+  /** Have the language model reply to the last message. */
+  ask(messages) {
+    this.gesture();
+    this.settings.flush();
+    this.history.stop();
+    this.post({ type: "ask", messages });
   }
 
   clear() {
@@ -280,6 +294,7 @@ export class Live {
     this.root.ownerDocument.removeEventListener("keydown", this.escape);
     this.highlights.dispose();
     this.talk?.dispose();
+    this.chat.dispose();
     cancelAnimationFrame(this.frame);
     for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.wake, true);
     removeEventListener("pagehide", this.leave);

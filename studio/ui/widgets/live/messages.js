@@ -41,6 +41,7 @@ function showStopped(page, sample) {
 export const MESSAGE_HANDLERS = {
   hello(page, m) {
     page.settings.setVoices(m.voices);
+    page.chat.setAvailable(m.chat === true);
   },
   socket(page, m) {
     const wasLost = page.isOnline === false;
@@ -67,6 +68,7 @@ export const MESSAGE_HANDLERS = {
         continue;
       }
       page.caption.event(event);
+      if (page.mode === "chat") page.chat.event(event);
       page.scope.event(event);
       EVENT_HANDLERS[event.type]?.(page, event);
     }
@@ -82,6 +84,7 @@ export const MESSAGE_HANDLERS = {
     }
     if (m.phase === "open") page.clearRest();
     if (m.phase === "idle") queue(page, null);
+    if (m.phase === "idle") page.chat.finished(m.stopped);
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
     if (m.stopped !== undefined && page.play && !page.hasRest) showStopped(page, m.stopped);
     page.show();
@@ -91,10 +94,14 @@ export const MESSAGE_HANDLERS = {
   figures(page, m) {
     if (page.play?.id !== m.id) return;
     page.figures.show(m);
+    page.chat.figures(m);
     page.setPasted(m.pasted && m.mode === "keyboard");
     page.root.figures = m;
   },
-  cutoff: (page, m) => (page.hasRest = m.hasRest),
+  cutoff(page, m) {
+    page.hasRest = m.hasRest;
+    page.chat.cut();
+  },
   rest(page) {
     page.hasRest = true;
     if (page.isOnline) page.status.show("warn", STORED, "rest"); // else the connection messages say it
@@ -118,6 +125,7 @@ export const MESSAGE_HANDLERS = {
   note: (page, m) => page.status.note(m.code),
   error(page, m) {
     if (m.code === "closed") return; // the message was sent before the utterance ended
+    if (m.code === "chat_failed") return void page.chat.cut(m.message);
     const isBusy = m.code === "busy";
     const text = isBusy
       ? t("Too many people are speaking, and the queue is full. Your text will be spoken when it is your turn.")
@@ -130,7 +138,7 @@ const EVENT_HANDLERS = {
   ready(page) {
     page.status.drop("busy");
     page.status.drop("bad_option"); // the rejected option has been changed
-    page.canCompare = true;
+    page.canCompare = page.mode !== "chat";
     page.show();
   },
   segment: (page) => (page.isInSegment = true),

@@ -8,6 +8,7 @@ import { remainingText } from "./remaining_text.js";
 
 const RETRY_MS = 2000; // without a time from the server
 const TOO_SLOW = 1.05; // real-time factor above which a server is slow
+const GOES_ON = ["bad_option", "chat_failed"]; // errors after which the utterance's last event comes
 const JUDGED_MS = 1000; // of sound, before a server is called slow
 
 export class Connection {
@@ -122,7 +123,7 @@ export class Connection {
       if (session.mode === "keyboard") session.keyboard.reclaim(session.current);
       session.endsNext = false;
       session.discard();
-    } else if (!isOfSocket && m.code !== "bad_option" && !session.current.samples) {
+    } else if (!isOfSocket && !GOES_ON.includes(m.code) && !session.current.samples) {
       session.discard();
     }
     session.post(m);

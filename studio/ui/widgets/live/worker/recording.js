@@ -27,7 +27,7 @@ export function recordingOf(u, stoppedAt = Infinity) {
     type: "recording",
     utterance: u.id,
     mode: u.mode,
-    text: u.typed.text(),
+    text: u.typed.text() || u.sentText,
     settings: u.settings,
     seconds: pcm.length / u.rateHz,
     wav: bytes,

@@ -9,7 +9,7 @@ import { Phrases, SMOOTH_CREDIT_MS } from "./pacing.js";
 import { PlayerEvents } from "./player_events.js";
 import { recordingOf } from "./recording.js";
 import { pendingText } from "./remaining_text.js";
-import { speakBySentence, speakSample, typeAsModel } from "./streams.js";
+import { askModel, speakBySentence, speakSample, typeAsModel } from "./streams.js";
 import { Utterance } from "./utterance.js";
 
 const CREDIT_MS = 2000;
@@ -31,7 +31,7 @@ export class Session {
     this.outbox = outbox;
     this.keyboard = new Keyboard(this);
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
-    this.mode = "keyboard"; // keyboard | llm | old | sample
+    this.mode = "keyboard"; // keyboard | llm | chat | old | sample
     this.current = this.last = this.live = null;
     this.rest = null; // speaks the stored text: cut off by a lost connection, or not begun before a race
     this.nextId = 1;
@@ -70,6 +70,7 @@ export class Session {
       this.endsNext = this.phase === "waiting" || this.nextAction !== null;
       return;
     }
+    if (this.mode === "chat") return; // the server ends it
     this.schedule?.stop();
     u.noteClosing(now(), "finish");
     u.typed.endMs = now();
@@ -132,6 +133,11 @@ export class Session {
 
   llm({ text, rate }) {
     this.enqueue(() => typeAsModel(this, text, rate));
+  }
+
+  /** Speak the language model's reply to the last of the messages. */
+  ask({ messages }) {
+    this.enqueue(() => askModel(this, messages));
   }
 
   /** Speak the last typed text again, sent by sentences. */

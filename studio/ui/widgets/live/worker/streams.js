@@ -17,6 +17,12 @@ export function typeAsModel(session, text, rate, before = "") {
   stream(session, "llm", arrivals, { base: Array.from(before).length, more: { fullText: text, resume }, onText });
 }
 
+/** The reply of the server's language model, whose text the server sends to the voice. */
+export function askModel(session, messages) {
+  const u = session.open("chat", "stream", () => askModel(session, messages));
+  if (u) session.send({ type: "ask", messages });
+}
+
 /** A sample sentence of the selected speaker. */
 export function speakSample(session, text) {
   stream(session, "sample", [{ tMs: 0, text }]);

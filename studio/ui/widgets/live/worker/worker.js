@@ -42,6 +42,7 @@ const COMMANDS = {
   makeWay: (m) => session.makeWay(m),
   clear: (m) => session.clear(m),
   llm: (m) => session.llm(m),
+  ask: (m) => session.ask(m),
   smooth: (m) => (session.isSmooth = m.isSmooth),
   adopt: (m) => session.keyboard.adopt(m.text),
   sample: (m) => session.sample(m),
