@@ -32,7 +32,7 @@ def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: 
 @voices.command("list")
 def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
     """List voices, one a line."""
-    from studio.core.cards import find_cards
+    from studio.core.pulled import find_cards
     from studio.systems.combined import all_cards
 
     cards = all_cards(voices)
@@ -63,7 +63,8 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Describe a voice: family, paper, speakers, options, sizes, licence, limits."""
-    from studio.core.cards import find_cards, parse_voice
+    from studio.core.cards import parse_voice
+    from studio.core.pulled import find_cards
     from studio.systems.combined import all_cards
 
     found = find_cards(voices)

@@ -81,7 +81,8 @@ def push(
     voices: Voices = VOICES,
 ) -> None:
     """Publish a voice on the hub: its files, and a README.md made from its card."""
-    from studio.core.cards import find_cards, parse_voice
+    from studio.core.cards import parse_voice
+    from studio.core.pulled import find_cards
     from studio.hub.push import push_voice
 
     folder = Path(voice)

@@ -5,7 +5,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -25,9 +24,9 @@ from studio.core.checks import (
     one_of,
     whole,
 )
-from studio.core.errors import BadOption, BadVoice
+from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.folders import DEFAULT_VOICE, VOICES, pulled_voices_folder
+from studio.core.folders import DEFAULT_VOICE
 from studio.core.options import OptionSpec
 from studio.core.time import TimeBase
 
@@ -222,22 +221,6 @@ def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
         raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
     for error in damaged:
         log.warning("left out: %s", escape_unprintable(str(error)))
-    return cards
-
-
-def find_cards(voices: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders as ``read_cards``; where ``voices`` is the shipped folder, then those of pulled voices.
-
-    A shipped voice precedes a pulled one of the same name. Raises BadVoice as ``read_cards``.
-    """
-    cards = read_cards(voices)
-    if voices.absolute() != VOICES:
-        return cards
-    with suppress(BadOption, BadVoice):  # no home folder, or no pulled voice
-        pulled = read_cards(pulled_voices_folder())
-        for name in pulled.keys() & cards.keys():
-            log.warning("left out: the pulled voice %s has the name of a shipped one", name)
-        return cards | {name: pulled[name] for name in pulled if name not in cards}
     return cards
 
 

@@ -5,15 +5,20 @@ record, so that a voice which was changed on disk does not load.
 """
 
 import json
+import logging
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from studio.core.cards import sha256_of
+from studio.core.cards import Card, read_cards, sha256_of
 from studio.core.checks import PRINTABLE, Rule, check_keys, check_values, is_file_name, object_of
-from studio.core.errors import BadVoice
+from studio.core.errors import BadOption, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.folders import VOICES, pulled_voices_folder
+
+log = logging.getLogger(__name__)
 
 RECORD = "hub.json"
 _DIGEST = Rule(lambda value: isinstance(value, str) and len(value) == 64, "a digest")
@@ -94,3 +99,33 @@ def check_file(folder: Path, name: str, source: Source) -> None:
     if problem:
         do = _PULL_AGAIN.format(name=folder.name, repo=source.repo, revision=source.revision)
         raise BadVoice(f"{path} {problem}", do)
+
+
+def find_cards(voices: Path) -> dict[str, tuple[Card, Path]]:
+    """Cards and folders as ``read_cards``; where ``voices`` is the shipped folder, then those of pulled voices.
+
+    ``about`` of a pulled voice's card ends with its source and licence. A shipped voice hides a pulled one of the same
+    name. Raises BadVoice as ``read_cards``.
+    """
+    cards = read_cards(voices)
+    if voices.absolute() != VOICES:
+        return cards
+    pulled: dict[str, tuple[Card, Path]] = {}
+    with suppress(BadOption, BadVoice):  # no home folder, or no pulled voice
+        pulled = read_cards(pulled_voices_folder())
+    for name, (card, folder) in pulled.items():
+        if name in cards:
+            log.warning("left out: the pulled voice %s has the name of a shipped one", name)
+        else:
+            cards[name] = (_with_source(card, folder), folder)
+    return cards
+
+
+def _with_source(card: Card, folder: Path) -> Card:
+    try:
+        source = read_source(folder)
+    except BadVoice:  # it will not load, and the error then says why
+        return card
+    if source is None:
+        return card
+    return replace(card, about=f"{card.about} From {source.repo}, {card.licence}.".strip())

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from rich.progress import Progress
 
-from studio.core.cards import Card, find_cards, parse_voice
+from studio.core.cards import Card, parse_voice
 from studio.core.checks import escape_unprintable
 from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
-from studio.core.pulled import check_pulled
+from studio.core.pulled import check_pulled, find_cards
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
 from studio.engine.families.common.word_times import WordTimes
 from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes

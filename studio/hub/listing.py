@@ -37,6 +37,7 @@ class Listing:
         licence: as the repository states it; empty if it states none.
         files: those that are fetched.
         refused: names of pickles, which are never fetched.
+        others: names of further files, which no voice needs.
     """
 
     repo: str
@@ -45,6 +46,7 @@ class Listing:
     licence: str
     files: Sequence[RemoteFile]
     refused: Sequence[str]
+    others: Sequence[str] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -58,6 +60,10 @@ class Listing:
         if name in self.refused:
             problem = f"{name} of {self.repo} is a pickle, which can run code when it is loaded; it is never fetched"
             raise HubError(problem, "ask the owner for safetensors")
+        if name in self.others:
+            raise HubError(
+                f"{name} of {self.repo} is of a kind that is not fetched", f"fetched are {', '.join(SUFFIXES)}"
+            )
         pickles = f" (it holds {self.refused[0]}, a pickle, which is never fetched)" if self.refused else ""
         raise HubError(
             f"{self.repo} has no {name}{pickles}", "a voice of the studio is a repository of card.json and safetensors"
@@ -86,7 +92,8 @@ def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
     top = [(name, one) for name, one in zip(names, siblings, strict=True) if "/" not in name]
     files = [_remote_file(name, one, repo) for name, one in top if name.endswith(SUFFIXES) and name != RECORD]
     refused = [name for name in names if name.lower().endswith(PICKLES)]
-    listing = Listing(repo, str(info.sha), constants.ENDPOINT, _licence_of(info), files, refused)
+    others = sorted({*names} - {*refused} - {one.name for one in files})
+    listing = Listing(repo, str(info.sha), constants.ENDPOINT, _licence_of(info), files, refused, others)
     _check_limits(listing, limits)
     return listing
 

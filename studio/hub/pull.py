@@ -3,6 +3,7 @@
 import json
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from studio.core import durable
 from studio.core.cards import Card, read_card, sha256_of
 from studio.core.checks import is_file_name
 from studio.core.errors import BadVoice, NotStored
+from studio.core.files import list_folder
 from studio.core.pulled import RECORD, Source, check_file, read_source
 from studio.hub.client import HubBusy, HubError, parse_address
 from studio.hub.download import fetch
@@ -24,6 +26,8 @@ except ImportError:  # Windows: two pulls of one revision at once are not kept a
     fcntl = None
 
 _STAGING = ".staging"  # of voices that are being fetched; no card in it is read
+_REMOVED = ".removed"
+_STALE_S = 30 * 86_400.0
 _CARD = "card.json"
 _MAX_CARD_BYTES = 1 << 20
 _SPARE_BYTES = 64_000_000  # stay free on the disk
@@ -78,6 +82,7 @@ def pull(
     if there := _intact(root, repo, listing.revision, name):
         return there
     durable.make_folder(root)
+    _remove_stale(root / _STAGING)
     with _locked(root / _STAGING / _staging_name(listing)) as staging:
         offer = _read_offer(listing, staging, root, name, taken, advance)
         if not accept(offer):
@@ -163,6 +168,15 @@ def _locked(staging: Path) -> Generator[Path]:
         yield staging
 
 
+def _remove_stale(staging: Path) -> None:
+    """Delete downloads that nobody went on with, and what a crash left of removed voices."""
+    for path in list_folder(staging):
+        with suppress(OSError):
+            age_s = time.time() - max(one.stat().st_mtime for one in (path, *path.glob("*")))
+            if age_s > _STALE_S or (path.suffix == _REMOVED and path.is_dir()):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def _check_space(listing: Listing, staging: Path) -> None:
     there = sum(path.stat().st_size for path in staging.iterdir() if path.is_file())
     needed = listing.total_bytes - there + _SPARE_BYTES
@@ -222,7 +236,7 @@ def _rename_card(path: Path, name: str) -> None:
 def _discard(folder: Path, root: Path) -> None:
     """Take a folder away at once, then delete its files."""
     durable.make_folder(root / _STAGING)
-    away = root / _STAGING / f"{secrets.token_hex(8)}.removed"
+    away = root / _STAGING / f"{secrets.token_hex(8)}{_REMOVED}"
     folder.rename(away)
     durable.sync_folder(root)
     shutil.rmtree(away)

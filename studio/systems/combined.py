@@ -6,10 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from studio.core.cards import Card, find_cards, parse_voice
+from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, expand_folder
 from studio.core.ports import Engine, EngineLoad, Normaliser, SpeakRequest, Utterance
+from studio.core.pulled import find_cards
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
 from studio.core.traces.trace import Trace
 from studio.engine.admission import EngineLimits

@@ -39,6 +39,7 @@ class Faults:
 
     Attributes:
         cuts: lengths after which the next answers are cut.
+        stalls: lengths after which the next answers wait until the server ends.
         changed: content sent in the place of files, by name.
         trickle_s: pause before each 16 bytes.
         silent: answers of any kind never come.
@@ -46,6 +47,7 @@ class Faults:
     """
 
     cuts: list[int] = field(default_factory=list)
+    stalls: list[int] = field(default_factory=list)
     changed: dict[str, bytes] = field(default_factory=dict)
     trickle_s: float = 0.0
     silent: bool = False
@@ -178,6 +180,12 @@ class _Handler(BaseHTTPRequestHandler):
         data = data[start:]
         if name.endswith(LARGE) and faults.cuts:
             self.wfile.write(data[: faults.cuts.pop(0)])
+            self.close_connection = True
+            return
+        if name.endswith(LARGE) and faults.stalls:
+            self.wfile.write(data[: faults.stalls.pop(0)])
+            self.wfile.flush()
+            self.hub.stopping.wait(30)
             self.close_connection = True
             return
         while data and faults.trickle_s and not self.hub.stopping.wait(faults.trickle_s):

@@ -15,10 +15,9 @@ from hub.hubserver import TOKEN, Hub, sibling
 from typer.testing import CliRunner, Result
 
 from studio.cli import cli
-from studio.core.cards import find_cards
 from studio.core.errors import BadOption, BadVoice, NotStored, StudioError
 from studio.core.folders import VOICES
-from studio.core.pulled import read_source
+from studio.core.pulled import find_cards, read_source
 from studio.engine.voices import load_voice
 from studio.hub import download
 from studio.hub import pull as pulling
@@ -60,6 +59,7 @@ def test_a_pulled_voice_is_the_same_and_loads(
     assert source.licence == "apache-2.0" and source.files.keys() == voice_files.keys()
     load("tiny")
     assert f"From {REPO}@{tiny[:12]}" in studio("list").output
+    assert find_cards(VOICES)["tiny"][0].about.endswith(f"From {REPO}, Apache-2.0.")
     info = studio("info", "tiny").output
     assert tiny in info and REPO in info and "apache-2.0" in info
     assert "as they were fetched" in studio("verify").output
@@ -124,6 +124,20 @@ def test_a_cut_download_is_resumed_at_the_byte(
     load("tiny")
     ranges = [one["Range"] for one in hub.asked("GET", "/large/") if "Range" in one]
     assert ranges and not any(count < 0 for count in fetched)
+
+
+def test_a_host_that_falls_silent_is_asked_again_and_given_up(
+    hub: Hub, tiny: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.2)
+    hub.faults.stalls = [1000] + [0] * 20
+    with pytest.raises(HubBusy, match="does not answer"):
+        pull(REPO, root, accepted)
+    assert_no_voice(root)
+    assert 10 < len(hub.faults.stalls) < 18  # tries without a byte are counted
+    hub.faults.stalls = [2000]
+    pull(REPO, root, accepted)
+    load("tiny")
 
 
 def test_a_server_that_cannot_resume_starts_the_file_again(hub: Hub, tiny: str, root: Path) -> None:
@@ -257,6 +271,15 @@ def no_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.faults.listed = [{"name": "of another API"}]
 
 
+def another_kind(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edit(files: dict[str, bytes]) -> None:
+        card = json.loads(files["card.json"])
+        files["card.json"] = json.dumps(card | {"sha256": card["sha256"] | {"bpe.model": "0" * 64}}).encode()
+        files["bpe.model"] = b"pieces"
+
+    _edit(hub, edit)
+
+
 def listing(*names: str) -> Callable[[Hub, pytest.MonkeyPatch], None]:
     def apply(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         files = [*hub.repository(REPO).commits.values()][-1]
@@ -289,6 +312,7 @@ REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[Studio
     "wrong card": (wrong_card, BadVoice, "not the file that its card names", "owner"),
     "pickle": (pickled, HubError, "speakstream.bin of rook/tiny is a pickle, which can run code", "safetensors"),
     "only a pickle": (only_a_pickle, HubError, "no card.json.*pytorch_model.bin, a pickle", "safetensors"),
+    "another kind": (another_kind, HubError, "bpe.model of rook/tiny is of a kind", ".safetensors"),
     "no card": (no_card, HubError, "has no card.json", "card.json and safetensors"),
     "bad card": (bad_card, BadVoice, "not complete", ""),
     "no hub": (no_hub, HubError, "not understood", "HF_ENDPOINT"),
@@ -419,6 +443,21 @@ def test_a_shipped_name_cannot_be_taken(hub: Hub, root: Path, voice_files: dict[
     assert isinstance(said.exception, BadVoice) and "--as wren-2" in said.exception.do
     assert studio("pull", REPO, "--accept-licence", "--as", "wren-2").exit_code == 0
     load("wren-2")
+
+
+def test_what_was_left_behind_is_deleted(hub: Hub, tiny: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging = root / ".staging"
+    for name in ("rook--old@1", "0123.removed"):
+        (staging / name).mkdir(parents=True)
+        (staging / name / "card.json").write_text("{}")
+    pull(REPO, root, accepted)
+    assert (staging / "rook--old@1").is_dir() and not (staging / "0123.removed").exists()
+    monkeypatch.setattr(pulling, "_STALE_S", -1.0)
+    hub.repository(REPO).commit({"card.json": b"{}"})
+    with pytest.raises(BadVoice):
+        pull(REPO, root, accepted)
+    assert not (staging / "rook--old@1").exists()
+    load("tiny")
 
 
 def test_two_pulls_at_once_are_kept_apart(tiny: str, root: Path) -> None:

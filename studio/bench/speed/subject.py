@@ -6,8 +6,9 @@ from typing import Any
 
 from studio.bench.settings import SubjectSetting
 from studio.bench.speed.random_voice import random_card, random_voice
-from studio.core.cards import Card, find_cards
+from studio.core.cards import Card
 from studio.core.errors import BadOption
+from studio.core.pulled import find_cards
 from studio.core.time import MonotonicClock
 from studio.core.traces.provenance import ANOTHER_SYSTEM
 from studio.engine.admission import EngineLimits
