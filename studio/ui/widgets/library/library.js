@@ -14,7 +14,7 @@ import { UploadForm } from "./upload_form.js";
 
 const waysToAdd = () => [
   h("li", {
-    text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while it is open.",
+    text: "Press Save to library on the Live page when an utterance has ended, or on the Inspect page while it is open.",
   }),
   h("li", { text: "Drop a trace, or a WAV with its text, on this page." }),
   h("li", { text: "On the command line: " }, h("code", { text: "studio library add FILE" })),
@@ -54,14 +54,14 @@ class Library {
       { class: "library-whole", hidden: true },
       this.upload.element,
       this.assignments.element,
-      this.systems.element,
-      this.voices.element,
       this.search.element,
       this.count,
       this.against,
       this.none,
       this.list,
       this.more,
+      this.systems.element,
+      this.voices.element,
     );
     this.page.replaceChildren(this.heading, this.content, this.dialog);
     this.upload.catchDrops(this.root);
