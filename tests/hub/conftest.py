@@ -4,13 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hub.hubserver import Hub, hub_server
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 from tinyvoice import write_tiny_voice
 
-from studio.core.folders import PULLED_VARIABLE
+from studio.core.folders import PULLED_VARIABLE, VOICES
+from studio.core.pulled import find_cards
+from studio.engine.voices import load_voice
 from studio.hub import download
+from studio.hub.pull import Offer
 
 REPO = "rook/tiny"
 
@@ -49,3 +53,20 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of pulled voices, which is not there yet."""
     monkeypatch.setenv(PULLED_VARIABLE, str(tmp_path / "pulled"))
     return tmp_path / "pulled"
+
+
+CPU = torch.device("cpu")
+
+
+def accepted(offer: Offer) -> bool:
+    return True
+
+
+def load(name: str) -> None:
+    card, folder = find_cards(VOICES)[name]
+    load_voice(card, folder, CPU, 1)
+
+
+def assert_no_voice(root: Path) -> None:
+    assert "tiny" not in find_cards(VOICES)
+    assert not root.exists() or {path.name for path in root.iterdir()} <= {".staging"}
