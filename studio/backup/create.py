@@ -36,7 +36,8 @@ from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.library.annotations import read_journal
 
 _MAX_SNAPSHOTS = 3  # of the database, while files that it refers to are missing
-_EXCLUDED = ("library/index.sqlite", "library/lock", "takes/")  # takes/: unfinished utterances of live trials
+# takes/: unfinished utterances of live trials; .staging/: downloads of voices
+_EXCLUDED = ("library/index.sqlite", "library/lock", "takes/", "voices/.staging/")
 
 Progress = Callable[[int, int], None]
 

@@ -12,6 +12,7 @@ from hub.conftest import CPU, REPO, accepted, assert_no_voice, load
 from hub.hubserver import TOKEN, Hub
 from typer.testing import CliRunner, Result
 
+from studio.backup.create import create_backup
 from studio.cli import cli
 from studio.core.errors import BadOption, BadVoice, NotStored
 from studio.core.folders import VOICES
@@ -249,6 +250,25 @@ def test_what_was_left_behind_is_deleted(hub: Hub, tiny: str, root: Path, monkey
         pull(REPO, root, accepted)
     assert not (staging / "rook--old@1").exists()
     load("tiny")
+
+
+def test_a_backup_has_pulled_voices_and_no_downloads(
+    hub: Hub, tiny: str, tmp_path: Path, voice_files: dict[str, bytes]
+) -> None:
+    root = tmp_path / "data" / "voices"
+    pull(REPO, root, accepted)
+    hub.repository(REPO).commit(voice_files | {"notes.txt": b"second"})
+    with pytest.raises(KeyboardInterrupt):
+        pull(REPO, root, interrupted)
+    assert [*root.glob(".staging/*/card.json")]
+    create_backup(tmp_path / "data", "", tmp_path / "backup")
+    held = {path.name for path in (tmp_path / "backup").rglob("*") if path.parent.name != "backup" and path.is_file()}
+    assert held == voice_files.keys() | {"hub.json"}
+    assert not [*(tmp_path / "backup").rglob(".staging")]
+
+
+def interrupted(offer: Offer) -> bool:
+    raise KeyboardInterrupt
 
 
 def test_two_pulls_at_once_are_kept_apart(tiny: str, root: Path) -> None:
