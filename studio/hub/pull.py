@@ -193,7 +193,9 @@ def _checked_card(listing: Listing, card: Card, name: str, root: Path, taken: Co
     _check_name(card.name)
     there = read_source(root / card.name)
     if card.name in taken or ((root / card.name).exists() and (there is None or there.repo != listing.repo)):
-        raise BadVoice(f"there is a voice {card.name!r} already", f"give this one another name: --as {card.name}-2")
+        raise BadVoice(
+            f"there is a voice {card.name!r} already", f"give this one another name, such as {card.name}-2 (--as)"
+        )
     return card
 
 

@@ -232,7 +232,7 @@ def test_a_shipped_name_cannot_be_taken(hub: Hub, root: Path, voice_files: dict[
     card = json.loads(voice_files["card.json"]) | {"name": "wren"}
     hub.repository(REPO).commit(voice_files | {"card.json": json.dumps(card).encode()})
     said = studio("pull", REPO, "--accept-licence")
-    assert isinstance(said.exception, BadVoice) and "--as wren-2" in said.exception.do
+    assert isinstance(said.exception, BadVoice) and "wren-2 (--as)" in said.exception.do
     assert studio("pull", REPO, "--accept-licence", "--as", "wren-2").exit_code == 0
     load("wren-2")
 

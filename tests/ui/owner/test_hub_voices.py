@@ -58,19 +58,20 @@ def test_a_voice_is_looked_up_pulled_verified_and_removed(
     page.get_by_role("button", name="Stop").click()
     page.get_by_text("The pull was stopped").wait_for()
     hub.faults.trickle_s = 0
+    page.get_by_label("Name here").fill("my-tiny")
     page.get_by_role("button", name="Look it up").click()
     page.get_by_role("button", name="Accept the licence and pull").click()
-    page.get_by_text("tiny is pulled.").wait_for()
+    page.get_by_text("my-tiny is pulled.").wait_for()
     row = page.get_by_role("list", name="Pulled from the hub").get_by_role("listitem")
     assert REPO in row.inner_text() and "Apache-2.0" in row.inner_text() and "next start" in row.inner_text()
-    page.get_by_role("button", name="Verify tiny").click()
-    page.get_by_text("tiny: 3 files as published.").wait_for()
+    page.get_by_role("button", name="Verify my-tiny").click()
+    page.get_by_text("my-tiny: 3 files unchanged since the pull.").wait_for()
     assert violations(page) == []
     for width in (390, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-    page.get_by_role("button", name="Remove tiny").click()
+    page.get_by_role("button", name="Remove my-tiny").click()
     page.get_by_role("button", name="Remove", exact=True).click()
-    page.get_by_text("tiny is removed.").wait_for()
+    page.get_by_text("my-tiny is removed.").wait_for()
     page.get_by_text("No voice was pulled yet.").wait_for()
-    assert not Path(site.folder / "voices" / "tiny").exists()
+    assert not Path(site.folder / "voices" / "my-tiny").exists()

@@ -24,11 +24,20 @@ export class HubVoices {
       spellcheck: "false",
       placeholder: "owner/name or owner/name@revision",
     });
+    this.name = h("input", {
+      type: "text",
+      id: "hub-name",
+      maxlength: 80,
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "as published",
+    });
     this.lookUp = h("button", { type: "submit", text: "Look it up" });
     this.form = h(
       "form",
       { class: "hub-form", on: { submit: (event) => this.look(event) } },
       h("div", { class: "field" }, h("label", { for: "hub-address", text: "Repository" }), this.address),
+      h("div", { class: "field name" }, h("label", { for: "hub-name", text: "Name here" }), this.name),
       this.lookUp,
     );
     this.offer = h("div", { class: "hub-offer", hidden: true });
@@ -96,7 +105,7 @@ export class HubVoices {
       this.tried(async () => {
         this.showMessage(`Verifying ${one.name} …`, "info");
         const { files } = await this.calls.post("voices/verify", { name: one.name });
-        this.showMessage(`${one.name}: ${counted(files, "file")} as published.`, "info");
+        this.showMessage(`${one.name}: ${counted(files, "file")} unchanged since the pull.`, "info");
       });
     return h(
       "li",
@@ -129,7 +138,8 @@ export class HubVoices {
     this.offer.hidden = true;
     this.showMessage("Asking the hub …", "info");
     await this.tried(async () => {
-      const offer = await this.calls.post("voices/look", { address: this.address.value.trim() });
+      const wanted = { address: this.address.value.trim(), name: this.name.value.trim() };
+      const offer = await this.calls.post("voices/look", wanted);
       this.showMessage();
       this.showOffer(offer);
     });
@@ -165,11 +175,11 @@ export class HubVoices {
     this.address.focus();
   }
 
-  pull({ address }) {
+  pull({ address, name }) {
     this.offer.hidden = true;
     this.wasRunning = true;
     return this.tried(async () =>
-      this.showPull((await this.calls.post("voices/pull", { address, accepts_licence: true })).pull),
+      this.showPull((await this.calls.post("voices/pull", { address, name, accepts_licence: true })).pull),
     );
   }
 
@@ -190,7 +200,7 @@ export class HubVoices {
       this.wasRunning = false;
       if (pull.error) this.showMessage(`${pull.error.charAt(0).toUpperCase()}${pull.error.slice(1)}`);
       else this.showMessage(`${pull.voice} is pulled.`, "info");
-      if (pull.voice) this.address.value = "";
+      if (pull.voice) this.form.reset();
     }
   }
 }
