@@ -28,6 +28,8 @@ def site(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("owner")
     env = {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(folder)}
     with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_TOKEN", "HF_HUB_OFFLINE"):
+            patch.delenv(name, raising=False)
         for name, value in (env | {"STUDIO_PULLED_VOICES": str(folder / "voices")}).items():
             patch.setenv(name, value)
         found = Site(folder, "--empty")
