@@ -137,7 +137,17 @@ def test_scripts_import_only_lower_layers():
 
 @pytest.mark.parametrize(
     "command",
-    [["say"], ["inspect"], ["timing"], ["force"], ["replay"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]],
+    [
+        ["say"],
+        ["talk"],
+        ["inspect"],
+        ["timing"],
+        ["force"],
+        ["replay"],
+        ["train", "fit"],
+        ["bench", "latency"],
+        ["eval", "wer"],
+    ],
 )
 def test_help_needs_no_server_packages(command):
     """A bare GPU machine has torch, torchaudio, numpy, safetensors, typer and rich."""

@@ -175,13 +175,13 @@ class _Reply:
             async with aclosing(pieces):
                 async for piece in pieces:
                     self._ladder.token = self._ladder.token or self._ms()
-                    await self._push(spoken.push(piece))
+                    await self._push(spoken.feed(piece))
         except Closed:  # it was interrupted, or the voice failed
             return
         except StudioError as error:
             self._error = error
         with suppress(Closed):
-            await self._push(spoken.finish())
+            await self._push(spoken.end())
             self.utterance.end()
 
     async def _push(self, text: str) -> None:

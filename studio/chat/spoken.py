@@ -22,7 +22,7 @@ class SpokenReply:
         self._held = ""
         self._is_line_begin = True
 
-    def push(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """Text that can be spoken now; it ends with white space."""
         self._held += piece
         out = ""
@@ -31,7 +31,7 @@ class SpokenReply:
             out += self._spoken(part)
         return out
 
-    def finish(self) -> str:
+    def end(self) -> str:
         """The rest."""
         part, self._held = self._held, ""
         return self._spoken(part)

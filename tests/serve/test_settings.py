@@ -64,3 +64,14 @@ def test_invalid_settings_file(tmp_path: Path) -> None:
         load_settings(tmp_path / "absent.toml", {})
     with pytest.raises(BadFile):
         load_settings(written(tmp_path, "[serve\n"), {})
+
+
+def test_a_language_model_is_an_address_with_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text('[serve]\nllm_url = "http://127.0.0.1:11434/v1"\nllm_model = "parrot"\n')
+    endpoint = load_settings(file, {"STUDIO_SERVE_LLM_KEY_ENV": "LLM_KEY"}).chat_endpoint()
+    assert endpoint is not None and (endpoint.model, endpoint.key_env) == ("parrot", "LLM_KEY")
+    assert ServeSettings().chat_endpoint() is None
+    for url, model in (("127.0.0.1:1", "parrot"), ("http://127.0.0.1:1", "")):
+        with pytest.raises(BadOption):
+            ServeSettings(llm_url=url, llm_model=model).chat_endpoint()

@@ -52,13 +52,13 @@ class Chat:
             self._count(address)
             async with aclosing(self._client.reply(recent(message.messages))) as pieces:
                 async for piece in pieces:
-                    await push(spoken.push(piece))
+                    await push(spoken.feed(piece))
         except StudioError as error:
             stream.outbox.put_nowait(self._shown(error))
         except Exception:
             log.exception("a reply of the language model failed")
             stream.outbox.put_nowait(InternalError("the reply broke off", "the server's log says why; ask again"))
-        await push(spoken.finish())
+        await push(spoken.end())
         await stream.put(wire.End(utterance=number))
 
     def _count(self, address: str) -> None:
