@@ -7,6 +7,7 @@ import pytest
 from chatserver import MODEL, ChatServer, Script, chat_server
 from serve.serving import eventually
 from ui.live_page import LivePage
+from ui.site.test_axe import violations
 from ui.waits import comes_to
 
 REPLY = "The kettle is on the stove."
@@ -72,7 +73,10 @@ def test_an_interruption_stops_the_sound_and_tells_the_words_heard(live: LivePag
     comes_to(lambda: len(live.page.evaluate(MESSAGES)) >= 2, True)
     eventually(lambda: model.open == 0 or how == "question", "the end of the request")
     stopped = live.events("cancelled")[0]
-    committed, starts = live.events("committed"), live.events("word_start")
+    committed, starts = (
+        [one for one in live.events(kind) if one["utterance"] == stopped["utterance"]]
+        for kind in ("committed", "word_start")
+    )
     begun = [one["i"] for one in starts if one["sample"] < stopped["sample"]]
     chars = next(one["char_end"] for one in committed if one["i"] == begun[-1])
     told = live.page.evaluate(MESSAGES)[1]
@@ -115,3 +119,17 @@ def test_the_section_fits(visit: Callable[..., LivePage], address: str, language
     page = visit(url=address, locale=language, viewport={"width": width, "height": 844}).page
     page.locator(".chat").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault_in_a_conversation(
+    visit: Callable[..., LivePage], address: str, model: ChatServer, scheme: str
+) -> None:
+    live = visit(url=address, color_scheme=scheme)
+    model.script = Script([f"word{number} " for number in range(400)])
+    ask(live, "Talk to me.")
+    live.wait_lit(2)
+    live.page.keyboard.press("Escape")
+    live.wait_phase("idle")
+    note(live, "end ")
+    assert violations(live.page) == []

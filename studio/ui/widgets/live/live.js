@@ -235,7 +235,8 @@ export class Live {
     for (const topic of ["stopped", "queued"]) this.status.drop(topic);
     this.scope.rateHz = m.rateHz;
     this.highlights.begin(m.base);
-    this.caption.setVisible(m.base === null || !this.highlights.isSupported);
+    const isElsewhere = m.mode === "chat"; // words light up in the conversation
+    this.caption.setVisible(!isElsewhere && (m.base === null || !this.highlights.isSupported));
     if (m.mode === "replay") return void this.caption.rewind();
     this.settings.clearNote();
     this.caption.clear();
