@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from studio.chat.conversation import ChatMessage, heard_message
-from studio.chat.spoken import SpokenReply
 from studio.core import events as ev
 from studio.core.cards import parse_voice
 from studio.core.errors import Closed, Full, StudioError
 from studio.core.ports import PLAYED_REPORT_MS, Engine, SpeakRequest, Utterance
+from studio.text.markdown import MarkdownStream
 
 CREDIT_S = 2.0  # how far the voice may run ahead of the listener
 _POLL_S = 0.01
@@ -170,7 +170,7 @@ class _Reply:
 
     async def feed(self, pieces: AsyncGenerator[str]) -> None:
         """Pass the speakable text of the pieces on, then end the text; also where the reply breaks off."""
-        spoken = SpokenReply()
+        spoken = MarkdownStream()
         try:
             async with aclosing(pieces):
                 async for piece in pieces:

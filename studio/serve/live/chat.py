@@ -7,10 +7,10 @@ from contextlib import aclosing
 
 from studio.chat.conversation import recent
 from studio.chat.endpoint import ChatClient, ChatEndpoint, ChatFailed
-from studio.chat.spoken import SpokenReply
 from studio.core.errors import BadMessage, StudioError
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import InternalError, UtteranceStream
+from studio.text.markdown import MarkdownStream
 
 _MINUTE_S = 60.0
 _ADDRESSES = 1024  # whose questions are counted
@@ -42,7 +42,7 @@ class Chat:
 
     async def answer(self, message: wire.Ask, stream: UtteranceStream, address: str) -> None:
         """Pass the reply on as it comes, then end the text; a failure is an error of the utterance."""
-        number, spoken = stream.number, SpokenReply()
+        number, spoken = stream.number, MarkdownStream()
 
         async def push(text: str) -> None:
             if text:
