@@ -344,3 +344,23 @@ def test_texts_by_settings_are_spoken_once_and_measured(tmp_path: Path) -> None:
     assert [path.stat().st_mtime_ns for path in sounds] == made
     again = CliRunner().invoke(cli, [*command, "--texts", str(tmp_path / "absent.txt")])
     assert isinstance(again.exception, BadFile)
+
+
+def test_pauses_of_ssml_are_silence_between_words(voices, say, tmp_path):
+    plain, paused, captions = tmp_path / "plain.wav", tmp_path / "paused.wav", tmp_path / "paused.srt"
+    assert say(voices, "one two three four", "-o", plain).returncode == 0
+    ssml = '<speak>one two <break time="700ms"/> three four<break time="1s"/></speak>'
+    assert say(voices, ssml, "-o", paused, "--markup", "ssml", "--captions", captions).returncode == 0
+    (before, rate_hz), (after, _) = read_mono(plain), read_mono(paused)
+    assert len(after) == len(before) + round(1.7 * rate_hz)
+    assert not after[-rate_hz:].any()
+    wrong = say(voices, "<mark name='x'/>one", "-o", paused, "--markup", "ssml")
+    assert wrong.returncode != 0 and "<mark>" in wrong.stderr
+
+
+def test_markdown_of_a_pipe_is_not_spoken(voices, tmp_path):
+    plain, piped = tmp_path / "plain.wav", tmp_path / "piped.wav"
+    written = "<think>hidden</think># one\n**two** three"
+    assert say_from(written, voices, "-", "-o", piped, "--markup", "markdown").returncode == 0
+    assert say_from("one. two three", voices, "-", "-o", plain).returncode == 0
+    assert piped.read_bytes() == plain.read_bytes()

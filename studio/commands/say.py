@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
 from studio.commands.loudspeaker import sounddevice_module
+from studio.commands.markup import Pause, place_pauses, with_pauses, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MAX_ARRIVALS_BYTES = 16_000_000
 MAX_ARRIVAL_MS = 86_400_000.0  # a day
 STANDARD_OUTPUT = Path("-")
+Markup = Literal["plain", "markdown", "ssml"]
 
 
 def say(
@@ -66,6 +68,9 @@ def say(
         Path | None, typer.Option(help='File of lines {"t_ms": 0, "text": "Hel"}, sent at these times.')
     ] = None,
     as_heard: Annotated[bool, typer.Option("--as-heard", help="Include waits for text in the output.")] = False,
+    markup: Annotated[
+        Markup, typer.Option(help="What the text is written in: marks of Markdown are not spoken; SSML has pauses.")
+    ] = "plain",
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -96,6 +101,14 @@ def say(
     else:
         source = list(at_once(text) if typing_wpm is None else typed(text, typing_wpm))
     card, _ = parse_voice(voice, all_cards(voices))
+    pauses: list[Pause] = []
+    if markup == "markdown":
+        source = without_markdown(source)
+    elif markup == "ssml":
+        if as_heard or arrivals or typing_wpm is not None:
+            raise BadOption("SSML is read whole", "leave out --as-heard, --arrivals and --typing-wpm")
+        ssml, pauses = with_pauses("".join(one.text for one in source))
+        source = list(at_once(ssml))
     flags = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
     assignments = options_from_flags(card.options, flags) + (option or [])
     options = merge_options(card.options, parse_options(card.options, assignments), {})
@@ -108,6 +121,8 @@ def say(
         with _progress() as on_progress:
             result = speak(engine, request, source, MonotonicClock(), folder, on_progress)
     spoken, error = result.trace, result.error
+    if pauses:
+        spoken, as_heard = place_pauses(spoken, pauses), True
     if error and not len(spoken.pcm):
         raise error
     for reason in _unspoken(spoken):

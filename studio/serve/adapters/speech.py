@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from starlette.requests import HTTPConnection
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -23,6 +24,7 @@ from studio.serve.middleware.connections import connection_of
 from studio.serve.responses import PRIVATE
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
+from studio.text.ssml import SpokenPart
 
 MAX_INPUT_CHARS = 4096
 SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
@@ -228,6 +230,37 @@ async def encoded(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
         yield await encoder.finish()
     except StudioError:
         speech.break_off()
+
+
+async def encoded_parts(
+    requests: SpeechRequests,
+    request: HTTPConnection,
+    voice: str,
+    first: Speech,
+    parts: Sequence[SpokenPart],
+    encoder: Encoder,
+) -> AsyncIterator[bytes]:
+    """As ``encoded``, of parts with silence between them, each an utterance; ``first`` is that of the first text."""
+    speech: Speech | None = first
+    try:
+        for part in parts:
+            if part.text:
+                speech = speech or await requests.open(request, voice, part.text)
+                async for event in speech.events():
+                    if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
+                        with speech.sending():
+                            yield data
+                if speech is not first:
+                    requests.close(speech)
+                speech = None
+            if samples := round(part.pause_ms * first.card.sample_rate_hz / 1000.0):
+                yield await encoder.encode(np.zeros(samples, np.int16))
+        yield await encoder.finish()
+    except StudioError:
+        first.break_off()
+    finally:
+        if speech is not None and speech is not first:
+            requests.close(speech)
 
 
 class SpeechResponse(StreamingResponse):

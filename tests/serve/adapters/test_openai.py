@@ -231,3 +231,31 @@ def test_key_is_the_clients_api_key(serving: Serving) -> None:
     assert httpx.get(f"{server.url}/v1/models", headers={"xi-api-key": KEY}).status_code == 200
     elsewhere = httpx.get(f"{server.url}/api/voices", headers={"Authorization": f"Bearer {KEY}"})
     assert elsewhere.status_code == 403, "there the header is the owner's"
+
+
+def test_pauses_of_ssml_are_silence(client: openai.OpenAI) -> None:
+    ssml: Any = {"markup": "ssml"}
+    written = '<speak><break time="100ms"/>Alpha. <break time="500ms"/> Beta gamma.</speak>'
+    pcm = np.frombuffer(spoken(client, "pcm", input=written, extra_body=ssml), "<i2")
+    first, second = (np.frombuffer(spoken(client, "pcm", input=one), "<i2") for one in ("Alpha.", "Beta gamma."))
+    lead, pause = RATE_HZ // 10, RATE_HZ // 2
+    assert len(pcm) == lead + len(first) + pause + len(second)
+    assert not pcm[:lead].any() and not pcm[lead + len(first) :][:pause].any()
+    assert np.array_equal(pcm[lead:][: len(first)], first) and np.array_equal(pcm[-len(second) :], second)
+    with pytest.raises(openai.BadRequestError, match="<voice> is not supported; use <speak>"):
+        spoken(client, "pcm", input="<voice name='x'>y</voice>", extra_body=ssml)
+    with pytest.raises(openai.BadRequestError, match="not spoken as sse"):
+        spoken(client, "pcm", input="Alpha.", stream_format="sse", extra_body=ssml)
+
+
+def test_client_that_leaves_in_ssml_frees_its_slot(serving: Serving) -> None:
+    server = serving(script=Script(speed=4.0))
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+    chosen: Any = {"input": "<s>One two three four.</s><break/>" * 20, "model": "tts-1", "voice": "low"}
+    with client.audio.speech.with_streaming_response.create(
+        **chosen, response_format="pcm", extra_body={"markup": "ssml"}
+    ) as answer:
+        pieces = answer.iter_bytes(1024)  # a generator that is dropped closes the connection
+        next(pieces)
+        eventually(lambda: len(server.engine.opened) >= 2, "the second part")
+    eventually(lambda: server.engine.free_slots() == server.engine.places, "every place")
