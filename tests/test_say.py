@@ -364,3 +364,14 @@ def test_markdown_of_a_pipe_is_not_spoken(voices, tmp_path):
     assert say_from(written, voices, "-", "-o", piped, "--markup", "markdown").returncode == 0
     assert say_from("one. two three", voices, "-", "-o", plain).returncode == 0
     assert piped.read_bytes() == plain.read_bytes()
+
+
+def test_lexicon_changes_what_is_spoken(voices, say, tmp_path):
+    lexicon, with_it, spelt = tmp_path / "lexicon.txt", tmp_path / "with.wav", tmp_path / "spelt.wav"
+    lexicon.write_text("nginx engine eks\n", encoding="utf-8")
+    assert say(voices, "one nginx two", "-o", with_it, "--lexicon", lexicon).returncode == 0
+    assert say(voices, "one engine eks two", "-o", spelt).returncode == 0
+    assert with_it.read_bytes() == spelt.read_bytes()
+    lexicon.write_text("nginx /ˈandʒɪn/\n", encoding="utf-8")
+    wrong = say(voices, "one nginx two", "-o", with_it, "--lexicon", lexicon)
+    assert wrong.returncode != 0 and "the nearest is 'æ'" in wrong.stderr

@@ -9,6 +9,7 @@ import typer
 
 from studio.bench.options import Device, Threads, Vocoder, Voices
 from studio.commands.common import Data, Database, tell_token
+from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
 from studio.core.terminal import print_line
 
@@ -27,6 +28,7 @@ def app(
     ] = "",
     model: Annotated[str, typer.Option(help="Name of the language model there.")] = "",
     llm_key_env: Annotated[str, typer.Option(help="Environment variable with that server's key.")] = "",
+    lexicon: LexiconFile = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -56,7 +58,6 @@ def app(
     from studio.serve.server import bind_port, run
     from studio.serve.settings import load_settings
     from studio.systems.combined import open_voices
-    from studio.text.normalise import best
     from studio.ui.app import mount
 
     chosen = load_settings(settings, os.environ)
@@ -94,7 +95,7 @@ def app(
         closing(
             open_voices(
                 voices,
-                best(),
+                normaliser(lexicon or (Path(chosen.lexicon) if chosen.lexicon else None)),
                 device,
                 slots=places,
                 threads=threads,

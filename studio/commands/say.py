@@ -14,6 +14,7 @@ import typer
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
 from studio.commands.loudspeaker import sounddevice_module
+from studio.commands.lexicon import LexiconFile, normaliser
 from studio.commands.markup import Pause, place_pauses, with_pauses, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
@@ -71,6 +72,7 @@ def say(
     markup: Annotated[
         Markup, typer.Option(help="What the text is written in: marks of Markdown are not spoken; SSML has pauses.")
     ] = "plain",
+    lexicon: LexiconFile = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -113,9 +115,9 @@ def say(
     assignments = options_from_flags(card.options, flags) + (option or [])
     options = merge_options(card.options, parse_options(card.options, assignments), {})
 
-    from studio.text.normalise import best
-
-    with closing(open_voices(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)) as engine:
+    with closing(
+        open_voices(voices, normaliser(lexicon), device, [card.name], threads=threads, vocoder=vocoder)
+    ) as engine:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with _progress() as on_progress:

@@ -87,6 +87,7 @@ class ServeSettings:
     llm_key_env: str = ""
     llm_system_prompt: str = SYSTEM_PROMPT
     llm_replies_per_min: Positive = 20  # questions that one address may ask in a minute
+    lexicon: str = ""  # file of words with their pronunciation, as ``--lexicon``; empty for none
     log_level: Literal["critical", "error", "warning", "info"] = "warning"  # of the server; user text is never logged
 
     @model_validator(mode="wrap")

@@ -11,6 +11,8 @@ from studio.core.text.typography import MARKS
 from studio.text.g2p import G2pCache, Pronunciation
 from studio.text.homographs import homograph_phonemes, is_homograph
 
+_OWN: dict[str, str] = {}  # the user's pronunciations
+
 
 @cache
 def _nano_g2p() -> Any:
@@ -48,9 +50,15 @@ def phonemise(text: str) -> list[str]:
     return [_in_context(words, i, group, entries) for i, group in enumerate(groups)]
 
 
+def add_pronunciations(entries: Mapping[str, str]) -> None:
+    """Pronounce words, in lower case, as a user's lexicon says, for the rest of the process. Raises NeedsPackage."""
+    _front_end().lexicon.golds.update(entries)
+    _OWN.update(entries)
+
+
 def _in_context(words: Sequence[str], i: int, group: str, entries: Mapping[str, object]) -> str:
     """A token's phonemes, those of a homograph by its context."""
-    chosen = homograph_phonemes(words, i, entries)
+    chosen = _OWN.get(words[i].rstrip(MARKS)) or homograph_phonemes(words, i, entries)
     return group if chosen is None else chosen + group[len(group.rstrip(MARKS)) :]
 
 
@@ -62,7 +70,7 @@ def in_dictionary(word: str) -> bool:
 
 def depends_on_words_before(word: str) -> bool:
     """Whether the words before a spoken word change its phonemes."""
-    return is_homograph(word, _front_end().lexicon.golds)
+    return word not in _OWN and is_homograph(word, _front_end().lexicon.golds)
 
 
 def request_phonemes(words: Sequence[str]) -> Future[None] | None:

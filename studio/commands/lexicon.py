@@ -1,0 +1,33 @@
+"""The normaliser of a command, with the user's lexicon."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from studio.core.ports import Normaliser
+
+LexiconFile = Annotated[
+    Path | None,
+    typer.Option("--lexicon", help="File of lines: a word and its /IPA/, or a word and the words spoken for it."),
+]
+
+
+def normaliser(lexicon: Path | None) -> "Normaliser":
+    """The best normaliser that is installed; words of the lexicon are read and pronounced as it says.
+
+    Raises BadFile: the lexicon cannot be read. NeedsPackage: it has IPA, and there is no G2P.
+    """
+    from studio.text.normalise import best
+
+    if lexicon is None:
+        return best()
+    from studio.engine.families.common.text_tokens import PHONEMES
+    from studio.text.lexicon import LexiconNormaliser, read_lexicon
+    from studio.text.phonemes import add_pronunciations
+
+    entries = read_lexicon(lexicon.expanduser(), PHONEMES)
+    if entries.phonemes:
+        add_pronunciations(entries.phonemes)
+    return LexiconNormaliser(entries, best())

@@ -1,0 +1,132 @@
+"""A user's lexicon: written words with their pronunciation in IPA, or with words that are spoken in their place."""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from studio.core.errors import BadFile
+from studio.core.files import read_bounded
+from studio.core.ports import Normaliser
+from studio.core.text.typography import split_mark
+
+MAX_BYTES, MAX_ENTRIES, MAX_READING_CHARS = 1_000_000, 10_000, 200
+_SHAPE = "each line must be a word, white space, and /IPA/ or words: GIF /dʒɪf/ or nginx engine x"
+_LINE = re.compile(r"(\S{1,40})\s+(\S.*)")
+_LETTERS = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
+_VOWELS = "AIOWYiuæɑɐɔəɛɜɪʊʌᵊᵻ"
+_STRESSES = "ˈˌ"
+# As dictionaries write them, and the voices' symbols; the longest first.
+_AS_WRITTEN = {
+    "aɪ": "I",
+    "eɪ": "A",
+    "oʊ": "O",
+    "əʊ": "O",
+    "aʊ": "W",
+    "ɔɪ": "Y",
+    "dʒ": "ʤ",
+    "tʃ": "ʧ",
+    "ɚ": "əɹ",
+    "ɝ": "ɜɹ",
+    "r": "ɹ",
+    "g": "ɡ",
+    "ɫ": "l",
+    "ɒ": "ɑ",
+    "'": "ˈ",
+    ",": "ˌ",
+    "ː": "",
+    ".": "",
+}
+_WRITTEN = re.compile("|".join(map(re.escape, _AS_WRITTEN)))
+# Symbols of other languages, and what is nearest to them in English.
+_NEAREST = dict(zip("aeoyøœxçβʁʀcqɲʎɯɨʏɣχħʂʐɭɖʈɱɥʋɘɵɤɶɸʍɕʑɻ", "æɛɔuɜɜkhvɹɹkknluᵻʊɡkhʃʒldtmwvəʊʌæfwʃʒɹ", strict=True))
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Pronunciations and respellings by written words in lower case."""
+
+    phonemes: Mapping[str, str]
+    respellings: Mapping[str, tuple[str, ...]]
+
+
+def read_lexicon(path: Path, inventory: str) -> Lexicon:
+    """Read a file of lines ``word /IPA/`` or ``word other words``; ``#`` begins a comment.
+
+    Args:
+        inventory: the phonemes of the voices.
+
+    Raises:
+        BadFile: a line has another form, or a symbol that the voices lack; the message has its number.
+    """
+    try:
+        lines = read_bounded(path, MAX_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise BadFile(f"the lexicon {path} cannot be read: {error.strerror}", "give a file with --lexicon") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"the lexicon {path} is no text in UTF-8", _SHAPE) from error
+    phonemes, respellings = dict[str, str](), dict[str, tuple[str, ...]]()
+    for number, line in enumerate(lines, start=1):
+        bare = re.sub(r"(?:^|\s)#.*", "", line).strip()
+        if not bare:
+            continue
+        where = f"line {number} of {path}"
+        match = _LINE.fullmatch(bare)
+        if match is None or len(match[2]) > MAX_READING_CHARS or len(phonemes) + len(respellings) >= MAX_ENTRIES:
+            raise BadFile(f"{where} is no entry", f"{_SHAPE}; at most {MAX_ENTRIES:,} lines")
+        word, reading = match[1].lower(), match[2].strip()
+        if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 2):
+            respellings[word] = tuple(reading.split())
+        elif not _LETTERS.fullmatch(word):
+            raise BadFile(
+                f"{where}: {match[1]!r} has IPA and is no word of letters", "respell it: W3C double u three c"
+            )
+        else:
+            phonemes[word] = _checked(reading[1:-1], inventory, where)
+    return Lexicon(phonemes, respellings)
+
+
+def _checked(ipa: str, inventory: str, where: str) -> str:
+    """IPA in the voices' symbols, each stress before its vowel. Raises BadFile."""
+    symbols = _WRITTEN.sub(
+        lambda found: _AS_WRITTEN[found[0]], unicodedata.normalize("NFC", re.sub("[ \u0361]", "", ipa))
+    )
+    for symbol in symbols:
+        if symbol not in inventory and symbol not in _STRESSES:
+            nearest = f"the nearest is {_NEAREST[symbol]!r}; " if symbol in _NEAREST else ""
+            name = unicodedata.name(symbol, "a character without a name").lower()
+            raise BadFile(f"{where}: no voice has {symbol!r} ({name})", f"{nearest}use {' '.join(inventory)}")
+    if not any(symbol in _VOWELS for symbol in symbols):
+        raise BadFile(f"{where}: /{ipa}/ has no vowel", f"use at least one of {' '.join(_VOWELS)}")
+    return re.sub(rf"([{_STRESSES}])([^{_VOWELS}{_STRESSES}]+)(?=[{_VOWELS}])", r"\2\1", symbols)
+
+
+class LexiconNormaliser:
+    """Reads words of a lexicon as it says, and all others as another normaliser does."""
+
+    def __init__(self, lexicon: Lexicon, other: Normaliser) -> None:
+        self._lexicon, self._other = lexicon, other
+        self.why: str = getattr(other, "why", "")
+
+    def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
+        out: list[tuple[str, int]] = []
+        run: list[tuple[str, int]] = []  # tokens for the other normaliser, with their places
+
+        def read_run() -> None:
+            beside = [*before, *tokens[: run[0][1]]][-2:] if run else ()
+            out.extend((word, run[k][1]) for word, k in self._other([token for token, _ in run], beside))
+            run.clear()
+
+        for at, token in enumerate(tokens):
+            base, mark = split_mark(token)
+            word = base.lower()
+            if word in self._lexicon.phonemes:
+                read_run()
+                out.append((word + mark, at))
+            elif respelt := self._lexicon.respellings.get(word):
+                run += [(one, at) for one in (*respelt[:-1], respelt[-1] + mark)]
+            else:
+                run.append((token, at))
+        read_run()
+        return out
