@@ -11,6 +11,7 @@ from studio.text import numbers
 MAX_PAUSE_MS, MAX_PARTS = 10_000.0, 100
 _STRENGTH_MS = {"none": 0.0, "x-weak": 100.0, "weak": 200.0, "medium": 400.0, "strong": 700.0, "x-strong": 1200.0}
 _TIME = re.compile(r"(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})(ms|s)")
+_BREAK = re.compile(r"""<break(?:\s{1,9}(time|strength)\s{0,9}=\s{0,9}["']([^"'<>]{0,20})["'])?\s{0,9}/>""")
 _TAGS: dict[str, frozenset[str]] = {  # with their attributes
     "speak": frozenset({"version", "lang"}),
     "p": frozenset({"lang"}),
@@ -64,6 +65,21 @@ def read_ssml(text: str) -> list[SpokenPart]:
     if len(parts) > MAX_PARTS:
         raise BadText(f"the SSML has {len(parts)} parts", f"give at most {MAX_PARTS - 1} breaks")
     return [SpokenPart(re.sub(r"\s+", " ", part.text).strip(), part.pause_ms) for part in parts]
+
+
+def split_breaks(text: str) -> list[SpokenPart]:
+    """The parts of a plain text between tags ``<break time="1s"/>``, the only ones that are read.
+
+    Raises BadText: a time is not allowed, or there are too many breaks.
+    """
+    parts, at = list[SpokenPart](), 0
+    for tag in _BREAK.finditer(text):
+        pause_ms = _pause_ms(Element("break", {tag[1]: tag[2]} if tag[1] else {}))
+        parts.append(SpokenPart(text[at : tag.start()].strip(), pause_ms))
+        at = tag.end()
+    if len(parts) >= MAX_PARTS:
+        raise BadText(f"the text has {len(parts)} breaks", f"give at most {MAX_PARTS - 1}")
+    return [*parts, SpokenPart(text[at:].strip() if parts else text)]
 
 
 def _spoken(element: Element) -> Iterator[str | float]:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from studio.core.errors import BadText
-from studio.text.ssml import SpokenPart, read_ssml
+from studio.text.ssml import SpokenPart, read_ssml, split_breaks
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,23 @@ def test_entities_that_grow_are_refused() -> None:
     with pytest.raises(BadText):
         read_ssml("<p>" * 1000)
     assert time.process_time() - began_s < 1.0
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        (" a & <b> b ", [(" a & <b> b ", 0)]),
+        ('Wait. <break time="1.0s" /> Go.', [("Wait.", 1000), ("Go.", 0)]),
+        ("<break/>Go <break strength='weak'/>", [("", 400), ("Go", 200), ("", 0)]),
+        ('One<break time="1s">two', [('One<break time="1s">two', 0)]),
+    ],
+)
+def test_breaks_of_a_plain_text(written: str, spoken: list[tuple[str, float]]) -> None:
+    assert split_breaks(written) == [SpokenPart(text, pause_ms) for text, pause_ms in spoken]
+
+
+def test_breaks_are_bounded() -> None:
+    with pytest.raises(BadText, match="at most 99"):
+        split_breaks("a <break/>" * 100)
+    with pytest.raises(BadText, match="0s to 10s"):
+        split_breaks('<break time="99s"/>')

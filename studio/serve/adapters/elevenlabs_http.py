@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,12 +22,13 @@ from studio.serve.adapters.speech import (
     SpeechFailed,
     SpeechRequests,
     SpeechResponse,
-    encoded,
+    encoded_parts,
     retry_header,
 )
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
+from studio.text.ssml import SpokenPart, split_breaks
 
 _STATUS: dict[type[StudioError], int] = {BadVoice: 404, Busy: 503, SpeechFailed: 500, StudioError: 422}
 
@@ -55,6 +56,8 @@ class _Conversion:
     encoder: Encoder
     media_type: str
     speed: float
+    address: str
+    parts: Sequence[SpokenPart]
 
     def times(self, characters: Iterable[tuple[str, int, int]]) -> dict[str, list[Any]]:
         """Characters with their times in seconds, in three lists of one length."""
@@ -80,16 +83,19 @@ class _Conversion:
 def add_elevenlabs_http(app: FastAPI, requests: SpeechRequests) -> None:
     """Add the routes."""
 
-    async def respond(request: Request, voice: str, response: Callable[[_Conversion], Awaitable[Response]]) -> Response:
+    async def respond(
+        request: Request, voice: str, response: Callable[[Request, _Conversion], Awaitable[Response]]
+    ) -> Response:
         try:
-            return await response(await _open(request, voice, requests))
+            return await response(request, await _open(request, voice, requests))
         except StudioError as error:
             return _error_response(error)
 
-    async def sound(one: _Conversion) -> Response:
-        return SpeechResponse(requests, one.speech, encoded(one.speech, one.encoder), one.media_type)
+    async def sound(request: Request, one: _Conversion) -> Response:
+        content = encoded_parts(requests, request, one.address, one.speech, one.parts, one.encoder)
+        return SpeechResponse(requests, one.speech, content, one.media_type)
 
-    async def whole(one: _Conversion) -> Response:
+    async def whole(_: Request, one: _Conversion) -> Response:
         sound, words = bytearray(), list[AlignedToken]()
         try:
             async for audio, tokens in _pieces(one):
@@ -99,7 +105,7 @@ def add_elevenlabs_http(app: FastAPI, requests: SpeechRequests) -> None:
             requests.close(one.speech)
         return private_json(one.message(bytes(sound), words))
 
-    async def lines(one: _Conversion) -> Response:
+    async def lines(_: Request, one: _Conversion) -> Response:
         return SpeechResponse(requests, one.speech, _lines(one), "application/x-ndjson")
 
     @app.post("/v1/text-to-speech/{voice}")
@@ -126,8 +132,13 @@ async def _open(request: Request, voice: str, requests: SpeechRequests) -> _Conv
     card, address = find_voice(voice, body.model_id, requests.engine.cards())
     speed = (body.voice_settings.speed if body.voice_settings else None) or 1.0
     encoder = await open_encoder(FORMATS[name], card.sample_rate_hz, speed)
-    speech = await requests.open(request, address, body.text)
-    return _Conversion(speech, encoder, FORMATS[name].media_type, speed)
+    # Times refer to the text as written and to one utterance: there, breaks are left out as other tags are.
+    is_timed = request.url.path.endswith("/with-timestamps")
+    parts = [SpokenPart(body.text)] if is_timed else split_breaks(body.text)
+    if not (text := next((part.text for part in parts if part.text), "")):
+        raise BadText("the text has breaks only", "give some text")
+    speech = await requests.open(request, address, text)
+    return _Conversion(speech, encoder, FORMATS[name].media_type, speed, address, parts)
 
 
 def _parsed(raw: bytes) -> ConvertBody:

@@ -100,3 +100,19 @@ def test_full_server_answers_503(serving: Serving) -> None:
         answer = httpx.post(f"{server.url}/v1/text-to-speech/tone:low", json={"text": TEXT}, timeout=60.0)
     assert answer.status_code == 503 and answer.headers["Retry-After"] == "1"
     assert answer.json()["detail"]["status"] == "busy"
+
+
+def test_a_break_is_silence_where_no_times_are_sent(serving: Serving) -> None:
+    speech = client_of(serving()).text_to_speech
+    broken = 'Alpha. <break time="0.5s" /> Beta.'
+    sound = np.frombuffer(b"".join(speech.convert("tone:low", text=broken, output_format=FORM)), "<i2")
+    first, second = (
+        np.frombuffer(b"".join(speech.convert("tone:low", text=one, output_format=FORM)), "<i2")
+        for one in ("Alpha.", "Beta.")
+    )
+    assert len(sound) == len(first) + RATE_HZ // 2 + len(second)
+    assert not sound[len(first) :][: RATE_HZ // 2].any() and np.array_equal(sound[-len(second) :], second)
+    timed = speech.convert_with_timestamps("tone:low", text=broken, output_format=FORM)
+    assert timed.alignment is not None and "".join(timed.alignment.characters) == broken  # as written
+    with pytest.raises(ApiError, match="0s to 10s"):
+        b"".join(speech.convert("tone:low", text='A <break time="60s"/> b.', output_format=FORM))
