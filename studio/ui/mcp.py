@@ -5,6 +5,7 @@ Gradio's MCP server calls the app over its network address, without the studio's
 
 import base64
 import json
+import logging
 from typing import Any
 
 from mcp.server import MCPServer
@@ -30,7 +31,11 @@ MAX_INLINE_BYTES = 2 * 1024 * 1024  # of sound within an answer; longer speech i
 
 def build_mcp(requests: SpeechRequests) -> Starlette:
     """The app with the route ``MCP``, without sessions; Host and Origin are checked before it."""
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
     server = MCPServer("streaming-tts-studio")
+    root.handlers[:] = handlers  # the package sets up logging of the whole process
+    root.setLevel(level)
 
     async def speak(text: str, voice: str = DEFAULT, *, context: Context[Any, Request]) -> CallToolResult:
         request = context.request_context.request
