@@ -158,6 +158,14 @@ class WireSetting(Parameters):
     voices: Path = VOICES  # its first card gives the length of a frame; nothing is spoken
 
 
+class DoorsSetting(Parameters):
+    """First byte over each door for other clients (OpenAI's, ElevenLabs', ...), beside the studio's own socket."""
+
+    n: Annotated[int, typer.Option("--count", min=2, max=100_000, help="Utterances over each door.")] = 300
+    warm: int = 20  # rounds that are not counted
+    voices: Path = VOICES  # its first card gives the length of a frame; nothing is computed
+
+
 class MeasuringSetting(Parameters):
     """Seconds of sound that ``studio measure`` processes in a second."""
 
