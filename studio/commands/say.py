@@ -13,8 +13,8 @@ import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
-from studio.commands.loudspeaker import sounddevice_module
 from studio.commands.lexicon import LexiconFile, normaliser
+from studio.commands.loudspeaker import sounddevice_module
 from studio.commands.markup import Pause, place_pauses, with_pauses, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
