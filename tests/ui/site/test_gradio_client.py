@@ -7,6 +7,7 @@ import json
 import urllib.request
 import wave
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def called(server: Served, tool: str, arguments: dict[str, Any], **headers: str)
             )
             return await client.call_tool(tool, arguments)
 
-    return asyncio.run(call())
+    with ThreadPoolExecutor(1) as thread:  # Playwright's loop runs in this one where a browser's tests came before
+        return thread.submit(asyncio.run, call()).result()
 
 
 def test_agents_have_a_tool(served: Pages) -> None:
