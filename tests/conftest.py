@@ -1,10 +1,12 @@
 """Settings of every test run, and the marks that follow from a test's folder and fixtures."""
 
+import asyncio
 import contextlib
 import ctypes
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,14 @@ def _seed() -> None:
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
         torch.set_num_threads(1)  # more threads spin while they wait for each other, at other workers' cost
+
+
+@pytest.fixture(autouse=True)
+def _without_browser_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide Playwright's event loop, which runs in this thread from the first browser test on, from other tests."""
+    loop = None if "launch" in request.fixturenames else asyncio._get_running_loop()
+    if loop is not None:
+        asyncio._set_running_loop(None)
+    yield
+    if loop is not None:
+        asyncio._set_running_loop(loop)
