@@ -293,5 +293,4 @@ export function start(element, { base, server }) {
     "beforeunload",
     (event) => (editor.timer || editor.isUnsaved || editor.texts?.isTyping) && event.preventDefault(),
   );
-  editor.begin();
 }
