@@ -1,5 +1,6 @@
 """What a repository holds, and which of it is fetched: nothing that could run code, and no more than the limits."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -15,6 +16,7 @@ SUFFIXES = (".safetensors", ".json", ".txt", ".wav")
 PICKLES = (".bin", ".pt", ".ckpt", ".pth", ".pkl", ".pickle")
 _MAX_LISTED = 1_000
 _TIMEOUT_S = 20.0
+_NO_HUB = "set HF_ENDPOINT to a complete hub"
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,10 @@ def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
     files = [_remote_file(name, one, repo) for name, one in top if name.endswith(SUFFIXES) and name != RECORD]
     refused = [name for name in names if name.lower().endswith(PICKLES)]
     others = sorted({*names} - {*refused} - {one.name for one in files})
-    listing = Listing(repo, str(info.sha), constants.ENDPOINT, _licence_of(info), files, refused, others)
+    sha = str(info.sha)
+    if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", sha) is None:  # it becomes the name of a folder
+        raise HubError(f"the hub names {to_printable(sha, 80)!r} as the commit of {repo}", _NO_HUB)
+    listing = Listing(repo, sha, constants.ENDPOINT, _licence_of(info), files, refused, others)
     _check_limits(listing, limits)
     return listing
 
@@ -111,14 +116,14 @@ def _remote_file(name: str, sibling: Any, repo: str) -> RemoteFile:
         problem = f"{repo} lists {to_printable(name, 80)!r}"
         raise HubError(problem, "names of a voice's files are letters, digits, _, - and dots, up to 80")
     sha256 = sibling.lfs.sha256 if sibling.lfs else ""
-    if type(sibling.size) is not int or not (sha256 or sibling.blob_id):
-        raise HubError(f"the hub lists {name} of {repo} without a size or a hash", "set HF_ENDPOINT to a complete hub")
+    if type(sibling.size) is not int or sibling.size < 0 or not (sha256 or sibling.blob_id):
+        raise HubError(f"the hub lists {name} of {repo} without a size or a hash", _NO_HUB)
     return RemoteFile(name, sibling.size, sha256, sibling.blob_id or "")
 
 
 def _licence_of(info: Any) -> str:
     stated = (info.card_data or {}).get("license") or ""
-    return to_printable(", ".join(stated) if isinstance(stated, list) else stated, 200)
+    return to_printable(", ".join(map(str, stated)) if isinstance(stated, list) else stated, 200)
 
 
 def _check_limits(listing: Listing, limits: Limits) -> None:

@@ -9,6 +9,7 @@ from studio.core.errors import BadText, needs
 from studio.text import numbers
 
 MAX_PAUSE_MS, MAX_PARTS = 10_000.0, 100
+_MAX_DEPTH = 20  # of tags within tags
 _STRENGTH_MS = {"none": 0.0, "x-weak": 100.0, "weak": 200.0, "medium": 400.0, "strong": 700.0, "x-strong": 1200.0}
 _TIME = re.compile(r"(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})(ms|s)")
 _BREAK = re.compile(r"""<break(?:\s{1,9}(time|strength)\s{0,9}=\s{0,9}["']([^"'<>]{0,20})["'])?\s{0,9}/>""")
@@ -47,7 +48,7 @@ def read_ssml(text: str) -> list[SpokenPart]:
     document = text.lstrip() if is_document else f"<speak>{text}</speak>"
     try:
         root: Element = fromstring(document, forbid_dtd=True)
-    except ParseError as error:
+    except (ParseError, UnicodeEncodeError) as error:  # half a pair of surrogates is no character of XML
         raise BadText(f"the SSML is not well-formed: {error}", "close every tag, and write &amp; for &") from error
     except DefusedXmlException as error:
         raise BadText("the SSML declares a document type or entities", "leave out <!DOCTYPE ...>") from error
@@ -82,8 +83,10 @@ def split_breaks(text: str) -> list[SpokenPart]:
     return [*parts, SpokenPart(text[at:].strip() if parts else text)]
 
 
-def _spoken(element: Element) -> Iterator[str | float]:
-    """Texts, and pauses in milliseconds."""
+def _spoken(element: Element, depth: int = 1) -> Iterator[str | float]:
+    """Texts, and pauses in milliseconds. Raises BadText."""
+    if depth > _MAX_DEPTH:
+        raise BadText("the SSML has too many tags within tags", f"give at most {_MAX_DEPTH}")
     name = _checked(element)
     if name == "break":
         yield _pause_ms(element)
@@ -95,7 +98,7 @@ def _spoken(element: Element) -> Iterator[str | float]:
         yield element.text or ""
         last: str = element.text or ""
         for child in element:
-            for one in _spoken(child):
+            for one in _spoken(child, depth + 1):
                 last = one if isinstance(one, str) and one.strip() else last
                 yield one
             tail = child.tail or ""
@@ -151,10 +154,15 @@ def _said_as(element: Element) -> str:
     }
     if kind not in readings:
         raise BadText(f"<say-as> has no interpret-as {kind[:40]!r}", f"use {', '.join(readings)}")
+    refusal = BadText(f"<say-as interpret-as={kind!r}> holds {text[:40]!r}", "give a number")
     needs_digits = kind in ("digits", "telephone", "cardinal", "number", "ordinal")
     if needs_digits and not re.fullmatch(r"[+\-−]?[\d.,\s()/-]*\d[\d.,\s()/-]*(?:st|nd|rd|th)?", text):
-        raise BadText(f"<say-as interpret-as={kind!r}> holds {text[:40]!r}", "give a number")
-    return f" {readings[kind](text)} " if kind not in ("date", "time") else text
+        raise refusal
+    try:
+        spoken = readings[kind](text)
+    except ValueError as error:  # 1/2 as a cardinal
+        raise refusal from error
+    return f" {spoken} " if kind not in ("date", "time") else text
 
 
 def _characters(text: str) -> str:

@@ -42,6 +42,7 @@ class Faults:
         stalls: lengths after which the next answers wait until the server ends.
         changed: content sent in the place of files, by name.
         trickle_s: pause before each 16 bytes.
+        info: fields of a listing that are others.
         silent: answers of any kind never come.
         ignores_range: all of a file is sent in any case.
     """
@@ -54,6 +55,7 @@ class Faults:
     ignores_range: bool = False
     status: int = 0
     listed: list[dict[str, Any]] | None = None
+    info: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -225,6 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "gated": "manual" if repository.gated else False,
                 "cardData": {"license": repository.licence} if repository.licence else {},
                 "siblings": files if self.hub.faults.listed is None else self.hub.faults.listed,
+                **self.hub.faults.info,
             })  # fmt: skip
 
     def _resolve(self, name: str, revision: str, path: str) -> None:

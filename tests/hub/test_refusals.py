@@ -11,6 +11,7 @@ from hub.hubserver import TOKEN, Hub, sibling
 from studio.core.errors import BadVoice, StudioError
 from studio.hub import download
 from studio.hub.client import HubBusy, HubError
+from studio.hub.listing import LIMITS, list_repository
 from studio.hub.pull import pull
 
 
@@ -140,6 +141,17 @@ def listing(*names: str) -> Callable[[Hub, pytest.MonkeyPatch], None]:
     return apply
 
 
+def commit_path(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.faults.info = {"sha": "x/../../../evil"}
+
+
+def negative_size(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would make room for files beyond the limits."""
+    listing("negative.json")(hub, monkeypatch)
+    assert hub.faults.listed is not None
+    hub.faults.listed[-1]["size"] = -(10**12)
+
+
 def traversal(name: str) -> Callable[[Hub, pytest.MonkeyPatch], None]:
     return listing(name)
 
@@ -174,6 +186,8 @@ REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[Studio
     "backslash": (traversal("..\\evil.json"), HubError, "leads out", "nothing was fetched"),
     "escape": (traversal("\x1b[2Jevil.json"), HubError, "leads out", "nothing was fetched"),
     "hidden": (traversal(".evil.json"), HubError, "lists", "letters, digits"),
+    "commit as a path": (commit_path, HubError, "as the commit of", "HF_ENDPOINT"),
+    "negative size": (negative_size, HubError, "without a size", "HF_ENDPOINT"),
     "many files": (listing(*(f"{n}.json" for n in range(70))), HubError, "64 are the limit", "--max-files 7"),
     "huge listing": (listing(*(f"a/{n}" for n in range(20_000))), HubError, "lists 20,00", "up to 1,000"),
 }
@@ -189,6 +203,14 @@ def test_refusals_say_what_to_do_and_leave_no_voice(
         pull(REPO, root, accepted)
     assert do in caught.value.do and "signature" not in str(caught.value)
     assert_no_voice(root)
+    assert not (root.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("licence", [["mit", 5, None], {"a": "b"}, 7, "x\x1b[2J\u202e" + "y" * 9000])
+def test_a_licence_of_another_form_is_text(hub: Hub, tiny: str, licence: object) -> None:
+    hub.faults.info = {"cardData": {"license": licence}}
+    stated = list_repository(REPO, "", LIMITS).licence
+    assert stated and stated.isprintable() and len(stated) <= 200
 
 
 @pytest.mark.parametrize("revision", ["gone", "f" * 40, "a/../b", "main%2f"])

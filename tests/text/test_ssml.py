@@ -50,6 +50,10 @@ def test_ssml_is_text_and_pauses(written: str, spoken: list[tuple[str, float]]) 
         ('<p role="x">y</p>', "no attribute 'role'"),
         ('<say-as interpret-as="joke">x</say-as>', "'joke'; use characters"),
         ('<say-as interpret-as="cardinal">many</say-as>', "give a number"),
+        ('<say-as interpret-as="cardinal">1/2</say-as>', "give a number"),
+        ('<say-as interpret-as="number">(1)</say-as>', "give a number"),
+        ("a\ud800b", "not well-formed"),
+        ("<p>" * 21 + "a" + "</p>" * 21, "at most 20"),
         ("<sub alias='x'><p>y</p></sub>", "another tag"),
         ("<speak> </speak>", "nothing to speak"),
         ("a<break/>" * 200, "at most 99 breaks"),
@@ -67,6 +71,8 @@ def test_entities_that_grow_are_refused() -> None:
         read_ssml(f'<?xml version="1.0"?><!DOCTYPE speak [<!ENTITY a0 "x">{entities}]><speak>&a9;</speak>')
     with pytest.raises(BadText):
         read_ssml("<p>" * 1000)
+    with pytest.raises(BadText, match="at most 20"):
+        read_ssml("<p>" * 20_000 + "a" + "</p>" * 20_000)
     assert time.process_time() - began_s < 1.0
 
 
