@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -78,6 +79,9 @@ class ChatServer:
             return HTMLResponse("<html>Welcome</html>")
         if script.kind == "busy":
             return JSONResponse({"error": {"message": f"slow down, {KEY}"}}, 429)
+        if script.kind == "packed":
+            packed = gzip.compress(_chunk({"content": "Hello."}).encode())
+            return Response(packed, headers={"Content-Encoding": "gzip", "Content-Type": "text/event-stream"})
         if script.kind == "redirect":
             return Response(status_code=307, headers={"Location": "http://127.0.0.1:1/v1/chat/completions"})
         return StreamingResponse(self._stream(script), media_type="text/event-stream")
@@ -96,6 +100,15 @@ class ChatServer:
                     yield 'data: {"error": {"message": "the GPU is on fire"}}\n\n'
                 case "garbage":
                     yield "data: {no json\n\n"
+                case "deep":
+                    yield f"data: {'[' * 100_000}\n\n"
+                case "shape":
+                    yield 'data: {"choices": 5}\n\ndata: [1]\n\ndata: {"choices": ["x"]}\n\n'
+                    return
+                case "long":
+                    yield "data: "
+                    for _ in range(3000):
+                        yield "a" * 65_536
                 case "cut":
                     return
                 case "abort":

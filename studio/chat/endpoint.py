@@ -15,6 +15,7 @@ from studio.core.errors import BadOption, StudioError, needs
 MAX_REPLY_S = 600.0
 SILENCE_S = 60.0  # an endpoint that sends nothing for so long has failed
 _CONNECT_S = 10.0
+_MAX_EVENT_BYTES = 1_000_000  # of one piece with its fields, and of a message that refuses
 _QUOTED_CHARS = 200  # of an endpoint's own error message
 SYSTEM_PROMPT = (
     "Your replies are spoken aloud, in English. Answer in a few short sentences of plain text. "
@@ -85,10 +86,11 @@ class ChatClient:
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,  # the key goes to the named address only
                 trust_env=not is_loopback(urlsplit(url).hostname or ""),  # no proxy of the environment
+                event_hooks={"response": [self._bound]},
             ),
         )
         self._client.organization = self._client.project = None  # as well
-        self._headers = {} if self._key else {"Authorization": openai.Omit()}
+        self._headers = {"Accept-Encoding": "identity"} | ({} if self._key else {"Authorization": openai.Omit()})
 
     async def reply(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[str]:
         """Pieces of the model's reply as they come. Raises ChatFailed; ``aclose`` ends the request at once."""
@@ -97,7 +99,8 @@ class ChatClient:
         refusal, chars, finish = "", 0, ""
         async with aclosing(self._chunks(told)) as chunks:
             async for chunk in chunks:
-                choice = next(iter(getattr(chunk, "choices", None) or ()), None)  # the last one has the usage alone
+                choices = getattr(chunk, "choices", None)
+                choice = choices[0] if isinstance(choices, list) and choices else None  # the last has the usage alone
                 delta = getattr(choice, "delta", None)
                 finish = getattr(choice, "finish_reason", None) or finish
                 refusal += _text(getattr(delta, "refusal", None))
@@ -148,11 +151,18 @@ class ChatClient:
             ) from error
         except openai.APIError as error:
             raise self._failure(error) from error
-        except ValueError as error:  # json's
+        except (ValueError, RecursionError) as error:  # json's
             raise ChatFailed(f"{url} sent a piece that is no JSON", "see whether it is a chat endpoint") from error
         finally:
             if stream is not None:
                 await stream.close()
+
+    async def _bound(self, response: Any) -> None:
+        """Bound the events of a response, which the client collects in memory. Raises ChatFailed."""
+        url, encoding = self._endpoint.url, response.headers.get("content-encoding", "identity")
+        if encoding != "identity":  # a few bytes may be any number when they are unpacked
+            raise ChatFailed(f"{url} sends its replies as {encoding:.40}", "switch its compression off")
+        response.stream = _bounded(response.stream, url)
 
     def _failure(self, error: Any) -> ChatFailed:
         """An error of the client in a sentence; the key is in none."""
@@ -178,6 +188,28 @@ class ChatClient:
                 return ChatFailed(f"{url} cannot be used: {why:.{_QUOTED_CHARS}}", "see whether it runs there")
             case _:
                 return ChatFailed(f"the reply broke off: {quoted}", "ask again")
+
+
+def _bounded(stream: Any, url: str) -> Any:
+    """A stream of bytes that fails where an event grows too long."""
+
+    class Bounded(type(stream)):  # of httpx or its successor, which the client takes
+        def __init__(self) -> None:
+            """Nothing but what is below is called."""
+
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            event_bytes = 0
+            async for block in stream:
+                end = max(block.rfind(b"\n\n"), block.rfind(b"\n\r\n"))
+                event_bytes = event_bytes + len(block) if end < 0 else len(block) - end
+                if event_bytes > _MAX_EVENT_BYTES:
+                    raise ChatFailed(f"{url} sends a piece without an end", "see whether it is a chat endpoint")
+                yield block
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Bounded()
 
 
 def _text(value: object) -> str:
