@@ -41,6 +41,8 @@ async def speak_pieces(
 ) -> AsyncGenerator[SpokenPiece, None]:
     """Speak a text that may be Markdown; to be closed.
 
+    It ends at once where the caller's connection is lost.
+
     Raises:
         BadText: the text is too long or holds nothing to speak.
         BadFile: the trace could not be stored.
@@ -49,9 +51,7 @@ async def speak_pieces(
     if len(text) > MAX_INPUT_CHARS:
         raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
     card, address = find_voice(voice, "", requests.engine.cards())
-    # The call may have been answered long before the speech ends, so its connection says nothing.
-    unconnected = HTTPConnection({**caller.scope, "state": {}})
-    speech: Speech | None = await requests.open(unconnected, address, spoken_text(text, "markdown"))
+    speech: Speech | None = await requests.open(caller, address, spoken_text(text, "markdown"))
     try:
         rate_hz, alignment = card.sample_rate_hz, Alignment()
         pcm, sample, words = bytearray(), 0, list[WordTime]()

@@ -87,7 +87,8 @@ def build(requests: SpeechRequests) -> None:
 
 def _caller(request: gr.Request | None) -> HTTPConnection:
     assert request is not None and request.request is not None, "Gradio passes the request"
-    return request.request
+    # The call may be answered long before the speech ends, so its connection says nothing.
+    return HTTPConnection({**request.request.scope, "state": {}})
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from gradio_client.exceptions import AppError
 from mcp.client import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
-from tones import RATE_HZ
+from tones import RATE_HZ, Script
 
 from studio.ui.app import mount
 
@@ -143,6 +143,30 @@ def test_agents_have_a_tool(served: Pages) -> None:
     assert urllib.request.urlopen(told["url"], timeout=60).read()[:4] == b"RIFF"
     assert "there are default, tone:" in called(served, "speak", {"text": "Alpha.", "voice": "alloy"}).content[0].text
     assert called(served, "speak", {"text": "a " * 3000}).is_error
+
+
+def test_an_agent_that_leaves_frees_its_place(tmp_path: Path) -> None:
+    server = Pages(tmp_path, script=Script(speed=0.2))
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    call |= {"params": {"name": "speak", "arguments": {"text": "Alpha beta gamma delta. " * 100}}}
+    headers = {"Accept": "application/json, text/event-stream"}
+
+    def speaks() -> bool:
+        return server.engine.free_slots() < server.engine.places
+
+    async def leave() -> None:
+        async with httpx2.AsyncClient(timeout=120.0) as http:
+            calling = asyncio.create_task(http.post(f"{server.url}/gradio_api/mcp", json=call, headers=headers))
+            await asyncio.to_thread(eventually, speaks, "the speech")
+            calling.cancel()
+
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, leave()).result()
+        eventually(lambda: not speaks(), "a free place")
+        assert server.engine.opened[-1].samples < RATE_HZ * 60
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"jsonrpc": "2.0", "method": "x"}', b"[" * 60_000, b"x" * 70_000])
