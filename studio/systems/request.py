@@ -18,7 +18,7 @@ from studio.core.time import Clock
 from studio.engine.request.request import EngineRequest
 from studio.engine.request.text_intake import IntakeStep, TextIntake
 from studio.systems.base import Adapter, CutAdapter, LiveAdapter, log
-from studio.systems.settings import SystemSettings
+from studio.systems.settings import SystemSettings, without_secret
 from studio.systems.sound import SoundReader, SystemFailed
 from studio.systems.text import MAX_CUT_CHARS, WrittenWords, cut_length
 from studio.systems.word_times import WordTimer
@@ -159,7 +159,7 @@ class RemoteRequest(EngineRequest):
             if not self.done:
                 self._finish_normally()
         except StudioError as error:
-            message = str(error)
+            message = without_secret(self._system, str(error))
             self.note_failure(message)
             if self.hides_failures and isinstance(error, SystemFailed):
                 log.warning("the system %s failed: %s", self._ready.voice, message)
@@ -167,7 +167,8 @@ class RemoteRequest(EngineRequest):
             self._fail_with_words(error.code, message)
         except Exception as error:  # noqa: BLE001 - the client gets it, and the engine goes on
             log.exception("a system could not be used")
-            message = f"{type(error).__name__} while it spoke; the log has the details"
+            what = f"the system answers what is not understood ({type(error).__name__})"
+            message = f"{what}; see its kind and its address, and the studio's log"
             self.note_failure(message)
             self._fail_with_words(SystemFailed.code, message)
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from studio.core import durable
+from studio.core.checks import is_printable
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import read_toml
 from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ
@@ -27,7 +28,21 @@ def _check_url(url: str) -> str:
         raise ValueError("an address begins with http://, https://, ws:// or wss://")
     if parts.password or parts.username:
         raise ValueError("a key does not belong into an address: name its environment variable with key_env")
+    if not is_printable(url) or " " in url or "#" in url:
+        raise ValueError("an address has no spaces, line breaks and #")
+    try:
+        is_usable = parts.port != 0 and bool(parts.hostname.encode("idna"))
+    except ValueError:  # also UnicodeError: an empty name between dots, or a long one
+        is_usable = False
+    if not is_usable:
+        raise ValueError("the address has no usual host and port")
     return url.rstrip("/")
+
+
+def _check_base(url: str) -> str:
+    if "?" in url:
+        raise ValueError("give the address up to the ?; a key belongs into a variable that key_env names")
+    return url
 
 
 def _check_command(command: str) -> str:
@@ -43,7 +58,8 @@ def _check_entry(entry: str) -> str:
     return entry
 
 
-Url = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
+WholeUrl = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
+Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # to which a path is added
 Short = Annotated[str, Field(max_length=200)]
 Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,99})?$")]
 Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
@@ -167,6 +183,7 @@ class RealtimeSystem(SocketSystem):
     """A socket of events like OpenAI's Realtime API; ``url`` is its whole address."""
 
     kind: Literal["realtime"] = "realtime"
+    url: WholeUrl
     dialect: Literal["riva", "sglang", "vllm"]
     model: Short = ""
     language: Short = "en-US"
@@ -249,3 +266,10 @@ def secret(variable: str) -> str:
     if not (value := os.environ.get(variable, "").strip()):
         raise BadOption(f"the environment variable {variable} is not set", "set it to the system's key")
     return value
+
+
+def without_secret(system: Any, text: str) -> str:
+    """A message of a system, which may repeat the key that it was sent, without the key."""
+    variable = getattr(system, "key_env", "")
+    key = os.environ.get(variable, "").strip() if variable else ""
+    return text.replace(key, "***") if key else text

@@ -101,9 +101,6 @@ class SoundReader:
         self._set_rate(rate_hz)
 
     def _set_rate(self, rate_hz: int) -> None:
-        if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
-            allowed = f"{LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} Hz can be played"
-            raise SystemFailed(f"the system sent sound at {rate_hz:,} Hz", allowed)
         self._resampler = None if rate_hz == RATE_HZ else Resampler(rate_hz)
 
     def _plain_rate(self) -> int:
@@ -129,9 +126,12 @@ class SoundReader:
 
 
 class Resampler:
-    """A stream of samples at one rate to ``RATE_HZ``, by FFmpeg's resampler."""
+    """A stream of samples at one rate to ``RATE_HZ``, by FFmpeg's resampler. Raises SystemFailed: no usual rate."""
 
     def __init__(self, rate_hz: int) -> None:
+        if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:  # at 1 Hz a message would become gigabytes
+            allowed = f"{LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} Hz can be played"
+            raise SystemFailed(f"the system sent sound at {rate_hz:,} Hz", allowed)
         with needs(f"sound at {rate_hz:,} Hz needs the package av", "app"):
             import av
         self._av, self._rate_hz, self._at = av, rate_hz, 0

@@ -24,9 +24,15 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_
     with needs("systems with a socket need the package websockets", "app"):
         from websockets.asyncio.client import connect
         from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+    class Connect(connect):
+        def process_redirect(self, exc: Exception) -> Exception:
+            """Follow none: a key in a header of its own would go along to another host."""
+            return exc
+
     where = url.partition("?")[0]
     try:
-        async with connect(
+        async with Connect(
             url,
             additional_headers=dict(headers),
             open_timeout=timeout_s,
