@@ -129,7 +129,8 @@ def remove(name: str, root: Path) -> None:
     if not is_file_name(name) or not (folder / RECORD).is_file():
         there = ", ".join(pulled_names(root)) or "none"
         raise BadVoice(f"there is no pulled voice {name!r:.80}", f"pulled are {there}")
-    _discard(folder, root)
+    with suppress(FileNotFoundError):  # another one removed it in the meantime
+        _discard(folder, root)
 
 
 def pulled_names(root: Path) -> list[str]:

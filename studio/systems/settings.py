@@ -45,6 +45,12 @@ def _check_base(url: str) -> str:
     return url
 
 
+def _check_shown(text: str) -> str:
+    if not is_printable(text):  # it is shown on pages, in terminals and in logs
+        raise ValueError("control characters are not allowed")
+    return text
+
+
 def _check_command(command: str) -> str:
     if not shlex.split(command):  # raises ValueError for an open quote
         raise ValueError("the command is empty")
@@ -60,7 +66,8 @@ def _check_entry(entry: str) -> str:
 
 WholeUrl = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
 Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # to which a path is added
-Short = Annotated[str, Field(max_length=200)]
+Shown = AfterValidator(_check_shown)
+Short = Annotated[str, Field(max_length=200), Shown]
 Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,99})?$")]
 Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
 
@@ -80,8 +87,10 @@ class SystemSettings(BaseModel):
     title: Short = ""
     about: Short = ""
     licence: Short = ""
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$")] = ""
-    speakers: Annotated[tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$")], ...], Field(max_length=64)] = ()
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$"), Shown] = ""
+    speakers: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$"), Shown], ...], Field(max_length=64)
+    ] = ()
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 20.0
     max_concurrent: Annotated[int, Field(strict=True, ge=1, le=4096)] = 4
     max_audio_s: Annotated[float, Field(gt=0, le=36_000)] = 3600.0
@@ -143,7 +152,7 @@ class StudioSystem(SocketSystem):
     """Another studio; a voice is one of its ``name`` or ``name/speaker``."""
 
     kind: Literal["studio"] = "studio"
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$")] = ""
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$"), Shown] = ""
 
 
 class ElevenLabsSystem(SocketSystem):

@@ -12,6 +12,8 @@ from mos.world import World
 from serve.serving import eventually
 from starlette.testclient import TestClient
 
+from studio.core import durable
+from studio.hub.pull import remove
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.serve.settings import ServeSettings
@@ -59,7 +61,7 @@ def test_look_accept_pull_verify_remove(client: TestClient, hub: Hub, tiny: str,
     (root / "tiny" / "hub.json").write_text("{")
     assert "cannot be read" in state(client)["voices"][0]["problem"]
     assert client.post(f"{BELOW}/remove", json={"name": "tiny"}).json() == {"removed": "tiny"}
-    assert state(client)["voices"] == [] and not (root / "tiny").exists()
+    assert state(client)["voices"] == [] and not [*root.glob("*/hub.json"), *root.glob(".staging/*.removed")]
 
 
 def test_one_pull_at_a_time_which_can_be_stopped_and_goes_on(client: TestClient, hub: Hub, tiny: str) -> None:
@@ -90,6 +92,24 @@ def test_errors_are_sentences(client: TestClient, hub: Hub, tiny: str) -> None:
     client.post(f"{BELOW}/pull", json={"address": REPO, "accepts_licence": True})
     assert "has an error (503)" in finished(client)["error"]
     hub.repositories.clear()
+
+
+def test_removed_twice_and_listed_at_once(
+    client: TestClient, tiny: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post(f"{BELOW}/pull", json={"address": REPO, "accepts_licence": True})
+    assert finished(client)["voice"] == "tiny"
+    (root / "tiny" / "gone.json").symlink_to("nowhere")  # as a file that is listed and deleted before it is read
+    (row,) = state(client)["voices"]
+    assert (row["name"], row["bytes"]) == ("tiny", 0)
+
+    def another_removes(folder: Path) -> None:
+        monkeypatch.undo()
+        remove("tiny", root)
+
+    monkeypatch.setattr(durable, "make_folder", another_removes)
+    assert client.post(f"{BELOW}/remove", json={"name": "tiny"}).status_code == 200
+    assert state(client)["voices"] == [] and not [*root.glob("*/hub.json"), *root.glob(".staging/*.removed")]
 
 
 def test_nobody_else_sees_or_changes_anything(client: TestClient, hub: Hub, tiny: str) -> None:

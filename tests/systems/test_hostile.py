@@ -105,3 +105,12 @@ def test_an_address_that_cannot_be_used_is_not_taken(url: str) -> None:
 def test_usual_addresses_are_taken(url: str) -> None:
     assert check_system("far", {"kind": "openai", "url": url}).url == url
     assert check_system("far", {**_REALTIME, "url": f"{url}?model=a"}).url == f"{url}?model=a"
+
+
+@pytest.mark.parametrize("field", ["title", "about", "licence", "voice", "model", "speakers"])
+def test_names_hold_no_control_characters(field: str) -> None:
+    for text in ("a\nb", "a\0", "\x1b[2J", "\u202ea"):
+        with pytest.raises(BadOption, match="control characters"):
+            check_system(
+                "far", {"kind": "openai", "url": "http://host", field: [text] if field == "speakers" else text}
+            )

@@ -193,8 +193,16 @@ def _row(folder: Path, *, is_spoken: bool) -> dict[str, Any]:
         "revision": source.revision,
         "link": f"{source.endpoint}/{source.repo}/tree/{source.revision}",
         "pulled_at": source.pulled_at,
-        "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+        "bytes": _size_bytes(folder),
     }
+
+
+def _size_bytes(folder: Path) -> int:
+    """Of the files of a voice; 0 where it is being removed."""
+    try:
+        return sum(path.stat().st_size for path in folder.iterdir())
+    except FileNotFoundError:
+        return 0
 
 
 def _describe(offer: Offer) -> dict[str, Any]:
