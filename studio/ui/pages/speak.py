@@ -77,7 +77,9 @@ def build(requests: SpeechRequests) -> None:
         gr.HTML(_ABOUT, apply_default_css=False)
         text = gr.Textbox(EXAMPLE, label="Text", lines=3, max_length=MAX_INPUT_CHARS)
         known = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
-        voice = gr.Textbox(DEFAULT, label="Voice", info=known, max_length=_MAX_VOICE_CHARS)
+        voice = gr.Textbox(DEFAULT, label="Voice", max_length=_MAX_VOICE_CHARS)
+        # Not as Gradio's info, which is Markdown: names of pulled voices' speakers are anyone's.
+        gr.HTML(f'<p class="muted">{html.escape(known)}</p>', apply_default_css=False)
         button = gr.Button("Speak", variant="primary")
         result = gr.HTML("", apply_default_css=False)
     button.click(show, [text, voice], [result], api_visibility="private", **_LIMITS)

@@ -2,24 +2,27 @@
 
 import asyncio
 import base64
+import html
 import io
 import json
 import urllib.request
 import wave
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
 import pytest
+from fakes import FakeEngine
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from mcp.client import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
-from tones import RATE_HZ, Script
+from tones import RATE_HZ, Script, tone_card
 
 from studio.ui.app import mount
 
@@ -100,6 +103,20 @@ def test_only_these_functions_are_described(served: Pages, tmp_path: Path) -> No
     assert set(described["named_endpoints"]) == {"/speak", "/speak_stream"} and not described["unnamed_endpoints"]
     text, voice = described["named_endpoints"]["/speak"]["parameters"]
     assert not text["parameter_has_default"] and voice["parameter_default"] == "default"
+
+
+def test_names_of_speakers_are_text_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    speaker = "[ann](evil.example) <b>&"
+    card = replace(tone_card(), name="pulled", speakers=(speaker,), default_speaker="")
+    monkeypatch.setattr(FakeEngine, "cards", lambda self: (tone_card(), card))
+    server = Pages(tmp_path)
+    try:
+        parts = [one["props"] for one in httpx2.get(f"{server.url}/config", timeout=120.0).json()["components"]]
+        shown = [str(one["value"]) for one in parts if "ann" in str(one.get("value"))]
+        assert len(shown) == 1 and html.escape(f"pulled:{speaker}") in shown[0]
+        assert not any("ann" in str(one.get("info")) for one in parts)
+    finally:
+        server.stop()
 
 
 def test_key_is_sent_in_a_header(tmp_path: Path) -> None:
