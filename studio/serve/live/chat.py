@@ -77,8 +77,8 @@ class Chat:
         asked_s.append(now_s)
 
     def _shown(self, error: StudioError) -> StudioError:
-        """An error as the client sees it."""
-        if not self._hides_failures or self._url not in str(error):
+        """An error as the client sees it; one with a cause repeats what the endpoint or the system says."""
+        if not self._hides_failures or (error.__cause__ is None and self._url not in str(error)):
             return error
         log.warning("the language model failed: %s", error)
         return ChatFailed("the language model cannot be used", "the server's log says why; ask again later")

@@ -88,12 +88,19 @@ def test_a_failure_is_an_error_and_what_came_is_spoken(talk: Talk, model: ChatSe
     assert not of(talk.until("trace"), "error"), "the socket goes on"
 
 
-def test_visitors_of_another_machine_see_no_address(serving: Serving, model: ChatServer) -> None:
-    server = serving(llm_url=model.url, llm_model="owl", host="0.0.0.0")
+@pytest.mark.parametrize("kind", ["busy", "error", "abort", "html"])
+def test_visitors_of_another_machine_see_nothing_that_the_endpoint_says(
+    serving: Serving, model: ChatServer, kind: str
+) -> None:
+    server = serving(llm_url=model.url, llm_model=MODEL, host="0.0.0.0")
+    model.script.kind = kind
     with server.talk() as talk:
         ask(talk)
         said = of(talk.until("trace"), "error")[0]["message"]
-    assert said == "the language model cannot be used; the server's log says why; ask again later"
+        assert said == "the language model cannot be used; the server's log says why; ask again later"
+        model.script.kind = "refusal"  # words of the model itself
+        ask(talk, 2)
+        assert "refuses to answer" in of(talk.until("trace"), "error")[0]["message"]
 
 
 def test_questions_are_bounded(serving: Serving, model: ChatServer) -> None:
