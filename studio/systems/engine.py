@@ -10,7 +10,7 @@ from typing import Any
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
-from studio.core.errors import BadOption, NeedsPackage, Stuck
+from studio.core.errors import BadOption, Closing, NeedsPackage, Stuck
 from studio.core.options import OptionSpec, default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
@@ -122,7 +122,9 @@ class RemoteEngine:
         options = merge_options(self._card.options, request.options, default_options(self._card.options))
         if not 0 <= request.seed <= MAX_SEED:
             raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
-        if self._closed or self._draining:
+        if self._closed:
+            raise self._gone()
+        if self._draining:
             raise engine_closing()
         opening = asyncio.run_coroutine_threadsafe(self._open(replace(request, options=options), speaker), self._loop)
         try:
@@ -154,6 +156,9 @@ class RemoteEngine:
         self._wake()
         self._thread.join(_CLOSING_S)
 
+    def _gone(self) -> Closing:
+        return Closing(f"the system {self._card.name} was removed, or the studio ends", "choose another voice")
+
     # ------------------------------------------------------------ the event loop's thread
 
     def _wake(self) -> None:
@@ -179,7 +184,7 @@ class RemoteEngine:
             waiting = asyncio.ensure_future(self._wakeup.wait())
             await asyncio.wait((waiting,), timeout=None if timeout_ms is None else timeout_ms / 1000.0 + 0.001)
             waiting.cancel()
-        self._admission.close()
+        self._admission.fail_all(self._gone())
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSING_S / 2)

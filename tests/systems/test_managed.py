@@ -1,5 +1,6 @@
 """Systems that the owner adds, tests and removes while the studio runs."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from serve.serving import Served
 from systems.speaking import TEXT, shell
 from tones import Script
 
-from studio.core.errors import BadOption
-from studio.core.events import Ended
+from studio.core.errors import BadOption, BadVoice, Closing
+from studio.core.events import Ended, Failed
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
 from studio.core.systems import SupportsSystems
@@ -53,6 +54,24 @@ def test_a_system_is_added_spoken_and_removed(engine: ManagedEngine, file: Path,
         assert read_systems(file) == {} and [one.name for one in engine.systems()] == ["program"]
     finally:
         served.stop()
+
+
+def test_a_removal_ends_what_the_system_speaks(engine: ManagedEngine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the request, and never answers
+        engine.add_system("far", {"kind": "openai", "url": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"})
+        utterances = [engine.open(SpeakRequest("far")) for _ in range(6)]  # two of them wait for a slot
+        for one in utterances:
+            one.push_text(TEXT)
+            one.end()
+        far = engine._systems["far"]
+        engine.remove_system("far")
+        for one in utterances:
+            last = list(one.poll_events())[-1]
+            assert isinstance(last, Failed) and "the system far was removed" in last.message
+    with pytest.raises(Closing, match="choose another voice"):
+        far.open(SpeakRequest("far"))
+    with pytest.raises(BadVoice):
+        engine.open(SpeakRequest("far"))
 
 
 def test_the_owner_is_told_why_a_system_fails(engine: ManagedEngine) -> None:
