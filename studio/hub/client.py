@@ -50,7 +50,7 @@ def parse_address(address: str) -> tuple[str, str]:
         problem = f"{to_printable(repo, 120)!r} is no name of a repository"
         raise HubError(problem, "name it as owner/name or owner/name@revision") from error
     if len(revision) > 200 or not revision.isprintable():
-        raise HubError("the revision is too long", "name a branch, a tag or a commit")
+        raise HubError("the revision is too long, or holds control characters", "name a branch, a tag or a commit")
     return repo, revision
 
 

@@ -86,6 +86,8 @@ def test_mistakes_are_told(served: Pages, tmp_path: Path) -> None:
         client.predict("a " * 3000, api_name="/speak")
     with pytest.raises(AppError, match="nothing to speak"):
         client.predict("``` ```", api_name="/speak")
+    with pytest.raises(AppError, match="can be spoken"):
+        client.predict("! ?", api_name="/speak")
     assert served.engine.free_slots() == served.engine.places
 
 
