@@ -114,7 +114,8 @@ class LexiconNormaliser:
         run: list[tuple[str, int]] = []  # tokens for the other normaliser, with their places
 
         def read_run() -> None:
-            beside = [*before, *tokens[: run[0][1]]][-2:] if run else ()
+            at = run[0][1] if run else 0
+            beside = [*before, *tokens[max(0, at - 2) : at]][-2:] if run else ()
             out.extend((word, run[k][1]) for word, k in self._other([token for token, _ in run], beside))
             run.clear()
 

@@ -1,6 +1,7 @@
 """A user's lexicon: IPA and respellings of written words, whatever the cuts of the text."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,19 @@ def test_phonemes_are_the_users(own: None) -> None:
     assert phonemes.request_phonemes(["nginx,"]) is None  # no net is asked
     assert phonemes.pronounce(["they", "live", "nginx,"])[1:] == ["lˈIv", "ˈɛnʤəneks,"]
     assert not phonemes.depends_on_words_before("live")
+
+
+def test_long_texts_take_linear_time_and_words_keep_their_neighbours() -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def other(tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
+        seen.append(tuple(before))
+        return [(token, at) for at, token in enumerate(tokens)]
+
+    normaliser = LexiconNormaliser(Lexicon({"gif": "ʤˈɪf"}, {}), other)
+    began_s = time.process_time()
+    words = normaliser(["GIF", "w"] * 100_000, ["a", "b"])
+    assert time.process_time() - began_s < 5.0
+    assert words[:2] == [("gif", 0), ("w", 1)] and len(words) == 200_000
+    asked = [one for one in seen if one]
+    assert asked[:3] == [("b", "GIF"), ("w", "GIF"), ("w", "GIF")]
