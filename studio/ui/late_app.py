@@ -89,12 +89,14 @@ class LateApp:
         await closed
 
     def _run(self) -> None:
+        gc.disable()  # a collection visits all that was imported so far: each would stop speech for a tenth of a second
         try:
             app = self._build()
         except Exception as error:  # noqa: BLE001 - whatever fails, waiting requests get an answer
             _log.exception("the pages of Gradio components failed to start")
             self._built.set_exception(error)
-            return
-        gc.collect()
-        gc.freeze()  # as the server does with what it loaded before: collections would stop speech
-        self._built.set_result(app)
+        else:
+            self._built.set_result(app)
+        finally:
+            gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
+            gc.enable()
