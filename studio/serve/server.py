@@ -77,7 +77,7 @@ class Drain:
 
     def is_speaking(self) -> bool:
         """Whether an utterance is being opened or spoken."""
-        return any(session.idle_s() == 0.0 for sockets in self._sockets for session in sockets)
+        return any(session.idle_s() == 0.0 for sockets in self._sockets for session in [*sockets])
 
     async def run(self) -> None:
         """Refuse new utterances, wait for the running ones, cancel what is left."""

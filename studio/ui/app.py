@@ -19,6 +19,7 @@ from studio.mos.service import ListeningTests
 from studio.serve.adapters.speech import SPEECH
 from studio.serve.auth import is_signed_in, session_cookie
 from studio.serve.mos.arena import NewestArena
+from studio.serve.server import DRAIN
 from studio.serve.settings import ServeSettings
 from studio.ui.assets import add_assets
 from studio.ui.bundle import WIDGETS
@@ -158,7 +159,8 @@ def _components(app: FastAPI, context: PageContext, settings: ServeSettings, pag
 
         return build_app(context, settings, pages)
 
-    late = LateApp(build)
+    drain = getattr(app.state, DRAIN, None)
+    late = LateApp(build) if drain is None else LateApp(build, drain.is_speaking)
     late.attach(app)
     app.state.closing = [late.end]
     return late

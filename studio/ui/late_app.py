@@ -3,11 +3,14 @@
 import asyncio
 import gc
 import logging
+import sys
 import threading
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from studio.ui.gradio_middleware import answer
 
 _log = logging.getLogger("studio.ui")
+_REST = 3.0  # while somebody speaks, imports rest for so many times their run, as requests do
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,43 @@ class BuiltApp:
     end: Callable[[], None]
 
 
+class _RestingImports(MetaPathFinder):
+    """Finds no module, but lets the thread that made it rest before each one while somebody speaks."""
+
+    def __init__(self, is_speaking: Callable[[], bool]) -> None:
+        self._is_speaking = is_speaking
+        self._thread, self._rested_s = threading.get_ident(), time.thread_time()
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        if self._is_speaking():
+            time.sleep(_REST * (time.thread_time() - self._rested_s))
+        self._rested_s = time.thread_time()
+
+
+@contextmanager
+def _beside_speech(is_speaking: Callable[[], bool]) -> Generator[None]:
+    """Import without long stops of other threads: with rests while somebody speaks, without garbage collections.
+
+    A collection visits all that was imported so far, for a tenth of a second at the end.
+    """
+    finder = _RestingImports(is_speaking)
+    sys.meta_path.insert(0, finder)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
+        gc.enable()
+        sys.meta_path.remove(finder)
+
+
 class LateApp:
     """ASGI app that builds another one in a thread when ``begin`` is called; its requests call that and wait."""
 
-    def __init__(self, build: Callable[[], BuiltApp]) -> None:
-        self._build = build
+    def __init__(self, build: Callable[[], BuiltApp], is_speaking: Callable[[], bool] = lambda: False) -> None:
+        self._build, self._is_speaking = build, is_speaking
         self._built: Future[BuiltApp] = Future()
         self._built.set_running_or_notify_cancel()  # a request that is cancelled must not cancel it for the others
         self._begun = False
@@ -89,14 +125,11 @@ class LateApp:
         await closed
 
     def _run(self) -> None:
-        gc.disable()  # a collection visits all that was imported so far: each would stop speech for a tenth of a second
         try:
-            app = self._build()
+            with _beside_speech(self._is_speaking):
+                app = self._build()
         except Exception as error:  # noqa: BLE001 - whatever fails, waiting requests get an answer
             _log.exception("the pages of Gradio components failed to start")
             self._built.set_exception(error)
         else:
             self._built.set_result(app)
-        finally:
-            gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
-            gc.enable()
