@@ -127,6 +127,8 @@ def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 _FETCH = "fetch the voice again, or check out assets/voices from the repository"
+_FLOATS = ("F32", "BF16", "F16")
+_SHOWN_NAMES = 5  # in an error
 _SPARE_NUMBERS = 100_000  # parameters that are registered twice, or not stored
 
 
@@ -187,6 +189,61 @@ def _check_dtypes(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> 
             raise BadVoice(f"{path} has numbers of another kind in {name:.80}: {tensor.dtype}, not {dtype}", _FETCH)
     if (silence := tensors.get("silence")) is not None and int(silence.max()) >= dmel.LEVELS:
         raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
+
+
+def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str]) -> None:
+    """Load a foreign checkpoint into a net on the meta device, as float32.
+
+    Names, shapes and dtypes are compared with the file's header before a tensor is read.
+
+    Args:
+        renamed: endings of names in the file, and what they are in the net.
+
+    Raises:
+        BadVoice: the file is missing or no safetensors file, or a parameter is missing, unknown, of another shape, no
+            floating-point number or not finite.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    restore = "fetch the file again, or give the configuration that belongs to it"
+    if not path.is_file() or path.stat().st_size > MAX_WEIGHTS_BYTES:
+        raise BadVoice(f"{path} is no file of at most {MAX_WEIGHTS_BYTES:,} bytes", restore)
+    expected = {name: list(one.shape) for name, one in net.state_dict().items()}
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = {_rename(name, renamed): name for name in file.keys()}  # noqa: SIM118 - it is no mapping
+            _check_names(set(expected), set(names), path, restore)
+            for name, shape in expected.items():
+                found = file.get_slice(names[name])
+                if found.get_shape() != shape:
+                    raise BadVoice(f"{names[name]} in {path} has the shape {found.get_shape()}, not {shape}", restore)
+                if found.get_dtype() not in _FLOATS:
+                    raise BadVoice(
+                        f"{names[name]} in {path} is {found.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
+                    )
+            tensors = {name: file.get_tensor(names[name]).float() for name in expected}
+    except (SafetensorError, OSError) as error:
+        raise BadVoice(f"{path} cannot be read as safetensors: {error}", restore) from error
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise BadVoice(f"{names[name]} in {path} holds numbers that are not finite", restore)
+    net.load_state_dict(tensors, assign=True)
+
+
+def _rename(name: str, renamed: Mapping[str, str]) -> str:
+    for old, new in renamed.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _check_names(expected: set[str], found: set[str], path: Path, restore: str) -> None:
+    """Raises BadVoice, with the first missing or unknown names."""
+    for problem, names in (("lacks", expected - found), ("has unknown", found - expected)):
+        if names:
+            shown = ", ".join(f"{name:.80}" for name in sorted(names)[:_SHOWN_NAMES])
+            more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+            raise BadVoice(f"{path} {problem} {shown}{more}", restore)
 
 
 def weights_file(folder: Path, card: Card, name: str) -> Path:
