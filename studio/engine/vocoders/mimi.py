@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -120,6 +120,11 @@ class Mimi(Vocoder[MimiState]):
         downsampling = CausalConv(c.width, c.width, 2 * c.latents_per_frame, c.latents_per_frame, bias=False)
         self.downsample = nn.ModuleDict({"conv": downsampling})
 
+    @property
+    def upsampling(self) -> CausalUpsampling:
+        """From frames to latents of SEANet."""
+        return cast(CausalUpsampling, self.upsample["convtr"])
+
     def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> MimiState:
         """Nothing before the first frame; there is no noise, so the seed has no effect."""
         return MimiState(
@@ -147,7 +152,7 @@ class Mimi(Vocoder[MimiState]):
 
     def _run(self, codes: Tensor, state: MimiState) -> tuple[Tensor, MimiState]:
         latents = self.quantizer.decode(codes).transpose(1, 2)
-        x, upsample = self.upsample["convtr"](latents, state.upsample)
+        x, upsample = self.upsampling(latents, state.upsample)
         token = state.position // (self.config.frame_samples // self.config.latents_per_frame)
         x, rings = self.decoder_transformer(x.transpose(1, 2), state.rings, token)
         pcm, tails = self.decoder(x.transpose(1, 2), state.tails)

@@ -6,6 +6,7 @@ are split into calls. Modules are named as in Kyutai's files, whose numbers coun
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +21,15 @@ class CausalConv(nn.Module):
         self.conv = nn.ModuleDict({"conv": nn.Conv1d(inputs, outputs, kernel, stride, bias=bias)})
         self.tail_shape = (inputs, kernel - stride)
 
+    @property
+    def inner(self) -> nn.Conv1d:
+        """The convolution itself."""
+        return cast(nn.Conv1d, self.conv["conv"])
+
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """`x [B, inputs, T]` after `tail [B, *tail_shape]`: [B, outputs, T / stride], and the next tail."""
         past = torch.cat((tail, x), 2)
-        return self.conv["conv"](past), past[:, :, past.shape[2] - self.tail_shape[1] :]
+        return self.inner(past), past[:, :, past.shape[2] - self.tail_shape[1] :]
 
 
 class CausalUpsampling(nn.Module):
@@ -35,10 +41,15 @@ class CausalUpsampling(nn.Module):
         self.convtr = nn.ModuleDict({"convtr": inner})
         self.tail_shape, self.factor = (inputs, 1), factor
 
+    @property
+    def inner(self) -> nn.ConvTranspose1d:
+        """The convolution itself."""
+        return cast(nn.ConvTranspose1d, self.convtr["convtr"])
+
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """`x [B, inputs, T]` after `tail [B, inputs, 1]`: [B, outputs, T * factor], and the next tail."""
         past = torch.cat((tail, x), 2)
-        return self.convtr["convtr"](past)[:, :, self.factor : -self.factor], past[:, :, -1:]
+        return self.inner(past)[:, :, self.factor : -self.factor], past[:, :, -1:]
 
 
 class ResidualUnit(nn.Module):
@@ -46,14 +57,25 @@ class ResidualUnit(nn.Module):
 
     def __init__(self, width: int, narrow_width: int, kernel: int) -> None:
         super().__init__()
-        layers = {"1": CausalConv(width, narrow_width, kernel), "3": CausalConv(narrow_width, width, 1)}
-        self.block = nn.ModuleDict(layers)
-        self.tail_shape = layers["1"].tail_shape
+        self.block = nn.ModuleDict(
+            {"1": CausalConv(width, narrow_width, kernel), "3": CausalConv(narrow_width, width, 1)}
+        )
+        self.tail_shape = self.narrow.tail_shape
+
+    @property
+    def narrow(self) -> CausalConv:
+        """The convolution over time."""
+        return cast(CausalConv, self.block["1"])
+
+    @property
+    def wide(self) -> CausalConv:
+        """The convolution over channels."""
+        return cast(CausalConv, self.block["3"])
 
     def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """`x [B, width, T]` after `tail [B, *tail_shape]`, of activations: the same shapes."""
-        inner, after = self.block["1"](F.elu(x), tail)
-        outer, _ = self.block["3"](F.elu(inner), inner[:, :, :0])
+        inner, after = self.narrow(F.elu(x), tail)
+        outer, _ = self.wide(F.elu(inner), inner[:, :, :0])
         return x + outer, after
 
 

@@ -99,6 +99,23 @@ def gelu(x):
 
 
 @cached_njit
+def gelu_rows(x):
+    """``gelu`` of each number of [N, D], in place."""
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            x[row, i] = gelu(x[row, i])
+
+
+@cached_njit
+def elu_rows(x, out):
+    """x where it is positive, e to the power of x less 1 elsewhere; [N, D] into [N, D]."""
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            below = exponential(min(x[row, i], np.float32(0))) - _ONE
+            out[row, i] = max(x[row, i], np.float32(0)) + below
+
+
+@cached_njit
 def unit(x, gain, out):
     """Rows [N, D], each divided by its length and scaled by [D]."""
     for row in range(len(x)):
