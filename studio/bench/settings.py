@@ -246,6 +246,14 @@ class GpuSetting(Parameters):
     result_name = "gpu-kernels"
 
 
+class CodecSetting(Parameters):
+    """A frame of Mimi's decoder on a CPU, at its true size with random weights, beside Kyutai's code if installed."""
+
+    rows: Annotated[tuple[int, ...], typer.Option(min=1, max=64, help="Streams at once; 1, 8 by default.")] = (1, 8)
+    frames: Annotated[int, typer.Option(min=2, max=10_000, help="Timed frames for each.")] = 40
+    threads: Threads = 1
+
+
 class HostSetting(Parameters):
     """CPU time of a frame on the host, with nets that cost nothing: engine and socket threads."""
 

@@ -13,7 +13,7 @@ from studio.bench.mos import coverage, design, family, load, margins
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
 from studio.bench.page import live
-from studio.bench.speed import cascade, gpu, host, latency, step, throughput
+from studio.bench.speed import cascade, codec, gpu, host, latency, step, throughput
 from studio.bench.speed import load as speaking
 from studio.bench.tables import figures as tables
 from studio.core.cards import read_cards
@@ -60,6 +60,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
                     ("load", "The engine under load", speaking.show_all),
                 )
             },
+            "codec": ("A frame of Mimi's decoder", codec.show),
             "gpu-kernels": ("The CUDA form on a GPU", gpu.show),
             "host": ("CPU time of a frame beside a GPU", host.show),
             "wire": ("Server CPU time per frame", throughput.show_wire),

@@ -82,6 +82,7 @@ for _name, _setting, _target in (
     ("latency", settings.LatencySetting, "speed.latency:bench_latency"),
     ("cascade", settings.CascadeSetting, "speed.cascade:bench_cascade"),
     ("step", settings.StepSetting, "speed.step:bench_step"),
+    ("codec", settings.CodecSetting, "speed.codec:bench_codec"),
     ("gpu", settings.GpuSetting, "speed.gpu:bench_gpu"),
     ("host", settings.HostSetting, "speed.host:bench_host"),
     ("load", settings.LoadSetting, "speed.load:bench_load"),
