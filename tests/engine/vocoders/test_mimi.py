@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -72,6 +73,12 @@ def test_names_and_shapes_are_the_published_ones() -> None:
     published = json.loads((ORACLE / "published.json").read_text())
     assert {name: list(one.shape) for name, one in net.state_dict().items()} == published
     assert net.config.frame_samples / net.config.sample_rate_hz == 0.08 and net.config.latents_per_frame == 2
+
+
+def test_published_names_make_a_file_of_the_published_size() -> None:
+    """Kyutai's file has 384,644,900 bytes; with the names of later releases it would have 96 more."""
+    published = json.loads((ORACLE / "published.json").read_text())
+    assert file_bytes(published, dict.fromkeys(published, "F32")) == 384_644_900
 
 
 @pytest.mark.parametrize("sizes", [[1] * 30, [1, 2, 3, 24], [13, 17], [29, 1]])
