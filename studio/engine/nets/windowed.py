@@ -4,6 +4,7 @@ Pre-norm blocks with LayerScale and rotary positions, as in Mimi (Défossez et a
 Kyutai's files. Keys and values of a stream are a ring, so that a stream runs for ever in constant memory.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ Ring = tuple[Tensor, Tensor]  # keys and values of a layer, [B, heads, window, h
 
 
 @dataclass(frozen=True)
-class _Places:
+class Places:
     """Positions of T new tokens of each stream, the same for every layer.
 
     Attributes:
@@ -52,7 +53,7 @@ class WindowedAttention(nn.Module):
         self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width).normal_(std=width**-0.5))
         self.out_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, x: Tensor, ring: Ring, places: _Places) -> tuple[Tensor, Ring]:
+    def forward(self, x: Tensor, ring: Ring, places: Places) -> tuple[Tensor, Ring]:
         """`x [B, T, width]`; returns the same shape and the next ring."""
         rows, tokens, width = x.shape
         shape = (rows, tokens, 3, self.heads, width // self.heads)
@@ -70,7 +71,7 @@ def _rotate(x: Tensor, rotations: Tensor) -> Tensor:
     return torch.view_as_real(pairs * rotations).flatten(-2).to(x.dtype)
 
 
-def _store(stored: Tensor, new: Tensor, places: _Places) -> Tensor:
+def _store(stored: Tensor, new: Tensor, places: Places) -> Tensor:
     """A ring with the new tokens."""
     new = new[:, :, places.kept]
     return stored.scatter(2, places.slots[:, None, :, None].expand_as(new), new)
@@ -87,7 +88,7 @@ class WindowedBlock(nn.Module):
         self.linear2 = nn.Linear(feed_width, width, bias=False)
         self.layer_scale_1, self.layer_scale_2 = LayerScale(width), LayerScale(width)
 
-    def forward(self, x: Tensor, ring: Ring, places: _Places) -> tuple[Tensor, Ring]:
+    def forward(self, x: Tensor, ring: Ring, places: Places) -> tuple[Tensor, Ring]:
         """`x [B, T, width]`; returns the same shape and the next ring."""
         mixed, after = self.self_attn(self.norm1(x), ring, places)
         x = x + self.layer_scale_1(mixed)
@@ -98,45 +99,46 @@ class WindowedTransformer(nn.Module):
     """A stack of blocks.
 
     Args:
+        blocks: ``WindowedBlock`` or others with its arguments.
+        heads: of ``head_width`` each.
         window: tokens that a token attends to, itself included.
         rotary_base: of the rotary positions.
     """
 
     def __init__(
-        self, *, width: int, heads: int, layers: int, feed_width: int, window: int, rotary_base: float
+        self, blocks: Iterable[nn.Module], *, heads: int, head_width: int, window: int, rotary_base: float
     ) -> None:
         super().__init__()
-        self.heads, self.head_width, self.window, self.rotary_base = heads, width // heads, window, rotary_base
-        blocks = nn.ModuleList(WindowedBlock(width, heads, feed_width) for _ in range(layers))
-        self.transformer = nn.ModuleDict({"layers": blocks})
-
-    def blocks(self) -> list[WindowedBlock]:
-        """All layers, in order."""
-        return [one for one in self.transformer.modules() if isinstance(one, WindowedBlock)]
+        self.heads, self.head_width, self.window, self.rotary_base = heads, head_width, window, rotary_base
+        self.layers = nn.ModuleList(blocks)
 
     def init_rings(self, rows: int, device: torch.device | str) -> list[Tensor]:
         """Empty rings: keys and values of each layer in turn, [B, heads, window, head_width]."""
         shape = (rows, self.heads, self.window, self.head_width)
-        return [torch.zeros(shape, device=device) for _ in range(2 * len(self.blocks()))]
+        return [torch.zeros(shape, device=device) for _ in range(2 * len(self.layers))]
 
-    def forward(self, x: Tensor, rings: list[Tensor], position: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, rings: list[Tensor], position: Tensor, others: Sequence[Ring] | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
         """Run T new tokens of each stream.
 
         Args:
             x: [B, T, width].
             rings: as from ``init_rings``; they are not changed.
             position: int64 [B], tokens that each stream has had.
+            others: keys and values of each layer's cross-attention, for blocks that have one.
 
         Returns:
             [B, T, width] and the next rings.
         """
         places, after = self._places(position, x.shape[1]), list[Tensor]()
-        for number, block in enumerate(self.blocks()):
-            x, ring = block(x, (rings[2 * number], rings[2 * number + 1]), places)
+        for number, block in enumerate(self.layers):
+            ring = rings[2 * number], rings[2 * number + 1]
+            x, ring = block(x, ring, places) if others is None else block(x, ring, places, others[number])
             after += ring
         return x, after
 
-    def _places(self, position: Tensor, tokens: int) -> _Places:
+    def _places(self, position: Tensor, tokens: int) -> Places:
         device, window = position.device, self.window
         at = position[:, None] + torch.arange(tokens, device=device)  # [B, T]
         last = position[:, None] - 1
@@ -147,7 +149,7 @@ class WindowedTransformer(nn.Module):
             -torch.arange(0, self.head_width, 2, dtype=torch.float64, device=device) / self.head_width
         )
         kept = slice(max(0, tokens - window), tokens)
-        return _Places(
+        return Places(
             rotations=rotations_at(at, rates)[:, None],
             visible=((held >= 0) & (age >= 0) & (age < window))[:, None],
             kept=kept,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from studio.core.errors import BadOption
 from studio.engine.nets.loading import NetConfig, load_published
-from studio.engine.nets.windowed import WindowedTransformer
+from studio.engine.nets.windowed import WindowedBlock, WindowedTransformer
 from studio.engine.tokenizers.mimi import SplitQuantiser
 from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
 from studio.engine.vocoders.seanet import CausalConv, CausalUpsampling, seanet_decoder, seanet_encoder
@@ -131,7 +131,7 @@ class Mimi(Vocoder[MimiState]):
             position=torch.zeros(rows, dtype=torch.int64, device=device),
             seed=seed_rows(seed, rows, device),
             upsample=torch.zeros(rows, self.config.width, 1, device=device),
-            rings=self.decoder_transformer.init_rings(rows, device),
+            rings=self.transformer.init_rings(rows, device),
             tails=self.decoder.init_tails(rows, device),
         )
 
@@ -154,7 +154,7 @@ class Mimi(Vocoder[MimiState]):
         latents = self.quantizer.decode(codes).transpose(1, 2)
         x, upsample = self.upsampling(latents, state.upsample)
         token = state.position // (self.config.frame_samples // self.config.latents_per_frame)
-        x, rings = self.decoder_transformer(x.transpose(1, 2), state.rings, token)
+        x, rings = self.transformer(x.transpose(1, 2), state.rings, token)
         pcm, tails = self.decoder(x.transpose(1, 2), state.tails)
         position = state.position + codes.shape[1] * self.config.frame_samples
         return pcm[:, 0].clamp(-1, 1), MimiState(position, state.seed, upsample, rings, tails)
@@ -167,23 +167,24 @@ class Mimi(Vocoder[MimiState]):
         c = self.config
         pcm = nn.functional.pad(pcm, (0, -pcm.shape[1] % c.frame_samples))
         x, _ = self.encoder(pcm[:, None], self.encoder.init_tails(len(pcm), pcm.device))
-        rings = self.encoder_transformer.init_rings(len(pcm), pcm.device)
+        transformer = cast(WindowedTransformer, self.encoder_transformer["transformer"])
+        rings = transformer.init_rings(len(pcm), pcm.device)
         first_token = torch.zeros(len(pcm), dtype=torch.int64, device=pcm.device)
-        x, _ = self.encoder_transformer(x.transpose(1, 2), rings, first_token)
+        x, _ = transformer(x.transpose(1, 2), rings, first_token)
         tail = x[:, :1].expand(-1, c.latents_per_frame, -1)  # the only layer that does not begin with zeros
         latents, _ = self.downsample["conv"](x.transpose(1, 2), tail.transpose(1, 2))
         return self.quantizer.encode(latents.transpose(1, 2), codebooks or c.channels)
 
+    @property
+    def transformer(self) -> WindowedTransformer:
+        """The decoder's."""
+        return cast(WindowedTransformer, self.decoder_transformer["transformer"])
+
     @staticmethod
-    def _transformer(c: MimiConfig) -> WindowedTransformer:
-        return WindowedTransformer(
-            width=c.width,
-            heads=c.heads,
-            layers=c.layers,
-            feed_width=c.feed_width,
-            window=c.window_tokens,
-            rotary_base=c.rotary_base,
-        )
+    def _transformer(c: MimiConfig) -> nn.ModuleDict:
+        blocks = (WindowedBlock(c.width, c.heads, c.feed_width) for _ in range(c.layers))
+        sizes = {"heads": c.heads, "head_width": c.width // c.heads, "window": c.window_tokens}
+        return nn.ModuleDict({"transformer": WindowedTransformer(blocks, **sizes, rotary_base=c.rotary_base)})
 
 
 def load_mimi(path: Path, config: MimiConfig | None = None) -> Mimi:

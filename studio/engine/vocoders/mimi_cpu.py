@@ -6,6 +6,7 @@ nor on the number of frames per call (law 2), bit for bit.
 """
 
 import math
+from typing import cast
 
 import numpy as np
 import torch
@@ -170,7 +171,7 @@ class CpuMimi:
     def __init__(self, trained: Mimi) -> None:
         limit_blas_to_one_thread()
         self.config = trained.config
-        quantizer, transformer = trained.quantizer, trained.decoder_transformer
+        quantizer, transformer = trained.quantizer, trained.transformer
         books = [*quantizer.rvq_first.codebooks(), *quantizer.rvq_rest.codebooks()]
         self._centroids = torch.stack([book.centroids() for book in books]).numpy()
         self._first, self._rest = (
@@ -178,7 +179,7 @@ class CpuMimi:
         )
         taps = trained.upsampling.inner.weight[:, 0].T.numpy().copy()
         self._now, self._before = np.split(taps, 2)
-        self._blocks = [_Block(block, transformer.head_width) for block in transformer.blocks()]
+        self._blocks = [_Block(cast(WindowedBlock, block), transformer.head_width) for block in transformer.layers]
         self._rotary = RotaryTable(transformer.head_width, transformer.rotary_base)
         self._layers = [_layer(layer) for layer in trained.decoder.layers]
 
