@@ -26,7 +26,6 @@ _WHOLE = (
     (("_tokens",), (1, 20_000)),
     (("",), (1, 200_000)),
 )
-_MAX_LIST = 16  # length of a listed size
 _MAX_DERIVED = 4_000_000  # the paper's VocStream has 2.9 million
 
 
@@ -36,12 +35,14 @@ class NetConfig:
 
     Attributes:
         BOUNDS: (minimum, maximum) of fields that their name does not determine.
+        MAX_LIST: length of a listed size.
     """
 
     BOUNDS: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    MAX_LIST: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
-        rules = {name: self._rule(name, hint) for name, hint in get_type_hints(type(self)).items() if name != "BOUNDS"}
+        rules = {name: self._rule(name, hint) for name, hint in get_type_hints(type(self)).items() if name.islower()}
         check_values(vars(self), rules, "{} cannot be")
         kept, context = (getattr(self, name, 0) for name in ("kept_frames", "context_frames"))
         if kept > context:
@@ -78,7 +79,7 @@ class NetConfig:
         if hint is float:
             return number(*self.BOUNDS.get(name, (0.0, 0.99) if name.endswith("dropout") else (-1e6, 1e6)))
         size = whole(*self.BOUNDS.get(name) or next(bounds for ends, bounds in _WHOLE if name.endswith(ends)))
-        return size if hint is int else list_of(size, 1, _MAX_LIST)
+        return size if hint is int else list_of(size, 1, self.MAX_LIST)
 
 
 SCALE = ".row_scale"  # suffix of the scales of an int8 tensor
@@ -191,8 +192,8 @@ def _check_dtypes(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> 
         raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
 
 
-def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str]) -> None:
-    """Load a foreign checkpoint into a net on the meta device, as float32.
+def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str], dtype: torch.dtype = torch.float32) -> None:
+    """Load a foreign checkpoint into a net on the meta device, as ``dtype``.
 
     Names, shapes and dtypes are compared with the file's header before a tensor is read.
 
@@ -221,7 +222,7 @@ def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str]) -> No
                     raise BadVoice(
                         f"{names[name]} in {path} is {found.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
                     )
-            tensors = {name: file.get_tensor(names[name]).float() for name in expected}
+            tensors = {name: file.get_tensor(names[name]).to(dtype) for name in expected}
     except (SafetensorError, OSError) as error:
         raise BadVoice(f"{path} cannot be read as safetensors: {error}", restore) from error
     for name, tensor in tensors.items():

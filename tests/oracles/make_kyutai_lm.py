@@ -1,0 +1,156 @@
+"""Make the references of ``kyutai_lm/`` with Kyutai's code: a tiny random model, and the names of the published one.
+
+The environment is that of ``make_mimi.py``; the command is
+
+    PYTHONPATH=FOLDER NO_TORCH_COMPILE=1 python tests/oracles/make_kyutai_lm.py
+
+Files: ``tiny.json`` (a ``config.json`` in Kyutai's format), ``tiny.safetensors`` (weights under the published names),
+``reference.safetensors`` (tokens, conditions, logits) and ``published.json`` (dtype and shape of each parameter of
+``kyutai/tts-1.6b-en_fr``).
+"""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from moshi.conditioners import ConditionType, TensorCondition
+from moshi.models import loaders
+from moshi.models.lm import LMModel
+from safetensors.torch import save_file
+from torch import Tensor
+
+FOLDER = Path(__file__).with_name("kyutai_lm")
+FULL: dict[str, Any] = {
+    "card": 2048,
+    "n_q": 32,
+    "dep_q": 32,
+    "delays": [0, 0, *[2] * 31],
+    "dim": 2048,
+    "text_card": 8000,
+    "existing_text_padding_id": 3,
+    "num_heads": 16,
+    "num_layers": 16,
+    "hidden_scale": 4.125,
+    "causal": True,
+    "layer_scale": None,
+    "context": 500,
+    "max_period": 10000,
+    "gating": "silu",
+    "norm": "rms_norm_f32",
+    "positional_embedding": "rope",
+    "depformer_dim": 1024,
+    "depformer_num_heads": 16,
+    "depformer_num_layers": 4,
+    "depformer_dim_feedforward": 3072,
+    "depformer_multi_linear": True,
+    "depformer_pos_emb": "none",
+    "depformer_weights_per_step": True,
+    "depformer_weights_per_step_schedule": [*range(8), *[8] * 8, *[9] * 8, *[10] * 8],
+    "depformer_low_rank_embeddings": 128,
+    "demux_second_stream": True,
+    "cross_attention": True,
+    "conditioners": {
+        "speaker_wavs": {"type": "tensor", "tensor": {"dim": 512}},
+        "cfg": {"type": "lut", "lut": {"n_bins": 7, "dim": 16, "tokenizer": "noop"}},
+        "control": {"type": "lut", "lut": {"n_bins": 1, "dim": 2048, "tokenizer": "noop"}},
+    },
+    "fuser": {
+        "cross_attention_pos_emb": True,
+        "cross_attention_pos_emb_scale": 1,
+        "sum": ["control", "cfg"],
+        "prepend": [],
+        "cross": ["speaker_wavs"],
+    },
+}
+TINY = FULL | {
+    "card": 8,
+    "n_q": 4,
+    "dep_q": 4,
+    "delays": [0, 0, 2, 2, 2],
+    "dim": 16,
+    "text_card": 12,
+    "num_heads": 2,
+    "num_layers": 2,
+    "context": 10,
+    "depformer_dim": 16,
+    "depformer_num_heads": 2,
+    "depformer_num_layers": 2,
+    "depformer_dim_feedforward": 24,
+    "depformer_weights_per_step_schedule": [0, 1, 2, 2],
+    "depformer_low_rank_embeddings": 4,
+    "conditioners": {
+        "speaker_wavs": {"type": "tensor", "tensor": {"dim": 6}},
+        "cfg": {"type": "lut", "lut": {"n_bins": 3, "dim": 4, "tokenizer": "noop"}},
+        "control": {"type": "lut", "lut": {"n_bins": 1, "dim": 16, "tokenizer": "noop"}},
+    },
+}
+ROWS, STEPS, SPEAKER_VECTORS = 2, 24, 5
+
+
+def build(config: dict[str, Any], device: str, dtype: torch.dtype) -> LMModel:
+    """Kyutai's model, untrained. Its loader writes into the configuration."""
+    return loaders.get_moshi_lm(None, copy.deepcopy(config), device=device, dtype=dtype)
+
+
+def published(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters under the published names: attention projections of all sets of weights as one."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        projection = re.fullmatch(r"(.+)\.(in|out)_projs\.\d+\.weight", name)
+        if projection is None:
+            found[name] = tensor
+            continue
+        one = projection[1] + (".in_proj_weight" if projection[2] == "in" else ".out_proj.weight")
+        found[one] = torch.cat((found[one], tensor)) if one in found else tensor
+    return {name: tensor.contiguous() for name, tensor in found.items()}
+
+
+@torch.no_grad()
+def references(model: LMModel) -> dict[str, Tensor]:
+    """Tokens [B, 1 + K, T], conditions, and the logits of both transformers for them."""
+    tokens = torch.randint(TINY["card"], (ROWS, 1 + TINY["n_q"], STEPS))
+    tokens[:, 0] = torch.randint(TINY["text_card"], (ROWS, STEPS))
+    tokens[:, 0, 5:9] += (TINY["text_card"] + 1) * torch.randint(1, 9, (ROWS, 4))  # two text tokens at once
+    tokens[:, :, 0] = -1
+    tokens[0, 2:, 3] = -1
+    speakers = torch.randn(ROWS, SPEAKER_VECTORS, 6)
+    present = torch.ones(ROWS, SPEAKER_VECTORS, dtype=torch.bool)
+    present[1, 3:] = False
+    labels = {"cfg": torch.tensor([[2], [-1]]), "control": torch.tensor([[0], [0]])}
+    conditions = {}
+    for name, conditioner in model.condition_provider.conditioners.items():
+        if name == "speaker_wavs":
+            conditions[name] = conditioner(TensorCondition(speakers, present))
+        else:
+            bins = TINY["conditioners"][name]["lut"]["n_bins"]
+            known = labels[name] >= 0
+            conditions[name] = conditioner(ConditionType(torch.where(known, labels[name], bins), known))
+    sums, cross = model.fuser.get_sum(conditions), model.fuser.get_cross(conditions)
+    hidden, text_logits = model.forward_text(tokens, sums, cross)
+    logits = model.forward_depformer_training(tokens, hidden)
+    found = {"tokens": tokens, "speakers": speakers, "present": present, **labels, "hidden": hidden}
+    return found | {"text_logits": text_logits[:, 0], "logits": logits}
+
+
+def main() -> None:
+    torch.manual_seed(11)
+    torch.set_num_threads(1)
+    FOLDER.mkdir(exist_ok=True)
+    model = build(TINY, "cpu", torch.float32).eval()
+    for name, one in model.state_dict().items():
+        one.add_(torch.randn_like(one) * (0.2 if "norm" in name else 0.15))
+    save_file(published(model.state_dict()), FOLDER / "tiny.safetensors")
+    save_file({name: one.contiguous() for name, one in references(model).items()}, FOLDER / "reference.safetensors")
+    (FOLDER / "tiny.json").write_text(json.dumps(TINY, indent=2) + "\n")
+    with torch.device("meta"):
+        full = published(build(FULL, "meta", torch.bfloat16).state_dict())
+    kinds = {torch.float32: "F32", torch.bfloat16: "BF16"}
+    lines = (f'  {json.dumps(name)}: ["{kinds[one.dtype]}", {list(one.shape)}]' for name, one in sorted(full.items()))
+    (FOLDER / "published.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
