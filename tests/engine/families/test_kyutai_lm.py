@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from studio.core.errors import BadVoice
-from studio.engine.families.dsm.kyutai import KyutaiLM, KyutaiState, load_kyutai_lm
-from studio.engine.families.dsm.kyutai_config import KyutaiConfig
+from studio.engine.families.kyutai.config import KyutaiConfig
+from studio.engine.families.kyutai.model import KyutaiLM, KyutaiState, load_kyutai_lm
 
 ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
 PUBLISHED: dict[str, Any] = json.loads((ORACLE / "published.json").read_text())

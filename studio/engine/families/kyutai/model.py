@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine.families.dsm.kyutai_config import KyutaiConfig
+from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.nets.loading import load_published
 from studio.engine.nets.windowed import Places, Ring, WindowedAttention, WindowedTransformer
 
