@@ -6,7 +6,7 @@ The environment is that of ``make_mimi.py``; the command is
 
 Files: ``tiny.json`` (a ``config.json`` in Kyutai's format), ``tiny.safetensors`` (weights under the published names),
 ``reference.safetensors`` (tokens, conditions, logits) and ``published.json`` (dtype and shape of each parameter of
-``kyutai/tts-1.6b-en_fr``).
+``kyutai/tts-1.6b-en_fr``); ``speech.json`` is written by hand.
 """
 
 import copy
@@ -19,10 +19,12 @@ import torch
 from moshi.conditioners import ConditionType, TensorCondition
 from moshi.models import loaders
 from moshi.models.lm import LMModel
+from moshi.models.tts import Entry, StateMachine, TokenIds, TTSModel
 from safetensors.torch import save_file
 from torch import Tensor
 
 FOLDER = Path(__file__).with_name("kyutai_lm")
+SPEECH = json.loads((FOLDER / "speech.json").read_text())  # what is spoken: tokens of words, delay and padding in steps
 FULL: dict[str, Any] = {
     "card": 2048,
     "n_q": 32,
@@ -88,6 +90,7 @@ TINY = FULL | {
     },
 }
 ROWS, STEPS, SPEAKER_VECTORS = 2, 24, 5
+LONGEST = 80  # steps
 
 
 def build(config: dict[str, Any], device: str, dtype: torch.dtype) -> LMModel:
@@ -120,6 +123,17 @@ def references(model: LMModel) -> dict[str, Tensor]:
     present = torch.ones(ROWS, SPEAKER_VECTORS, dtype=torch.bool)
     present[1, 3:] = False
     labels = {"cfg": torch.tensor([[2], [-1]]), "control": torch.tensor([[0], [0]])}
+    conditions = conditions_of(model, speakers, present, labels)
+    sums, cross = model.fuser.get_sum(conditions), model.fuser.get_cross(conditions)
+    hidden, text_logits = model.forward_text(tokens, sums, cross)
+    logits = model.forward_depformer_training(tokens, hidden)
+    found = {"tokens": tokens, "speakers": speakers, "present": present, **labels, "hidden": hidden}
+    found |= {"text_logits": text_logits[:, 0], "logits": logits}
+    return found | speech(model, conditions)
+
+
+def conditions_of(model: LMModel, speakers: Tensor, present: Tensor, labels: dict[str, Tensor]) -> dict[str, Any]:
+    """The conditions as the model takes them."""
     conditions = {}
     for name, conditioner in model.condition_provider.conditioners.items():
         if name == "speaker_wavs":
@@ -128,20 +142,41 @@ def references(model: LMModel) -> dict[str, Tensor]:
             bins = TINY["conditioners"][name]["lut"]["n_bins"]
             known = labels[name] >= 0
             conditions[name] = conditioner(ConditionType(torch.where(known, labels[name], bins), known))
-    sums, cross = model.fuser.get_sum(conditions), model.fuser.get_cross(conditions)
-    hidden, text_logits = model.forward_text(tokens, sums, cross)
-    logits = model.forward_depformer_training(tokens, hidden)
-    found = {"tokens": tokens, "speakers": speakers, "present": present, **labels, "hidden": hidden}
-    return found | {"text_logits": text_logits[:, 0], "logits": logits}
+    return conditions
+
+
+def speech(model: LMModel, conditions: dict[str, Any]) -> dict[str, Tensor]:
+    """Two texts spoken with the most probable tokens: fed text, frames [B, K, T], when words began and texts ended."""
+    tokens = TokenIds(TINY["text_card"] + 1)
+    machine = StateMachine(tokens, second_stream_ahead=2, max_padding=SPEECH["longest_pad"], initial_padding=2)
+    model.condition_provider.prepare_and_provide = lambda attributes: conditions
+    tts = TTSModel(
+        model,
+        None,
+        None,
+        "",
+        "",
+        machine,
+        delay_steps=SPEECH["delay_steps"],
+        temp=0.0,
+        n_q=TINY["n_q"],
+        max_gen_length=LONGEST,
+    )
+    texts = [[Entry(word, str(word)) for word in words] for words in SPEECH["words"]]
+    result = tts.generate(texts, [None] * ROWS)
+    frames = torch.cat(result.frames, 2)[:, 1:]
+    fed = torch.tensor([[pair[1] for pair in row] for row in result.logged_text_tokens])
+    begun = {f"begun_{row}": torch.tensor(times) for row, times in enumerate(result.all_consumption_times)}
+    return {"frames": frames, "fed": fed, "ends": torch.tensor(result.end_steps), **begun}
 
 
 def main() -> None:
     torch.manual_seed(11)
     torch.set_num_threads(1)
-    FOLDER.mkdir(exist_ok=True)
     model = build(TINY, "cpu", torch.float32).eval()
     for name, one in model.state_dict().items():
         one.add_(torch.randn_like(one) * (0.2 if "norm" in name else 0.15))
+    model.text_linear.weight.data[[0, 3]] *= 3  # beginnings of words and padding are probable
     save_file(published(model.state_dict()), FOLDER / "tiny.safetensors")
     save_file({name: one.contiguous() for name, one in references(model).items()}, FOLDER / "reference.safetensors")
     (FOLDER / "tiny.json").write_text(json.dumps(TINY, indent=2) + "\n")
