@@ -6,7 +6,8 @@ The environment is that of ``make_mimi.py``; the command is
 
 Files: ``tiny.json`` (a ``config.json`` in Kyutai's format), ``tiny.safetensors`` (weights under the published names),
 ``reference.safetensors`` (tokens, conditions, logits) and ``published.json`` (dtype and shape of each parameter of
-``kyutai/tts-1.6b-en_fr``); ``speech.json`` is written by hand.
+``kyutai/tts-1.6b-en_fr``); voices in the format of ``kyutai/tts-voices``.
+``speech.json`` is written by hand.
 """
 
 import copy
@@ -85,11 +86,15 @@ TINY = FULL | {
     "depformer_low_rank_embeddings": 4,
     "conditioners": {
         "speaker_wavs": {"type": "tensor", "tensor": {"dim": 6}},
-        "cfg": {"type": "lut", "lut": {"n_bins": 3, "dim": 4, "tokenizer": "noop"}},
-        "control": {"type": "lut", "lut": {"n_bins": 1, "dim": 16, "tokenizer": "noop"}},
+        "cfg": {
+            "type": "lut",
+            "lut": {"n_bins": 3, "dim": 4, "tokenizer": "noop", "possible_values": ["1.0", "1.5", "2.0"]},
+        },
+        "control": {"type": "lut", "lut": {"n_bins": 1, "dim": 16, "tokenizer": "noop", "possible_values": ["ok"]}},
     },
 }
 ROWS, STEPS, SPEAKER_VECTORS = 2, 24, 5
+VOICES = [FOLDER / "voice_0.safetensors", FOLDER / "voice_1.safetensors"]
 LONGEST = 80  # steps
 
 
@@ -149,7 +154,7 @@ def speech(model: LMModel, conditions: dict[str, Any]) -> dict[str, Tensor]:
     """Two texts spoken with the most probable tokens: fed text, frames [B, K, T], when words began and texts ended."""
     tokens = TokenIds(TINY["text_card"] + 1)
     machine = StateMachine(tokens, second_stream_ahead=2, max_padding=SPEECH["longest_pad"], initial_padding=2)
-    model.condition_provider.prepare_and_provide = lambda attributes: conditions
+    provider = model.condition_provider
     tts = TTSModel(
         model,
         None,
@@ -162,12 +167,15 @@ def speech(model: LMModel, conditions: dict[str, Any]) -> dict[str, Tensor]:
         n_q=TINY["n_q"],
         max_gen_length=LONGEST,
     )
+    voices = provider.prepare_and_provide([tts.make_condition_attributes(VOICES, 2.0)])
+    sums, cross = model.fuser.get_sum(voices), model.fuser.get_cross(voices)
+    provider.prepare_and_provide = lambda attributes: conditions
     texts = [[Entry(word, str(word)) for word in words] for words in SPEECH["words"]]
     result = tts.generate(texts, [None] * ROWS)
     frames = torch.cat(result.frames, 2)[:, 1:]
     fed = torch.tensor([[pair[1] for pair in row] for row in result.logged_text_tokens])
     begun = {f"begun_{row}": torch.tensor(times) for row, times in enumerate(result.all_consumption_times)}
-    return {"frames": frames, "fed": fed, "ends": torch.tensor(result.end_steps), **begun}
+    return {"frames": frames, "fed": fed, "ends": torch.tensor(result.end_steps), **begun, "sum": sums, "cross": cross}
 
 
 def main() -> None:
@@ -177,6 +185,8 @@ def main() -> None:
     for name, one in model.state_dict().items():
         one.add_(torch.randn_like(one) * (0.2 if "norm" in name else 0.15))
     model.text_linear.weight.data[[0, 3]] *= 3  # beginnings of words and padding are probable
+    for path in VOICES:
+        save_file({"speaker_wavs": torch.randn(1, 6, 3)}, path)
     save_file(published(model.state_dict()), FOLDER / "tiny.safetensors")
     save_file({name: one.contiguous() for name, one in references(model).items()}, FOLDER / "reference.safetensors")
     (FOLDER / "tiny.json").write_text(json.dumps(TINY, indent=2) + "\n")
