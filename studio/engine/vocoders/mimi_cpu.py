@@ -182,6 +182,8 @@ class CpuMimi:
         self._blocks = [_Block(cast(WindowedBlock, block), transformer.head_width) for block in transformer.layers]
         self._rotary = RotaryTable(transformer.head_width, transformer.rotary_base)
         self._layers = [_layer(layer) for layer in trained.decoder.layers]
+        dummy = np.zeros((1, 1, trained.config.channels), np.int64)  # compile now, before the first utterance
+        self.step(dummy, MimiArrays(trained.init_state(1)), np.zeros(1, np.int64))
 
     @np.errstate(all="ignore")  # NotFinite is raised where results are read
     def step(self, codes: np.ndarray, slots: MimiArrays, rows: np.ndarray) -> np.ndarray:
