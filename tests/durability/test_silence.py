@@ -24,7 +24,4 @@ def test_floods_of_pages_and_views_starve_no_sound() -> None:
 
 def test_figures_of_a_voice_under_every_flood() -> None:
     found = bench_flood(FloodSetting(quiet=True))
-    alone = found["floods"]["none"]
     assert set(found["floods"]) == set(HTTP_FLOODS) and found["failures"] == []
-    if alone["silence_ms"] > 0.0 or alone["health_p99_ms"] > 50.0:
-        return  # other programs use this machine: the utterance is not smooth without a flood either
