@@ -1,6 +1,7 @@
 """The list of open routes: every route of the running app, including Gradio's, is checked against it."""
 
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -233,12 +234,8 @@ def every_route(app: Any) -> Iterator[tuple[str, str]]:
 
 def filled(path: str, hostile: str) -> str:
     """A route's path with hostile parameters."""
-    out = path
-    while "{" in out:
-        head, _, rest = out.partition("{")
-        name, _, tail = rest.partition("}")
-        out = head + ("1" if name.endswith(":small") else urllib.parse.quote(hostile, safe="/%:")) + tail
-    return out
+    value = urllib.parse.quote(hostile, safe="/%:")
+    return re.sub(r"\{([^{}]*)\}", lambda found: "1" if found[1].endswith(":small") else value, path)
 
 
 def the_list(found: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
