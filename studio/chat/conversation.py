@@ -1,4 +1,4 @@
-"""What was said, as a chat endpoint is told it: bounded, and cut to what the listener heard."""
+"""What was said, as a chat endpoint receives it: bounded, and cut to what the listener heard."""
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict

@@ -95,9 +95,9 @@ class ChatClient:
     async def reply(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[str]:
         """Pieces of the model's reply as they come. Raises ChatFailed; ``aclose`` ends the request at once."""
         prompt = self._endpoint.system_prompt
-        told: list[Any] = [*([{"role": "system", "content": prompt}] if prompt else []), *messages]
+        sent: list[Any] = [*([{"role": "system", "content": prompt}] if prompt else []), *messages]
         refusal, chars, finish = "", 0, ""
-        async with aclosing(self._chunks(told)) as chunks:
+        async with aclosing(self._chunks(sent)) as chunks:
             async for chunk in chunks:
                 choices = getattr(chunk, "choices", None)
                 choice = choices[0] if isinstance(choices, list) and choices else None  # the last has the usage alone

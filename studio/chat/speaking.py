@@ -83,7 +83,7 @@ class Spoken:
     error: StudioError | None = None
 
     def message(self) -> ChatMessage:
-        """The reply as the model is told it."""
+        """The reply as the model receives it."""
         return heard_message(self.text, self.heard_chars, is_cut=self.was_interrupted or self.error is not None)
 
 

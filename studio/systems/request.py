@@ -91,7 +91,7 @@ class RemoteRequest(EngineRequest):
     """An utterance of a foreign system; see ``studio.core.ports.Utterance``. Stepped on its engine's event loop."""
 
     _row: Any
-    note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # before it is told: why, for the owner
+    note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # before it is reported: why, for the owner
     hides_failures = False  # from visitors: messages of systems may hold addresses and output of programs
 
     def __init__(

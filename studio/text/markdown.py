@@ -1,6 +1,6 @@
 """Text of a language model as a person would read it aloud: without the marks of Markdown, HTML and reasoning.
 
-The text may come in pieces that are cut anywhere. Lines are told apart here, as far as speech needs it; what is inside
+The text may come in pieces that are cut anywhere. Lines are classified here, as far as speech needs it; what is inside
 a line (code spans, links, pictures, tags, entities) is parsed by markdown-it as soon as it is complete.
 """
 

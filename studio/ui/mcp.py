@@ -45,14 +45,14 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
         except StudioError as error:
             raise ToolError(without_folders(str(error))) from error
         duration_s = round(len(spoken.pcm) / 2 / spoken.rate_hz, 3)
-        told = {"url": address_of_sound(request, spoken.token), "duration_s": duration_s, "words": [*spoken.words]}
-        content: list[Any] = [TextContent(type="text", text=json.dumps(told))]
+        report = {"url": address_of_sound(request, spoken.token), "duration_s": duration_s, "words": [*spoken.words]}
+        content: list[Any] = [TextContent(type="text", text=json.dumps(report))]
         if len(spoken.pcm) <= MAX_INLINE_BYTES:
             wav = wav_header(spoken.rate_hz, len(spoken.pcm) // 2) + spoken.pcm
             content.append(
                 AudioContent(type="audio", data=base64.b64encode(wav).decode("ascii"), mime_type="audio/wav")
             )
-        return CallToolResult(content=content, structured_content=told)
+        return CallToolResult(content=content, structured_content=report)
 
     voices = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
     server.add_tool(

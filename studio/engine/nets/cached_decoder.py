@@ -50,7 +50,7 @@ class CachedDecoder:
         return (weight * (decoder.norm.weight * self.config.width**0.5)).contiguous()
 
     def extend(self, x: Tensor, slots: KVCache, rows: Sequence[int], between: Between | None = None) -> Tensor:
-        """Run T new tokens of each row, and append their keys and values to its slot.
+        """Run T new tokens of each row, and append their K and V to its slot.
 
         Either one row with any number of tokens, or several rows with one token each. Attention runs row by row over
         exactly the tokens of the row, so a row's result does not depend on its batch.
@@ -139,7 +139,7 @@ def _causal_mask(tokens: int, cached: int, device: torch.device) -> Tensor:
 
 
 def attend(q: Tensor, cached: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> Tensor:
-    """Attention of scaled queries [H, T, d] over keys and values in one or two pieces [H, S, d] -> [H, T, d]."""
+    """Attention of scaled queries [H, T, d] over K and V in one or two pieces [H, S, d] -> [H, T, d]."""
     parts = [torch.bmm(q, keys.transpose(1, 2)) for keys, _ in cached]
     scores = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
     if mask is not None:

@@ -21,7 +21,7 @@ class ContextFull(StudioError):
 
 
 class KVCache:
-    """Keys and values of a decoder's layers: a ring in each slot.
+    """K and V of a decoder's layers: a ring in each slot.
 
     Token p of a slot is stored at p modulo the capacity; a slot holds the tokens [start, length). Dropping the oldest
     tokens raises ``start``, going back lowers ``length``: nothing is copied. Keys are stored rotated; only differences
@@ -57,7 +57,7 @@ class KVCache:
 
     @functools.cached_property
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Keys and values of each layer as numpy views, on a CPU."""
+        """K and V of each layer as numpy views, on a CPU."""
         return [(keys.numpy(), values.numpy()) for keys, values in zip(self.keys, self.values, strict=True)]
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class KVCache:
             )
 
     def read(self, layer: int, slot: int, until: int) -> list[tuple[Tensor, Tensor]]:
-        """Keys and values of the tokens [start, until), oldest first, in one or two pieces of [H, S, d]."""
+        """K and V of the tokens [start, until), oldest first, in one or two pieces of [H, S, d]."""
         start = int(self.start[slot])
         first, count = start % self.capacity, until - start
         fitting = min(count, self.capacity - first)

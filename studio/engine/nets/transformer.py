@@ -76,7 +76,7 @@ class Block(nn.Module):
         nn.init.zeros_(self.down.weight)
 
     def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of [B, T, D], each [B, H, T, D / H]."""
+        """Queries, K and V of [B, T, D], each [B, H, T, D / H]."""
         q, k, v = self.qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, self.head_width)).unbind(-3)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         return rotate(self.norm_query(q), cos, sin), rotate(self.norm_key(k), cos, sin), v
@@ -221,7 +221,7 @@ class CrossAttention(nn.Module):
         nn.init.zeros_(self.out.weight)  # every layer begins as the identity
 
     def keys_values(self, steps: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of an encoder's steps [B, T, D], each [B, H, T, D / H]."""
+        """K and V of an encoder's steps [B, T, D], each [B, H, T, D / H]."""
         k, v = self.key_value(steps).unflatten(-1, (2, self.heads, self.head_width)).unbind(-3)
         return self.norm_key(k).transpose(1, 2), v.transpose(1, 2)
 

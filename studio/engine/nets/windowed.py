@@ -1,7 +1,7 @@
 """Kyutai's streaming transformer: every token attends to a sliding window of the last tokens.
 
 Pre-norm blocks with LayerScale and rotary positions, as in Mimi (Défossez et al. 2024). Modules are named as in
-Kyutai's files. Keys and values of a stream are a ring, so that a stream runs for ever in constant memory.
+Kyutai's files. K and V of a stream are a ring, so that a stream runs for ever in constant memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from studio.engine.nets.folded import rotations_at
 
-Ring = tuple[Tensor, Tensor]  # keys and values of a layer, [B, heads, window, head_width] each
+Ring = tuple[Tensor, Tensor]  # K and V of a layer, [B, heads, window, head_width] each
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class WindowedTransformer(nn.Module):
         self.layers = nn.ModuleList(blocks)
 
     def init_rings(self, rows: int, device: torch.device | str) -> list[Tensor]:
-        """Empty rings: keys and values of each layer in turn, [B, heads, window, head_width]."""
+        """Empty rings: K and V of each layer in turn, [B, heads, window, head_width]."""
         shape = (rows, self.heads, self.window, self.head_width)
         return [torch.zeros(shape, device=device) for _ in range(2 * len(self.layers))]
 
@@ -126,7 +126,7 @@ class WindowedTransformer(nn.Module):
             x: [B, T, width].
             rings: as from ``init_rings``; they are not changed.
             position: int64 [B], tokens that each stream has had.
-            others: keys and values of each layer's cross-attention, for blocks that have one.
+            others: K and V of each layer's cross-attention, for blocks that have one.
 
         Returns:
             [B, T, width] and the next rings.

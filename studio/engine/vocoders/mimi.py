@@ -72,17 +72,17 @@ class MimiConfig(NetConfig):
         return self.frame_samples // math.prod(self.ratios)
 
     def derived_numbers(self) -> int:
-        """Those of the rings of keys and values."""
+        """Those of the rings of K and V."""
         return 2 * self.layers * self.window_tokens * self.width
 
 
 @dataclass
 class MimiState(VocoderState):
-    """Last inputs of the convolutions, and keys and values.
+    """Last inputs of the convolutions, and K and V.
 
     Attributes:
         upsample: the last frame's latent, [B, width, 1].
-        rings: keys and values of each layer in turn, [B, heads, window, head_width].
+        rings: K and V of each layer in turn, [B, heads, window, head_width].
         tails: of SEANet's layers, [B, C, look-back].
     """
 

@@ -222,12 +222,12 @@ async def _reject(scope: Scope, send: Send, status: int, reason: str) -> None:
         media_type, body = b"text/html; charset=utf-8", _KEY_FORM.replace("REASON", html.escape(reason))
     else:
         code = "no_key" if status == 403 else "too_many"
-        told: dict[str, Any] = {"code": code, "message": reason}
+        error: dict[str, Any] = {"code": code, "message": reason}
         if _is_foreign(scope):  # as OpenAI's clients read it, and ElevenLabs'
             status = 401 if status == 403 else status
-            told["error"] = {"message": reason, "type": "invalid_request_error", "param": None, "code": code}
-            told["detail"] = {"status": code, "message": reason}
-        media_type, body = b"application/json", json.dumps(told)
+            error["error"] = {"message": reason, "type": "invalid_request_error", "param": None, "code": code}
+            error["detail"] = {"status": code, "message": reason}
+        media_type, body = b"application/json", json.dumps(error)
     headers = [(b"content-type", media_type), (b"cache-control", b"no-store")]
     if status == 429:
         headers.append((b"retry-after", str(round(1 / WRONG_PER_S)).encode()))

@@ -44,10 +44,10 @@ def build(requests: SpeechRequests) -> None:
         with _errors_told():
             spoken = await speak_whole(requests, caller, text, voice)
         address = address_of_sound(caller, spoken.token)
-        told = {"duration_s": round(len(spoken.pcm) / 2 / spoken.rate_hz, 3), "rate_hz": spoken.rate_hz}
+        report = {"duration_s": round(len(spoken.pcm) / 2 / spoken.rate_hz, 3), "rate_hz": spoken.rate_hz}
         # A stream to Gradio, so that it neither copies the file nor keeps it.
         file = {"path": address, "url": address, "is_stream": True, "meta": {"_type": "gradio.FileData"}}
-        return file, {**told, "words": [*spoken.words]}
+        return file, {**report, "words": [*spoken.words]}
 
     async def speak_stream(
         text: str, voice: str = DEFAULT, request: gr.Request | None = None
@@ -63,8 +63,8 @@ def build(requests: SpeechRequests) -> None:
             async with aclosing(speak_pieces(requests, caller, text, voice)) as pieces:
                 async for piece in pieces:
                     pcm = base64.b64encode(piece.pcm).decode("ascii")
-                    told = {"sample": piece.sample, "rate_hz": piece.rate_hz, "words": [*piece.words]}
-                    yield {"pcm": pcm, **told}
+                    report = {"sample": piece.sample, "rate_hz": piece.rate_hz, "words": [*piece.words]}
+                    yield {"pcm": pcm, **report}
 
     async def show(text: str, voice: str, request: gr.Request) -> str:
         caller = _caller(request)

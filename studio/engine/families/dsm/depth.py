@@ -166,7 +166,7 @@ class DepthRunner:
         return torch.cat(levels, 1)
 
     def _run(self, layer: FoldedLayer, h: Tensor, cache: Tensor, group: int) -> Tensor:
-        """One layer over [N, d]; ``cache`` [2, N, H, 8, d / H] holds keys and values of the groups so far."""
+        """One layer over [N, d]; ``cache`` [2, N, H, 8, d / H] holds K and V of the groups so far."""
         c = self._config
         qkv = layer.qkv(_normal(h)).view(len(h), 3, c.heads, c.head_width)
         qk = _normal(qkv[:, :2]) * layer.gains

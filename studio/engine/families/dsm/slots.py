@@ -21,7 +21,7 @@ class SpeakerMemory:
         self._net, self._embedded = net, net.encoder(net.extract)
 
     def write(self, cache: KVCache, slot: int, speakers: Sequence[int]) -> None:
-        """Write the keys and values of these speakers, and of none for the others, to a slot."""
+        """Write the K and V of these speakers, and of none for the others, to a slot."""
         padded = [*speakers, *[-1] * (MOST_SPEAKERS - len(speakers))]
         memory = self._net.speakers(self._embedded, torch.tensor([padded], device=self._embedded.device))
         for layer, cross in enumerate(self._net.crossings()):

@@ -62,7 +62,7 @@ class CrossAttention(nn.Module):
         self.out_proj = nn.Linear(width, width, bias=False)
 
     def keys_values(self, source: Tensor) -> Ring:
-        """Keys and values [B, heads, S, head_width] of [B, S, width]."""
+        """K and V [B, heads, S, head_width] of [B, S, width]."""
         both = F.linear(source, self.in_proj_weight[source.shape[-1] :]).unflatten(-1, (2, self.heads, -1))
         keys, values = both.permute(2, 0, 3, 1, 4)
         return keys, values
@@ -176,8 +176,8 @@ class KyutaiState:
 
     Attributes:
         position: int64 [B], steps so far.
-        rings: keys and values of the backbone's layers in turn.
-        others: keys and values of the speakers for each layer.
+        rings: K and V of the backbone's layers in turn.
+        others: K and V of the speakers for each layer.
         offset: sum of the conditions that every step gets, [B, 1, dim].
     """
 

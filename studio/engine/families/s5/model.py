@@ -286,7 +286,7 @@ def encode_input(net: "S5", given: S5StepInput, device: torch.device) -> Tensor:
 
 
 def encode_text(net: "S5", given: S5StepInput, text: KVCache, slot: int) -> None:
-    """Encode the words in view of a step, and write the cross-attention's keys and values into a slot."""
+    """Encode the words in view of a step, and write the cross-attention's K and V into a slot."""
     encoded = encode_input(net, given, text.device)
     text.start[slot] = 0
     for layer, cross in enumerate(net.crossings()):

@@ -44,10 +44,10 @@ class CpuDecodeLayer:
     def attend(
         self, h: np.ndarray, cache: ArrayPair, rows: np.ndarray, bounds: ArrayPair, rotations: np.ndarray
     ) -> None:
-        """Add self-attention to tokens, in place, and append their keys and values: see ``kernels.attention_layer``.
+        """Add self-attention to tokens, in place, and append their K and V: see ``kernels.attention_layer``.
 
         Args:
-            cache: keys and values, [slots, H, S, d] each.
+            cache: K and V, [slots, H, S, d] each.
             bounds: int64 [slots], the first token that each slot holds, and the number ever written.
         """
         qkv, out = self.qkv, self.out
@@ -131,7 +131,7 @@ class CpuDecodeStep:
 
     @np.errstate(all="ignore")  # NotFinite is raised where results are read
     def extend(self, h: np.ndarray, slots: KVCache, rows: Sequence[int], between: ArrayBetween = None) -> np.ndarray:
-        """Run a token of each row, [N, D], and append its keys and values.
+        """Run a token of each row, [N, D], and append its K and V.
 
         Returns:
             The tokens' hidden states divided by their lengths, [N, D].
@@ -218,7 +218,7 @@ class CompiledPrefillLayer:
         self._layer, self.head_gains = layer, layer.head_gains
 
     def project(self, h: np.ndarray) -> np.ndarray:
-        """Queries, keys and values [N, >= 3 D] of [N, D], channel pairs of the first two side by side."""
+        """Queries, K and V [N, >= 3 D] of [N, D], channel pairs of the first two side by side."""
         return self._layer.qkv(unit(h))
 
     def finish(self, h: np.ndarray, mixed: np.ndarray) -> np.ndarray:
@@ -273,7 +273,7 @@ class CpuPrefill:
         self._run(np.ones((1, heads * d), np.float32), range(1), dummy)  # compile now, before the first utterance
 
     def extend(self, h: np.ndarray, slots: KVCache, row: int) -> np.ndarray:
-        """Run T tokens of one row, [T, D], and append their keys and values.
+        """Run T tokens of one row, [T, D], and append their K and V.
 
         Returns:
             The last token's hidden state divided by its length, [1, D].
@@ -291,7 +291,7 @@ class CpuPrefill:
         Args:
             h: [T, D], the last of ``tokens``.
             tokens: all that the slot holds afterwards.
-            caches: keys and values of the slot in each layer, [H, S, d].
+            caches: K and V of the slot in each layer, [H, S, d].
         """
         at = tokens.stop - len(h)
         rotations = self._rotations(at, len(h)).view(np.float32)

@@ -129,7 +129,7 @@ def unit(x, gain, out):
 
 @cached_njit
 def attention_layer(h, qkv, gain, head_gains, out, keys, values, rows, starts, lengths, rotations):
-    """Add self-attention to the newest tokens of rows, [N, D], and append their keys and values.
+    """Add self-attention to the newest tokens of rows, [N, D], and append their K and V.
 
     Args:
         qkv, out: in panels.
@@ -164,7 +164,7 @@ def attention_layer(h, qkv, gain, head_gains, out, keys, values, rows, starts, l
 
 @cached_njit
 def store_keys_values(wide, head_gains, keys, values, first, rotations):
-    """Normalise and rotate queries and keys of tokens [N, >= 3 D] of one row, and store keys and values.
+    """Normalise and rotate queries and keys of tokens [N, >= 3 D] of one row, and store K and V.
 
     Args:
         keys, values: the row's ring, [H, S, d].

@@ -182,11 +182,11 @@ class CudaDecoder:
         return max(1, min(_MAX_SPLITS, 2 * self._processors // (tokens * self.config.heads)))
 
     def run(self, count: int, at: TokenIndex, cache: KVCache, *, mixed: bool, encoded: KVCache | None = None) -> None:
-        """Run the first ``count`` tokens of ``x`` through all layers, and append their keys and values.
+        """Run the first ``count`` tokens of ``x`` through all layers, and append their K and V.
 
         Args:
             mixed: whether a row may bring several tokens; then all of them are written before any attends.
-            encoded: keys and values of the encoder steps, for cross-attention.
+            encoded: K and V of the encoder steps, for cross-attention.
         """
         c = self.config
         kernels.compute_angles[(count,)](
@@ -199,7 +199,7 @@ class CudaDecoder:
             self._project(layer.qkv, self._qkv, count)
             self._attend(layer, number, count, at, cache, mixed=mixed)
             if layer.cross is not None:
-                assert encoded is not None, "cross-attention needs an encoder's keys and values"
+                assert encoded is not None, "cross-attention needs an encoder's K and V"
                 self._attend_across(layer.cross, number, count, at, encoded)
             if small:
                 layer.up.gemv(self.x, self._wide, count, norm=True, relu2=True)

@@ -160,7 +160,7 @@ class FrameStep:
         bias: of the head.
         cache: KV cache on the device; its last slot is the padding's.
         last: uint8 [slots, 80], the last sampled frame of each slot.
-        encoded: keys and values of encoder steps, for a decoder with cross-attention.
+        encoded: K and V of encoder steps, for a decoder with cross-attention.
         graphs: whether steps are captured.
     """
 

@@ -183,7 +183,7 @@ export class HubVoices {
     );
   }
 
-  /** Show a pull's progress, and ask again while it runs; its end is told once. */
+  /** Show a pull's progress, and ask again while it runs; its end is reported once. */
   showPull(pull) {
     clearTimeout(this.timer);
     const isRunning = Boolean(pull?.is_running);

@@ -8,7 +8,7 @@ const Recognition = window.SpeechRecognition ?? window.webkitSpeechRecognition;
 
 const nowMs = () => performance.timeOrigin + performance.now();
 
-/** The reply as the model is told it. */
+/** The reply as the model receives it. */
 export function heardMessage(text, isCut) {
   const heard = text.trim();
   return { role: "assistant", content: isCut ? `${heard} ${CUT}`.trim() : heard };
@@ -123,8 +123,8 @@ export class Chat {
     this.reply = new Reply(this.add("assistant"));
     this.note.textContent = "";
     this.newButton.disabled = false;
-    const told = this.messages.slice(-MAX_MESSAGES);
-    this.on.ask(told[0].role === "user" ? told : told.slice(1));
+    const sent = this.messages.slice(-MAX_MESSAGES);
+    this.on.ask(sent[0].role === "user" ? sent : sent.slice(1));
   }
 
   add(role) {
