@@ -158,10 +158,10 @@ class WireSetting(Parameters):
     voices: Path = VOICES  # its first card gives the length of a frame; nothing is spoken
 
 
-class DoorsSetting(Parameters):
-    """First byte over each door for other clients (OpenAI's, ElevenLabs', ...), beside the studio's own socket."""
+class AdaptersSetting(Parameters):
+    """First byte over each adapter for other clients (OpenAI's, ElevenLabs', ...), beside the studio's own socket."""
 
-    n: Annotated[int, typer.Option("--count", min=2, max=100_000, help="Utterances over each door.")] = 300
+    n: Annotated[int, typer.Option("--count", min=2, max=100_000, help="Utterances over each adapter.")] = 300
     warm: int = 20  # rounds that are not counted
     voices: Path = VOICES  # its first card gives the length of a frame; nothing is computed
 

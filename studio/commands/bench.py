@@ -87,7 +87,7 @@ for _name, _setting, _target in (
     ("host", settings.HostSetting, "speed.host:bench_host"),
     ("load", settings.LoadSetting, "speed.load:bench_load"),
     ("wire", settings.WireSetting, "speed.throughput:bench_wire"),
-    ("doors", settings.DoorsSetting, "speed.doors:bench_doors"),
+    ("adapters", settings.AdaptersSetting, "speed.adapters:bench_adapters"),
     ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure"),
     ("page", settings.PageSetting, "page.key_to_ear:bench_page"),
     ("inspect", settings.InspectSetting, "page.inspect:bench_inspect"),

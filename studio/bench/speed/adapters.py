@@ -1,4 +1,4 @@
-"""First byte over each door for other clients, beside the studio's own socket; nothing is computed.
+"""First byte over each adapter for other clients, beside the studio's own socket; nothing is computed.
 
 The server is a process of its own on this machine, whose engine answers the first text with one prepared packet.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from studio.bench.settings import DoorsSetting
+from studio.bench.settings import AdaptersSetting
 from studio.core import events as ev
 from studio.core.cards import Card, read_cards
 from studio.core.errors import StudioError, needs
@@ -34,20 +34,20 @@ _REST_S = 0.1  # after a round, which opens two sockets: an address may open 20 
 Call = Callable[[], float]  # speaks once; ms from the message that begins the speech to the first sound
 
 
-def bench_doors(setting: DoorsSetting) -> dict[str, Any]:
-    """``doors``: first byte of each, and by how much its percentiles exceed those of the native socket.
+def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
+    """``adapters``: first byte of each, and by how much its percentiles exceed those of the native socket.
 
     Raises:
         NeedsPackage: httpx, msgpack or websockets is not installed.
-        StudioError: the server does not start, or a door does not speak.
+        StudioError: the server does not start, or a adapter does not speak.
     """
     card = next(iter(read_cards(setting.voices).values()))[0]
     times: dict[str, list[float]] = {}
     with _served(card) as url, ExitStack() as stack:
-        doors = _doors(url, card, stack)
+        adapters = _adapters(url, card, stack)
         rounds = range(setting.warm + setting.n)
         for number in track(rounds, "speaking", disable=no_bar(setting.quiet)):
-            for name, speak in doors.items():
+            for name, speak in adapters.items():
                 took_ms = speak()
                 if number >= setting.warm:
                     times.setdefault(name, []).append(took_ms)
@@ -57,24 +57,24 @@ def bench_doors(setting: DoorsSetting) -> dict[str, Any]:
     out: dict[str, Any] = {
         "n": setting.n,
         "target_ms": TARGET_MS,
-        "doors": {
+        "adapters": {
             name: {"first_ms": one, "over_native_ms": {point: one[point] - native[point] for point in _POINTS}}
             for name, one in found.items()
         },
     }
     if not setting.quiet:
-        show_doors(out)
+        show_adapters(out)
     return out
 
 
-def show_doors(out: dict[str, Any]) -> None:
+def show_adapters(out: dict[str, Any]) -> None:
     rows = [
         [name, *(f"{one[what][point]:.2f}" for what in ("first_ms", "over_native_ms") for point in _POINTS)]
-        for name, one in out["doors"].items()
+        for name, one in out["adapters"].items()
     ]
-    title = f"First byte over each door, {out['n']} utterances each, ms"
+    title = f"First byte over each adapter, {out['n']} utterances each, ms"
     note = f"over native: of the same percentile; target: p95 at most {out['target_ms']:g} ms"
-    print_table(title, ("door", "p50", "p95", "over native: p50", "p95"), rows, note)
+    print_table(title, ("adapter", "p50", "p95", "over native: p50", "p95"), rows, note)
 
 
 # ------------------------------------------------------------ the server
@@ -195,7 +195,7 @@ def _served(card: Card) -> Generator[str]:
             until_s = time.monotonic() + _START_S
             while not _answers(address):
                 if time.monotonic() > until_s or not process.is_alive():
-                    raise StudioError("the server of the doors does not start", "run studio app and read its output")
+                    raise StudioError("the server of the adapters does not start", "run studio app and read its output")
                 time.sleep(0.05)
             yield f"http://127.0.0.1:{address[1]}"
         finally:
@@ -212,8 +212,8 @@ def _answers(address: tuple[str, int]) -> bool:
 # ------------------------------------------------------------ its clients
 
 
-def _doors(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
-    with needs("the doors' clients need websockets, httpx and msgpack", "app"):
+def _adapters(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
+    with needs("the adapters' clients need websockets, httpx and msgpack", "app"):
         import httpx
         import msgpack
         from websockets.sync.client import connect
@@ -230,7 +230,7 @@ def _doors(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
             if is_sound(message):
                 return 1000.0 * (time.perf_counter() - began_s)
             if isinstance(message, str) and ('"error"' in message or '"Error"' in message):
-                raise StudioError(f"a door does not speak: {message[:200]}")
+                raise StudioError(f"a adapter does not speak: {message[:200]}")
 
     def finish(ws: Any, mark: str) -> None:
         while isinstance(message := ws.recv(timeout=_PATIENCE_S), bytes) or mark not in message:
@@ -312,7 +312,7 @@ def _doors(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
             first = next(blocks, b"")
             took_ms = 1000.0 * (time.perf_counter() - began_s)
             if answer.status_code != 200 or not first:
-                raise StudioError(f"the door of OpenAI answers {answer.status_code}: {first[:200]!r}")
+                raise StudioError(f"the adapter of OpenAI answers {answer.status_code}: {first[:200]!r}")
             for _ in blocks:
                 pass  # the connection is kept
         return took_ms
