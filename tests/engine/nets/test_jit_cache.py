@@ -92,7 +92,7 @@ def make_folder(path: Path) -> None:
     ids=["empty", "cut short", "less than a digest", "random", "pickle", "bit", "folder"],
 )
 def test_a_damaged_cache_is_said_once_and_replaced(folder: Path, damage: Callable[[Path], object]) -> None:
-    assert len(files(folder)) == 2 and run(folder) == (1, "")
+    assert len(files(folder)) == 2
     for path in files(folder):
         damage(path)
     hits, said = run(folder)
