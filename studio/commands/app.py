@@ -11,9 +11,11 @@ from studio.bench.options import Device, Threads, Vocoder, Voices
 from studio.commands.common import Data, Database, tell_token
 from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
+from studio.core.garbage import paused_collections
 from studio.core.terminal import print_line
 
 
+@paused_collections()  # until the server runs
 def app(
     host: Annotated[
         str, typer.Option(help="Address to bind; 0.0.0.0 serves other machines, with the key that is printed.")
@@ -21,7 +23,7 @@ def app(
     port: Annotated[int | None, typer.Option(help="0 for any free port.")] = None,
     no_key: Annotated[bool, typer.Option("--open", help="Require no key, even if other machines can connect.")] = False,
     settings: Annotated[
-        Path | None, typer.Option(help="TOML file with [serve], and [systems.NAME] for systems.")
+        Path | None, typer.Option(help="TOML file with the tables `serve` and `systems.NAME`.")
     ] = None,
     llm: Annotated[
         str, typer.Option(help="OpenAI-compatible server of a language model to talk with: http://127.0.0.1:11434/v1.")

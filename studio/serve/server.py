@@ -251,6 +251,7 @@ def run(
     # speech for a third of a second.
     gc.collect()
     gc.freeze()
+    gc.enable()  # ``paused_collections`` of the start ends here
     sys.setswitchinterval(SWITCH_S)
     return_freed_blocks()
     server = build_server(app, settings)

@@ -16,6 +16,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from studio.core.garbage import paused_collections
 from studio.ui.gradio_middleware import answer
 
 _log = logging.getLogger("studio.ui")
@@ -50,16 +51,15 @@ class _RestingImports(MetaPathFinder):
 def _beside_speech(is_speaking: Callable[[], bool]) -> Generator[None]:
     """Import without long stops of other threads: with rests while somebody speaks, without garbage collections.
 
-    A collection visits all that was imported so far, for a tenth of a second at the end.
+    A collection takes a tenth of a second at the end.
     """
     finder = _RestingImports(is_speaking)
     sys.meta_path.insert(0, finder)
-    gc.disable()
     try:
-        yield
+        with paused_collections():
+            yield
+            gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
     finally:
-        gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
-        gc.enable()
         sys.meta_path.remove(finder)
 
 
