@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from durability.harness.floods import FLOODS
 from durability.harness.fuzz import FuzzSetting, bench_fuzz
-from durability.harness.fuzz_targets import DOORS, Outcome
+from durability.harness.fuzz_entry_points import DOORS
+from durability.harness.fuzz_targets import Outcome
 from durability.harness.served import Resources
 from durability.harness.soak import SoakSetting, _failures, _figures, _Heard, _Sample, bench_soak
 from durability.harness.target import Routes

@@ -94,7 +94,7 @@ def _through_all(
     hands: ProcessPoolExecutor, setting: FuzzSetting, target: Target, requests: int, number: int
 ) -> "list[Outcome]":
     """Fuzz every entry point with its share of requests, several processes at a time."""
-    from durability.harness.fuzz_targets import DOORS, through
+    from durability.harness.fuzz_entry_points import DOORS, through
 
     doors = setting.doors or tuple(DOORS)
     waits = [hands.submit(through, door, target, requests, number + n) for n, door in enumerate(doors)]

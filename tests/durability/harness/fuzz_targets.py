@@ -2,7 +2,6 @@
 
 import base64
 import json
-import logging
 import os
 import random
 import socket
@@ -249,7 +248,7 @@ def _messages(target: Target, path: str, known: Mapping[str, Mapping[str, Any]],
     def talk(drawn: tuple[list[Any], int]) -> None:
         messages, who = drawn
         first = [one for one in begins[who % len(begins) :][:1] if one]
-        with _socket(target.port, path, out) as ws:
+        with hostile_socket(target.port, path, out) as ws:
             for one in [*first, *messages]:
                 ws.send(one.encode("utf-8", "replace").decode() if isinstance(one, str) else one)
                 out.sent += 1
@@ -262,7 +261,7 @@ def _messages(target: Target, path: str, known: Mapping[str, Mapping[str, Any]],
 
 
 @contextmanager
-def _socket(port: int, path: str, out: Outcome) -> Iterator[ClientConnection]:
+def hostile_socket(port: int, path: str, out: Outcome) -> Iterator[ClientConnection]:
     """Open a socket, retrying while the server refuses; count how it closes."""
     ws = _let_in(port, path, out)
     try:
@@ -362,23 +361,3 @@ def _upgrade() -> bytes:
 def _frame(drawn: tuple[int, bytes]) -> bytes:
     head, payload = drawn
     return bytes([head, 0x80 | len(payload)]) + bytes(4) + payload
-
-
-DOORS: Mapping[str, tuple[Callable[[Target, int, int], Outcome], float]] = {
-    door.__name__: (door, share)
-    for door, share in (
-        (our_routes, 0.3),
-        (mounted_routes, 0.2),
-        (raw_http, 0.05),
-        (speak_socket, 0.25),
-        (live_socket, 0.1),
-        (raw_frames, 0.1),
-    )
-}
-
-
-def through(name: str, target: Target, requests: int, number: int) -> Outcome:
-    """Fuzz one entry point with its share of the requests."""
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # websockets logs a closed connection as an error
-    door, share = DOORS[name]
-    return door(target, max(1, round(share * requests)), number)
