@@ -135,9 +135,7 @@ async def _open(request: Request, voice: str, requests: SpeechRequests) -> _Conv
     # Times refer to the text as written and to one utterance: there, breaks are left out as other tags are.
     is_timed = request.url.path.endswith("/with-timestamps")
     parts = [SpokenPart(body.text)] if is_timed else split_breaks(body.text)
-    if not (text := next((part.text for part in parts if part.text), "")):
-        raise BadText("the text has breaks only", "give some text")
-    speech = await requests.open(request, address, text)
+    speech, parts = await requests.open_parts(request, address, parts)
     return _Conversion(speech, encoder, FORMATS[name].media_type, speed, address, parts)
 
 

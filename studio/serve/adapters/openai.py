@@ -92,7 +92,7 @@ async def _speak(request: Request, requests: SpeechRequests) -> Response:
     card, address = find_voice(voice, body.model, requests.engine.cards())
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
-    speech = await requests.open(request, address, next(part.text for part in parts if part.text))
+    speech, parts = await requests.open_parts(request, address, parts)
     if body.markup == "ssml":
         content = encoded_parts(requests, request, address, speech, parts, encoder)
         return SpeechResponse(requests, speech, content, wanted.media_type)

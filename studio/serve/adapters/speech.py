@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import Busy, Closing, Stuck, StudioError
+from studio.core.errors import BadText, Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.live import protocol as wire
@@ -80,12 +81,18 @@ class Speech:
     async def until_audio(self) -> None:
         """Wait for the first sound or the end: until then a response can have the status of a failure.
 
-        Raises StudioError: as ``events``.
+        Raises:
+            BadText: nothing of the text can be spoken.
+            StudioError: as ``events``.
         """
+        reason = "give at least one word"
         async for event in self._coming:
             self._begun.append(event)
             if isinstance(event, ev.Audio):
                 return
+            if isinstance(event, ev.Unsupported):
+                reason = event.why
+        raise BadText("nothing of the text can be spoken", reason)
 
     async def events(self) -> AsyncIterator[ev.Event]:
         """Every event in order, as it comes, up to ``ended``; to be read once.
@@ -177,6 +184,7 @@ class SpeechRequests:
         Raises:
             Busy: as many requests are being spoken as may be, or as ``Engine.open``.
             BadVoice, BadOption: as ``Engine.open``.
+            BadText: nothing of the text can be spoken.
             StudioError: the utterance failed before its first sound.
         """
         limit = self._settings.max_sockets
@@ -200,6 +208,24 @@ class SpeechRequests:
             self.close(speech)
             raise
         return speech
+
+    async def open_parts(
+        self, request: HTTPConnection, voice: str, parts: Sequence[SpokenPart]
+    ) -> tuple[Speech, Sequence[SpokenPart]]:
+        """Speak the first part that can be spoken; answers also the parts, without the text of those before it.
+
+        Raises as ``open``.
+        """
+        reason = BadText("the text has breaks only", "give some text")
+        for n, part in enumerate(parts):
+            if part.text:
+                try:
+                    speech = await self.open(request, voice, part.text)
+                except BadText as error:
+                    reason = error
+                else:
+                    return speech, [*(replace(one, text="") for one in parts[:n]), *parts[n:]]
+        raise reason
 
     def close(self, speech: Speech) -> "asyncio.Task[None]":
         """Let a speech go: free its slot, and store its trace in the background; done when it is stored."""
@@ -244,8 +270,10 @@ async def encoded_parts(
     speech: Speech | None = first
     try:
         for part in parts:
-            if part.text:
-                speech = speech or await requests.open(request, voice, part.text)
+            if part.text and speech is None:
+                with contextlib.suppress(BadText):  # a mark between two breaks
+                    speech = await requests.open(request, voice, part.text)
+            if part.text and speech is not None:
                 async for event in speech.events():
                     if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
                         with speech.sending():

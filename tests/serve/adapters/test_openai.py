@@ -248,6 +248,24 @@ def test_pauses_of_ssml_are_silence(client: openai.OpenAI) -> None:
         spoken(client, "pcm", input="Alpha.", stream_format="sse", extra_body=ssml)
 
 
+@pytest.mark.parametrize(
+    ("text", "markup"), [("\u2026 \U0001f600", "plain"), ("<speak>\U0001f600<break/></speak>", "ssml")]
+)
+def test_text_that_no_voice_can_say_is_a_bad_request(client: openai.OpenAI, text: str, markup: str) -> None:
+    with pytest.raises(openai.BadRequestError, match="nothing of the text can be spoken"):
+        spoken(client, "pcm", input=text, extra_body={"markup": markup})
+
+
+def test_part_of_ssml_that_cannot_be_said_is_its_pause(client: openai.OpenAI) -> None:
+    def samples(text: str) -> int:
+        return len(spoken(client, "pcm", input=text, extra_body={"markup": "ssml"})) // 2
+
+    alone, pause = samples("<speak>alpha</speak>"), RATE_HZ // 2
+    first = samples('<speak>\U0001f600<break time="500ms"/>alpha</speak>')
+    later = samples('<speak>alpha<break time="500ms"/>\U0001f600<break time="500ms"/>alpha</speak>')
+    assert (first, later) == (alone + pause, 2 * alone + 2 * pause)
+
+
 def test_client_that_leaves_in_ssml_frees_its_slot(serving: Serving) -> None:
     server = serving(script=Script(speed=4.0))
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
