@@ -316,9 +316,9 @@ def open_engine(
     """
     if not 1 <= threads <= MAX_THREADS:
         raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
-    found = find_voices(voices, voice_names, vocoder)
+    cards = find_voices(voices, voice_names, vocoder)
     engine = LocalEngine(
-        found,
+        cards,
         usable_device(pick_device(device), fall_back=device == "auto"),
         slots,
         normalise,
@@ -328,7 +328,7 @@ def open_engine(
     )
     try:
         if voice_names:
-            engine.voice(next(iter(found)))
+            engine.voice(next(iter(cards)))
         else:
             engine._voices.load_first()
     except StudioError:

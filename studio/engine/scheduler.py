@@ -97,8 +97,8 @@ class Scheduler:
         """The requests that run now, each with its next input; and whether any read text or ended."""
         ready, progressed = list[tuple[EngineRequest, ModuleInput]](), False
         for request in requests:
-            progressed |= bool(_guard(request, request.read_input))
-            module_input = _guard(request, request.next_input)
+            progressed |= bool(_fail_on_error(request, request.read_input))
+            module_input = _fail_on_error(request, request.next_input)
             if module_input is not None:
                 ready.append((request, module_input))
             progressed |= request.done
@@ -114,14 +114,14 @@ class Scheduler:
                 for part in _batches(group, module.max_rows):
                     for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part, frames):
                         if frames > 1:
-                            _guard(request, request.on_outputs, outputs, ms)
+                            _fail_on_error(request, request.on_outputs, outputs, ms)
                         elif outputs is not PENDING:
-                            _guard(request, request.on_output, outputs, ms)
+                            _fail_on_error(request, request.on_output, outputs, ms)
         chunks = [(one, one.pending_frames) for one, _ in batch if not one.done and len(one.pending_frames)]
         for count in sorted({len(frames) for _, frames in chunks}):  # a batch holds chunks of one length
             for part in _batches([chunk for chunk in chunks if len(chunk[1]) == count], voice.vocode.max_rows):
                 for request, samples, ms in self._run_batch("vocode", voice.vocode, voice.vocode.slots, part):
-                    _guard(request, request.on_samples, samples, ms)
+                    _fail_on_error(request, request.on_samples, samples, ms)
 
     def _by_frames(
         self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]]
@@ -139,7 +139,7 @@ class Scheduler:
     def _dispatch(self, batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Send what follows the sound of this step."""
         for request, _ in batch:
-            _guard(request, request.on_step_end)
+            _fail_on_error(request, request.on_step_end)
 
     def _run_batch(
         self, name: str, module: Any, slots: Any, batch: list[tuple[EngineRequest, Any]], frames: int = 1
@@ -148,8 +148,8 @@ class Scheduler:
         voice, began_ms = batch[0][0].card.name, self._clock.now_ms()
         self._watchdog.start_run(f"{name} of {voice}")
         try:
-            given = slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch]
-            outputs = module.run(*given) if frames == 1 else module.run(*given, frames)
+            arguments = slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch]
+            outputs = module.run(*arguments) if frames == 1 else module.run(*arguments, frames)
         except Exception as error:  # noqa: BLE001 - the engine must go on for the others
             outputs = error
         finally:
@@ -174,7 +174,7 @@ def _batches(rows: list[T], max_rows: int) -> Iterator[list[T]]:
     return (rows[first : first + max_rows] for first in range(0, len(rows), max_rows))
 
 
-def _guard(request: EngineRequest, work: Callable[..., T], *args: Any) -> T | None:
+def _fail_on_error(request: EngineRequest, work: Callable[..., T], *args: Any) -> T | None:
     """Call ``work`` for a request that is not done; an error ends that request alone."""
     if request.done:
         return None

@@ -160,11 +160,11 @@ def _check_length(length_s: float) -> None:
 def _spoken_words(trace: Trace) -> list[str]:
     """The spoken words of a trace in order. Raises BadFile where one is missing or is no spoken word."""
     words = trace.words()
-    for place, word in enumerate(words):
-        if word.i != place or not is_spoken_word(word.text):
-            problem = f"is {word.text!r:.60}" if word.i == place else "is missing"
+    for index, word in enumerate(words):
+        if word.i != index or not is_spoken_word(word.text):
+            problem = f"is {word.text!r:.60}" if word.i == index else "is missing"
             raise BadFile(
-                f"word {place} of the trace {problem}", "it is damaged: a spoken word is at most 40 letters and a mark"
+                f"word {index} of the trace {problem}", "it is damaged: a spoken word is at most 40 letters and a mark"
             )
     return [word.text for word in words]
 
@@ -230,10 +230,10 @@ def _forced_segments(
     while lookup is not None and not wait([lookup], _POLL_S).done:
         if not should_continue():
             lookup.cancel()
-            raise CallerGone("nobody waits for the answer")
+            raise CallerGone("the client is gone")
     for segment in family.teacher_force(inputs):
         if not should_continue():
-            raise CallerGone("nobody waits for the answer")
+            raise CallerGone("the client is gone")
         yield segment
 
 

@@ -151,19 +151,19 @@ class VoiceStore:
 
 def find_voices(folder: Path, names: Sequence[str] | None, vocoder: str) -> dict[str, tuple[Card, Path]]:
     """The voices of a folder, or those named, each with the given vocoder if it has it. Raises BadVoice."""
-    found = find_cards(folder)
+    voices = find_cards(folder)
     if names:
-        cards = {name: card for name, (card, _) in found.items()}
+        cards = {name: card for name, (card, _) in voices.items()}
         chosen = [parse_voice(name, cards)[0].name for name in names]
-        found = {name: found[name] for name in chosen}
+        voices = {name: voices[name] for name in chosen}
     if vocoder:
-        first = next(iter(found.values()))[0]
+        first = next(iter(voices.values()))[0]
         if vocoder not in first.vocoders:
             raise BadVoice(f"voice {first.name!r} has no vocoder {vocoder!r}", f"it has {', '.join(first.vocoders)}")
-        for name, (card, path) in found.items():
+        for name, (card, path) in voices.items():
             if vocoder in card.vocoders:
-                found[name] = (replace(card, vocoder=vocoder), path)
-    return found
+                voices[name] = (replace(card, vocoder=vocoder), path)
+    return voices
 
 
 def pick_device(name: str) -> torch.device:
@@ -196,7 +196,7 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         if unknown := sorted({one.name for one in card.options} - {one.name for one in info.options}):
             raise BadVoice(f"{info.name} has no option {unknown[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
         if (speakers := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
-            raise BadVoice(f"the net knows {speakers!r:.40} speakers, the card others", "pack the voice anew")
+            raise BadVoice(f"the net knows {speakers!r:.40} speakers, the card others", "pack the voice again")
         vocoder = load_vocoder(card, folder, device)  # first: the net takes longer to load
         with parameter_limit(folder, card, f"{card.family}.safetensors"):
             family = info.load(card, folder, device, slots)

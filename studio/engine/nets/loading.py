@@ -44,8 +44,8 @@ class NetConfig:
     def __post_init__(self) -> None:
         rules = {name: self._rule(name, hint) for name, hint in get_type_hints(type(self)).items() if name.islower()}
         check_values(vars(self), rules, "{} cannot be")
-        kept, context = (getattr(self, name, 0) for name in ("kept_frames", "context_frames"))
-        if kept > context:
+        kept_frames, context = (getattr(self, name, 0) for name in ("kept_frames", "context_frames"))
+        if kept_frames > context:
             raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
         if (derived := self.derived_numbers()) > _MAX_DERIVED:
             raise BadOption(
@@ -92,18 +92,18 @@ def quantise_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     A net computes in the number format of its card for any file. Half the size of bfloat16.
     """
-    kept: dict[str, Tensor] = {}
+    quantised: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
-            kept[name] = tensor
+            quantised[name] = tensor
         elif tensor.ndim < 2 or tensor.numel() < _MIN_NUMBERS:
-            kept[name] = tensor.bfloat16()
+            quantised[name] = tensor.bfloat16()
         else:
             rows = tensor.float().flatten(1)
             scale = rows.abs().amax(1).clamp_min(1e-12) / _LARGEST
-            kept[name] = (rows / scale[:, None]).round().to(torch.int8).view_as(tensor)
-            kept[name + SCALE] = scale
-    return kept
+            quantised[name] = (rows / scale[:, None]).round().to(torch.int8).view_as(tensor)
+            quantised[name + SCALE] = scale
+    return quantised
 
 
 def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -112,7 +112,7 @@ def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     Raises:
         ValueError: an int8 tensor has no scale that fits, or a scale has no tensor.
     """
-    made: dict[str, Tensor] = {}
+    floats: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name.endswith(SCALE):
             if tensors.get(name.removesuffix(SCALE), tensor).dtype != torch.int8:
@@ -121,10 +121,10 @@ def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             scale = tensors.get(name + SCALE)
             if scale is None or tensor.ndim < 2 or scale.shape != tensor.shape[:1]:
                 raise ValueError(f"{name:.80} has no scale for each of its rows")
-            made[name] = tensor.float() * scale.float().view(-1, *[1] * (tensor.ndim - 1))
+            floats[name] = tensor.float() * scale.float().view(-1, *[1] * (tensor.ndim - 1))
         else:
-            made[name] = tensor.float() if tensor.is_floating_point() else tensor
-    return made
+            floats[name] = tensor.float() if tensor.is_floating_point() else tensor
+    return floats
 
 
 _FETCH = "fetch the voice again, or check out assets/voices from the repository"
@@ -215,12 +215,12 @@ def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str], dtype
             names = {_rename(name, renamed): name for name in file.keys()}  # noqa: SIM118 - it is no mapping
             _check_names(set(expected), set(names), path, restore)
             for name, shape in expected.items():
-                found = file.get_slice(names[name])
-                if found.get_shape() != shape:
-                    raise BadVoice(f"{names[name]} in {path} has the shape {found.get_shape()}, not {shape}", restore)
-                if found.get_dtype() not in _FLOATS:
+                stored = file.get_slice(names[name])
+                if stored.get_shape() != shape:
+                    raise BadVoice(f"{names[name]} in {path} has the shape {stored.get_shape()}, not {shape}", restore)
+                if stored.get_dtype() not in _FLOATS:
                     raise BadVoice(
-                        f"{names[name]} in {path} is {found.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
+                        f"{names[name]} in {path} is {stored.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
                     )
             tensors = {name: file.get_tensor(names[name]).to(dtype) for name in expected}
     except (SafetensorError, OSError) as error:
@@ -238,13 +238,13 @@ def _rename(name: str, renamed: Mapping[str, str]) -> str:
     return name
 
 
-def _check_names(expected: set[str], found: set[str], path: Path, restore: str) -> None:
+def _check_names(expected: set[str], names_in_file: set[str], path: Path, restore: str) -> None:
     """Raises BadVoice, with the first missing or unknown names."""
-    for problem, names in (("lacks", expected - found), ("has unknown", found - expected)):
+    for problem, names in (("lacks", expected - names_in_file), ("has unknown", names_in_file - expected)):
         if names:
-            shown = ", ".join(f"{name:.80}" for name in sorted(names)[:_SHOWN_NAMES])
+            listed = ", ".join(f"{name:.80}" for name in sorted(names)[:_SHOWN_NAMES])
             more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-            raise BadVoice(f"{path} {problem} {shown}{more}", restore)
+            raise BadVoice(f"{path} {problem} {listed}{more}", restore)
 
 
 def weights_file(folder: Path, card: Card, name: str) -> Path:

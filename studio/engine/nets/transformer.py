@@ -163,14 +163,14 @@ class ReferenceDecoder:
     def forget(self, start: int) -> None:
         """Drop the tokens before ``start``."""
         drop, self.start = start - self.start, start
-        for kept in (self._keys, self._values):
-            kept[:] = [None if one is None else one[:, :, drop:] for one in kept]
+        for cache in (self._keys, self._values):
+            cache[:] = [None if one is None else one[:, :, drop:] for one in cache]
 
     def cut(self, length: int) -> None:
         """Drop the tokens from ``length`` on."""
         self.length = length
-        for kept in (self._keys, self._values):
-            kept[:] = [None if one is None else one[:, :, : length - self.start] for one in kept]
+        for cache in (self._keys, self._values):
+            cache[:] = [None if one is None else one[:, :, : length - self.start] for one in cache]
 
     def extend(self, x: Tensor, between: Callable[[int, Tensor], Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Run tokens after those held.
@@ -184,11 +184,11 @@ class ReferenceDecoder:
             each layer's heads, [L, T, S].
         """
         config, count = self._decoder.config, len(x)
-        places = torch.arange(self.length, self.length + count, device=x.device)
-        cos, sin = rotary(places, config.head_width, config.rotary_base)
+        positions = torch.arange(self.length, self.length + count, device=x.device)
+        cos, sin = rotary(positions, config.head_width, config.rotary_base)
         held = self.length - self.start
         ahead = torch.ones(count, held + count, dtype=torch.bool, device=x.device).triu(held + 1)
-        h, found = x.unsqueeze(0), list[Tensor]()
+        h, shares_by_layer = x.unsqueeze(0), list[Tensor]()
         for layer, block in enumerate(self._decoder.layers()):
             q, k, v = block.project(h, cos, sin)
             keys, values = self._keys[layer], self._values[layer]
@@ -197,13 +197,13 @@ class ReferenceDecoder:
             self._keys[layer], self._values[layer] = k, v
             scores = (q @ k.transpose(2, 3)) * config.head_width**-0.5
             shares = scores.masked_fill(ahead, float("-inf")).softmax(-1)
-            found.append(shares[0].mean(0))
+            shares_by_layer.append(shares[0].mean(0))
             h = block.mix(h, shares @ v)
             if between is not None:
                 h = between(layer, h)
             h = block.feed(h)
         self.length += count
-        return self._decoder.norm(h)[0], torch.stack(found)
+        return self._decoder.norm(h)[0], torch.stack(shares_by_layer)
 
 
 class CrossAttention(nn.Module):

@@ -254,8 +254,8 @@ class EngineRequest(RequestClient):
     def _commit(self, step: IntakeStep) -> None:
         changes = step.changes
         for word in changes.words:
-            place = {"written": word.written, "char_start": word.char_start, "char_end": word.char_end}
-            self._emit(ev.Committed(i=word.i, word=word.word, **place))
+            source = {"written": word.written, "char_start": word.char_start, "char_end": word.char_end}
+            self._emit(ev.Committed(i=word.i, word=word.word, **source))
         for span in changes.unsupported:
             self._emit(ev.Unsupported(char_start=span.char_start, char_end=span.char_end, why=span.why))
         with self._lock:

@@ -179,8 +179,8 @@ class CpuSourceFilter:
         (pitch, voicing, envelope, aperiodicity), hidden = self._controls(mels, tails)
         f0_hz = self._pitch_hz(pitch)
         phase, rests = slots.phase[rows], voicing[:, :, 0] < REST_LOGIT
-        place = (slots.seed[rows], slots.position[rows], c.sample_rate_hz, c.hop_samples)
-        excited = sources(f0_hz, slots.f0_hz[rows], phase, rests, *place, self._window)
+        timing = (slots.seed[rows], slots.position[rows], c.sample_rate_hz, c.hop_samples)
+        excited = sources(f0_hz, slots.f0_hz[rows], phase, rests, *timing, self._window)
         spectra = self._spectra(self._envelopes(voicing, envelope, aperiodicity))
         pcm, ringing = overlap_add(self._responses(excited, spectra, hidden, tails), slots.ringing[rows])
         slots.position[rows] += f0_hz.shape[1] * c.hop_samples

@@ -164,13 +164,13 @@ def mix_layers(
     total = _relu(total + tl.load(mix_bias_ptr + c)[None, :])
     out = tl.dot(total.to(z_ptr.dtype.element_ty), tl.load(leave_ptr + c[:, None] * OUT + o[None, :]))
     out += tl.load(leave_bias_ptr + o)[None, :]
-    kept = here[:, None] & (o < WIDTH)[None, :]
+    mask = here[:, None] & (o < WIDTH)[None, :]
     if TO_RING:
         row, _ = _ring_rows(slot, frame, t, ROWS, LENGTH, T)
-        tl.store(out_ptr + row[:, None] * WIDTH + o[None, :], out.to(out_ptr.dtype.element_ty), mask=kept)
+        tl.store(out_ptr + row[:, None] * WIDTH + o[None, :], out.to(out_ptr.dtype.element_ty), mask=mask)
     else:
         out = tl.where(out > 1.0, 1.0, tl.where(out < -1.0, -1.0, out))  # NaN stays
-        tl.store(out_ptr + n[:, None] * WIDTH + o[None, :], out, mask=kept)
+        tl.store(out_ptr + n[:, None] * WIDTH + o[None, :], out, mask=mask)
 
 
 @jit_sizes

@@ -280,7 +280,7 @@ def revocode_by_segment(
     def spans() -> Iterator[tuple[int, int]]:
         for span in segment_spans(trace, card.frame_samples):
             if not should_continue():
-                raise CallerGone("nobody waits for the answer")
+                raise CallerGone("the client is gone")
             yield span
 
     vocoded = vocode_by_segment(vocoder, mels, spans(), int(trace.meta.get("seed", 0)), fade)

@@ -44,13 +44,13 @@ class IstBatch(NextFrameBatch):
     """See ``NextFrameBatch``; positions ``..._at`` are flat indices into [B * T].
 
     Attributes:
-        places: int64 [B, T], the index of each symbol or frame among its own kind.
+        positions: int64 [B, T], the index of each symbol or frame among its own kind.
         start_at, start_ratio: int64 [N], passage starts and the ratio of each.
         target_token: [P], the position in its row of the text token that the frame speaks; ``NO_TARGET`` where there is
             none or it comes later.
     """
 
-    places: Tensor
+    positions: Tensor
     start_at: Tensor
     start_ratio: Tensor
     target_token: Tensor
@@ -159,23 +159,23 @@ def _draw(group: list[Sentence], text: SpeechDataset, sequencer: IstSequencer, r
 def _draw_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: Rng) -> Sentence:
     """A random sentence of a prompt's length; the first sentence if none is found soon."""
     fewest, most = recipe.prompt_frames
-    drawn = (sentences[int(rng.integers(len(sentences)))] for _ in range(_PROMPT_DRAWS))
-    return next((s for s in drawn if fewest <= len(s.levels) <= most), None) or sentences[0]
+    candidates = (sentences[int(rng.integers(len(sentences)))] for _ in range(_PROMPT_DRAWS))
+    return next((s for s in candidates if fewest <= len(s.levels) <= most), None) or sentences[0]
 
 
 def collate(group: Sequence[IstSequence], symbols: IstSymbols, noise_share: float, rng: Rng) -> IstBatch:
     """Pad sequences to the longest and gather what stands where."""
     length = max(len(s) for s in group)
     ids = np.full((len(group), length), symbols.filler, np.int64)
-    places = np.zeros((len(group), length), np.int64)
-    names = [k for k in IstBatch.__dataclass_fields__ if k not in ("symbols", "places")]
+    positions = np.zeros((len(group), length), np.int64)
+    names = [k for k in IstBatch.__dataclass_fields__ if k not in ("symbols", "positions")]
     parts: dict[str, list[np.ndarray]] = {k: [] for k in names}
     for row, s in enumerate(group):
         at = row * length + np.arange(len(s))
         row_ids, levels = np.array(s.layout.symbols), s.layout.stacked()
         is_frame = row_ids == FRAME
         ids[row, : len(s)][~is_frame] = row_ids[~is_frame]
-        places[row, : len(s)] = s.layout.places
+        positions[row, : len(s)] = s.layout.positions
         starts = at[row_ids == symbols.start]
         parts["start_at"].append(starts)
         parts["start_ratio"].append(np.full(len(starts), s.ratio))
@@ -196,7 +196,7 @@ def collate(group: Sequence[IstSequence], symbols: IstSymbols, noise_share: floa
         parts["stop_at"].append(at[is_closed])
         parts["stop"].append(np.append(is_end, False)[1:][is_closed].astype(np.float32))
     tensors = {k: torch.from_numpy(np.concatenate(v)) for k, v in parts.items()}
-    return IstBatch(symbols=torch.from_numpy(ids), places=torch.from_numpy(places), **tensors)
+    return IstBatch(symbols=torch.from_numpy(ids), positions=torch.from_numpy(positions), **tensors)
 
 
 class IstTrainingModule(NextFrameModule):
@@ -211,9 +211,9 @@ class IstTrainingModule(NextFrameModule):
     def hidden(self, batch: IstBatch, watch: AttentionHook | None = None) -> Tensor:
         net = self.net
         rows, length = batch.symbols.shape
-        places = batch.places.flatten()
-        x = net.embed_symbols(batch.symbols.flatten(), places)
-        frames = net.embed_frames(batch.frame_levels, places[batch.frame_at])
+        positions = batch.positions.flatten()
+        x = net.embed_symbols(batch.symbols.flatten(), positions)
+        frames = net.embed_frames(batch.frame_levels, positions[batch.frame_at])
         x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
         x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
         return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)

@@ -209,7 +209,7 @@ def kernels_of(low: str) -> list[Variant]:
                 "CHANNEL": int_}  # fmt: skip
     attention = {
         **dict.fromkeys(("query_ptr", "last_ptr", "total_ptr", "kernel_ptr", "score_ptr", "scores_ptr"), full),
-        **dict.fromkeys(("context_ptr", "attended_ptr"), full), "keys_ptr": half, "memory_ptr": half,
+        **dict.fromkeys(("context_ptr", "attended_ptr"), full), "keys_ptr": half, "encoded_ptr": half,
         "slot_ptr": ints, "symbols_ptr": ints, "CAPACITY": int_,
     }  # fmt: skip
     group = {"C": 10, "CP": 16, "STRIDE": 80}

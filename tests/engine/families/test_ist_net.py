@@ -52,15 +52,15 @@ def test_what_is_made_ready_to_run_says_what_the_net_says():
     whole.text([7, 8, 9], 0)
     for j in range(5, 9):
         whole.frame(frames[j], j - 5)
-    ids, places = torch.tensor(whole.symbols), torch.tensor(whole.places)
+    ids, positions = torch.tensor(whole.symbols), torch.tensor(whole.positions)
     x = torch.zeros(len(whole), 64)
-    x[ids != FRAME] = net.embed_symbols(ids[ids != FRAME], places[ids != FRAME])
+    x[ids != FRAME] = net.embed_symbols(ids[ids != FRAME], positions[ids != FRAME])
     x[ids == symbols.start] += net.ratio.weight[4]
-    x[ids == FRAME] = net.embed_frames(torch.from_numpy(whole.stacked()), places[ids == FRAME])
+    x[ids == FRAME] = net.embed_frames(torch.from_numpy(whole.stacked()), positions[ids == FRAME])
     levels, eos = net.heads(net.decoder(x[None])[0, -1])
 
     step, c = IstRunner(net), net.decoder.config
-    given = IstPrefill(0, 0, whole, ratio=4, place=4, frame=0, temperature=1.0, seed=1)
+    given = IstPrefill(0, 0, whole, ratio=4, position=4, frame=0, temperature=1.0, seed=1)
     torch.testing.assert_close(step.embed(given)[0], x, rtol=1e-4, atol=1e-5)
     memory = KVCache(c.layers, 1, c.heads, 256, c.head_width, poison=True)
     step.decoder.extend(x[None, :9], memory, [0])

@@ -67,9 +67,9 @@ def test_the_prompt_then_the_first_chunk():
     row.commit(["cd"])
     (first,), events, frames = go_on(row)
     assert fed(first) == [START, 90, 91, END, FRAME, FRAME, FRAME, FRAME, FRAME, START, 0, 1, 2]
-    assert first.layout.places == [0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 1, 2, 3]
+    assert first.layout.positions == [0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 1, 2, 3]
     assert [int(f[0]) for f in first.layout.frames] == [3, 3, 3, 3, 18]
-    assert (first.start, first.at, first.ratio, first.place, first.frame) == (0, 0, RATIOS.index("3:6"), 0, 0)
+    assert (first.start, first.at, first.ratio, first.position, first.frame) == (0, 0, RATIOS.index("3:6"), 0, 0)
     assert frames == 6
     (segment,) = [e for e in events if isinstance(e, ev.Segment)]
     assert (segment.words, segment.seen, segment.frame) == ([0], [0, 1], 0)
@@ -88,7 +88,7 @@ def test_chunks_follow_each_other_with_the_last_frame_between():
     row.end()
     prefills, events, frames = go_on(row, p_eos=0.9)
     assert [fed(p) for p in prefills[1:]] == [[FRAME, 1], [FRAME, END]]
-    assert [p.layout.places for p in prefills[1:]] == [[1, 2], [3, 3]]
+    assert [p.layout.positions for p in prefills[1:]] == [[1, 2], [3, 3]]
     assert [int(p.layout.frames[0][0]) for p in prefills[1:]] == [1, 3], "the last frame drawn is fed back"
     assert [p.at for p in prefills] == [0, PROMPT_LENGTH + 2 + 1, PROMPT_LENGTH + 2 + 1 + 2 + 1]
     assert frames == 4 and row.is_finished, "the end is masked until the text is consumed, and holds at once then"
@@ -252,8 +252,8 @@ def test_marks_lie_between_chunks_where_a_word_begins():
     prefills, events, frames = go_on(row, p_eos=0.9)
     assert [fed(one) for one in prefills] == [[FRAME, ord(c) - ord("a")] for c in "xy"] + [[FRAME, 50], [FRAME, END]]
     again = prefills[0]
-    assert (again.at, again.frame, again.place) == (PROMPT_LENGTH + 2 + 1 + 2 + 1, 4, 4)
-    assert (again.layout.places[0], int(again.layout.frames[0][0])) == (3, 7), "the last frame before is fed back"
+    assert (again.at, again.frame, again.position) == (PROMPT_LENGTH + 2 + 1 + 2 + 1, 4, 4)
+    assert (again.layout.positions[0], int(again.layout.frames[0][0])) == (3, 7), "the last frame before is fed back"
     assert [i for e in events if isinstance(e, ev.Segment) for i in e.words] == [1, 2] and frames == 6
     assert [e.i for e in events if isinstance(e, ev.WordEnd)] == [0, 1, 2] and row.is_finished
 

@@ -80,7 +80,7 @@ def a_step(
     return S5StepInput(
         symbols=[i for word in spelled for i in word],
         words=words_of(spelled),
-        place=3,
+        position=3,
         k=k,
         start=0,
         at=at,

@@ -60,7 +60,7 @@ def test_inputs_of_encoder_and_decoder():
     first, _ = speak_word(row, 4)
     assert [*first.symbols] == [*spell(SAID["one"]), *spell(SAID["two"])], "cut at word i + k, though more is there"
     assert [*first.words] == [0] * 4 + [1] * 3 and first.begins and first.tokens == 11
-    assert np.array_equal(first.frames, SILENCE) and (first.at, first.frame, first.place, first.k) == (0, 0, 0, 1)
+    assert np.array_equal(first.frames, SILENCE) and (first.at, first.frame, first.position, first.k) == (0, 0, 0, 1)
     second, _ = speak_word(row, 3)
     assert [*second.words] == [0] * 4 + [1] * 3 + [2] * 4
     # The last frame of "one" was fed with "three" hidden: it is fed again, over itself.
@@ -154,7 +154,7 @@ def test_the_context_restarts_after_a_cut_word(reference):
     anew = row.next_input().inputs
     text = [*reference.spelled, spell(SAID["three"]), spell(SAID["four"])]
     assert anew.begins and [*anew.symbols] == [one for word in text for one in word]
-    assert anew.at == anew.start == first.at + 1 + LIMITS.longest_word_frames and anew.place == 0
+    assert anew.at == anew.start == first.at + 1 + LIMITS.longest_word_frames and anew.position == 0
     assert np.array_equal(anew.frames, np.concatenate((reference.frames, SILENCE)))
     row.restore(checkpoint)
     again = row.next_input().inputs
@@ -175,10 +175,10 @@ def test_the_oldest_words_are_dropped_with_their_phonemes_and_frames():
     steps = [speak_word(row, 6)[0] for _ in range(14)]
     assert [s.start for s in steps[:7]] == [0] * 7 and steps[-1].start > 0
     assert all(s.at - s.start <= 11 + 46 for s in steps)
-    forgotten = [s for s in steps if s.place]
+    forgotten = [s for s in steps if s.position]
     assert forgotten and all(s.words[0] == 0 for s in steps)
     # A place counts all phonemes since the text began: 4 of "one", 3 of "two", each with its space.
-    assert forgotten[0].place == 4 + 3 + 4 + 3 and len(forgotten[0].words) < len(steps[6].words)
+    assert forgotten[0].position == 4 + 3 + 4 + 3 and len(forgotten[0].words) < len(steps[6].words)
     assert all(b.at - a.at == 6 for a, b in pairwise(steps[1:]))
 
 
@@ -216,7 +216,7 @@ def test_a_full_slot_restarts_from_the_reference():
             row.next_input()
             row.on_output(output(len(step.words) - 1 if n == 6 else inside, level=n))
     (anew, *_) = [s for s in steps[1:] if s.begins]
-    assert anew.at == anew.start == steps[steps.index(anew) - 1].at + 1 + 6 and anew.place == 0
+    assert anew.at == anew.start == steps[steps.index(anew) - 1].at + 1 + 6 and anew.position == 0
     assert [*anew.symbols][: len(FIVE)] == FIVE and [*anew.words][: len(FIVE)] == [0] * len(FIVE)
     kept = len(anew.frames) - 9 - 10
     assert kept == 18 and anew.frames[-1, 0] == 5 and len(anew.spoken) == anew.tokens
@@ -258,7 +258,7 @@ def test_checkpoints_between_words():
     assert row.checkpoint() is None, "within a word"
     row.restore(checkpoint)
     again = row.next_input().inputs
-    assert (again.symbols, again.at, again.frame, again.place) == (straight.symbols, 13, 3, 0)
+    assert (again.symbols, again.at, again.frame, again.position) == (straight.symbols, 13, 3, 0)
     assert np.array_equal(again.frames, straight.frames)
 
 

@@ -68,7 +68,7 @@ def test_a_sentence_is_read_whole():
     spelled = [spell(SAID[word]) for word in TEXT[:3]]
     assert [*step.symbols] == [*[i for word in spelled for i in word], END], "closed by its own end symbol"
     assert [*step.words] == [*[i for i, word in enumerate(spelled) for _ in word], 3]
-    assert (step.start, step.at, step.begins, step.place, step.k) == (0, 0, True, 0, 0)
+    assert (step.start, step.at, step.begins, step.position, step.k) == (0, 0, True, 0, 0)
     assert np.array_equal(step.frames, SILENCE) and not step.spoken
     assert row.next_input() is None and row.unspoken == 1
     row.end()

@@ -126,7 +126,7 @@ class PrefillModule:
     @torch.inference_mode()
     def run(self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> list[Any]:
         """See ``studio.engine.families.base.Module``."""
-        return [self._prefill(slots, slot, given) for (slot,), given in zip(rows, inputs, strict=True)]
+        return [self._prefill(slots, slot, row_input) for (slot,), row_input in zip(rows, inputs, strict=True)]
 
 
 class DecodeModule:
@@ -169,15 +169,15 @@ class DmelFamily(ABC, Generic[RowT]):
         """A row in slots that were reset. Raises BadOption."""
         return self._row(RowSetup(slots, dmel.TIME_BASE, speaker, options, temperature, seed), None)
 
-    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+    def teacher_force(self, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
         """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
-        setup = RowSetup((), dmel.TIME_BASE, given.speaker, given.options, 1.0, given.seed)
-        return self._force(self._row(setup, given), given)
+        setup = RowSetup((), dmel.TIME_BASE, recording.speaker, recording.options, 1.0, recording.seed)
+        return self._force(self._row(setup, recording), recording)
 
     @abstractmethod
     def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> RowT:
         """A row; without a limit of a segment's frames for teacher forcing, because a given pause may be long."""
 
     @abstractmethod
-    def _force(self, row: RowT, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+    def _force(self, row: RowT, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
         """See ``teacher_force``; the row plans the inputs."""

@@ -99,7 +99,7 @@ class TeacherForcedFamily(Protocol):
 
     attends_to: str
 
-    def teacher_force(self, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+    def teacher_force(self, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
         """Yields segments until the frames or the words end. Raises BadFile, BadOption."""
         ...
 
@@ -107,23 +107,23 @@ class TeacherForcedFamily(Protocol):
 class TextSchedule:
     """Commits the text to a row as the recorded utterance received it."""
 
-    def __init__(self, row: Row, given: TeacherForcingInput) -> None:
-        self._row, self._given = row, given
+    def __init__(self, row: Row, recording: TeacherForcingInput) -> None:
+        self._row, self._recording = row, recording
         self._committed = self._segment = 0
-        if not given.spoken:
-            row.commit(given.words)
+        if not recording.spoken:
+            row.commit(recording.words)
             row.end()
 
     def next_input(self) -> ModuleInput | None:
         """The input of the row's next segment; None after the last."""
-        given, row = self._given, self._row
-        if not given.spoken:
+        recording, row = self._recording, self._row
+        if not recording.spoken:
             return row.next_input()
-        if self._segment == len(given.spoken):
+        if self._segment == len(recording.spoken):
             return None
-        one = given.spoken[self._segment]
+        one = recording.spoken[self._segment]
         row.set_options(one.options, None)
-        row.commit(given.words[self._committed : one.seen.stop])
+        row.commit(recording.words[self._committed : one.seen.stop])
         self._committed = max(self._committed, one.seen.stop)
         next_input = row.next_input()
         if next_input is None:
@@ -142,19 +142,19 @@ class TextSchedule:
         Args:
             least: minimum number of frames.
         """
-        given, total = self._given, len(self._given.frames)
-        if given.spoken:
-            return min(total, max(first + least, given.spoken[self._segment].stop))
-        if words.stop == len(given.words):
+        recording, total = self._recording, len(self._recording.frames)
+        if recording.spoken:
+            return min(total, max(first + least, recording.spoken[self._segment].stop))
+        if words.stop == len(recording.words):
             return total
-        if not given.word_ends:
+        if not recording.word_ends:
             return None
-        return min(total, max(first + least, given.word_ends[words.stop - 1]))
+        return min(total, max(first + least, recording.word_ends[words.stop - 1]))
 
     def check_segment(self, events: Sequence[Event]) -> None:
         """Check a started segment against the trace. Raises BadFile if they differ."""
-        if self._given.spoken:
-            one = self._given.spoken[self._segment]
+        if self._recording.spoken:
+            one = self._recording.spoken[self._segment]
             started = next(event for event in events if isinstance(event, Segment))
             if (started.words, started.seen) != ([*one.words], [*one.seen]):
                 raise segment_mismatch(self._segment)
@@ -165,7 +165,7 @@ def segment_mismatch(segment: int) -> BadFile:
     """A segment of the trace differs from the one that the family's policy plans."""
     return BadFile(
         f"segment {segment} of the trace saw other words than its options and its text allow",
-        "it was changed in a way that the trace does not tell",
+        "it was changed in a way that the trace does not record",
     )
 
 
@@ -176,14 +176,14 @@ class TeacherForcingRun(ABC):
         row: without slots and without a limit of a segment's frames, because a given pause may be long.
     """
 
-    def __init__(self, row: Row, given: TeacherForcingInput) -> None:
-        self._given, self._schedule = given, TextSchedule(row, given)
+    def __init__(self, row: Row, recording: TeacherForcingInput) -> None:
+        self._recording, self._schedule = recording, TextSchedule(row, recording)
         self._index = 0  # of the current segment
 
     def segments(self) -> Iterator[TeacherForcedSegment]:
         """See ``TeacherForcedFamily.teacher_force``."""
         first = 0
-        while first < len(self._given.frames) and (next_input := self._schedule.next_input()) is not None:
+        while first < len(self._recording.frames) and (next_input := self._schedule.next_input()) is not None:
             one = self._segment(first, next_input.inputs)
             self._schedule.check_segment(one.events)
             yield one
@@ -205,7 +205,7 @@ class TeacherForcingRun(ABC):
 
         Raises BadFile if there are more than ``most``, for nets whose frames attend to frames.
         """
-        frames = self._given.frames[first : first + longest if stop is None else stop]
+        frames = self._recording.frames[first : first + longest if stop is None else stop]
         if most is not None and len(frames) > most:
             raise BadFile(
                 f"the words that begin with frame {first} would have {len(frames):,} frames, and {most:,} is the most",
@@ -215,7 +215,7 @@ class TeacherForcingRun(ABC):
 
     def _end(self, ended: np.ndarray, first: int) -> int:
         """Number of frames of a segment that the net ends; ``ended`` bool [n]: whether it is over after each frame."""
-        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
+        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._recording.lead))
         return int(may[0]) + 1 if len(may) else len(ended)
 
     def _result(

@@ -1,7 +1,7 @@
 """The module of frame families on a GPU: decoding rows bring one token, new rows their prefill, all in one step.
 
-A newcomer's first frame costs one step, whoever else is running (instant request pooling of paper 004, section 3). A
-long prefill is cut, so that other rows wait for it no longer than one step.
+A newcomer's first frame costs one step, however many rows are running (instant request pooling of paper 004, section
+3). A long prefill is cut, so that other rows wait for it no longer than one step.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class TokenPlanner(Protocol):
         """The KV cache of the decoder."""
         ...
 
-    def prefill(self, slots: Any, slot: int, given: Any) -> TokenRows:
+    def prefill(self, slots: Any, slot: int, row_input: Any) -> TokenRows:
         """Apply a prefill's input to its slot (first and next position, sampling), and return its tokens."""
         ...
 
@@ -58,7 +58,7 @@ class TokenPlanner(Protocol):
 class _Prefill:
     """A prefill in progress."""
 
-    given: Any
+    row_input: Any
     tokens: TokenRows
     done: int = 0
 
@@ -90,10 +90,10 @@ class TokenModule:
 
         With several ``frames``, all inputs are None and each row's output is a list.
         """
-        assert frames == 1 or all(given is None for given in inputs), "a prefill samples one frame"
+        assert frames == 1 or all(row_input is None for row_input in inputs), "a prefill samples one frame"
         numbers = [slot for slot, *_ in rows]
-        decoding = [b for b, given in enumerate(inputs) if given is None]
-        filling = [b for b, given in enumerate(inputs) if given is not None]
+        decoding = [b for b, row_input in enumerate(inputs) if row_input is None]
+        filling = [b for b, row_input in enumerate(inputs) if row_input is not None]
         room, parts = self.step.max_tokens - len(decoding), list[tuple[int, _Prefill, int]]()
         for b in filling:
             prefill = self._prefill(slots, numbers[b], inputs[b])
@@ -101,12 +101,12 @@ class TokenModule:
             if count:
                 parts.append((b, prefill, count))
                 room -= count
-        made, sampled = self._run(slots, numbers, decoding, parts, frames)
+        steps, sampled = self._run(slots, numbers, decoding, parts, frames)
         if frames > 1:
-            return [*map(list, zip(*(self._outputs(one, sampled) for one in made), strict=True))]
+            return [*map(list, zip(*(self._outputs(one, sampled) for one in steps), strict=True))]
         outputs: list[Any] = [PENDING] * len(rows)
         done = [*decoding, *(b for b, prefill, _ in parts if prefill.done == len(prefill.tokens))]
-        for b, output in zip(done, self._outputs(made[0], sampled), strict=True):
+        for b, output in zip(done, self._outputs(steps[0], sampled), strict=True):
             outputs[b] = output
             self._prefills.pop(numbers[b], None)
         return outputs
@@ -120,11 +120,11 @@ class TokenModule:
             outputs.append(self._planner.output(frame, None if frames.attended is None else frames.attended[at]))
         return outputs
 
-    def _prefill(self, slots: FrameSlots, slot: int, given: Any) -> _Prefill:
+    def _prefill(self, slots: FrameSlots, slot: int, row_input: Any) -> _Prefill:
         """The prefill in progress of a slot, or a new one: a row asks for the same input until it has its output."""
         prefill = self._prefills.get(slot)
-        if prefill is None or prefill.given is not given:
-            prefill = _Prefill(given, self._planner.prefill(slots, slot, given))
+        if prefill is None or prefill.row_input is not row_input:
+            prefill = _Prefill(row_input, self._planner.prefill(slots, slot, row_input))
             cache = self._planner.cache(slots)
             start, length = cache.bounds_arrays
             cache.check_room(int(start[slot]), int(length[slot]) + len(prefill.tokens))
@@ -173,12 +173,12 @@ class TokenModule:
             slots.temperature.numpy()[all_slots],
             is_mixed=bool(parts),
         )
-        made = self.step.run(batch, frames)
+        steps = self.step.run(batch, frames)
         length[of_row] += np.array(counts) * frames
         noise.frame[of_row[is_sampled]] += frames
         for _, prefill, count in parts:
             prefill.done += count
-        return made, last[is_sampled]
+        return steps, last[is_sampled]
 
     def feed(self, slots: FrameSlots, slot: int, tokens: TokenRows) -> None:
         """Feed tokens of one slot now, without sampling."""

@@ -14,7 +14,7 @@ from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, DepthTransf
 from studio.engine.families.dsm.kernels import NO_GUIDE, UNGUIDED
 from studio.engine.families.dsm.model import Dsm
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, DsmInput, DsmOutput
-from studio.engine.families.dsm.slots import ACTION_CHANNEL, DsmSlots, SpeakerMemory
+from studio.engine.families.dsm.slots import ACTION_CHANNEL, DsmSlots, SpeakerEmbeddings
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, TokenIndex, next_power
 from studio.engine.nets.cuda.frame_step import MAX_TOKENS, NO_ROW, EmbeddingTable, low_half
@@ -69,9 +69,11 @@ class CudaDepth:
         self._entry = backbone.head(torch.cat([*(one.weight for one in entries), action.weight, unused]))
         self._action_bias = action.bias.detach().float().contiguous()
         self._biases = [entries[g % len(own)].bias + trained.group[g] for g in range(GROUPS)]
-        for g, heard in enumerate(trained.level_inputs(), 1):
-            self._biases[g] = self._biases[g] + heard.bias
-        self._tables = [FrameEmbeddingTable(level, heard).table.to(dtype) for heard in trained.level_inputs()]
+        for g, level_input in enumerate(trained.level_inputs(), 1):
+            self._biases[g] = self._biases[g] + level_input.bias
+        self._tables = [
+            FrameEmbeddingTable(level, level_input).table.to(dtype) for level_input in trained.level_inputs()
+        ]
         heads = trained.heads()
         self._heads = [self._stacks[g % len(own)].head(head.weight) for g, head in enumerate(heads)]
         self._head_biases = [head.bias.detach().float().contiguous() for head in heads]
@@ -230,7 +232,7 @@ class DsmCudaModule:
     max_rows = MAX_ROWS
 
     def __init__(self, net: Dsm, slots: DsmSlots) -> None:
-        self._step, self._memory = DsmStep(net, slots), SpeakerMemory(net)
+        self._step, self._speakers = DsmStep(net, slots), SpeakerEmbeddings(net)
         self._nothing = net.config.symbols.nothing
 
     def capture_steps(self) -> list[Callable[[], None]]:
@@ -241,15 +243,15 @@ class DsmCudaModule:
     @torch.inference_mode()
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
         """One step of several rows. Raises ContextFull."""
-        for given in inputs:
-            slots.steps.check_room(given.start, given.at + 1)
-        for row, given in zip(rows, inputs, strict=True):
-            slots.update(row, given, self._memory)
+        for step_input in inputs:
+            slots.steps.check_room(step_input.start, step_input.at + 1)
+        for row, step_input in zip(rows, inputs, strict=True):
+            slots.update(row, step_input, self._speakers)
         fields = self._fields(rows, inputs)
         has_depth = any(one.groups != "none" for one in inputs)
         samples = self._step.run(fields, len(fields["slot"]), has_depth=has_depth)
         slots.steps.bounds_arrays[1][fields["slot"]] += 1
-        return [_output(samples, b, given) for b, given in enumerate(inputs)]
+        return [_output(samples, b, step_input) for b, step_input in enumerate(inputs)]
 
     def _fields(self, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> dict[str, np.ndarray]:
         """The numbers of all tokens: one for each row, then one more for each guided row."""
@@ -285,9 +287,9 @@ class DsmCudaModule:
         return {name: np.concatenate((one, more[name])) for name, one in fields.items()}
 
 
-def _output(samples: DsmSamples, b: int, given: DsmInput) -> DsmOutput:
+def _output(samples: DsmSamples, b: int, step_input: DsmInput) -> DsmOutput:
     """A row's part of a step; groups that were not asked for are padding."""
     levels = samples.levels[b].copy()
-    levels[{"none": 0, "first": GROUP_CHANNELS, "all": dmel.CHANNELS}[given.groups] :] = dmel.PAD
-    check = np.float32(0.0) if given.groups == "none" else samples.check[b]
-    return DsmOutput.of(levels, samples.action[b], float(samples.noise[b]), check, given.temperature)
+    levels[{"none": 0, "first": GROUP_CHANNELS, "all": dmel.CHANNELS}[step_input.groups] :] = dmel.PAD
+    check = np.float32(0.0) if step_input.groups == "none" else samples.check[b]
+    return DsmOutput.of(levels, samples.action[b], float(samples.noise[b]), check, step_input.temperature)

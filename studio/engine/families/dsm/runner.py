@@ -24,7 +24,7 @@ from studio.engine.families.dsm.depth import GROUP_CHANNELS, DepthCpuRunner, Dep
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.dsm.policy import MOST_SPEAKERS, OPTION_SPECS, DsmInput, DsmOutput, options_of
 from studio.engine.families.dsm.row import DsmDelays, DsmRow
-from studio.engine.families.dsm.slots import DsmSlots, SpeakerMemory
+from studio.engine.families.dsm.slots import DsmSlots, SpeakerEmbeddings
 from studio.engine.families.dsm.teacher_forcing import ATTENDS_TO, DsmTeacherForcing, passages
 from studio.engine.nets.cached_decoder import CachedCrossAttention, CachedDecoder
 from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
@@ -65,7 +65,7 @@ class DsmCpuRunner:
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
         """One step of rows whose slots are up to date."""
         count, firsts = len(inputs), [slot for slot, *_ in rows]
-        guided = np.array([b for b, given in enumerate(inputs) if given.guidance != 1.0], dtype=np.int64)
+        guided = np.array([b for b, step_input in enumerate(inputs) if step_input.guidance != 1.0], dtype=np.int64)
         hidden = self._hidden(slots, rows, inputs, guided)
         noise = slots.noise.next_array(firsts)
         action = self._action(hidden[:count])[:, 0]
@@ -74,8 +74,8 @@ class DsmCpuRunner:
             levels, check = self._levels(inputs, hidden, guided, noise)
             slots.last.numpy()[firsts] = levels
         return [
-            DsmOutput.of(levels[b], action[b], float(noise[b, -1]), check[b], given.temperature)
-            for b, given in enumerate(inputs)
+            DsmOutput.of(levels[b], action[b], float(noise[b, -1]), check[b], step_input.temperature)
+            for b, step_input in enumerate(inputs)
         ]
 
     def _hidden(
@@ -84,8 +84,8 @@ class DsmCpuRunner:
         """See ``DsmRunner.backbone``."""
         nothing = [self._nothing] * len(guided)
         past = slots.last.numpy()[[rows[b][0] for b in (*range(len(rows)), *guided)]]
-        x = self._text[[given.text for given in inputs] + nothing]
-        x = x + self._ahead[[given.ahead for given in inputs] + nothing]
+        x = self._text[[step_input.text for step_input in inputs] + nothing]
+        x = x + self._ahead[[step_input.ahead for step_input in inputs] + nothing]
         x += self._frames(past)
         x += self._bias
         numbers = [slot for slot, *_ in rows] + [rows[b][1] for b in guided]
@@ -101,7 +101,7 @@ class DsmCpuRunner:
         """See ``DsmRunner._sample_levels``."""
         count = len(inputs)
         alpha = np.array([inputs[b].guidance for b in guided], np.float32)[:, None, None]
-        temperature = np.array([given.temperature for given in inputs], np.float32)
+        temperature = np.array([step_input.temperature for step_input in inputs], np.float32)
         check = np.zeros(count, np.float32)
 
         def draw(group: int, all_logits: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ class DsmCpuRunner:
             return np.concatenate((levels, levels[guided])) if len(guided) else levels
 
         levels = self._depth.frame(hidden, draw)[:count]
-        levels[[given.groups == "first" for given in inputs], GROUP_CHANNELS:] = dmel.PAD
+        levels[[step_input.groups == "first" for step_input in inputs], GROUP_CHANNELS:] = dmel.PAD
         return levels, check
 
 
@@ -137,7 +137,7 @@ class DsmRunner:
             self.decoder.folded_head(net.decoder, net.action_out.weight), net.action_out.bias, number_format
         )
         self._depth = DepthRunner(net.depth, net.level, net.decoder, number_format)
-        self._memory = SpeakerMemory(net)
+        self._speakers = SpeakerEmbeddings(net)
         self.cpu = None if self.decoder.cpu_decode is None else self._for_cpu(self.decoder.cpu_decode)
 
     def _for_cpu(self, tokens: CpuDecodeStep) -> DsmCpuRunner:
@@ -157,8 +157,8 @@ class DsmRunner:
     @torch.inference_mode()
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[DsmInput]) -> list[DsmOutput]:
         """One step of several rows: all of them warm, or none; see ``studio.engine.families.base.Module``."""
-        for row, given in zip(rows, inputs, strict=True):
-            slots.update(row, given, self._memory)
+        for row, step_input in zip(rows, inputs, strict=True):
+            slots.update(row, step_input, self._speakers)
         if self.cpu is not None:
             return self.cpu.run(slots, rows, inputs)
         return self._sample(slots, rows, inputs, self.backbone(slots, rows, inputs))
@@ -169,9 +169,9 @@ class DsmRunner:
         Returns:
             [N, D], each divided by its length.
         """
-        guided = [b for b, given in enumerate(inputs) if given.guidance != 1.0]
-        text = [given.text for given in inputs] + [self._nothing] * len(guided)
-        ahead = [given.ahead for given in inputs] + [self._nothing] * len(guided)
+        guided = [b for b, step_input in enumerate(inputs) if step_input.guidance != 1.0]
+        text = [step_input.text for step_input in inputs] + [self._nothing] * len(guided)
+        ahead = [step_input.ahead for step_input in inputs] + [self._nothing] * len(guided)
         source = [slot for slot, *_ in rows] + [rows[b][0] for b in guided]
         x = self.net.text.weight[text] + self.net.ahead.weight[ahead]
         x = x + self._frames(slots.last[source]) + self._bias
@@ -188,9 +188,9 @@ class DsmRunner:
         A guided row's logits are l0 + alpha (lc - l0), where l0 is its second slot's (equation 8).
         """
         count = len(inputs)
-        guided = torch.tensor([b for b, given in enumerate(inputs) if given.guidance != 1.0]).long()
-        alpha = torch.tensor([given.guidance for given in inputs])[guided, None, None]
-        temperature = torch.tensor([given.temperature for given in inputs])
+        guided = torch.tensor([b for b, step_input in enumerate(inputs) if step_input.guidance != 1.0]).long()
+        alpha = torch.tensor([step_input.guidance for step_input in inputs])[guided, None, None]
+        temperature = torch.tensor([step_input.temperature for step_input in inputs])
         check = torch.zeros(count)
 
         def draw(group: int, all_logits: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class DsmRunner:
             return torch.cat((levels, levels[guided])) if len(guided) else levels
 
         levels = self._depth.frame(hidden, draw)[:count]
-        alone = torch.tensor([given.groups == "first" for given in inputs])
+        alone = torch.tensor([step_input.groups == "first" for step_input in inputs])
         levels[:, GROUP_CHANNELS:].masked_fill_(alone[:, None], dmel.PAD)
         return levels, check
 
@@ -221,8 +221,8 @@ class DsmRunner:
         else:
             levels, check = self._sample_levels(inputs, hidden, noise)
             slots.last[firsts] = levels
-        found = zip(levels.numpy(), action[:, 0].numpy(), noise[:, -1].tolist(), check.numpy(), strict=True)
-        return [DsmOutput.of(*one, given.temperature) for one, given in zip(found, inputs, strict=True)]
+        samples = zip(levels.numpy(), action[:, 0].numpy(), noise[:, -1].tolist(), check.numpy(), strict=True)
+        return [DsmOutput.of(*one, step_input.temperature) for one, step_input in zip(samples, inputs, strict=True)]
 
 
 class DsmModule:
@@ -238,7 +238,7 @@ MOST_CONTEXT_FRAMES = 4000
 LOOK_AHEAD_WORDS = 2
 NOTES = (
     "Sound follows the text by 1.28 s, so a word's sound needs the words that come meanwhile; while one is missing, "
-    "everything waits. After a flush it starts afresh, as after a sentence."
+    "everything waits. After a flush it starts again, as after a sentence."
 )
 
 
@@ -301,8 +301,8 @@ class DsmFamily(DmelFamily[DsmRow]):
             delays = replace(delays, longest_word=NO_LIMIT, tail=NO_LIMIT if ends else delays.tail)
         return DsmRow(setup, delays, config.symbols, self.bpe.encode, config.speakers)
 
-    def _force(self, row: DsmRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return DsmTeacherForcing(self.net, row, given).segments()
+    def _force(self, row: DsmRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return DsmTeacherForcing(self.net, row, recording).segments()
 
 
 def check(card: Card, net: Dsm) -> None:
@@ -311,7 +311,7 @@ def check(card: Card, net: Dsm) -> None:
     for speaker, frames in zip(card.speakers, net.extract, strict=True):
         real = frames[frames[:, 0] != dmel.PAD]
         if not len(real) or int(real.max()) >= dmel.LEVELS:
-            raise BadVoice(f"there is no recording of {speaker} to tell the voice by", "pack the voice anew")
+            raise BadVoice(f"there is no recording of {speaker} to condition the voice on", "pack the voice again")
     delays = (c.delay_frames, c.acoustic_delay_frames, c.tail_frames, c.look_ahead_words)
     fits = c.delay_frames + c.acoustic_delay_frames < c.context_frames <= MOST_CONTEXT_FRAMES
     if not (fits and min(delays) >= 0 < c.delay_frames and c.longest_word_frames > 0):

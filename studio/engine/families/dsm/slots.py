@@ -13,7 +13,7 @@ from studio.engine.tokenizers import dmel
 ACTION_CHANNEL = dmel.CHANNELS  # of the noise
 
 
-class SpeakerMemory:
+class SpeakerEmbeddings:
     """Embeddings of all speakers of a net."""
 
     @torch.no_grad()
@@ -23,9 +23,9 @@ class SpeakerMemory:
     def write(self, cache: KVCache, slot: int, speakers: Sequence[int]) -> None:
         """Write the K and V of these speakers, and of none for the others, to a slot."""
         padded = [*speakers, *[-1] * (MOST_SPEAKERS - len(speakers))]
-        memory = self._net.speakers(self._embedded, torch.tensor([padded], device=self._embedded.device))
+        embedded = self._net.speakers(self._embedded, torch.tensor([padded], device=self._embedded.device))
         for layer, cross in enumerate(self._net.crossings()):
-            keys, values = cross.keys_values(memory)
+            keys, values = cross.keys_values(embedded)
             cache.write(layer, slot, 0, keys[0], values[0])
         cache.length[slot] = MOST_SPEAKERS
 
@@ -48,21 +48,21 @@ class DsmSlots:
 
     def reset(self, slot: int) -> None:
         """Give a slot to a new row; its first step sets the rest."""
-        for memory in (self.steps, self.speakers):
-            memory.reset(slot)
+        for cache in (self.steps, self.speakers):
+            cache.reset(slot)
         self.noise.reset(slot)
 
-    def update(self, row: tuple[int, ...], given: DsmInput, memory: SpeakerMemory) -> None:
+    def update(self, row: tuple[int, ...], step_input: DsmInput, embeddings: SpeakerEmbeddings) -> None:
         """Apply a step's inputs to its row's slots."""
-        pair = row if given.guidance != 1.0 else row[:1]
+        pair = row if step_input.guidance != 1.0 else row[:1]
         start, length = self.steps.bounds_arrays
         for slot in pair:
-            start[slot], length[slot] = given.start, given.at
-        self.noise.seek(row[0], given.seed, given.at)
-        if given.last is not None:
-            self.last[row[0]] = torch.from_numpy(given.last)
-        elif given.begins:
+            start[slot], length[slot] = step_input.start, step_input.at
+        self.noise.seek(row[0], step_input.seed, step_input.at)
+        if step_input.last is not None:
+            self.last[row[0]] = torch.from_numpy(step_input.last)
+        elif step_input.begins:
             self.last[row[0]] = dmel.PAD
-        if given.begins:
-            for slot, speakers in zip(pair, (given.speakers, ()), strict=False):
-                memory.write(self.speakers, slot, speakers)
+        if step_input.begins:
+            for slot, speakers in zip(pair, (step_input.speakers, ()), strict=False):
+                embeddings.write(self.speakers, slot, speakers)

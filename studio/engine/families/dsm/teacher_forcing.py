@@ -78,22 +78,24 @@ class _Backbone:
     """A backbone that runs step by step, with its KV cache."""
 
     def __init__(self, net: Dsm) -> None:
-        self._net, self._memory = net, ReferenceDecoder(net.decoder)
+        self._net, self._decoder = net, ReferenceDecoder(net.decoder)
         self._embedded = net.encoder(net.extract)
         self._speakers = net.speakers(self._embedded, torch.full((1, MOST_SPEAKERS), -1, device=net.nobody.device))
         self._seen = torch.ones(1, 1, MOST_SPEAKERS, dtype=torch.bool, device=net.nobody.device)
 
-    def step(self, given: DsmInput, last: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, step_input: DsmInput, last: Tensor) -> tuple[Tensor, Tensor]:
         """A step after the levels ``last`` uint8 [80]: hidden state [D], and shares of the steps held [L, S]."""
         net, device = self._net, last.device
-        if given.start > self._memory.start:
-            self._memory.forget(given.start)
-        if given.begins:
-            which = torch.tensor([[*given.speakers, *[-1] * (MOST_SPEAKERS - len(given.speakers))]], device=device)
+        if step_input.start > self._decoder.start:
+            self._decoder.forget(step_input.start)
+        if step_input.begins:
+            which = torch.tensor(
+                [[*step_input.speakers, *[-1] * (MOST_SPEAKERS - len(step_input.speakers))]], device=device
+            )
             self._speakers = net.speakers(self._embedded, which)
-        text, ahead = (torch.tensor([one], device=device) for one in (given.text, given.ahead))
+        text, ahead = (torch.tensor([one], device=device) for one in (step_input.text, step_input.ahead))
         crossings = net.crossings()
-        hidden, shares = self._memory.extend(
+        hidden, shares = self._decoder.extend(
             net.embed(text, ahead, last[None]), lambda layer, h: crossings[layer](h, self._speakers, self._seen)[0]
         )
         return hidden[0], shares[:, 0]
@@ -109,8 +111,8 @@ class DsmTeacherForcing:
         row: without slots and without limits of words; a single passage ends with the frames.
     """
 
-    def __init__(self, net: Dsm, row: DsmRow, given: TeacherForcingInput) -> None:
-        self._net, self._row, self._given, self._delays = net, row, given, row.delays
+    def __init__(self, net: Dsm, row: DsmRow, recording: TeacherForcingInput) -> None:
+        self._net, self._row, self._recording, self._delays = net, row, recording, row.delays
         self._device = net.nobody.device
         with torch.inference_mode():
             self._text, self._bare = _Backbone(net), _Backbone(net)
@@ -119,13 +121,13 @@ class DsmTeacherForcing:
 
     def segments(self) -> Iterator[TeacherForcedSegment]:
         """See ``studio.engine.families.common.teacher_forcing.TeacherForcedFamily``."""
-        for one in passages(self._given):
+        for one in passages(self._recording):
             self._arrive(one)
             yield from self._run(one)
 
     def _arrive(self, one: _ForcedPassage) -> None:
         """Give the row the text of a passage, and the text after it that was known when it ended."""
-        row, words = self._row, self._given.words
+        row, words = self._row, self._recording.words
         if not one.segments:
             row.commit(words)
             row.end()
@@ -153,14 +155,14 @@ class DsmTeacherForcing:
             module_input = row.next_input()
             if module_input is None:
                 raise segment_mismatch(count)
-            given: DsmInput = module_input.inputs
-            hidden, shares = self._text.step(given, last)
-            bare = self._bare.step(self._without(given), last)[0] if given.guidance != 1.0 else None
-            self._token_words.append(NO_WORD if row.is_between_words(given.text) else row.words_fed - 1)
+            step_input: DsmInput = module_input.inputs
+            hidden, shares = self._text.step(step_input, last)
+            bare = self._bare.step(self._without(step_input), last)[0] if step_input.guidance != 1.0 else None
+            self._token_words.append(NO_WORD if row.is_between_words(step_input.text) else row.words_fed - 1)
             levels = self._levels(passage, likely.steps)
             last = torch.from_numpy(levels).to(self._device)
             p = sigmoid(self._net.action_out(hidden).float().cpu().numpy()[0])
-            likely.add(hidden, bare, given.guidance, last)
+            likely.add(hidden, bare, step_input.guidance, last)
             output = row.on_output(DsmOutput(levels, p, self._begins(passage, passage.first + likely.steps, p), True))
             for one in output.before:
                 if isinstance(one, Segment):
@@ -176,7 +178,7 @@ class DsmTeacherForcing:
             if not len(output.frames):
                 continue
             assert segment is not None, "a passage begins with a word"
-            held = np.array(self._token_words[given.start :])
+            held = np.array(self._token_words[step_input.start :])
             columns = range(segment.word, max(segment.word + 1, row.words_fed))
             segment.shares.append(sum_by_word(shares[:, None].float().cpu().numpy(), held, columns)[:, 0])
             frame += 1
@@ -202,13 +204,13 @@ class DsmTeacherForcing:
 
     def _begins(self, passage: _ForcedPassage, frame: int, p: float) -> bool:
         """Whether a word, or the text's end, begins with this frame."""
-        given = self._given
+        recording = self._recording
         if passage.segments:
             return frame == passage.closed or frame in passage.word_starts
-        if given.word_starts:
+        if recording.word_starts:
             at = self._row.words_fed
-            return frame >= (given.word_starts[at] if at < len(given.words) else given.word_ends[-1])
-        return p >= EOS_AT and frame >= given.lead
+            return frame >= (recording.word_starts[at] if at < len(recording.words) else recording.word_ends[-1])
+        return p >= EOS_AT and frame >= recording.lead
 
     def _levels(self, passage: _ForcedPassage, step: int) -> np.ndarray:
         """The output of a step, uint8 [80]: channels of two frames, padding where there is no sound."""
@@ -217,13 +219,13 @@ class DsmTeacherForcing:
         for channels, delay in groups:
             if step >= delay:
                 frame = min(passage.first + step - delay, passage.stop - 1)
-                levels[channels] = self._given.frames[frame, channels]
+                levels[channels] = self._recording.frames[frame, channels]
         return levels
 
-    def _without(self, given: DsmInput) -> DsmInput:
+    def _without(self, step_input: DsmInput) -> DsmInput:
         """The same step without text and speaker (equation 8)."""
         nothing = self._net.config.symbols.nothing
-        return replace(given, text=nothing, ahead=nothing, speakers=())
+        return replace(step_input, text=nothing, ahead=nothing, speakers=())
 
 
 class _Likelihood:
@@ -260,15 +262,15 @@ class _Likelihood:
         return np.array([self._first[k + sound] + self._others[k + whole] for k in frames], np.float32)
 
 
-def passages(given: TeacherForcingInput) -> list[_ForcedPassage]:
+def passages(recording: TeacherForcingInput) -> list[_ForcedPassage]:
     """The passages: one of a recording; each of a trace but the last ends with a pause after its last word."""
-    total = len(given.frames)
-    if not given.spoken:
+    total = len(recording.frames)
+    if not recording.spoken:
         return [_ForcedPassage((), 0, total, None)]
     out, segments = list[_ForcedPassage](), list[TracedSegment]()
-    for at, one in enumerate(given.spoken):
+    for at, one in enumerate(recording.spoken):
         segments.append(one)
-        is_last = at + 1 == len(given.spoken)
+        is_last = at + 1 == len(recording.spoken)
         if is_last or (one.spoke is not None and one.spoke < one.stop):
             out.append(_ForcedPassage(segments, segments[0].first, min(total, one.stop), one.spoke))
             segments = []

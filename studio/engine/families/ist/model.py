@@ -107,25 +107,25 @@ class Ist(nn.Module):
             for text, frames in zip(texts, self.prompt, strict=True)
         ]
 
-    def embed_symbols(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Text tokens at their places, int64 [N] each -> [N, D]; the ratio of a passage's start is added elsewhere."""
-        return self.symbol(ids) + self.text_place * sinusoids(places, self.config.width).to(self.text_place.dtype)
+    def embed_symbols(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Text tokens at positions, int64 [N] each -> [N, D]; the ratio of a passage's start is added elsewhere."""
+        return self.symbol(ids) + self.text_place * sinusoids(positions, self.config.width).to(self.text_place.dtype)
 
-    def embed_frames(self, levels: Tensor, places: Tensor) -> Tensor:
-        """Frames (or the end frame, id 18 in every channel) at their places: uint8 [N, 80], int64 [N] -> [N, D]."""
+    def embed_frames(self, levels: Tensor, positions: Tensor) -> Tensor:
+        """Frames (or the end frame, id 18 in every channel) at their positions: uint8 [N, 80], int64 [N] -> [N, D]."""
         embedded = self.frame(self.level(levels.long()).flatten(1))
-        return embedded + self.speech_place * sinusoids(places, self.config.width).to(self.speech_place.dtype)
+        return embedded + self.speech_place * sinusoids(positions, self.config.width).to(self.speech_place.dtype)
 
     def embed_layout(self, layout: IstLayout, ratio: int, embed_frames: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """All tokens of a layout [T, D]; ``embed_frames`` is that of this net, or a faster one."""
         device = self.ratio.weight.device
-        symbols, places = (torch.tensor(one, device=device) for one in (layout.symbols, layout.places))
+        symbols, positions = (torch.tensor(one, device=device) for one in (layout.symbols, layout.positions))
         is_frame = symbols == FRAME
         x = torch.zeros(len(layout), self.config.width, device=device)
-        x[~is_frame] = self.embed_symbols(symbols[~is_frame], places[~is_frame])
+        x[~is_frame] = self.embed_symbols(symbols[~is_frame], positions[~is_frame])
         x[symbols == self.config.symbols.start] += self.ratio.weight[ratio]
         if layout.frames:
-            x[is_frame] = embed_frames(torch.from_numpy(layout.stacked()).to(device), places[is_frame])
+            x[is_frame] = embed_frames(torch.from_numpy(layout.stacked()).to(device), positions[is_frame])
         return x
 
     def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,8 +134,8 @@ class Ist(nn.Module):
         return levels, self.eos_out(hidden).squeeze(-1)
 
 
-def sinusoids(places: Tensor, width: int) -> Tensor:
+def sinusoids(positions: Tensor, width: int) -> Tensor:
     """Sinusoidal embeddings (Vaswani et al. 2017, section 3.5), int64 [N] -> float32 [N, width]."""
-    rates = 10_000.0 ** (-torch.arange(0, width, 2, device=places.device) / width)
-    angles = places.unsqueeze(-1) * rates
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, device=positions.device) / width)
+    angles = positions.unsqueeze(-1) * rates
     return torch.cat((angles.sin(), angles.cos()), -1)

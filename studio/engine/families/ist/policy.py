@@ -156,18 +156,18 @@ class IstSymbols:
 
 @dataclass
 class IstLayout:
-    """Positions of an interleaved sequence, in order.
+    """An interleaved sequence of text and speech, in order.
 
     Text and speech are counted separately (section 4.3: distinct positional encodings), from 0 in each passage.
 
     Attributes:
         symbols: ids, ``FRAME`` for the next of ``frames``.
-        places: index of each position among text or speech.
+        positions: index of each symbol among text or speech.
         frames: uint8 [80] each.
     """
 
     symbols: list[int] = field(default_factory=list[int])
-    places: list[int] = field(default_factory=list[int])
+    positions: list[int] = field(default_factory=list[int])
     frames: list[np.ndarray] = field(default_factory=list[np.ndarray], repr=False)
 
     def __len__(self) -> int:
@@ -176,22 +176,22 @@ class IstLayout:
     def start(self, symbols: IstSymbols) -> None:
         """Append a passage's start."""
         self.symbols.append(symbols.start)
-        self.places.append(0)
+        self.positions.append(0)
 
     def text(self, tokens: Sequence[int], first: int) -> None:
         """Append text tokens of a passage, from its token ``first`` on."""
         self.symbols += tokens
-        self.places += range(first + 1, first + 1 + len(tokens))
+        self.positions += range(first + 1, first + 1 + len(tokens))
 
-    def frame(self, levels: np.ndarray, place: int) -> None:
+    def frame(self, levels: np.ndarray, position: int) -> None:
         """Append a frame of a passage, uint8 [80]."""
         self.symbols.append(FRAME)
-        self.places.append(place)
+        self.positions.append(position)
         self.frames.append(levels)
 
-    def end(self, place: int) -> None:
-        """Append the end frame of a passage of ``place`` frames."""
-        self.frame(np.full(CHANNELS, END_FRAME, np.uint8), place)
+    def end(self, position: int) -> None:
+        """Append the end frame of a passage of ``position`` frames."""
+        self.frame(np.full(CHANNELS, END_FRAME, np.uint8), position)
 
     def passage(self, symbols: IstSymbols, tokens: Sequence[int], frames: np.ndarray, ratio: Ratio) -> None:
         """Append a whole passage: its text with the closing symbol, and its frames uint8 [T, 80]."""

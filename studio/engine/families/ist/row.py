@@ -64,14 +64,14 @@ class IstPrefill:
     Attributes:
         start, at: tokens before ``start`` are dropped; these are fed from position ``at`` on.
         ratio: index into ``RATIOS``, for the start of each passage.
-        frame: index of the frame to sample; place: its index in the passage.
+        frame: index of the frame to sample; position: its index in the passage.
     """
 
     start: int
     at: int
     layout: IstLayout
     ratio: int
-    place: int
+    position: int
     frame: int
     temperature: float
     seed: int
@@ -294,7 +294,7 @@ class IstRow(TextRow[IstOptions]):
             at=self._length,
             layout=layout,
             ratio=passage.ratio,
-            place=passage.rule.spoken,
+            position=passage.rule.spoken,
             frame=self._frames,
             temperature=self._temperature,
             seed=self._seed,

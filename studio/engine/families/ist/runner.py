@@ -41,7 +41,7 @@ from studio.engine.tokenizers import dmel
 CAPACITY_TOKENS = 6144
 NOTES = (
     "m frames need n text tokens, so it waits inside words while text comes slowly, and no number of words says how "
-    "long. It has no word boundaries: word times are estimated by letters. After a flush it starts afresh, as after a "
+    "long. It has no word boundaries: word times are estimated by letters. After a flush it starts again, as after a "
     "sentence."
 )
 _MOST_WORDS = 60  # of a passage: fewer than an utterance commits ahead, or ``whole`` would never start
@@ -54,13 +54,13 @@ class IstSlots(FrameSlots):
         super().__init__(cache)
         self.cache, self._first_frame = cache, np.zeros(cache.slots, np.int64)
 
-    def update(self, slot: int, given: IstPrefill) -> None:
+    def update(self, slot: int, chunk: IstPrefill) -> None:
         """Apply a prefill's inputs to its row's slot."""
-        self.cache.start[slot], self.cache.length[slot] = given.start, given.at
-        self._first_frame[slot] = given.frame - given.place
-        self.seek(slot, given.temperature, given.seed, given.frame)
+        self.cache.start[slot], self.cache.length[slot] = chunk.start, chunk.at
+        self._first_frame[slot] = chunk.frame - chunk.position
+        self.seek(slot, chunk.temperature, chunk.seed, chunk.frame)
 
-    def last_places(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+    def last_positions(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
         """Index of each slot's last frame in its passage, int64 [B]."""
         return self.noise.frame[numbers] - 1 - self._first_frame[numbers]
 
@@ -76,30 +76,30 @@ class IstRunner:
         heads, bias = join_heads(net.levels_out, net.eos_out)
         self.head = RowwiseLinear(self.decoder.folded_head(net.decoder, heads), bias, number_format)
 
-    def embed_frames(self, levels: Tensor, places: Tensor) -> Tensor:
+    def embed_frames(self, levels: Tensor, positions: Tensor) -> Tensor:
         """``Ist.embed_frames`` up to rounding."""
         net = self.net
-        return self._frames(levels) + net.frame.bias + net.speech_place * sinusoids(places, net.config.width)
+        return self._frames(levels) + net.frame.bias + net.speech_place * sinusoids(positions, net.config.width)
 
-    def embed(self, given: IstPrefill) -> Tensor:
+    def embed(self, chunk: IstPrefill) -> Tensor:
         """All tokens of a prefill, [1, T, D]."""
-        return self.net.embed_layout(given.layout, given.ratio, self.embed_frames).unsqueeze(0)
+        return self.net.embed_layout(chunk.layout, chunk.ratio, self.embed_frames).unsqueeze(0)
 
     def sample(self, slots: IstSlots, numbers: list[int], x: Tensor) -> list[FrameOutput]:
         """Run tokens [B, T, D] and sample each row's next frame."""
         out = sample_frames(slots, numbers, self.head(self.decoder.extend(x, slots.cache, numbers)))
         return frame_outputs(out.numpy())
 
-    def prefill(self, slots: IstSlots, slot: int, given: IstPrefill) -> FrameOutput:
+    def prefill(self, slots: IstSlots, slot: int, chunk: IstPrefill) -> FrameOutput:
         """Feed a chunk of text and sample a frame."""
-        slots.update(slot, given)
-        return self.sample(slots, [slot], self.embed(given))[0]
+        slots.update(slot, chunk)
+        return self.sample(slots, [slot], self.embed(chunk))[0]
 
     def decode(self, slots: IstSlots, numbers: list[int]) -> list[FrameOutput]:
         """Feed back each slot's last frame and sample the next."""
         index = torch.tensor(numbers)
-        places = torch.from_numpy(slots.last_places(numbers))
-        return self.sample(slots, numbers, self.embed_frames(slots.last[index], places).unsqueeze(1))
+        positions = torch.from_numpy(slots.last_positions(numbers))
+        return self.sample(slots, numbers, self.embed_frames(slots.last[index], positions).unsqueeze(1))
 
 
 class IstFamily(DmelFamily[IstRow]):
@@ -151,8 +151,8 @@ class IstFamily(DmelFamily[IstRow]):
             limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
         return IstRow(setup, limits, self.net.config.symbols, self.bpe.encode, self._prompts[setup.speaker])
 
-    def _force(self, row: IstRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return IstTeacherForcing(self.net, row, given).segments()
+    def _force(self, row: IstRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return IstTeacherForcing(self.net, row, recording).segments()
 
 
 def check(card: Card, net: Ist) -> None:
@@ -162,7 +162,7 @@ def check(card: Card, net: Ist) -> None:
         if not (tokens and len(frames) and max(tokens) < c.text_tokens and frames.max() < dmel.LEVELS):
             raise BadVoice(
                 f"the prompt of {speaker} has {len(tokens)} text tokens and {len(frames)} frames",
-                "a prompt is speech with its transcript; pack the voice anew",
+                "a prompt is speech with its transcript; pack the voice again",
             )
     limits = limits_of(c)
     room = CAPACITY_TOKENS - limits.passage_tokens - c.prompt_frames - c.prompt_tokens

@@ -31,11 +31,11 @@ class IstTeacherForcing(TeacherForcingRun):
     the text after it, so what the net says of an end after it is known with the next chunk alone.
     """
 
-    def __init__(self, net: Ist, row: IstRow, given: TeacherForcingInput) -> None:
-        super().__init__(row, given)
+    def __init__(self, net: Ist, row: IstRow, recording: TeacherForcingInput) -> None:
+        super().__init__(row, recording)
         self._net, self._row = net, row
         self._device = net.ratio.weight.device
-        self._memory = ReferenceDecoder(net.decoder)
+        self._decoder = ReferenceDecoder(net.decoder)
         self._token_words = np.zeros(0, np.int64)  # of the tokens held
         self._p_before = 0.0  # of the end after what the newest chunk begins with
 
@@ -55,9 +55,9 @@ class IstTeacherForcing(TeacherForcingRun):
     def _segment(self, first: int, fed: IstPrefill) -> TeacherForcedSegment:
         assert isinstance(fed, IstPrefill), "a chunk begins with its text"
         net, plan = self._net, self._row.planned
-        if fed.start > self._memory.start:
-            self._token_words = self._token_words[fed.start - self._memory.start :]
-            self._memory.forget(fed.start)
+        if fed.start > self._decoder.start:
+            self._token_words = self._token_words[fed.start - self._decoder.start :]
+            self._decoder.forget(fed.start)
         closes = plan.chunk_frames is None
         least = 0 if plan.frames else 1
         stop = self._schedule.stop(first, plan.words, least) if closes else first + (plan.chunk_frames or 0)
@@ -66,8 +66,8 @@ class IstTeacherForcing(TeacherForcingRun):
         levels = torch.from_numpy(frames.copy()).to(self._device)
         again = levels if closes else levels[:-1]  # those that are fed back before the next text is
         text = net.embed_layout(fed.layout, fed.ratio, net.embed_frames)
-        places = plan.frames + torch.arange(len(again), device=self._device)
-        hidden, shares = self._memory.extend(torch.cat((text, net.embed_frames(again, places))))
+        positions = plan.frames + torch.arange(len(again), device=self._device)
+        hidden, shares = self._decoder.extend(torch.cat((text, net.embed_frames(again, positions))))
         logits, eos = net.heads(hidden[len(text) - 1 :])
         if closes:
             p_end = eos_probabilities(eos)
@@ -77,7 +77,7 @@ class IstTeacherForcing(TeacherForcingRun):
         else:
             count, self._p_before, forced, p_end = len(frames), 0.0, False, None
             p_eos = np.append(np.zeros(count - 1, np.float32), np.float32(np.nan))
-        self._memory.cut(self._memory.length - (len(frames) - count))
+        self._decoder.cut(self._decoder.length - (len(frames) - count))
         fed_back = count if closes else count - 1
         self._token_words = np.concatenate((self._token_words, plan.tokens, np.full(fed_back, NO_WORD)))
         likely = log_likelihood(logits[:count], levels[:count])
@@ -90,6 +90,6 @@ class IstTeacherForcing(TeacherForcingRun):
 
     def _count(self, p_end: np.ndarray, first: int, least: int) -> int:
         """Number of frames of a passage's last chunk when the net decides; may be 0."""
-        if least == 0 and p_end[0] >= EOS_AT and first > self._given.lead:
+        if least == 0 and p_end[0] >= EOS_AT and first > self._recording.lead:
             return 0
         return self._end(p_end[1:] >= EOS_AT, first)

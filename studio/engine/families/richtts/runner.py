@@ -95,8 +95,8 @@ class RichTtsFamily(DmelFamily[RichTtsRow]):
         longest = NO_LIMIT if forced else self.net.config.longest_word_frames
         return RichTtsRow(setup, self.prompts[setup.speaker], longest)
 
-    def _force(self, row: RichTtsRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return RichTtsTeacherForcing(self.net, row, given).segments()
+    def _force(self, row: RichTtsRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return RichTtsTeacherForcing(self.net, row, recording).segments()
 
 
 def _info(name: str, paper: str, default: RichTtsOptions, notes: str) -> FamilyInfo:

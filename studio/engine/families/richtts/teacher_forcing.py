@@ -17,8 +17,8 @@ ATTENDS_TO = "self-attention to the characters of each word of the piece"
 class RichTtsTeacherForcing(FrameDecoderForcing):
     """See ``TeacherForcingRun``; every piece starts from an empty context."""
 
-    def __init__(self, net: RichTts, row: RichTtsRow, given: TeacherForcingInput) -> None:
-        super().__init__(net, row, given)
+    def __init__(self, net: RichTts, row: RichTtsRow, recording: TeacherForcingInput) -> None:
+        super().__init__(net, row, recording)
         self._net, self._row = net, row
 
     @torch.inference_mode()

@@ -216,12 +216,12 @@ class S5(nn.Module):
         log_shares = log_e.cpu() + log_diagonal_prior(len(frames), len(symbols))
         return monotonic_alignment(log_shares.numpy(), np.array([len(frames)]), np.array([len(symbols)]))[0]
 
-    def encode(self, embedded: Tensor, places: Tensor, seen: Tensor) -> Tensor:
+    def encode(self, embedded: Tensor, positions: Tensor, seen: Tensor) -> Tensor:
         """Encode phonemes in parallel.
 
         Args:
             embedded: [B, T, D], from ``embed_symbols``.
-            places: int64 [B, T], position of each step in the text; only differences matter.
+            positions: int64 [B, T], of each step in the text; only differences matter.
             seen: bool [B, T, T], the attention mask.
 
         Returns:
@@ -232,7 +232,7 @@ class S5(nn.Module):
         for block in self.encoder.layers():
             q, k, v = block.project(x, cos, sin)
             x = block.finish(x, nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
-        return self.encoder.norm(x) + self.place(sines(places).to(x.dtype))
+        return self.encoder.norm(x) + self.place(sines(positions).to(x.dtype))
 
     def decode(self, x: Tensor, encoded: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Decode whole sequences.
@@ -267,27 +267,27 @@ class S5(nn.Module):
         return levels, self.stop_out(hidden).squeeze(-1)
 
 
-def sines(places: Tensor) -> Tensor:
+def sines(positions: Tensor) -> Tensor:
     """Sines and cosines of positions, int64 [...] -> float32 [..., 32]; angles in float64."""
     shortest, longest = _PERIODS
-    steps = torch.linspace(0.0, 1.0, _SINES, dtype=torch.float64, device=places.device)
-    angles = places.to(torch.float64).unsqueeze(-1) * (2 * torch.pi / shortest) * (shortest / longest) ** steps
+    steps = torch.linspace(0.0, 1.0, _SINES, dtype=torch.float64, device=positions.device)
+    angles = positions.to(torch.float64).unsqueeze(-1) * (2 * torch.pi / shortest) * (shortest / longest) ** steps
     return torch.cat((angles.sin(), angles.cos()), dim=-1).float()
 
 
-def encode_input(net: "S5", given: S5StepInput, device: torch.device) -> Tensor:
+def encode_input(net: "S5", step_input: S5StepInput, device: torch.device) -> Tensor:
     """Encode the words in view of one step: [1, T, D]."""
-    symbols, words = (torch.tensor([[*values]], device=device) for values in (given.symbols, given.words))
-    seen = seen_steps(words, words, torch.tensor([given.k], device=device))
+    symbols, words = (torch.tensor([[*values]], device=device) for values in (step_input.symbols, step_input.words))
+    seen = seen_steps(words, words, torch.tensor([step_input.k], device=device))
     if not net.config.encoder_mask:
         seen = torch.ones_like(seen)
-    places = given.place + torch.arange(symbols.shape[1], device=device).unsqueeze(0)
-    return net.encode(net.embed_symbols(symbols), places, seen)
+    positions = step_input.position + torch.arange(symbols.shape[1], device=device).unsqueeze(0)
+    return net.encode(net.embed_symbols(symbols), positions, seen)
 
 
-def encode_text(net: "S5", given: S5StepInput, text: KVCache, slot: int) -> None:
+def encode_text(net: "S5", step_input: S5StepInput, text: KVCache, slot: int) -> None:
     """Encode the words in view of a step, and write the cross-attention's K and V into a slot."""
-    encoded = encode_input(net, given, text.device)
+    encoded = encode_input(net, step_input, text.device)
     text.start[slot] = 0
     for layer, cross in enumerate(net.crossings()):
         keys, values = cross.keys_values(encoded)
@@ -295,12 +295,12 @@ def encode_text(net: "S5", given: S5StepInput, text: KVCache, slot: int) -> None
     text.length[slot] = encoded.shape[1]
 
 
-def decoder_mask(net: "S5", given: S5StepInput, device: torch.device) -> Tensor | None:
+def decoder_mask(net: "S5", step_input: S5StepInput, device: torch.device) -> Tensor | None:
     """Encoder steps that each token of a step's input may attend to, bool [S, T]; None if it may attend to all."""
-    if not (net.config.decoder_mask and given.spoken):
+    if not (net.config.decoder_mask and step_input.spoken):
         return None
-    asking, words = (torch.tensor([[*values]], device=device) for values in (given.spoken, given.words))
-    return seen_steps(asking, words, torch.tensor([given.k], device=device))[0]
+    asking, words = (torch.tensor([[*values]], device=device) for values in (step_input.spoken, step_input.words))
+    return seen_steps(asking, words, torch.tensor([step_input.k], device=device))[0]
 
 
 def seen_steps(asking: Tensor, words: Tensor, k: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ class S5StepInput:
 
     Attributes:
         symbols, words: phonemes in view and the word of each (from the first one in view); the text's end is a word.
-        place: position of the first symbol in the whole text, in symbols.
+        position: of the first symbol in the whole text, in symbols.
         k: the look-ahead.
         start, at: decoder tokens before ``start`` are dropped; the new tokens are written from ``at`` on, over the
             token there, because the frame before was fed with one word less in view.
@@ -113,7 +113,7 @@ class S5StepInput:
 
     symbols: Sequence[int]
     words: Sequence[int]
-    place: int
+    position: int
     k: int
     start: int
     at: int
@@ -232,6 +232,6 @@ class S5Checkpoint:
     start: int
     length: int
     first_word: int
-    place: int
+    position: int
     last: np.ndarray | None
     past: tuple[S5StepState, ...]

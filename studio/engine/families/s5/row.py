@@ -60,7 +60,7 @@ class S5Row(TextRow[S5Options]):
         self._steps = 0
         self._start = self._length = 0  # the slot's oldest token and the number of tokens fed
         self._reached = 0  # maximum of _length
-        self._first_word = self._place = 0  # the first word in the encoder's view, and its position in symbols
+        self._first_word = self._position = 0  # the first word in the encoder's view, and its position in symbols
 
     @property
     def is_finished(self) -> bool:
@@ -126,7 +126,7 @@ class S5Row(TextRow[S5Options]):
             self._start,
             self._length,
             self._first_word,
-            self._place,
+            self._position,
             self._last,
             tuple(self._past),
         )
@@ -141,7 +141,7 @@ class S5Row(TextRow[S5Options]):
         self._policy.spoken = checkpoint.spoken
         self._steps, self._frames, self._last = checkpoint.steps, checkpoint.frames, checkpoint.last
         self._start, self._length, self._past = checkpoint.start, checkpoint.length, deque(checkpoint.past)
-        self._first_word, self._place = checkpoint.first_word, checkpoint.place
+        self._first_word, self._position = checkpoint.first_word, checkpoint.position
         self._step = self._next = self._pending = None
 
     def restart_context(self) -> None:
@@ -172,7 +172,7 @@ class S5Row(TextRow[S5Options]):
         return S5StepInput(
             symbols=[*chain.from_iterable(spelled)],
             words=words_of(spelled),
-            place=self._place,
+            position=self._position,
             k=self._options.k,
             start=self._start,
             at=self._length - (not begins),
@@ -299,7 +299,7 @@ class S5Row(TextRow[S5Options]):
         """
         if self._past and self._past[-1].is_cut:
             self._past.clear()
-            self._first_word, self._place, self._start = plan.speak.start, 0, self._length
+            self._first_word, self._position, self._start = plan.speak.start, 0, self._length
             return True
         limits = self._limits
         frames = sum(len(step.frames) for step in self._past)
@@ -317,7 +317,7 @@ class S5Row(TextRow[S5Options]):
             oldest = self._past.popleft()
             count = oldest.plan.speak.stop - self._first_word
             if not self._reference.spelled:
-                self._place += sum(map(len, self._spelled(self._first_word, oldest.plan.stop)[:count]))
+                self._position += sum(map(len, self._spelled(self._first_word, oldest.plan.stop)[:count]))
                 self._start += oldest.tokens
             self._first_word = oldest.plan.speak.stop
             frames -= len(oldest.frames)

@@ -58,11 +58,11 @@ class S5Slots(FrameSlots):
         self.frames, self.text = frames, text
         self.speaker, self.k = (torch.zeros(frames.slots, dtype=torch.int64) for _ in range(2))
 
-    def place(self, slot: int, given: S5StepInput) -> None:
+    def update(self, slot: int, step_input: S5StepInput) -> None:
         """Set a slot's token positions, conditions and sampling state from a step's input."""
-        self.frames.start[slot], self.frames.length[slot] = given.start, given.at
-        self.speaker[slot], self.k[slot] = given.speaker, given.k
-        self.seek(slot, given.temperature, given.seed, given.frame)
+        self.frames.start[slot], self.frames.length[slot] = step_input.start, step_input.at
+        self.speaker[slot], self.k[slot] = step_input.speaker, step_input.k
+        self.seek(slot, step_input.temperature, step_input.seed, step_input.frame)
 
 
 class S5CpuDecoder:
@@ -164,12 +164,12 @@ class S5Runner:
         parts = np.split(host[outputs.numel() :], np.cumsum([len(one) for one in attended])[:-1])
         return [S5Output(one.levels, one.p_eos, part, one.is_finite) for one, part in zip(samples, parts, strict=True)]
 
-    def prefill(self, slots: S5Slots, slot: int, given: S5StepInput) -> S5Output:
+    def prefill(self, slots: S5Slots, slot: int, step_input: S5StepInput) -> S5Output:
         """Encode a step's text, feed its tokens and sample its first frame."""
-        for one in given.again:
+        for one in step_input.again:
             x, seen = self._prepare(slots, slot, one)
             self.feed(slots, [slot], x, seen)
-        x, seen = self._prepare(slots, slot, given)
+        x, seen = self._prepare(slots, slot, step_input)
         return self.sample(slots, [slot], x, seen)[0]
 
     def decode(self, slots: S5Slots, numbers: list[int]) -> list[S5Output]:
@@ -180,16 +180,16 @@ class S5Runner:
         x = self.embed_frames(slots.last[index]) + self.net.embed_row(slots.speaker[index], slots.k[index])
         return self.sample(slots, numbers, x.unsqueeze(1))
 
-    def _prepare(self, slots: S5Slots, slot: int, given: S5StepInput) -> tuple[Tensor, Tensor | None]:
+    def _prepare(self, slots: S5Slots, slot: int, step_input: S5StepInput) -> tuple[Tensor, Tensor | None]:
         """Encode a step's text into the slot; returns its tokens [1, T, D] and their ``decoder_mask``."""
-        slots.place(slot, given)
-        encode_text(self.net, given, slots.text, slot)
-        x = self.embed_frames(torch.from_numpy(given.frames))
-        if given.begins:
+        slots.update(slot, step_input)
+        encode_text(self.net, step_input, slots.text, slot)
+        x = self.embed_frames(torch.from_numpy(step_input.frames))
+        if step_input.begins:
             x = torch.cat((self.net.bos.unsqueeze(0), x))
         here = slice(slot, slot + 1)
         x = x + self.net.embed_row(slots.speaker[here], slots.k[here])
-        return x.unsqueeze(0), decoder_mask(self.net, given, torch.device("cpu"))
+        return x.unsqueeze(0), decoder_mask(self.net, step_input, torch.device("cpu"))
 
 
 class PhonemeFamily(DmelFamily[RowT]):
@@ -259,8 +259,8 @@ class S5Family(PhonemeFamily[S5Row]):
         silence, reference = self.silence[setup.speaker], self.references[setup.speaker]
         return S5Row(setup, limits, silence, reference, phonemes.pronounce)
 
-    def _force(self, row: S5Row, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return S5TeacherForcing(self.net, row, given).segments()
+    def _force(self, row: S5Row, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return S5TeacherForcing(self.net, row, recording).segments()
 
 
 INFO = FamilyInfo(

@@ -33,7 +33,7 @@ class ReferenceS5:
         self._net, self._device = net, next(net.parameters()).device
         self._speaker = torch.tensor([speaker], device=self._device)
         self._decoder = ReferenceDecoder(net.decoder)
-        self._given = 0
+        self._run_frames = 0
         self.longest_word_frames = net.config.longest_word_frames
 
     def run(self, fed: S5StepInput, frames: np.ndarray) -> tuple[Tensor, Tensor, np.ndarray]:
@@ -65,7 +65,7 @@ class ReferenceS5:
             return h
 
         hidden, _ = self._decoder.extend(x, between)
-        self._given = len(frames)
+        self._run_frames = len(frames)
         shares = torch.stack(by_layer)[:, fed.tokens - 1 :].float().cpu().numpy()
         return *net.heads(hidden[fed.tokens - 1 :]), shares
 
@@ -75,15 +75,15 @@ class ReferenceS5:
 
     def accept(self, count: int) -> None:
         """Keep the first ``count`` frames of the last run and drop the rest."""
-        self._decoder.cut(self._decoder.length - (self._given - count))
+        self._decoder.cut(self._decoder.length - (self._run_frames - count))
 
 
 class S5TeacherForcing(TeacherForcingRun):
     """See ``TeacherForcingRun``; the row limits the context as in synthesis."""
 
-    def __init__(self, net: S5, row: S5Row, given: TeacherForcingInput) -> None:
-        super().__init__(row, given)
-        self._row, self._net = row, ReferenceS5(net, given.speaker)
+    def __init__(self, net: S5, row: S5Row, recording: TeacherForcingInput) -> None:
+        super().__init__(row, recording)
+        self._row, self._net = row, ReferenceS5(net, recording.speaker)
 
     @torch.inference_mode()
     def _segment(self, first: int, fed: S5StepInput) -> TeacherForcedSegment:

@@ -41,11 +41,11 @@ class S5Tokens:
         """See ``TokenPlanner``."""
         return slots.frames
 
-    def prefill(self, slots: "S5Slots", slot: int, given: S5StepInput) -> TokenRows:
+    def prefill(self, slots: "S5Slots", slot: int, row_input: S5StepInput) -> TokenRows:
         """See ``TokenPlanner``. Steps to be fed again run at once, each over its own text."""
-        for one in given.again:
+        for one in row_input.again:
             self.module.feed(slots, slot, self._tokens(slots, slot, one))
-        return self._tokens(slots, slot, given)
+        return self._tokens(slots, slot, row_input)
 
     def feedback(self, slots: "S5Slots", numbers: np.ndarray) -> TokenRows:
         """See ``TokenPlanner``."""
@@ -63,16 +63,23 @@ class S5Tokens:
         parts = (self._look_ahead, slots.k), (self._speaker, slots.speaker)
         return [first + values.numpy()[numbers] for first, values in parts if first is not None]
 
-    def _tokens(self, slots: "S5Slots", slot: int, given: S5StepInput) -> TokenRows:
+    def _tokens(self, slots: "S5Slots", slot: int, step_input: S5StepInput) -> TokenRows:
         """Encode a step's text into the slot; returns its tokens."""
-        slots.place(slot, given)
-        encode_text(self._net, given, slots.text, slot)
-        visible = np.full(given.tokens, int(slots.text.length[slot]))
-        if self._net.config.decoder_mask and given.spoken:  # words ascend: what may be seen is a prefix
-            visible = np.searchsorted(given.words, np.array(given.spoken) + given.k, side="right")
+        slots.update(slot, step_input)
+        encode_text(self._net, step_input, slots.text, slot)
+        visible = np.full(step_input.tokens, int(slots.text.length[slot]))
+        if self._net.config.decoder_mask and step_input.spoken:  # words ascend: what may be seen is a prefix
+            visible = np.searchsorted(step_input.words, np.array(step_input.spoken) + step_input.k, side="right")
         conditions = self._conditions(slots, slot)
-        bos = TokenRows.make(_EXTRAS, int(given.begins), self._bos, *conditions, visible=visible[: given.begins])
-        frames = TokenRows.make(
-            _EXTRAS, len(given.frames), self._bias, *conditions, given=given.frames, visible=visible[given.begins :]
+        bos = TokenRows.make(
+            _EXTRAS, int(step_input.begins), self._bos, *conditions, visible=visible[: step_input.begins]
         )
-        return TokenRows.join([bos, frames]) if given.begins else frames
+        frames = TokenRows.make(
+            _EXTRAS,
+            len(step_input.frames),
+            self._bias,
+            *conditions,
+            levels=step_input.frames,
+            visible=visible[step_input.begins :],
+        )
+        return TokenRows.join([bos, frames]) if step_input.begins else frames

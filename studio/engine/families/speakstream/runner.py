@@ -93,33 +93,33 @@ class SpeakStreamRunner(FrameDecoderRunner):
         super().__init__(net, number_format)
         self._net = net
 
-    def prefill(self, slots: SpeakStreamSlots, slot: int, given: SegmentPrefill) -> FrameOutput:
+    def prefill(self, slots: SpeakStreamSlots, slot: int, prefill: SegmentPrefill) -> FrameOutput:
         """Feed a segment's tokens that are not yet in the slot, and sample its first frame."""
-        span = (given.start, given.at + given.known)
-        slots.start(slot, span, given.speaker, given.temperature, given.seed, given.frame)
+        span = (prefill.start, prefill.at + prefill.known)
+        slots.start(slot, span, prefill.speaker, prefill.temperature, prefill.seed, prefill.frame)
         speaker = slots.speaker[slot : slot + 1]
-        pieces = [piece for segment in given.segments for piece in self._tokens_of(segment, speaker)]
-        return self.sample(slots, [slot], torch.cat(pieces)[given.known :].unsqueeze(0))[0]
+        pieces = [piece for segment in prefill.segments for piece in self._tokens_of(segment, speaker)]
+        return self.sample(slots, [slot], torch.cat(pieces)[prefill.known :].unsqueeze(0))[0]
 
-    def read_ahead(self, slots: SpeakStreamSlots, slot: int, given: ReadAheadInput) -> None:
+    def read_ahead(self, slots: SpeakStreamSlots, slot: int, text: ReadAheadInput) -> None:
         """Feed text of the first segment before its window is complete (CPU); nothing is sampled."""
-        slots.cache.start[slot], slots.cache.length[slot] = 0, given.at
-        embedded = self._net.embed_symbols(torch.tensor([[*given.symbols]]), torch.tensor([given.speaker]))
+        slots.cache.start[slot], slots.cache.length[slot] = 0, text.at
+        embedded = self._net.embed_symbols(torch.tensor([[*text.symbols]]), torch.tensor([text.speaker]))
         assert self.decoder.cpu_prefill is not None, "text is fed ahead on a CPU"
         self.decoder.cpu_prefill.extend(embedded[0].numpy(), slots.cache, slot)
 
-    def _tokens_of(self, given: SegmentInput, speaker: Tensor) -> list[Tensor]:
+    def _tokens_of(self, segment: SegmentInput, speaker: Tensor) -> list[Tensor]:
         """Embedded tokens of a segment; ``speaker`` int64 [1]."""
         net, device = self._net, speaker.device
         pieces: list[Tensor] = []
-        if given.after_eos:
+        if segment.after_eos:
             eos = torch.full((1, dmel.CHANNELS), dmel.EOS, dtype=torch.uint8, device=device)
             pieces.append(self.embed_frames(eos, speaker))
-        if given.symbols:
-            pieces.append(net.embed_symbols(torch.tensor([[*given.symbols]], device=device), speaker)[0])
-        pieces.append(net.embed_bos(torch.tensor([given.window], device=device), speaker))
-        if len(given.frames):
-            frames = torch.from_numpy(given.frames).to(device)
+        if segment.symbols:
+            pieces.append(net.embed_symbols(torch.tensor([[*segment.symbols]], device=device), speaker)[0])
+        pieces.append(net.embed_bos(torch.tensor([segment.window], device=device), speaker))
+        if len(segment.frames):
+            frames = torch.from_numpy(segment.frames).to(device)
             pieces.append(self.embed_frames(frames, speaker.expand(len(frames))))
         return pieces
 
@@ -172,8 +172,8 @@ class SpeakStreamFamily(DmelFamily[SpeakStreamRow]):
         limits = replace(self._limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
         return SpeakStreamRow(setup, limits, silence)
 
-    def _force(self, row: SpeakStreamRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return SpeakStreamTeacherForcing(self.net, row, given).segments()
+    def _force(self, row: SpeakStreamRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return SpeakStreamTeacherForcing(self.net, row, recording).segments()
 
 
 INFO = FamilyInfo(

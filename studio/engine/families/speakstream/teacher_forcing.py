@@ -29,11 +29,11 @@ ATTENDS_TO = "self-attention to the characters of each word that the segment saw
 class FrameDecoderForcing(TeacherForcingRun):
     """One pass of a ``FrameDecoder``; see ``TeacherForcingRun``."""
 
-    def __init__(self, net: FrameDecoder, row: Row, given: TeacherForcingInput) -> None:
-        super().__init__(row, given)
+    def __init__(self, net: FrameDecoder, row: Row, recording: TeacherForcingInput) -> None:
+        super().__init__(row, recording)
         self._decoder_net, self._replayed = net, row
         self._device = next(net.parameters()).device
-        self._speaker = torch.tensor([given.speaker], device=self._device)
+        self._speaker = torch.tensor([recording.speaker], device=self._device)
         self.restart()
 
     def restart(self) -> None:
@@ -80,8 +80,8 @@ class FrameDecoderForcing(TeacherForcingRun):
 class SpeakStreamTeacherForcing(FrameDecoderForcing):
     """See ``TeacherForcingRun``; the row limits the context as in synthesis."""
 
-    def __init__(self, net: SpeakStream, row: SpeakStreamRow, given: TeacherForcingInput) -> None:
-        super().__init__(net, row, given)
+    def __init__(self, net: SpeakStream, row: SpeakStreamRow, recording: TeacherForcingInput) -> None:
+        super().__init__(net, row, recording)
         self._net, self._row = net, row
 
     @torch.inference_mode()
@@ -97,20 +97,20 @@ class SpeakStreamTeacherForcing(FrameDecoderForcing):
         x = torch.cat((text, self.embed_frames(frames)))
         return self.decode(first, plan.seen, x, text_words, frames, stop)
 
-    def _text(self, given: SegmentInput, word: int) -> tuple[Tensor, np.ndarray]:
+    def _text(self, segment: SegmentInput, word: int) -> tuple[Tensor, np.ndarray]:
         """The embedded input of a segment [T, D], and the spoken word of each token; ``word`` is the first one fed."""
         net, device, words = self._net, self._device, list[int]()
         pieces: list[Tensor] = []
-        if given.after_eos:
+        if segment.after_eos:
             pieces.append(self.embed_frames(np.full((1, dmel.CHANNELS), dmel.EOS, np.uint8)))
             words.append(NO_WORD)
-        if given.symbols:
-            pieces.append(net.embed_symbols(torch.tensor([[*given.symbols]], device=device), self._speaker)[0])
-            for symbol in given.symbols:
+        if segment.symbols:
+            pieces.append(net.embed_symbols(torch.tensor([[*segment.symbols]], device=device), self._speaker)[0])
+            for symbol in segment.symbols:
                 words.append(NO_WORD if symbol == W_EOS else word)
                 word += symbol == SPACE
-        pieces.append(net.embed_bos(torch.tensor([given.window], device=device), self._speaker))
-        if len(given.frames):
-            pieces.append(self.embed_frames(given.frames))
-        words += [NO_WORD] * (1 + len(given.frames))
+        pieces.append(net.embed_bos(torch.tensor([segment.window], device=device), self._speaker))
+        if len(segment.frames):
+            pieces.append(self.embed_frames(segment.frames))
+        words += [NO_WORD] * (1 + len(segment.frames))
         return torch.cat(pieces), np.array(words)

@@ -42,10 +42,12 @@ class FrameDecoderTokens:
         """See ``TokenPlanner``."""
         return slots.cache
 
-    def prefill(self, slots: SpeakStreamSlots, slot: int, given: Any) -> TokenRows:
+    def prefill(self, slots: SpeakStreamSlots, slot: int, row_input: Any) -> TokenRows:
         """See ``TokenPlanner``: symbols, then frames of silence."""
-        slots.start(slot, (0, 0), given.speaker, given.temperature, given.seed, given.frame)
-        return TokenRows.join([self.symbols(given.symbols, given.speaker), self.frames(given.silence, given.speaker)])
+        slots.start(slot, (0, 0), row_input.speaker, row_input.temperature, row_input.seed, row_input.frame)
+        return TokenRows.join(
+            [self.symbols(row_input.symbols, row_input.speaker), self.frames(row_input.silence, row_input.speaker)]
+        )
 
     def feedback(self, slots: SpeakStreamSlots, numbers: np.ndarray) -> TokenRows:
         """See ``TokenPlanner``."""
@@ -62,7 +64,7 @@ class FrameDecoderTokens:
 
     def frames(self, frames: np.ndarray, speaker: int) -> TokenRows:
         """Tokens of frames uint8 [N, 80]."""
-        return TokenRows.make(self.extras, len(frames), self.table.bias, self.speaker + speaker, given=frames)
+        return TokenRows.make(self.extras, len(frames), self.table.bias, self.speaker + speaker, levels=frames)
 
 
 class SpeakStreamTokens(FrameDecoderTokens):
@@ -75,22 +77,22 @@ class SpeakStreamTokens(FrameDecoderTokens):
         self._windows = [self.table.add(one.weight) for one in (net.scheme, net.spoken, net.look_ahead)]
         self._longest_look_ahead = net.look_ahead.num_embeddings - 1
 
-    def prefill(self, slots: SpeakStreamSlots, slot: int, given: SegmentPrefill) -> TokenRows:
+    def prefill(self, slots: SpeakStreamSlots, slot: int, row_input: SegmentPrefill) -> TokenRows:
         """See ``TokenPlanner``."""
-        span = (given.start, given.at + given.known)
-        slots.start(slot, span, given.speaker, given.temperature, given.seed, given.frame)
-        parts = [part for segment in given.segments for part in self._segment(segment, given.speaker)]
+        span = (row_input.start, row_input.at + row_input.known)
+        slots.start(slot, span, row_input.speaker, row_input.temperature, row_input.seed, row_input.frame)
+        parts = [part for segment in row_input.segments for part in self._segment(segment, row_input.speaker)]
         tokens = TokenRows.join([part for part in parts if len(part)])
-        return tokens.part(given.known, len(tokens))
+        return tokens.part(row_input.known, len(tokens))
 
-    def _segment(self, given: SegmentInput, speaker: int) -> list[TokenRows]:
-        eos = np.full((int(given.after_eos), dmel.CHANNELS), dmel.EOS, np.uint8)
-        scheme, spoken, look_ahead = given.window
+    def _segment(self, segment: SegmentInput, speaker: int) -> list[TokenRows]:
+        eos = np.full((int(segment.after_eos), dmel.CHANNELS), dmel.EOS, np.uint8)
+        scheme, spoken, look_ahead = segment.window
         window = (scheme, spoken, min(look_ahead, self._longest_look_ahead))
         rows = [first + number for first, number in zip(self._windows, window, strict=True)]
         bos = TokenRows.make(self.extras, 1, self.symbol + BOS, self.speaker + speaker, *rows)
-        frames = self.frames(eos, speaker), self.frames(given.frames, speaker)
-        return [frames[0], self.symbols(given.symbols, speaker), bos, frames[1]]
+        frames = self.frames(eos, speaker), self.frames(segment.frames, speaker)
+        return [frames[0], self.symbols(segment.symbols, speaker), bos, frames[1]]
 
 
 def token_modules(tokens: FrameDecoderTokens, slots: SpeakStreamSlots) -> Mapping[str, Module]:

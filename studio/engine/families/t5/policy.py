@@ -188,7 +188,7 @@ class T5Row(ClauseRow[T5Options, _Sentence]):
         return S5StepInput(
             symbols=[*chain.from_iterable(spelled)],
             words=[i for i, word in enumerate(spelled) for _ in word],
-            place=0,
+            position=0,
             k=_NO_LOOK_AHEAD,
             start=0,  # every sentence starts from an empty slot
             at=0,

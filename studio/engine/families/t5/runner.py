@@ -49,8 +49,8 @@ class T5Family(PhonemeFamily[T5Row]):
         longest = NO_LIMIT if forced else self.net.config.longest_word_frames
         return T5Row(setup, silence, reference, longest, phonemes.pronounce)
 
-    def _force(self, row: T5Row, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return T5TeacherForcing(self.net, row, given).segments()
+    def _force(self, row: T5Row, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return T5TeacherForcing(self.net, row, recording).segments()
 
 
 NOTES = (

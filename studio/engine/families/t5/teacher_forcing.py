@@ -23,9 +23,9 @@ ATTENDS_TO = "cross-attention to the phonemes of each word of the sentence"
 class T5TeacherForcing(TeacherForcingRun):
     """See ``TeacherForcingRun``; a segment is a sentence."""
 
-    def __init__(self, net: T5, row: T5Row, given: TeacherForcingInput) -> None:
-        super().__init__(row, given)
-        self._row, self._net = row, ReferenceS5(net, given.speaker)
+    def __init__(self, net: T5, row: T5Row, recording: TeacherForcingInput) -> None:
+        super().__init__(row, recording)
+        self._row, self._net = row, ReferenceS5(net, recording.speaker)
 
     @torch.inference_mode()
     def _segment(self, first: int, fed: S5StepInput) -> TeacherForcedSegment:

@@ -43,12 +43,12 @@ class _Product:
 
 
 class TacotronStep:
-    """Samples frames of rows; the state is float32, weights and memory are bfloat16 on a GPU."""
+    """Samples frames of rows; the state is float32, weights and encoder outputs are bfloat16 on a GPU."""
 
     @torch.no_grad()
     def __init__(self, net: Tacotron, slots: TacotronSlots, graphs: GraphCache | None = None) -> None:
         self._config, self._slots = net.config, slots
-        self._device, dtype = slots.last.device, slots.memory.dtype
+        self._device, dtype = slots.last.device, slots.encoded.dtype
         self._spare = len(slots.last) - 1
         self.max_rows = rows = padded_rows(min(MAX_ROWS, self._spare))
         self.graphs = graphs or GraphCache(self._device)
@@ -114,8 +114,8 @@ class TacotronStep:
         self._host_results[:launches].copy_(self._results[:launches], non_blocking=True)
         settle(self._device)
         slots.noise.frame[index] += wanted
-        found = self._host_results.numpy()
-        return [found[:count, row].copy() for row, count in enumerate(wanted)]
+        host_results = self._host_results.numpy()
+        return [host_results[:count, row].copy() for row, count in enumerate(wanted)]
 
     def _fill(self, number: int, index: np.ndarray, is_active: np.ndarray) -> None:
         """The numbers of a launch; rows that have their frames, and padding, are in the spare slot."""
@@ -154,8 +154,8 @@ class TacotronStep:
             self._ends, logits.shape[1], 0, 0, dmel.CHANNELS, next_power(dmel.CHANNELS), dmel.LEVELS, True,
             dmel.CHANNELS,
         )  # fmt: skip
-        found = self._ends[:count], self._attended[:count], self._levels[:count].float()
-        torch.cat(found, 1, out=self._result[:count])
+        columns = self._ends[:count], self._attended[:count], self._levels[:count].float()
+        torch.cat(columns, 1, out=self._result[:count])
 
     def _look_at(self, levels: Tensor, noise: list[Tensor]) -> Tensor:
         """The pre-net, with dropout from this frame's noise: [B, P]."""
@@ -172,7 +172,7 @@ class TacotronStep:
         c, slots, fields = self._config, self._slots, self._fields
         widths = c.attention_width, next_power(c.attention_width), c.width, next_power(c.width)
         tacotron_kernels.attend_by_location[(count,)](
-            query, slots.keys, slots.memory, slots.last_shares, slots.sum_shares, self._kernel, self._score,
+            query, slots.keys, slots.encoded, slots.last_shares, slots.sum_shares, self._kernel, self._score,
             fields["slot"], fields["symbols"], self._scores, self._context, self._attended, CAPACITY_SYMBOLS, *widths,
             c.location_kernel, max(8, min(64, 8192 // max(widths))), num_warps=8,
         )  # fmt: skip

@@ -25,10 +25,10 @@ RESULT_WIDTH = 3 + dmel.CHANNELS  # of a frame
 class TacotronSlots:
     """State of all rows (equation 3).
 
-    The CUDA form has one slot more, for the padding of batches; ``memory`` and ``keys`` are bfloat16 on a GPU.
+    The CUDA form has one slot more, for the padding of batches; ``encoded`` and ``keys`` are bfloat16 on a GPU.
 
     Attributes:
-        memory, keys: F_enc [slots, T, D] and attention keys [slots, T, A]; ``symbols`` of them are valid.
+        encoded, keys: F_enc [slots, T, D] and attention keys [slots, T, A]; ``symbols`` of them are valid.
         last_shares, sum_shares: W_last and W_acc [slots, T].
         context: A [slots, D].
         attention_hidden, attention_state, decoder_hidden, decoder_state: H and C of both LSTMs [slots, R].
@@ -50,7 +50,7 @@ class TacotronSlots:
                 stored[-1] = 0.0
             return stored
 
-        self.memory = store(CAPACITY_SYMBOLS, c.width, dtype=dtype)
+        self.encoded = store(CAPACITY_SYMBOLS, c.width, dtype=dtype)
         self.keys = store(CAPACITY_SYMBOLS, c.attention_width, dtype=dtype)
         self.last_shares, self.sum_shares = store(CAPACITY_SYMBOLS), store(CAPACITY_SYMBOLS)
         self.context = store(c.width)
@@ -74,28 +74,28 @@ class TacotronSlots:
         self.noise.reset(slot)
         self.symbols[slot] = 0
         if self._poison:
-            for store in (self.memory, self.keys, *self.carried[:-1]):
+            for store in (self.encoded, self.keys, *self.carried[:-1]):
                 store[slot] = float("nan")
 
-    def begin(self, slot: int, given: TacotronClause, memory: Tensor, keys: Tensor) -> None:
-        """Start a clause in a slot: its memory [T, D] and keys [T, A], and initial state.
+    def begin(self, slot: int, clause: TacotronClause, encoded: Tensor, keys: Tensor) -> None:
+        """Start a clause in a slot: its encoder output [T, D] and keys [T, A], and initial state.
 
         Raises:
             ContextFull: the clause has too many symbols.
         """
-        count = len(memory)
+        count = len(encoded)
         if count > CAPACITY_SYMBOLS:
             raise ContextFull(
                 f"a clause of {count} phonemes is longer than the {CAPACITY_SYMBOLS} that a slot holds",
                 "ask for fewer words of a clause",
             )
-        self.memory[slot, :count], self.keys[slot, :count] = memory, keys
+        self.encoded[slot, :count], self.keys[slot, :count] = encoded, keys
         for store in self.carried[:5]:
             store[slot] = 0.0
         self.last_shares[slot, :count] = self.sum_shares[slot, :count] = 0.0
-        self.last[slot] = torch.from_numpy(given.last)
-        self.symbols[slot], self.temperature[slot] = count, given.temperature
-        self.noise.seek(slot, given.seed, given.frame)
+        self.last[slot] = torch.from_numpy(clause.last)
+        self.symbols[slot], self.temperature[slot] = count, clause.temperature
+        self.noise.seek(slot, clause.seed, clause.frame)
 
 
 class TacotronDrawer(Protocol):
@@ -141,11 +141,11 @@ class TacotronDecodeModule:
 
     def _run(self, slots: TacotronSlots, numbers: list[int], inputs: Sequence[TacotronChunk]) -> list[TacotronFrames]:
         results: list[list[np.ndarray]] = [[] for _ in numbers]
-        active = [b for b, given in enumerate(inputs) if given.frames]
+        active = [b for b, chunk in enumerate(inputs) if chunk.frames]
         while active:
             missing = [inputs[b].frames - len(results[b]) for b in active]
-            drawn = self._runner.draw(slots, [numbers[b] for b in active], missing)
-            for b, frames in zip(active, drawn, strict=True):
+            sampled = self._runner.draw(slots, [numbers[b] for b in active], missing)
+            for b, frames in zip(active, sampled, strict=True):
                 results[b] += [*frames[: next((k for k, one in enumerate(frames, 1) if _is_end(one)), None)]]
             active = [b for b in active if len(results[b]) < inputs[b].frames and not _is_end(results[b][-1])]
         return [_to_frames(np.array(rows, np.float32).reshape(-1, RESULT_WIDTH)) for rows in results]

@@ -35,7 +35,7 @@ def relu_dropout(
 
 @jit
 def attend_by_location(
-    query_ptr, keys_ptr, memory_ptr, last_ptr, total_ptr, kernel_ptr, score_ptr, slot_ptr, symbols_ptr, scores_ptr,
+    query_ptr, keys_ptr, encoded_ptr, last_ptr, total_ptr, kernel_ptr, score_ptr, slot_ptr, symbols_ptr, scores_ptr,
     context_ptr, attended_ptr, CAPACITY,
     A: tl.constexpr, AP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -43,7 +43,7 @@ def attend_by_location(
 
     Args:
         query_ptr: float32 [B, A].
-        keys_ptr, memory_ptr: [slots, CAPACITY, A] and [slots, CAPACITY, D].
+        keys_ptr, encoded_ptr: [slots, CAPACITY, A] and [slots, CAPACITY, D].
         last_ptr, total_ptr: float32 [slots, CAPACITY], the shares of the last frame and the sum of all; updated.
         kernel_ptr, score_ptr: float32 [2, K, A], the convolution with the linear layer after it, and [A].
         slot_ptr, symbols_ptr: int32 [B], each row's slot, and how many symbols it holds.
@@ -92,7 +92,7 @@ def attend_by_location(
         tl.store(last_ptr + first + t, share, mask=held)
         tl.store(total_ptr + first + t, sums + share, mask=held)
         at = (first + t)[:, None] * D + d[None, :]
-        steps = tl.load(memory_ptr + at, mask=held[:, None] & inner[None, :], other=0.0).to(tl.float32)
+        steps = tl.load(encoded_ptr + at, mask=held[:, None] & inner[None, :], other=0.0).to(tl.float32)
         context += tl.sum(share[:, None] * steps, 0)
     tl.store(context_ptr + b * D + d, context, mask=inner)
     tl.store(attended_ptr + b, best.to(tl.float32))

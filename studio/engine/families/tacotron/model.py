@@ -224,11 +224,11 @@ class Tacotron(nn.Module):
                 x = x * (noise.chunk(2, dim=-1)[k] >= share) / (1.0 - share)
         return x
 
-    def decode(self, memory: Tensor, real: Tensor, fed: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def decode(self, encoded: Tensor, real: Tensor, fed: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Decode whole clauses (equation 3), each frame from the true one before it.
 
         Args:
-            memory: [B, T, D], from ``encode``.
+            encoded: [B, T, D], from ``encode``.
             real: bool [B, T].
             fed: uint8 [B, F, 80], the frame before each.
             noise: [B, F, 2 P], see ``look_at``.
@@ -240,18 +240,18 @@ class Tacotron(nn.Module):
         looked, bias = self.look_at(fed, noise), cell.bias_ih + cell.bias_hh
         seen = F.linear(looked, cell.weight_ih[:, : self.config.prenet_width], bias)
         again = torch.cat((cell.weight_ih[:, self.config.prenet_width :], cell.weight_hh), dim=1)
-        keys, kernel = attention.key(memory), attention.location_kernel()
-        hidden = state = memory.new_zeros(len(memory), self.config.decoder_width)
-        context = memory.new_zeros(len(memory), memory.shape[2])
-        last = total = memory.new_zeros(memory.shape[:2])
+        keys, kernel = attention.key(encoded), attention.location_kernel()
+        hidden = state = encoded.new_zeros(len(encoded), self.config.decoder_width)
+        context = encoded.new_zeros(len(encoded), encoded.shape[2])
+        last = total = encoded.new_zeros(encoded.shape[:2])
         hiddens, contexts, shares = list[Tensor](), list[Tensor](), list[Tensor]()
         for frame in range(fed.shape[1]):
             gates = seen[:, frame] + F.linear(torch.cat((context, hidden), dim=1), again)
             hidden, state = lstm_step(gates, state)
             weights = attention(attention.query(hidden), keys, torch.stack((last, total), dim=1), kernel, real)
-            last = weights.to(memory.dtype)
+            last = weights.to(encoded.dtype)
             total = total + last
-            context = torch.bmm(last.unsqueeze(1), memory).squeeze(1)
+            context = torch.bmm(last.unsqueeze(1), encoded).squeeze(1)
             hiddens.append(hidden)
             contexts.append(context)
             shares.append(weights)
@@ -260,29 +260,29 @@ class Tacotron(nn.Module):
         return self.head(decoded, attended, fed), torch.stack(shares, dim=1)
 
     def decode_along(
-        self, memory: Tensor, real: Tensor, fed: Tensor, given: Tensor, noise: Tensor | None = None
+        self, encoded: Tensor, real: Tensor, fed: Tensor, weights_before: Tensor, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Decode whole clauses with attention that continues from given attention, all frames at once.
+        """Decode whole clauses with attention that continues from ``weights_before``, all frames at once.
 
         No frame waits for the attention of the one before it: a training step takes three quarters of the time.
 
         Args:
-            given: [B, F, T], the attention that each frame continues with.
+            weights_before: [B, F, T], the attention that each frame continues with.
 
         Returns:
             As ``decode``; the returned attention is the net's own.
         """
         cell, attention, frames = self.attention_lstm, self.attention, fed.shape[1]
-        given = given.to(memory.dtype)
-        attended = torch.bmm(given, memory)
-        start = memory.new_zeros(1, len(memory), self.config.decoder_width)
+        weights_before = weights_before.to(encoded.dtype)
+        attended = torch.bmm(weights_before, encoded)
+        start = encoded.new_zeros(1, len(encoded), self.config.decoder_width)
         weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
         entered = torch.cat((self.look_at(fed, noise), _delay(attended)), dim=2)
         hidden, _, _ = torch.lstm(entered, (start, start), weights, True, 1, 0.0, self.training, False, True)
-        last = _delay(given)
+        last = _delay(weights_before)
         shares = attention(
             attention.query(hidden).flatten(0, 1),
-            attention.key(memory).repeat_interleave(frames, 0),
+            attention.key(encoded).repeat_interleave(frames, 0),
             torch.stack((last, last.cumsum(1)), dim=2).flatten(0, 1),
             attention.location_kernel(),
             real.repeat_interleave(frames, 0),

@@ -21,7 +21,7 @@ MODES = (INCREMENTAL, WHOLE)
 MOST_CLAUSE_WORDS = 20
 MOST_CHUNK_FRAMES = 32
 MOST_WHOLE_WORDS = 60  # fewer than are committed ahead of what is spoken
-MOST_LETTERS = 512  # of a clause: with three phonemes each they fit into the encoder's memory
+MOST_LETTERS = 512  # of a clause: with three phonemes each they fit into a slot's encoder output
 SENTENCE_ENDS = ".?!"
 
 
@@ -186,7 +186,7 @@ class _ClauseProgress:
     """Progress of the clause that is being spoken.
 
     Attributes:
-        made: number of frames; held: those that were not handed out yet.
+        frame_count: number of frames; held: those that were not handed out yet.
         p: stop probability of the last one.
     """
 
@@ -194,14 +194,14 @@ class _ClauseProgress:
     words: WordTracker
     options: TacotronOptions
     limit_frames: int
-    made: int = 0
+    frame_count: int = 0
     held: TacotronFrames = field(default=_NOTHING, repr=False)
     p: float = 0.0
 
     @property
     def is_forced(self) -> bool:
         """Whether the limit cuts it."""
-        return self.p < EOS_AT and self.made >= self.limit_frames
+        return self.p < EOS_AT and self.frame_count >= self.limit_frames
 
     @property
     def is_over(self) -> bool:
@@ -212,12 +212,12 @@ class _ClauseProgress:
     def chunk(self) -> TacotronChunk:
         """The next request: a few of a chunk's frames, since other rows make one per engine step."""
         missing = self.options.chunk_frames - (0 if self.options.mode == WHOLE else len(self.held.levels))
-        return TacotronChunk(0 if self.is_over else min(_STEP_FRAMES, missing, self.limit_frames - self.made))
+        return TacotronChunk(0 if self.is_over else min(_STEP_FRAMES, missing, self.limit_frames - self.frame_count))
 
-    def take(self, made: TacotronFrames) -> None:
+    def take(self, frames: TacotronFrames) -> None:
         """Add new frames."""
-        self.made, self.held = self.made + len(made.levels), self.held.joined(made)
-        self.p = self.held.p_stop[-1] if made.p_stop else self.p
+        self.frame_count, self.held = self.frame_count + len(frames.levels), self.held.joined(frames)
+        self.p = self.held.p_stop[-1] if frames.p_stop else self.p
 
     def hand_out(self) -> TacotronFrames:
         """Frames to hand out: a chunk once it is complete; in ``whole`` mode once all frames are made."""
@@ -303,8 +303,8 @@ class TacotronRow(ClauseRow[TacotronOptions, _ClauseProgress]):
 
     def _hand_out(self, clause: _ClauseProgress) -> RowOutput:
         """Frames that are due, with their events."""
-        made, words, before = clause.hand_out(), clause.words, list[Event]()
-        if not len(made.levels):
+        frames, words, before = clause.hand_out(), clause.words, list[Event]()
+        if not len(frames.levels):
             return RowOutput(_NO_FRAMES)
         if self._clauses == clause.index:
             spoken = [*words.words]
@@ -312,12 +312,12 @@ class TacotronRow(ClauseRow[TacotronOptions, _ClauseProgress]):
             before.append(Segment(index=clause.index, words=spoken, seen=spoken, sample=sample, frame=self._frames))
             before.append(words.start())
             self._clauses += 1
-        before.append(Frames(first_frame=self._frames, p_eos=made.p_stop, levels=made.levels))
-        for k, attended in enumerate(made.attended.tolist()):
+        before.append(Frames(first_frame=self._frames, p_eos=frames.p_stop, levels=frames.levels))
+        for k, attended in enumerate(frames.attended.tolist()):
             before += words.advance(attended, self._frames + k)
-        self._frames, self._fed = self._frames + len(made.levels), made.levels[-1]
+        self._frames, self._fed = self._frames + len(frames.levels), frames.levels[-1]
         is_end = clause.is_over and not len(clause.held.levels)
-        return RowOutput(made.levels, before, self._over(clause) if is_end else [], is_clause_end=is_end)
+        return RowOutput(frames.levels, before, self._over(clause) if is_end else [], is_clause_end=is_end)
 
     def _over(self, clause: _ClauseProgress) -> list[Event]:
         self._clause = None

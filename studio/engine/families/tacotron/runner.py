@@ -97,8 +97,8 @@ class TacotronRunner:
     def _look_at(self, levels: Tensor, noise: Tensor) -> Tensor:
         """The pre-net, with dropout from this frame's noise: [B, P]."""
         x, share = frame_values(levels), self._net.config.prenet_dropout
-        for layer, drawn in zip(self._prenet, noise.chunk(2, dim=1), strict=True):
-            x = F.relu(layer(x)) * (drawn >= share) / (1.0 - share)
+        for layer, uniform_noise in zip(self._prenet, noise.chunk(2, dim=1), strict=True):
+            x = F.relu(layer(x)) * (uniform_noise >= share) / (1.0 - share)
         return x
 
     def _attend(self, slots: TacotronSlots, numbers: list[int], query: Tensor, context: Tensor) -> Tensor:
@@ -108,11 +108,11 @@ class TacotronRunner:
         for b, slot in enumerate(numbers):
             count = slots.symbols[slot]
             located = torch.stack((slots.last_shares[slot, :count], slots.sum_shares[slot, :count]))
-            places = F.conv1d(located.unsqueeze(0), self._kernel, padding=self._kernel.shape[2] // 2)[0].T
-            shares = torch.tanh(query[b] + slots.keys[slot, :count] + places).mv(score).softmax(0)
+            location = F.conv1d(located.unsqueeze(0), self._kernel, padding=self._kernel.shape[2] // 2)[0].T
+            shares = torch.tanh(query[b] + slots.keys[slot, :count] + location).mv(score).softmax(0)
             slots.last_shares[slot, :count] = shares
             slots.sum_shares[slot, :count] += shares
-            context[b] = shares @ slots.memory[slot, :count]
+            context[b] = shares @ slots.encoded[slot, :count]
             where[b] = shares.argmax()
         return where
 
@@ -146,13 +146,13 @@ class TacotronFamily(DmelFamily[TacotronRow]):
         self.modules: Mapping[str, Module] = {"encode": PrefillModule(self._encode), "decode": decode}
         self.prompts = net.silence.cpu().numpy()
 
-    def _encode(self, slots: TacotronSlots, slot: int, given: TacotronClause) -> None:
+    def _encode(self, slots: TacotronSlots, slot: int, clause: TacotronClause) -> None:
         """Encode a clause into a slot."""
         device = self.net.silence.device
-        symbols, prosody = (torch.tensor([[*values]], device=device) for values in (given.symbols, given.prosody))
-        speaker = torch.tensor([given.speaker], device=device)
-        memory = self.net.encode(symbols, prosody, speaker, torch.ones_like(symbols, dtype=torch.bool))
-        slots.begin(slot, given, memory[0], self.net.attention.key(memory)[0])
+        symbols, prosody = (torch.tensor([[*values]], device=device) for values in (clause.symbols, clause.prosody))
+        speaker = torch.tensor([clause.speaker], device=device)
+        encoded = self.net.encode(symbols, prosody, speaker, torch.ones_like(symbols, dtype=torch.bool))
+        slots.begin(slot, clause, encoded[0], self.net.attention.key(encoded)[0])
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, rows: int) -> "TacotronFamily":
@@ -172,8 +172,8 @@ class TacotronFamily(DmelFamily[TacotronRow]):
         longest = NO_LIMIT if forced else self.net.config.longest_word_frames
         return TacotronRow(setup, self.prompts[setup.speaker], longest, phonemes.pronounce)
 
-    def _force(self, row: TacotronRow, given: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return TacotronTeacherForcing(self.net, row, given).segments()
+    def _force(self, row: TacotronRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
+        return TacotronTeacherForcing(self.net, row, recording).segments()
 
 
 def check(config: TacotronConfig) -> None:

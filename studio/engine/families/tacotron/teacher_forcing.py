@@ -31,8 +31,8 @@ class TacotronTeacherForcing(TeacherForcingRun):
     The pre-net has dropout in inference, too: it follows the noise of the utterance's seed, as in synthesis.
     """
 
-    def __init__(self, net: Tacotron, row: TacotronRow, given: TeacherForcingInput) -> None:
-        super().__init__(row, given)
+    def __init__(self, net: Tacotron, row: TacotronRow, recording: TeacherForcingInput) -> None:
+        super().__init__(row, recording)
         self._net, self._row = net, row
         self._device = net.silence.device
 
@@ -43,11 +43,15 @@ class TacotronTeacherForcing(TeacherForcingRun):
         levels = torch.from_numpy(frames.copy()).to(self._device)
         symbols, prosody = (torch.tensor([[*values]], device=self._device) for values in (fed.symbols, fed.prosody))
         real = torch.ones_like(symbols, dtype=torch.bool)
-        memory = net.encode(symbols, prosody, torch.tensor([fed.speaker], device=self._device), real)
+        encoded = net.encode(symbols, prosody, torch.tensor([fed.speaker], device=self._device), real)
         before = torch.cat((torch.from_numpy(fed.last.copy()).to(self._device)[None], levels[:-1]))
-        places = torch.arange(first, first + len(frames), device=self._device)
-        noise = uniform(torch.full_like(places, self._given.seed), places, dmel.CHANNELS + 2 * net.config.prenet_width)
-        seen, shares = net.decode(memory, real, before[None], noise[None, :, dmel.CHANNELS :])
+        frame_numbers = torch.arange(first, first + len(frames), device=self._device)
+        noise = uniform(
+            torch.full_like(frame_numbers, self._recording.seed),
+            frame_numbers,
+            dmel.CHANNELS + 2 * net.config.prenet_width,
+        )
+        seen, shares = net.decode(encoded, real, before[None], noise[None, :, dmel.CHANNELS :])
         logits, stops = net.heads(seen[0])
         p_stop = eos_probabilities(stops)
         count = len(frames) if stop is not None else self._end(p_stop >= EOS_AT, first)

@@ -19,18 +19,18 @@ _ROOT_HALF = np.float32(0.70710678)
 
 
 @cached_njit
-def _matmul_panel(x, weight, panel, out, place):
-    """Rows [N, >= K] times one panel, into panel ``place`` of [N, P * PANEL]."""
+def _matmul_panel(x, weight, panel, out, out_panel):
+    """Rows [N, >= K] times one panel, into panel ``out_panel`` of [N, P * PANEL]."""
     rows = len(x)
     row = 0
     while rows - row > 4 or rows - row == 3:
-        tile_of_3(x, row, weight, panel, out, place)
+        tile_of_3(x, row, weight, panel, out, out_panel)
         row += 3
     while rows - row >= 2:
-        tile_of_2(x, row, weight, panel, out, place)
+        tile_of_2(x, row, weight, panel, out, out_panel)
         row += 2
     if row < rows:
-        tile_of_1(x, row, weight, panel, out, place)
+        tile_of_1(x, row, weight, panel, out, out_panel)
 
 
 @cached_njit
@@ -317,13 +317,13 @@ def causal_block(x, tail, taps, eps, gain, shift, wide, wide_bias, narrow, narro
     for b in range(rows):
         for t in range(steps):
             for k in range(kernel):
-                place = t + k - (kernel - 1)
-                before = x[b, place] if place >= 0 else tail[b, kernel - 1 + place]
+                step = t + k - (kernel - 1)
+                before = x[b, step] if step >= 0 else tail[b, kernel - 1 + step]
                 for i in range(width):
                     mixed[b * steps + t, i] += before[i] * taps[k, i]
         for k in range(kernel - 1):  # the oldest first, so that none is read after it was overwritten
-            place = steps + k - (kernel - 1)
-            tail[b, k] = x[b, place] if place >= 0 else tail[b, kernel - 1 + place]
+            step = steps + k - (kernel - 1)
+            tail[b, k] = x[b, step] if step >= 0 else tail[b, kernel - 1 + step]
     layer_norm(mixed, eps, gain, shift, mixed)
     inner = np.empty((rows * steps, len(wide) * PANEL), np.float32)
     matmul(mixed, wide, inner)

@@ -35,7 +35,7 @@ def _tile(rows: int, panels: int) -> Any:
         weight: types.Array,
         panel: types.Integer,
         out: types.Array,
-        place: types.Integer,
+        out_panel: types.Integer,
     ) -> Any:
         is_half = weight.dtype == types.uint16
         step_bytes = PANEL * (2 if is_half else 4)
@@ -60,11 +60,11 @@ def _tile(rows: int, panels: int) -> Any:
             with cgutils.for_range(b, depth) as loop:
                 here = b.add(x_at, b.mul(loop.index, _I64(4)))
                 inputs = [_broadcast(b, b.add(here, b.mul(x_row, _I64(row)))) for row in range(rows)]
-                for place in range(panels):
-                    at = b.add(b.add(w_at, b.mul(panel_bytes, _I64(place))), b.mul(loop.index, _I64(step_bytes)))
+                for index in range(panels):
+                    at = b.add(b.add(w_at, b.mul(panel_bytes, _I64(index))), b.mul(loop.index, _I64(step_bytes)))
                     for line in range(step_bytes // _LINE_BYTES):
                         _prefetch(b, b.add(at, _I64(_AHEAD_BYTES + line * _LINE_BYTES)))
-                    for lane, numbers in enumerate(_weights(b, at, is_half), place * lanes):
+                    for lane, numbers in enumerate(_weights(b, at, is_half), index * lanes):
                         for row in range(rows):
                             b.store(_fused_add(b, inputs[row], numbers, b.load(sums[row][lane])), sums[row][lane])
             for row in range(rows):
@@ -92,11 +92,11 @@ def _weights(b: ir.IRBuilder, address: Any, is_half: bool) -> Iterator[Any]:
     bfloat16 is the upper half of a float32: sixteen are read as eight words whose lower halves are the first eight.
     """
     words = ir.VectorType(_I32, _LANES)
-    for place in range(0, PANEL, 2 * _LANES if is_half else _LANES):
+    for first in range(0, PANEL, 2 * _LANES if is_half else _LANES):
         if not is_half:
-            yield b.load(b.inttoptr(b.add(address, _I64(4 * place)), _REGISTER.as_pointer()), align=4)
+            yield b.load(b.inttoptr(b.add(address, _I64(4 * first)), _REGISTER.as_pointer()), align=4)
             continue
-        loaded = b.load(b.inttoptr(b.add(address, _I64(2 * place)), words.as_pointer()), align=4)
+        loaded = b.load(b.inttoptr(b.add(address, _I64(2 * first)), words.as_pointer()), align=4)
         yield b.bitcast(b.shl(loaded, ir.Constant(words, [16] * _LANES)), _REGISTER)
         yield b.bitcast(b.and_(loaded, ir.Constant(words, [0xFFFF0000] * _LANES)), _REGISTER)
 

@@ -66,8 +66,8 @@ def check_gpu() -> None:
 
 def free_bytes(device: torch.device) -> int:
     """Bytes of a GPU that new tensors can take, those that torch keeps for itself included."""
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + kept
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
 
 
 def check_memory(device: torch.device, slots: int, slot_bytes: int) -> None:

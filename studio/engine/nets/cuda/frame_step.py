@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from studio.engine.nets.cuda import kernels
 from studio.engine.nets.cuda.decoder import CudaDecoder, CudaLinear, TokenIndex, next_power
 from studio.engine.nets.cuda.graphs import MAX_FRAMES, GraphCache, batch_sizes, host_buffer, padded_rows, settle
-from studio.engine.nets.cuda.kernels import GIVEN_FRAME, NO_FRAME
+from studio.engine.nets.cuda.kernels import INPUT_FRAME, NO_FRAME
 from studio.engine.nets.cuda.sampling_kernels import sample_frames
 from studio.engine.nets.frame_decoder import FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
@@ -37,14 +37,14 @@ class TokenRows:
 
     Attributes:
         rows: int32 [N, E], rows of the table beyond those of the frames' levels; -1 for none.
-        source: int32 [N], the slot whose last frame is fed back, or GIVEN_FRAME, or NO_FRAME.
-        given: uint8 [N, 80], the frames of tokens with GIVEN_FRAME; None if there are none.
+        source: int32 [N], the slot whose last frame is fed back, or INPUT_FRAME, or NO_FRAME.
+        levels: uint8 [N, 80], the frames of tokens with INPUT_FRAME; None if there are none.
         visible: int64 [N], encoder steps that each token may attend to; None without cross-attention.
     """
 
     rows: np.ndarray
     source: np.ndarray
-    given: np.ndarray | None = None
+    levels: np.ndarray | None = None
     visible: np.ndarray | None = None
 
     @staticmethod
@@ -52,18 +52,18 @@ class TokenRows:
         extras: int,
         count: int,
         *columns: np.ndarray | int,
-        given: np.ndarray | None = None,
+        levels: np.ndarray | None = None,
         slots: np.ndarray | None = None,
         visible: np.ndarray | None = None,
     ) -> "TokenRows":
-        """``count`` tokens of the rows in ``columns``, with ``given`` frames, the last ones of ``slots``, or none."""
+        """``count`` tokens of the rows in ``columns``, with frames ``levels``, the last ones of ``slots``, or none."""
         rows = np.full((count, extras), NO_ROW, np.int32)
         for number, column in enumerate(columns):
             rows[:, number] = column
-        source = np.full(count, NO_FRAME if given is None else GIVEN_FRAME, np.int32)
+        source = np.full(count, NO_FRAME if levels is None else INPUT_FRAME, np.int32)
         if slots is not None:
             source[:] = slots
-        return TokenRows(rows, source, given, visible)
+        return TokenRows(rows, source, levels, visible)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -71,23 +71,25 @@ class TokenRows:
     def part(self, first: int, last: int) -> "TokenRows":
         """Tokens [first, last)."""
         here = slice(first, last)
-        given, visible = (None if one is None else one[here] for one in (self.given, self.visible))
-        return TokenRows(self.rows[here], self.source[here], given, visible)
+        levels, visible = (None if one is None else one[here] for one in (self.levels, self.visible))
+        return TokenRows(self.rows[here], self.source[here], levels, visible)
 
     @staticmethod
     def join(parts: Sequence["TokenRows"]) -> "TokenRows":
         """All tokens, in order."""
         if len(parts) == 1:
             return parts[0]
-        given = None
-        if any(one.given is not None for one in parts):
-            none = [np.zeros((len(one), dmel.CHANNELS), np.uint8) if one.given is None else one.given for one in parts]
-            given = np.concatenate(none)
+        levels = None
+        if any(one.levels is not None for one in parts):
+            none = [
+                np.zeros((len(one), dmel.CHANNELS), np.uint8) if one.levels is None else one.levels for one in parts
+            ]
+            levels = np.concatenate(none)
         visible = [one.visible for one in parts if one.visible is not None]
         return TokenRows(
             np.concatenate([one.rows for one in parts]),
             np.concatenate([one.source for one in parts]),
-            given,
+            levels,
             np.concatenate(visible) if visible else None,
         )
 
@@ -197,8 +199,8 @@ class FrameStep:
         self._temperature = fields["temperature"].view(torch.float32)
         self._source, self._target = fields["source"], fields["target"]
         self._rows = self._ints[len(_FIELDS) :]
-        self._host_given = host_buffer(tokens, dmel.CHANNELS, dtype=torch.uint8, device=device)
-        self._given = torch.zeros(tokens, dmel.CHANNELS, dtype=torch.uint8, device=device)
+        self._host_input_levels = host_buffer(tokens, dmel.CHANNELS, dtype=torch.uint8, device=device)
+        self._input_levels = torch.zeros(tokens, dmel.CHANNELS, dtype=torch.uint8, device=device)
         self._logits = torch.zeros(tokens, self._head.outputs, device=device)
         self._low_logits = torch.zeros(tokens, self._head.outputs, dtype=decoder.dtype, device=device)
         self._levels = torch.zeros(tokens, dmel.CHANNELS, dtype=torch.uint8, device=device)
@@ -233,7 +235,7 @@ class FrameStep:
             self.capture(size, is_mixed=batch.is_mixed)
         self._fill(batch)
         self._fill_padding(count, size)
-        self._copy_in(size, batch.tokens.given)
+        self._copy_in(size, batch.tokens.levels)
         attended = list[Sequence[np.ndarray] | None]()
         for number in range(frames):
             self.graphs.launch((size, batch.is_mixed), lambda: self._launch(size, is_mixed=batch.is_mixed))
@@ -266,17 +268,17 @@ class FrameStep:
             numbers[_FIELDS.index(field), count:size] = NO_ROW
         numbers[len(_FIELDS) :, count:size] = NO_ROW
 
-    def _copy_in(self, size: int, given: np.ndarray | None) -> None:
+    def _copy_in(self, size: int, levels: np.ndarray | None) -> None:
         self._ints.copy_(self._host, non_blocking=True)
-        if given is not None:
-            self._host_given.numpy()[: len(given)] = given
-            self._given[:size].copy_(self._host_given[:size], non_blocking=True)
+        if levels is not None:
+            self._host_input_levels.numpy()[: len(levels)] = levels
+            self._input_levels[:size].copy_(self._host_input_levels[:size], non_blocking=True)
 
     def _launch(self, count: int, *, is_mixed: bool) -> None:
         decoder = self.decoder
         width, block = decoder.config.width, 32
         kernels.embed_tokens[(count, -(-width // block))](
-            decoder.x, self._table, self._rows, self._source, self._given, self.last, width, self.max_tokens,
+            decoder.x, self._table, self._rows, self._source, self._input_levels, self.last, width, self.max_tokens,
             self._extras, dmel.CHANNELS, next_power(dmel.CHANNELS), dmel.SYMBOLS, block,
         )  # fmt: skip
         decoder.run(count, self._index, self.cache, mixed=is_mixed, encoded=self._encoded)

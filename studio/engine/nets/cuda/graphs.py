@@ -147,8 +147,8 @@ class _Step:
     def run(self, key: Hashable, inputs: Sequence[Tensor], graphs: GraphCache) -> Tensor:
         if graphs.needs(key):
             graphs.capture(key, self._launch)  # on the dummy inputs
-        for new, pinned, on_device in zip(inputs, self._pinned, self._inputs, strict=True):
+        for new, pinned, gpu_input in zip(inputs, self._pinned, self._inputs, strict=True):
             pinned.copy_(new)
-            on_device.copy_(pinned, non_blocking=True)
+            gpu_input.copy_(pinned, non_blocking=True)
         graphs.launch(key, self._launch)
         return self._output.cpu()

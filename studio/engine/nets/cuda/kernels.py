@@ -20,7 +20,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 jit = cast("Callable[[Callable[..., Any]], Any]", triton.jit)  # a kernel has no type that a checker knows
 
-NO_FRAME, GIVEN_FRAME = -1, -2  # a token's source; else the slot whose last frame is fed back
+NO_FRAME, INPUT_FRAME = -1, -2  # a token's source; else the slot whose last frame is fed back
 
 _EPS = tl.constexpr(1e-12)
 _LOW = tl.constexpr(-1e30)
@@ -28,12 +28,12 @@ _LOW = tl.constexpr(-1e30)
 
 @jit
 def embed_tokens(
-    x_ptr, table_ptr, rows_ptr, source_ptr, given_ptr, last_ptr, WIDTH, STRIDE,
+    x_ptr, table_ptr, rows_ptr, source_ptr, levels_ptr, last_ptr, WIDTH, STRIDE,
     EXTRAS: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, SYMBOLS: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """x[n] = the sum of table rows: EXTRAS rows by number (-1: none), and one for each channel of a frame.
 
-    table [C * SYMBOLS + others, WIDTH]; rows int32 [EXTRAS, STRIDE]; source int32 [N]; given uint8 [N, C]; last uint8
+    table [C * SYMBOLS + others, WIDTH]; rows int32 [EXTRAS, STRIDE]; source int32 [N]; levels uint8 [N, C]; last uint8
     [slots, C]; x float32 [N, WIDTH].
     """
     n = tl.program_id(0)
@@ -47,8 +47,8 @@ def embed_tokens(
     if source != -1:
         c = tl.arange(0, CP)
         fed_back = tl.load(last_ptr + tl.maximum(source, 0).to(tl.int64) * C + c, mask=(c < C) & (source >= 0), other=0)
-        given = tl.load(given_ptr + n * C + c, mask=(c < C) & (source < 0), other=0)
-        frame_row = c * SYMBOLS + tl.where(source >= 0, fed_back, given).to(tl.int32)
+        levels = tl.load(levels_ptr + n * C + c, mask=(c < C) & (source < 0), other=0)
+        frame_row = c * SYMBOLS + tl.where(source >= 0, fed_back, levels).to(tl.int32)
         at = table_ptr + frame_row[:, None] * WIDTH + d[None, :]
         acc += tl.sum(tl.load(at, mask=(c < C)[:, None] & here[None, :], other=0.0).to(tl.float32), 0)
     tl.store(x_ptr + n * WIDTH + d, acc, mask=here)
