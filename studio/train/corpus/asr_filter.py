@@ -121,9 +121,9 @@ def filter_corpus(corpus: Path, transcribe: Transcribe, sample: int) -> dict[str
     excluded: set[str] = {c.name for c in clips if is_implausible(c)}
     for kind, of_kind in sorted(kinds.items()):
         transcribable = [c for c in of_kind if c.is_transcribable]
-        drawn = Random(f"0 {kind}").sample(transcribable, min(sample, len(transcribable)))
+        subset = Random(f"0 {kind}").sample(transcribable, min(sample, len(transcribable)))
         summary = counts[kind] = FilterCounts(len(of_kind), implausible=sum(c.name in excluded for c in of_kind))
-        for part in (drawn, transcribable):
+        for part in (subset, transcribable):
             texts = transcripts.of(part)
             pairs = zip(part, texts, strict=True)
             wrong = {c.name for c, text in pairs if difference(c.label, text) > MAX_DIFFERENCE}

@@ -170,11 +170,11 @@ def import_recordings(
     return imported, skipped
 
 
-def _speaker(path: Path, given: str) -> str:
+def _speaker(path: Path, speaker_option: str) -> str:
     name, mark, _ = path.stem.partition("_")
-    if not given and not mark:
+    if not speaker_option and not mark:
         raise BadFile(f"{path.name} does not name its speaker", "give one with --speaker")
-    return given or name
+    return speaker_option or name
 
 
 def _metadata(recordings: Path) -> dict[str, str]:

@@ -90,10 +90,10 @@ def synthesise_corpus(
     """
     held_out = read_held_out(recipe, texts)
     if recipe.corpus.stages:
-        given, excluded = read_texts(source), HeldOut(held_out)
-        if any(excluded.contains(t.text) for t in given):
+        corpus_texts, excluded = read_texts(source), HeldOut(held_out)
+        if any(excluded.contains(t.text) for t in corpus_texts):
             raise BadFile(f"{source} holds sentences that are held out", "make it with `studio train texts`")
-        plans = plan_stages(given, recipe.corpus)
+        plans = plan_stages(corpus_texts, recipe.corpus)
     else:
         plans = plan_shards(read_sentences(source), recipe.corpus, held_out)
     if not plans:

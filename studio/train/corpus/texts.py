@@ -184,12 +184,12 @@ def draw_texts(
         for kind in sorted(counts, key=lambda k: (k == WORDS, k)):
             accepted = rejected = 0
             while accepted < counts[kind]:
-                drawn = next(pools[kind], "") if kind in pools else grammar.text(kind)
-                if not drawn or rejected > _MAX_REJECTED:
+                candidate = next(pools[kind], "") if kind in pools else grammar.text(kind)
+                if not candidate or rejected > _MAX_REJECTED:
                     raise BadFile(
                         f"there are {accepted} of {counts[kind]} texts of kind {kind!r}", "give more sentences"
                     )
-                text = CorpusText(kind, drawn)
+                text = CorpusText(kind, candidate)
                 words = normalised_words(text.text)
                 if (
                     not words

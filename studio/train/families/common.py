@@ -69,8 +69,8 @@ class NextFrameBatch(TensorBatch):
 def padded(rows: Sequence[np.ndarray], fill: int = 0) -> np.ndarray:
     """Rows of several lengths [T, ...] as one array [B, max T, ...], filled behind their ends."""
     out = np.full((len(rows), max(map(len, rows)), *rows[0].shape[1:]), fill, rows[0].dtype)
-    for place, row in zip(out, rows, strict=True):
-        place[: len(row)] = row
+    for out_row, row in zip(out, rows, strict=True):
+        out_row[: len(row)] = row
     return out
 
 

@@ -31,7 +31,7 @@ class DsmBatch(TensorBatch):
 
     Attributes:
         text, ahead: int64 [B, S], symbols of the two text streams.
-        fed, drawn: uint8 [B, S, 80], output of the step before, and target of this one: channels of different frames
+        fed, targets: uint8 [B, S, 80], output of the step before, and target of this one: channels of different frames
             (the acoustic delay), padding where there is none.
         action: int64 [B, S], 1 where a word begins next, 0 where none does, -1 without a target.
         phones: int64 [B, S], of the frame whose first group is predicted; -1 where none is.
@@ -43,7 +43,7 @@ class DsmBatch(TensorBatch):
     text: Tensor
     ahead: Tensor
     fed: Tensor
-    drawn: Tensor
+    targets: Tensor
     action: Tensor
     phones: Tensor
     token_at: Tensor
@@ -52,7 +52,7 @@ class DsmBatch(TensorBatch):
 
     @property
     def predicted(self) -> int:
-        return int((self.drawn[:, :, 0] != dmel.PAD).sum())
+        return int((self.targets[:, :, 0] != dmel.PAD).sum())
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,12 @@ def draw(
         parts = [truncate_at_word(sentence, rng) if rng.random() < recipe.flush_share else sentence]
     speech = sequencer.spoken(parts, rng)
     extracts = [_extract(text.training[one], recipe, rng) for one in speech.speakers]
-    made = sequencer.sequence(speech, extracts)
+    sequence = sequencer.sequence(speech, extracts)
     if len(group) > 1 and rng.random() < recipe.crop_share:
-        made = replace(made, skip=int(rng.integers(1, len(made) // 2)))
+        sequence = replace(sequence, skip=int(rng.integers(1, len(sequence) // 2)))
     if rng.random() < recipe.speaker_dropout:
-        made = replace(made, extracts=[])
-    return sequencer.without_text(made) if rng.random() < recipe.text_dropout else made
+        sequence = replace(sequence, extracts=[])
+    return sequencer.without_text(sequence) if rng.random() < recipe.text_dropout else sequence
 
 
 def _dialogue(
@@ -241,10 +241,10 @@ def collate(
     delay, before = sequencer.config.delay_frames, np.full((1, dmel.CHANNELS), dmel.PAD, np.uint8)
     speakers = np.full((len(group), MOST_SPEAKERS), -1, np.int64)
     extracts: list[np.ndarray] = []
-    fed, drawn, phones = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    fed, targets, phones = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for row, s in enumerate(group):
         whole = len(s.grid.text)
-        drawn.append(sequencer.delayed(s.levels, whole)[s.skip :])
+        targets.append(sequencer.delayed(s.levels, whole)[s.skip :])
         past = sequencer.delayed(add_level_noise(s.levels, noise_share, rng), whole - 1)
         fed.append(np.concatenate((before, past))[s.skip :])
         of_step = np.full(whole, -1, np.int64)
@@ -258,7 +258,7 @@ def collate(
         for name, fill in (("text", sequencer.symbols.pad), ("ahead", sequencer.symbols.pad), ("action", -1))
     )
     return DsmBatch(
-        *map(torch.from_numpy, (text, ahead, padded(fed, dmel.PAD), padded(drawn, dmel.PAD), action)),
+        *map(torch.from_numpy, (text, ahead, padded(fed, dmel.PAD), padded(targets, dmel.PAD), action)),
         phones=torch.from_numpy(padded(phones, -1)),
         token_at=torch.from_numpy(padded([s.guided(delay) for s in group], NO_TARGET)),
         extracts=torch.from_numpy(padded(extracts or [before], dmel.PAD)),

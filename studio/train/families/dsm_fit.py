@@ -46,9 +46,9 @@ def tokens_of(path: Path, encoding: Path) -> Tensor | None:
 def lay_text_apart(net: Dsm, tokens: Tensor | None) -> None:
     """Make text embeddings orthogonal to frame embeddings, and as long (docs/adr/0019).
 
-    Streams and frames are added, and the net has to tell them apart. Trained frames are ten times as long as tokens and
-    span few directions: these are projected out of both text streams. The look-ahead keeps its length, since it is not
-    what is spoken. ``pad`` becomes zero.
+    Streams and frames are added, and the net has to distinguish them. Trained frames are ten times as long as tokens
+    and span few directions: these are projected out of both text streams. The look-ahead keeps its length, since it is
+    not what is spoken. ``pad`` becomes zero.
 
     Args:
         net: with trained frame embeddings and the speakers' recordings.
@@ -113,12 +113,12 @@ class DsmTrainingModule(WeightedLossModule):
     def own_frames(self, batch: DsmBatch, share: float, temperature: float) -> DsmBatch:
         """The batch with a share of the fed frames sampled from the net, each given the true past and groups."""
         logits, _ = self._frames(batch, self._hidden(batch))
-        drawn = sample_levels(logits, temperature)
+        samples = sample_levels(logits, temperature)
         row, step = _predicting(batch).nonzero(as_tuple=True)
         fits = step + 1 < batch.fed.shape[1]
         chosen = fits & (torch.rand(len(step), device=step.device) < share)
         fed, at = batch.fed.clone(), (row[chosen], step[chosen] + 1)
-        fed[at] = torch.where(batch.fed[at] != dmel.PAD, drawn[chosen], batch.fed[at])
+        fed[at] = torch.where(batch.fed[at] != dmel.PAD, samples[chosen], batch.fed[at])
         return replace(batch, fed=fed)
 
     def _hidden(self, batch: DsmBatch, watch: AttentionHook | None = None) -> Tensor:
@@ -130,13 +130,13 @@ class DsmTrainingModule(WeightedLossModule):
     def _frames(self, batch: DsmBatch, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [N, 80, 16] and levels [N, 80] of the steps that predict any channel."""
         predicting = _predicting(batch)
-        levels = batch.drawn[predicting]
+        levels = batch.targets[predicting]
         return self.net.depth(hidden[predicting], self.net.level(levels.long())).float(), levels
 
 
 def _predicting(batch: DsmBatch) -> Tensor:
     """The steps that predict any channel, bool [B, S]; those at both ends of the acoustic delay predict a part."""
-    return (batch.drawn != dmel.PAD).any(2)
+    return (batch.targets != dmel.PAD).any(2)
 
 
 class DsmTraining(FamilyTraining[DsmFit]):
@@ -175,12 +175,12 @@ class DsmTraining(FamilyTraining[DsmFit]):
     def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[DsmSequence]]]:
         """With the voice's own recordings, with text and without (the reference of guidance)."""
         first, sequencer = find_prompts(data, *self.settings.extract_frames), self._sequencer
-        made = [
+        sequences = [
             sequencer.sequence(sequencer.spoken([s]), [first[s.speaker].levels[: self.settings.extract_frames[1]]])
             for s, _ in validation_sentences(data)
         ]
-        yield "text", made
-        yield "no text", [sequencer.without_text(one) for one in made]
+        yield "text", sequences
+        yield "no text", [sequencer.without_text(one) for one in sequences]
 
     def collate(self, group: Sequence[DsmSequence], data: SpeechDataset, rng: Rng | None) -> DsmBatch:
         return collate(group, self._sequencer, *noise_of(self.settings, rng))

@@ -162,11 +162,11 @@ def cycles(
 
 def _endless(text: SpeechDataset, recipe: S5Fit, seed: list[int]) -> Iterator[TeacherStudentPair]:
     for turn in count():
-        found = _mini_batches(text, recipe, [*seed, turn])
-        if (first := next(found, None)) is None:
+        batches = _mini_batches(text, recipe, [*seed, turn])
+        if (first := next(batches, None)) is None:
             raise BadFile("what the teacher spoke has no sentence that fits", "make more with `studio train taught`")
         yield first
-        yield from found
+        yield from batches
 
 
 def _mini_batches(text: SpeechDataset, recipe: S5Fit, seed: list[int]) -> Iterator[TeacherStudentPair]:

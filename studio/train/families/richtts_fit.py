@@ -150,8 +150,10 @@ class RichTtsTraining(FamilyTraining[RichTtsFit]):
         """In pieces of every length that is trained."""
         for words in sorted(set(self.settings.pieces)):
             options = options_of(words)
-            made = [piece for s, quiet in validation_sentences(data) for piece in pieces(s, quiet, options, prompt=10)]
-            yield f"{words or 'all'} words", made
+            sequences = [
+                piece for s, quiet in validation_sentences(data) for piece in pieces(s, quiet, options, prompt=10)
+            ]
+            yield f"{words or 'all'} words", sequences
 
     def collate(self, group: Sequence[RichTtsSequence], data: SpeechDataset, rng: Rng | None) -> RichTtsBatch:
         return collate(group, data.speakers, *noise_of(self.settings, rng))

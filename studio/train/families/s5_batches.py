@@ -48,7 +48,7 @@ class S5Batch(TensorBatch):
     """Tensors of one step: B sequences of at most T phonemes, F frames and S decoder steps.
 
     Attributes:
-        symbols, words: int64 [B, T]; real: bool [B, T], not padding; place: int64 [B], of the first symbol.
+        symbols, words: int64 [B, T]; real: bool [B, T], not padding; position: int64 [B], of the first symbol.
         k, speaker: int64 [B].
         frames: uint8 [B, F, 80]; frame_count: int64 [B]; spoken: int64 [B, F], the word of each frame.
         fed: uint8 [B, S, 80], what each decoder step is fed; is_bos: bool [B, S], where that is the first token.
@@ -59,7 +59,7 @@ class S5Batch(TensorBatch):
     symbols: Tensor
     words: Tensor
     real: Tensor
-    place: Tensor
+    position: Tensor
     k: Tensor
     speaker: Tensor
     frames: Tensor
@@ -117,10 +117,10 @@ def collate(
     speakers: Sequence[str],
     noise_share: float,
     rng: np.random.Generator,
-    places: bool = True,
+    offset_positions: bool = True,
 ) -> S5Batch:
-    """Pad sequences to the longest; ``places`` draws a random position offset for each."""
-    place = rng.integers(0, 2048, len(group)) if places else np.zeros(len(group), np.int64)
+    """Pad sequences to the longest; ``offset_positions`` draws a random position offset for each."""
+    position = rng.integers(0, 2048, len(group)) if offset_positions else np.zeros(len(group), np.int64)
     steps = [np.arange(s.begins + len(s.levels)) for s in group]
     fed = [add_level_noise(s.levels, noise_share, rng) for s in group]
     first = np.zeros((1, dmel.CHANNELS), np.uint8)  # in the place of the decoder's first token
@@ -141,7 +141,7 @@ def collate(
                 for s, at, last in zip(group, steps, last_frames, strict=True)
             ]
         ),
-        "place": place,
+        "position": position,
         "k": np.array([s.k for s in group]),
         "speaker": np.array([speakers.index(s.speaker) for s in group]),
         "frame_count": np.array([len(s.spoken) for s in group]),

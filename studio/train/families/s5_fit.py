@@ -71,11 +71,11 @@ class AttentionTrainingModule(WeightedLossModule):
     def own_frames(self, batch: S5Batch, share: float, temperature: float) -> S5Batch:
         """The batch with a share of the fed frames sampled from the net, each given the true past."""
         hidden, _ = self.run(batch, self.words_of(batch))
-        drawn = sample_levels(self.net.heads(at_steps(hidden, batch.step_of))[0], temperature)
-        chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=drawn.device) < share)
+        samples = sample_levels(self.net.heads(at_steps(hidden, batch.step_of))[0], temperature)
+        chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=samples.device) < share)
         row, frame = chosen.nonzero(as_tuple=True)
         fed = batch.fed.clone()
-        fed[row, batch.step_of[row, frame] + 1] = drawn[row, frame]  # fed at the step after the one that predicts it
+        fed[row, batch.step_of[row, frame] + 1] = samples[row, frame]  # fed at the step after the one that predicts it
         return replace(batch, fed=fed)
 
     def run(self, batch: S5Batch, of_frames: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,15 +84,15 @@ class AttentionTrainingModule(WeightedLossModule):
         everything = batch.real.unsqueeze(1)
         reading = torch.where(batch.real, batch.words, 0)
         seen = seen_steps(reading, batch.words, batch.k) if config.encoder_mask else everything
-        places = batch.place[:, None] + torch.arange(batch.symbols.shape[1], device=batch.place.device)
-        memory = net.encode(net.embed_symbols(batch.symbols), places, seen & everything)
+        positions = batch.position[:, None] + torch.arange(batch.symbols.shape[1], device=batch.position.device)
+        encoded = net.encode(net.embed_symbols(batch.symbols), positions, seen & everything)
         asking = of_frames.gather(1, batch.frame_of)
         end = batch.words.masked_fill(~batch.real, 0).amax(1)  # the text's end is the word of the stop token
         asking = asking.scatter(1, batch.last[:, None], end[:, None])
         seen = seen_steps(asking, batch.words, batch.k) if config.decoder_mask else everything
         x = torch.where(batch.is_bos.unsqueeze(2), net.bos, net.embed_frames(batch.fed))
         x = x + net.embed_row(batch.speaker, batch.k).unsqueeze(1)
-        return net.decode(x, memory, (seen & everything).expand(-1, x.shape[1], -1))
+        return net.decode(x, encoded, (seen & everything).expand(-1, x.shape[1], -1))
 
     def attention_losses(self, batch: S5Batch, hidden: Tensor, shares: Tensor) -> dict[str, Tensor]:
         """Losses ``frame``, ``stop``, ``cross`` and the share ``attended``, from the results of ``run``."""
@@ -154,8 +154,8 @@ class S5TrainingModule(AttentionTrainingModule):
     def _by_path(self, batch: S5Batch, log_aux: Tensor) -> Tensor:
         """pi(phi(s)): the word of each frame by the monotonic path, int64 [B, F]."""
         host = log_aux.detach().float().cpu().numpy()
-        found = monotonic_alignment(host, batch.frame_count.cpu().numpy(), batch.real.sum(1).cpu().numpy())
-        return batch.words.gather(1, torch.from_numpy(found).to(log_aux.device))
+        path = monotonic_alignment(host, batch.frame_count.cpu().numpy(), batch.real.sum(1).cpu().numpy())
+        return batch.words.gather(1, torch.from_numpy(path).to(log_aux.device))
 
 
 class T5TrainingModule(AttentionTrainingModule):
@@ -210,17 +210,17 @@ class AttentionTraining(FamilyTraining[AttentionFit]):
             joined, k = join_sentences(group, silence, rng), int(rng.choice(self.look_aheads()))
             is_cropped = len(group) > 1 and rng.random() < self.settings.crop_share
             skip = int(rng.integers(1, len(group[0].words) + 1)) if is_cropped else 0
-            if can_align(made := sequence(joined, silence, k, skip)):
-                yield made
+            if can_align(one := sequence(joined, silence, k, skip)):
+                yield one
 
     def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[S5Sequence]]]:
         """At every trained look-ahead."""
         for k in sorted({k for k in self.look_aheads() if k <= LARGEST_LOOK_AHEAD}):
-            made = [sequence(s, silence, k) for s, silence in validation_sentences(data)]
-            yield self.setting_name.format(k), [one for one in made if can_align(one)]
+            sequences = [sequence(s, silence, k) for s, silence in validation_sentences(data)]
+            yield self.setting_name.format(k), [one for one in sequences if can_align(one)]
 
     def collate(self, group: Sequence[S5Sequence], data: SpeechDataset, rng: Rng | None) -> S5Batch:
-        return collate(group, data.speakers, *noise_of(self.settings, rng), places=rng is not None)
+        return collate(group, data.speakers, *noise_of(self.settings, rng), offset_positions=rng is not None)
 
 
 class S5Training(AttentionTraining[S5Fit]):

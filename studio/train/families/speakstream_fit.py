@@ -221,11 +221,11 @@ class SpeakStreamTraining(FamilyTraining[SpeakStreamFit]):
             yield self._draw(group, data.silence[group[0].speaker], np.random.default_rng(seed))
 
     def _draw(self, group: list[Sentence], silence: np.ndarray, rng: Rng) -> SpeakStreamSequence:
-        made = interleave(join_sentences(group, silence, rng), silence, self.settings.windows, rng)
-        is_s1 = bool((made.windows[:, 0] == 0).all())  # after a drop S2's words would be gone
+        sequence = interleave(join_sentences(group, silence, rng), silence, self.settings.windows, rng)
+        is_s1 = bool((sequence.windows[:, 0] == 0).all())  # after a drop S2's words would be gone
         if len(group) > 1 and is_s1 and rng.random() < self.settings.crop_share:
-            made = crop(made, made.starts[int(rng.integers(0, max(1, len(made.starts) // 2)))])
-        return made
+            sequence = crop(sequence, sequence.starts[int(rng.integers(0, max(1, len(sequence.starts) // 2)))])
+        return sequence
 
     def validation(self, data: SpeechDataset) -> Iterator[tuple[str, list[SpeakStreamSequence]]]:
         """With fixed windows, m = 1, 3, 5."""

@@ -48,7 +48,7 @@ class TacotronSequence:
         symbols, prosody: int64 [T].
         levels: uint8 [1 + F, 80], the frame before and its own.
         words: int64 [T], the word of each symbol; the end belongs to the last one.
-        spoken: int64 [F], the word of each frame; places: int64 [F], the symbol that it should attend to.
+        spoken: int64 [F], the word of each frame; targets: int64 [F], the symbol that it should attend to.
         phones: uint8 [F].
     """
 
@@ -57,7 +57,7 @@ class TacotronSequence:
     levels: np.ndarray
     words: np.ndarray
     spoken: np.ndarray
-    places: np.ndarray
+    targets: np.ndarray
     phones: np.ndarray
     speaker: str
 
@@ -73,7 +73,7 @@ class TacotronBatch(TensorBatch):
         symbols, prosody, words: int64 [B, T]; real: bool [B, T], not padding.
         speaker: int64 [B].
         fed, frames: uint8 [B, F, 80], the frame before each, and itself; there: bool [B, F], not padding.
-        spoken: int64 [B, F], the word of each frame; places: float32 [B, F], the symbol that it should attend to.
+        spoken: int64 [B, F], the word of each frame; targets: float32 [B, F], the symbol that it should attend to.
         phones: int64 [B, F].
         last: int64 [B], the last frame of each clause.
     """
@@ -87,7 +87,7 @@ class TacotronBatch(TensorBatch):
     frames: Tensor
     there: Tensor
     spoken: Tensor
-    places: Tensor
+    targets: Tensor
     phones: Tensor
     last: Tensor
 
@@ -119,7 +119,7 @@ def cut_into_clauses(sentence: Sentence, silence: np.ndarray, rule: ClauseRule) 
                 levels=levels[here[0] : here[-1] + 2],
                 words=np.array([*words_of(spelled), count - 1], np.int64),
                 spoken=of_frames,
-                places=token_of_frames(of_frames, sentence.phones[here], [*map(_phones_of_symbols, pronounced)]),
+                targets=token_of_frames(of_frames, sentence.phones[here], [*map(_phones_of_symbols, pronounced)]),
                 phones=sentence.phones[here],
                 speaker=sentence.speaker,
             )
@@ -147,7 +147,7 @@ def collate(
         "frames": padded([s.levels[1:] for s in group]),
         "there": padded([np.ones(len(s.spoken), bool) for s in group]),
         "spoken": padded([s.spoken for s in group]),
-        "places": padded([s.places.astype(np.float32) for s in group]),
+        "targets": padded([s.targets.astype(np.float32) for s in group]),
         "phones": padded([s.phones.astype(np.int64) for s in group]),
         "speaker": np.array([speakers.index(s.speaker) for s in group]),
         "last": np.array([len(s.spoken) - 1 for s in group]),
@@ -155,26 +155,26 @@ def collate(
     return TacotronBatch(**{name: torch.from_numpy(value) for name, value in arrays.items()})
 
 
-def guide_loss(shares: Tensor, places: Tensor, width: float) -> Tensor:
+def guide_loss(shares: Tensor, targets: Tensor, width: float) -> Tensor:
     """-log of the sum of w[t] exp(-(t - n)^2 / 2 g^2), for each frame [B, F].
 
     Args:
         shares: w, the attention, float32 [B, F, T].
-        places: n, in symbols, [B, F].
+        targets: n, in symbols, [B, F].
         width: g, in symbols.
     """
-    off = torch.arange(shares.shape[2], device=shares.device) - places.unsqueeze(2)
+    off = torch.arange(shares.shape[2], device=shares.device) - targets.unsqueeze(2)
     near = (shares * torch.exp(-0.5 * (off / width).square())).sum(2)
     return -near.clamp_min(_MIN_NEAR).log()
 
 
-def target_shares(places: Tensor, symbols: int) -> Tensor:
-    """Target attention, [B, F] -> [B, F, T]: on one symbol, or on two where a place lies between them."""
-    off = torch.arange(symbols, device=places.device) - places.unsqueeze(2)
+def target_shares(targets: Tensor, symbols: int) -> Tensor:
+    """Target attention, [B, F] -> [B, F, T]: on one symbol, or on two where a target lies between them."""
+    off = torch.arange(symbols, device=targets.device) - targets.unsqueeze(2)
     return (1.0 - off.abs()).clamp_min(0.0)
 
 
-def straight_places(batch: TacotronBatch) -> Tensor:
+def diagonal_targets(batch: TacotronBatch) -> Tensor:
     """Targets on a straight diagonal through each clause, in symbols, [B, F]."""
     frames, symbols = batch.last + 1, batch.real.sum(1)
     at = torch.arange(batch.there.shape[1], device=frames.device) + 0.5
@@ -183,7 +183,7 @@ def straight_places(batch: TacotronBatch) -> Tensor:
 
 @torch.no_grad()
 def sample_own_past(
-    net: Tacotron, memory: Tensor, fed: Tensor, shares: Tensor, chosen: Tensor, temperature: float
+    net: Tacotron, encoded: Tensor, fed: Tensor, shares: Tensor, chosen: Tensor, temperature: float
 ) -> Tensor:
     """``fed`` with the chosen clauses replaced by frames that the net samples autoregressively, uint8 [B, F, 80].
 
@@ -192,7 +192,7 @@ def sample_own_past(
     frames stay valid targets.
 
     Args:
-        memory: [B, T, D], from ``encode``.
+        encoded: [B, T, D], from ``encode``.
         fed: uint8 [B, F, 80], the true frame before each.
         shares: [B, F, T], target attention.
         chosen: bool [B].
@@ -201,9 +201,9 @@ def sample_own_past(
     attention_gates = torch.cat((cell.weight_ih, cell.weight_hh), 1), cell.bias_ih + cell.bias_hh
     input_weight, hidden_weight, bias, other_bias = net.decoder_lstm.all_weights[0]
     decoder_gates = torch.cat((input_weight, hidden_weight), 1), bias + other_bias
-    memory, own = memory[chosen], fed[chosen]
-    contexts = torch.bmm(shares[chosen].to(memory.dtype), memory)
-    hidden = state = decoded = decoder_state = memory.new_zeros(len(memory), net.config.decoder_width)
+    encoded, own = encoded[chosen], fed[chosen]
+    contexts = torch.bmm(shares[chosen].to(encoded.dtype), encoded)
+    hidden = state = decoded = decoder_state = encoded.new_zeros(len(encoded), net.config.decoder_width)
     before = torch.zeros_like(contexts[:, 0])
     for frame in range(fed.shape[1] - 1):
         context = contexts[:, frame]
@@ -247,7 +247,7 @@ class TacotronTrainingModule(WeightedLossModule):
         return {
             "frame": F.cross_entropy(levels[there].float().flatten(0, 1), batch.frames[there].flatten().long()),
             "stop": F.binary_cross_entropy_with_logits(stops[there], is_last[there].float(), pos_weight=last_weight),
-            "guide": guide_loss(shares, self._places(batch), self._settings.guide_symbols)[there].mean(),
+            "guide": guide_loss(shares, self._targets(batch), self._settings.guide_symbols)[there].mean(),
             "phone": F.cross_entropy(phone_logits, phones),
             "phone_hits": (phone_logits.argmax(1) == phones).float().mean(),
             "attended": (batch.words.gather(1, at) == batch.spoken)[there].float().mean(),
@@ -268,9 +268,9 @@ class TacotronTrainingModule(WeightedLossModule):
         """
         whole = torch.rand(len(batch.fed), device=batch.fed.device) < self._settings.own_past_share
         if whole.any():
-            memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
-            shares = target_shares(self._places(batch), memory.shape[1])
-            batch = replace(batch, fed=sample_own_past(self.net, memory, batch.fed, shares, whole, temperature))
+            encoded = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+            shares = target_shares(self._targets(batch), encoded.shape[1])
+            batch = replace(batch, fed=sample_own_past(self.net, encoded, batch.fed, shares, whole, temperature))
         levels, _ = self.net.heads(self._run(batch)[0])
         samples = sample_levels(levels, temperature)
         chosen = (torch.rand(batch.there.shape, device=samples.device) < share) & batch.there & ~whole[:, None]
@@ -278,16 +278,16 @@ class TacotronTrainingModule(WeightedLossModule):
         fed[:, 1:] = torch.where(chosen[:, 1:, None], samples[:, :-1], fed[:, 1:])
         return replace(batch, fed=fed)
 
-    def _places(self, batch: TacotronBatch) -> Tensor:
-        return batch.places if self._settings.alignment == "corpus" else straight_places(batch)
+    def _targets(self, batch: TacotronBatch) -> Tensor:
+        return batch.targets if self._settings.alignment == "corpus" else diagonal_targets(batch)
 
     def _run(self, batch: TacotronBatch) -> tuple[Tensor, Tensor]:
         """Head inputs [B, F, H], and attention [B, F, T]."""
-        memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+        encoded = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
         if self.training and float(torch.rand(())) < self._settings.given_share:
-            shares = target_shares(self._places(batch), memory.shape[1])
-            return self.net.decode_along(memory, batch.real, batch.fed, shares)
-        return self.net.decode(memory, batch.real, batch.fed)
+            shares = target_shares(self._targets(batch), encoded.shape[1])
+            return self.net.decode_along(encoded, batch.real, batch.fed, shares)
+        return self.net.decode(encoded, batch.real, batch.fed)
 
 
 class TacotronTraining(FamilyTraining[TacotronFit]):
@@ -297,7 +297,7 @@ class TacotronTraining(FamilyTraining[TacotronFit]):
         return TacotronTrainingModule(TacotronConfig.read(self.settings.config), self.settings)
 
     def draw(self, groups: Groups, data: SpeechDataset, rng: Rng) -> Iterator[TacotronSequence]:
-        """Clauses, cut anew each time."""
+        """Clauses, cut again on each call."""
         for group in groups:
             silence = data.silence[group[0].speaker]
             sentence, words = join_sentences(group, silence, rng), int(rng.choice(self.settings.clause_words))

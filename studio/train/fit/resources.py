@@ -95,8 +95,8 @@ def load_initial_weights(
         may_lack: prefixes of names that the file may lack: layers initialised as the identity.
         ignored: names that are not loaded and may be missing.
     """
-    given, own = read_weights(path), net.state_dict()
-    weights = {name: tensor for name, tensor in given.items() if name not in ignored}
+    tensors, own = read_weights(path), net.state_dict()
+    weights = {name: tensor for name, tensor in tensors.items() if name not in ignored}
     there = {*weights, *ignored}
     lacking = [name for name in own if name not in there and not name.startswith(may_lack)]
     other = [name for name, tensor in weights.items() if name not in own or not _is_like(tensor, own[name])]

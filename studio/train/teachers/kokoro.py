@@ -229,8 +229,8 @@ def cut_silence(output: KokoroOutput, base: TimeBase) -> tuple[np.ndarray, np.nd
 def _remove_frames(frames: np.ndarray, order: range, count: int) -> int:
     """Remove up to ``count`` frames from tokens in order, leaving one of all but the first; returns how many."""
     left = count
-    for place, token in enumerate(order):
-        removed = min(left, int(frames[token]) - (place > 0))
+    for position, token in enumerate(order):
+        removed = min(left, int(frames[token]) - (position > 0))
         frames[token] -= max(0, removed)
         left -= max(0, removed)
         if left == 0:

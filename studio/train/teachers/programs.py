@@ -109,16 +109,16 @@ def _joined(words: list[str], analysis: _Analysis) -> list[tuple[list[str], floa
     out: list[tuple[list[str], float]] = []
     pieces = list(zip(analysis.words, analysis.ends_s, strict=True))
     for word in words:
-        want = re.sub(r"[^a-z]", "", word)
+        letters = re.sub(r"[^a-z]", "", word)
         have, phones, end = "", [], 0.0
-        while pieces and (have != want or not pieces[0][0][1]):
+        while pieces and (have != letters or not pieces[0][0][1]):
             (name, more), piece_end = pieces.pop(0)
             have += re.sub(r"[^a-z]", "", name.lower())
             phones += more
             end = max(end, piece_end)
-            if not want.startswith(have):
+            if not letters.startswith(have):
                 return None
-        if have != want or not phones:
+        if have != letters or not phones:
             return None
         out.append((phones, end))
     return None if pieces else out

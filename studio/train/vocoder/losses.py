@@ -75,9 +75,9 @@ def pitch_loss(logits: Tensor, f0_hz: Tensor, low_hz: float, high_hz: float) -> 
     """
     classes = logits.shape[-1]
     voiced = f0_hz > 0
-    place = (f0_hz.clamp(low_hz, high_hz) / low_hz).log() * ((classes - 1) / math.log(high_hz / low_hz))
+    class_index = (f0_hz.clamp(low_hz, high_hz) / low_hz).log() * ((classes - 1) / math.log(high_hz / low_hz))
     index = torch.arange(classes, device=logits.device)
-    bell = torch.softmax(-0.5 * ((index - place[..., None]) / 0.7) ** 2, dim=-1)
+    bell = torch.softmax(-0.5 * ((index - class_index[..., None]) / 0.7) ** 2, dim=-1)
     each = -(bell * torch.log_softmax(logits, dim=-1)).sum(-1)
     return (each * voiced).sum() / voiced.sum().clamp_min(1)
 

@@ -58,11 +58,11 @@ def test_text_is_aligned_with_frames_and_audio_delayed(streams):
     assert text[2 : 2 + len(encode("the"))] == [*encode("the")] and text[9 : 9 + 2] == [*encode("stone,")][:2]
     assert batch.ahead[0, : len(encode("over"))].tolist() == [*encode("over")]
     levels = torch.from_numpy(sentence().levels)
-    assert torch.equal(batch.drawn[0, DELAY : DELAY + FRAMES, :10], levels[:, :10])
-    assert torch.equal(batch.drawn[0, DELAY + 2 :, 10:], levels[:, 10:])
-    assert (batch.drawn[0, :DELAY] == dmel.PAD).all() and (batch.drawn[0, DELAY + FRAMES :, :10] == dmel.PAD).all()
-    assert (batch.drawn[0, : DELAY + 2, 10:] == dmel.PAD).all() and batch.predicted == FRAMES
-    assert torch.equal(batch.fed[0, 1:], batch.drawn[0, :-1]) and (batch.fed[0, 0] == dmel.PAD).all()
+    assert torch.equal(batch.targets[0, DELAY : DELAY + FRAMES, :10], levels[:, :10])
+    assert torch.equal(batch.targets[0, DELAY + 2 :, 10:], levels[:, 10:])
+    assert (batch.targets[0, :DELAY] == dmel.PAD).all() and (batch.targets[0, DELAY + FRAMES :, :10] == dmel.PAD).all()
+    assert (batch.targets[0, : DELAY + 2, 10:] == dmel.PAD).all() and batch.predicted == FRAMES
+    assert torch.equal(batch.fed[0, 1:], batch.targets[0, :-1]) and (batch.fed[0, 0] == dmel.PAD).all()
     assert batch.phones[0, DELAY : DELAY + FRAMES].tolist() == sentence().phones.tolist()
 
 
@@ -129,18 +129,18 @@ def test_padding_and_noise(streams):
     short = streams.spoken([sentence()])
     noisy, clean = (a_batch(streams, [sentence()], [sentence(), sentence()], noise=share) for share in (1.0, 0.0))
     moved = noisy.fed.int() - clean.fed.int()
-    assert int(moved.abs().max()) == 1 and torch.equal(noisy.drawn, clean.drawn)
+    assert int(moved.abs().max()) == 1 and torch.equal(noisy.targets, clean.targets)
     assert int(moved[clean.fed == dmel.PAD].abs().max()) == 0
     beyond = len(short.levels) + DELAY + 2
     assert (clean.text[0, beyond:] == SYMBOLS.pad).all() and (clean.action[0, beyond:] == -1).all()
-    assert (clean.phones[0, beyond:] == -1).all() and (clean.drawn[0, beyond:] == dmel.PAD).all()
+    assert (clean.phones[0, beyond:] == -1).all() and (clean.targets[0, beyond:] == dmel.PAD).all()
     assert clean.speakers.tolist() == [[0, -1, -1, -1, -1], [1, -1, -1, -1, -1]] and clean.extracts.shape == (2, 30, 80)
 
 
 def test_sequence_may_start_within_a_text(streams):
     made = streams.sequence(streams.spoken([sentence()]), [])
     batch, whole = (collate([one], streams, 0.0, np.random.default_rng(0)) for one in (replace(made, skip=17), made))
-    for name in ("text", "ahead", "fed", "drawn", "action", "phones"):
+    for name in ("text", "ahead", "fed", "targets", "action", "phones"):
         assert torch.equal(getattr(batch, name)[0], getattr(whole, name)[0, 17:]), name
     assert (batch.fed[0, 0, :10] != dmel.PAD).all(), "the previous step's audio is present"
 
@@ -235,4 +235,4 @@ def test_own_frames_replace_sampled_positions(streams):
     own = fitter.own_frames(batch, 1.0, 0.5)
     there = batch.fed != dmel.PAD
     assert (own.fed[there] == 7).all() and torch.equal(own.fed[~there], batch.fed[~there])
-    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed) and torch.equal(own.drawn, batch.drawn)
+    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed) and torch.equal(own.targets, batch.targets)

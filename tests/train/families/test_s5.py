@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def a_batch(*sequences) -> S5Batch:
-    return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), places=False)
+    return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), offset_positions=False)
 
 
 def test_sequence_has_the_phonemes_seen_when_streaming():

@@ -16,9 +16,9 @@ from studio.train.families.tacotron_fit import (
     clause_rule,
     collate,
     cut_into_clauses,
+    diagonal_targets,
     guide_loss,
     sample_own_past,
-    straight_places,
     target_shares,
 )
 from studio.train.features import Sentence, phone_of
@@ -57,8 +57,8 @@ def test_frames_attend_to_the_symbol_of_their_phone():
         word_ends.append(len(heard))
     true = Sentence("one", TINY_WORDS, word_ends, np.zeros((len(heard), 80), np.uint8), np.array(heard, np.uint8))
     (whole,) = cut_into_clauses(true, TINY_SILENCE, clause_rule(0))
-    assert (np.diff(whole.places) >= 0).all() and np.array_equal(whole.words[whole.places], whole.spoken)
-    assert [symbols[place] for place in whole.places] == heard
+    assert (np.diff(whole.targets) >= 0).all() and np.array_equal(whole.words[whole.targets], whole.spoken)
+    assert [symbols[place] for place in whole.targets] == heard
 
 
 def test_batch_feeds_the_previous_frame():
@@ -76,19 +76,19 @@ def test_batch_feeds_the_previous_frame():
 
 
 def test_guide_penalises_off_diagonal_attention():
-    places = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
+    targets = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
     shares = torch.eye(4)[None]
-    assert guide_loss(shares, places, 1.0).abs().max() == 0
-    off = guide_loss(shares.flip(2), places, 1.0)[0]
+    assert guide_loss(shares, targets, 1.0).abs().max() == 0
+    off = guide_loss(shares.flip(2), targets, 1.0)[0]
     assert off[0] > 0.95 and off[0] == off[3] > off[1] == off[2] > 0.3, "three symbols off, one symbol off"
-    assert guide_loss(shares.flip(2), places, 100.0).max() < 0.001
+    assert guide_loss(shares.flip(2), targets, 100.0).max() < 0.001
 
 
 def test_guide_has_a_gradient_at_any_distance():
     """However far attention strays, a step towards its place costs less."""
-    places, near = torch.tensor([[0.0]]), torch.tensor([0.01, 0.0, 0.0, 0.99])
+    targets, near = torch.tensor([[0.0]]), torch.tensor([0.01, 0.0, 0.0, 0.99])
     for one, other in ((torch.tensor([0.0, 0.01, 0.0, 0.99]), near), (torch.tensor([0.0, 0.0, 0.0, 1.0]), near)):
-        assert guide_loss(one[None, None], places, 0.5) > guide_loss(other[None, None], places, 0.5) + 0.5
+        assert guide_loss(one[None, None], targets, 0.5) > guide_loss(other[None, None], targets, 0.5) + 0.5
 
 
 def test_forced_attention_covers_one_or_two_symbols():
@@ -97,20 +97,20 @@ def test_forced_attention_covers_one_or_two_symbols():
     torch.testing.assert_close(shares, torch.tensor([expected]))
 
 
-def step_by_step(net, memory, real, fed, given, noise):
+def step_by_step(net, encoded, real, fed, given, noise):
     """``decode`` with each frame's shares given to the next, per its equations."""
     cell, attention, looked = net.attention_lstm, net.attention, net.look_at(fed, noise)
-    hidden = state = memory.new_zeros(len(memory), net.config.decoder_width)
-    context = memory.new_zeros(len(memory), memory.shape[2])
-    last = total = memory.new_zeros(memory.shape[:2])
+    hidden = state = encoded.new_zeros(len(encoded), net.config.decoder_width)
+    context = encoded.new_zeros(len(encoded), encoded.shape[2])
+    last = total = encoded.new_zeros(encoded.shape[:2])
     hiddens, contexts, shares = [], [], []
     for frame in range(fed.shape[1]):
         hidden, state = cell(torch.cat((looked[:, frame], context), 1), (hidden, state))
         query, located = attention.query(hidden), torch.stack((last, total), 1)
-        shares.append(attention(query, attention.key(memory), located, attention.location_kernel(), real))
+        shares.append(attention(query, attention.key(encoded), located, attention.location_kernel(), real))
         last = given[:, frame]
         total = total + last
-        context = torch.einsum("bt,btd->bd", last, memory)
+        context = torch.einsum("bt,btd->bd", last, encoded)
         hiddens.append(hidden)
         contexts.append(context)
     attended = torch.stack(contexts, 1)
@@ -121,17 +121,17 @@ def step_by_step(net, memory, real, fed, given, noise):
 def test_forced_attention_decodes_all_frames_at_once():
     net = training_for(tiny_recipe("tacotron")).module.net
     batch = a_batch(tiny_sentence(), tiny_sentence("two", 1), words=2)
-    memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+    encoded = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
     noise = torch.rand(*batch.fed.shape[:2], 2 * net.config.prenet_width)
-    given = target_shares(batch.places, memory.shape[1])
-    found = net.decode_along(memory, batch.real, batch.fed, given, noise)
-    for one, other in zip(found, step_by_step(net, memory, batch.real, batch.fed, given, noise), strict=True):
+    given = target_shares(batch.targets, encoded.shape[1])
+    found = net.decode_along(encoded, batch.real, batch.fed, given, noise)
+    for one, other in zip(found, step_by_step(net, encoded, batch.real, batch.fed, given, noise), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
-    own = net.decode(memory, batch.real, batch.fed, noise)[1]
+    own = net.decode(encoded, batch.real, batch.fed, noise)[1]
     torch.testing.assert_close(found[1][:, 0], own[:, 0], atol=1e-6, rtol=1e-5)
     assert not torch.allclose(found[1][:, 5], own[:, 5], atol=1e-4)
-    again = net.decode_along(memory, batch.real, batch.fed, own, noise)
-    for one, other in zip(again, net.decode(memory, batch.real, batch.fed, noise), strict=True):
+    again = net.decode_along(encoded, batch.real, batch.fed, own, noise)
+    for one, other in zip(again, net.decode(encoded, batch.real, batch.fed, noise), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)  # forced to what it would have done
 
 
@@ -147,7 +147,7 @@ def test_attention_is_corrected_during_training(monkeypatch):
     fitter(batch)
     fitter.eval()(batch)
     assert [name for name, _ in calls] == ["decode_along", "decode"]
-    assert torch.equal(calls[0][1][4], target_shares(batch.places, batch.symbols.shape[1]))
+    assert torch.equal(calls[0][1][4], target_shares(batch.targets, batch.symbols.shape[1]))
     calls.clear()
     fitter = training_for(tiny_recipe("tacotron", given_share=0.5)).module
     torch.manual_seed(1)
@@ -158,7 +158,7 @@ def test_attention_is_corrected_during_training(monkeypatch):
 
 def test_straight_diagonal_needs_no_words():
     batch = a_batch(tiny_sentence(), tiny_sentence("two", 1), words=2)
-    straight = straight_places(batch)
+    straight = diagonal_targets(batch)
     for row in range(4):
         count, symbols = int(batch.last[row]) + 1, int(batch.real[row].sum())
         mine = straight[row, :count]
@@ -229,11 +229,11 @@ def test_selected_clauses_are_fed_their_own_rollout():
     net = training_for(replace(recipe, fit=fit)).module.net
     torch.nn.init.normal_(net.levels_out.weight, std=0.3)
     batch = a_batch(tiny_sentence(), tiny_sentence("two"), words=2)
-    memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
-    given = target_shares(batch.places, memory.shape[1])
+    encoded = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+    given = target_shares(batch.targets, encoded.shape[1])
     chosen = torch.arange(len(batch.fed)) % 2 == 0
-    fed = sample_own_past(net, memory, batch.fed, given, chosen, 1e-4)
+    fed = sample_own_past(net, encoded, batch.fed, given, chosen, 1e-4)
     assert torch.equal(fed[~chosen], batch.fed[~chosen]) and torch.equal(fed[:, 0], batch.fed[:, 0])
-    likeliest = net.heads(net.decode_along(memory, batch.real, fed, given)[0])[0].argmax(-1)
+    likeliest = net.heads(net.decode_along(encoded, batch.real, fed, given)[0])[0].argmax(-1)
     assert (likeliest[:, :-1] == fed[:, 1:])[chosen].float().mean() > 0.99
     assert (likeliest[:, :-1] == fed[:, 1:])[~chosen].float().mean() < 0.5
