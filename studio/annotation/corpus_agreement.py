@@ -89,7 +89,7 @@ def corpus_agreement(
         if len(kinds) > 1:
             raise BadOption(f"layer {layer!r} holds regions in one sound and points in another", "rename one of them")
         scores = [pair.boundaries for pair in found.pairs]
-        boundaries.append((sum(2 * s.hits for s in scores), sum(s.found + s.true for s in scores)))
+        boundaries.append((sum(2 * s.hits for s in scores), sum(s.predicted + s.true for s in scores)))
         valid = {name: one.validated(sound.samples) for name, one in sorted(sound.layers.items())}
         units = match_marks(valid, collar_ms * sound.rate_hz / 1000.0)
         marks.append((sum(len(unit) for unit in units), sum(len(one.marks) for one in valid.values())))

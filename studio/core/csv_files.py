@@ -73,9 +73,9 @@ def read_table(
     text = source if isinstance(source, str) else decode_text(_bytes_of(source, name, max_bytes), name)
     text = text.removeprefix("\ufeff")
     start, separator = _after_blank_lines(text, 0), ""
-    if not exact and (found := _SEP_LINE.match(text, start)):
-        separator = found[1].replace("\\t", "\t")
-        start = _after_blank_lines(text, found.end())
+    if not exact and (match := _SEP_LINE.match(text, start)):
+        separator = match[1].replace("\\t", "\t")
+        start = _after_blank_lines(text, match.end())
     skipped = sum(text.count(one, 0, start) for one in "\r\n") - text.count("\r\n", 0, start)
     separator = separator or ("," if exact else _separator_of(text[start : start + _HEADER_BYTES]))
     reader = _reader(text, start, separator, exact)
@@ -119,8 +119,8 @@ def _bytes_of(source: Path | bytes, name: str, max_bytes: int) -> bytes:
 
 def _after_blank_lines(text: str, start: int) -> int:
     """Where the first line that is not blank begins, at or after the start of a line."""
-    found = _BLANK.match(text, start)
-    end = found.end() if found else start
+    match = _BLANK.match(text, start)
+    end = match.end() if match else start
     return max(text.rfind("\n", start, end), text.rfind("\r", start, end), start - 1) + 1
 
 
@@ -188,10 +188,10 @@ def _rows(reader: _Cells, keys: list[str], lines: _Lines, *, strip: bool) -> Ite
                     "put quotes around a cell that holds a separator",
                 )
             cells = cells if len(cells) == count else cells + empty[len(cells) :]
-            found = dict(zip(keys, cells, strict=False))
+            record = dict(zip(keys, cells, strict=False))
             if unnamed:
-                del found[""]
-            yield line, found
+                del record[""]
+            yield line, record
     except csv.Error as error:
         line = lines.skipped + reader.line_num
         raise BadFile(f"line {line} of {lines.name} is not CSV: {error}", "save it again as CSV") from error

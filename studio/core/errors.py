@@ -1,4 +1,4 @@
-"""Errors that tell a user what failed, what is allowed, and what to do next."""
+"""Errors that state what failed, what is allowed, and what to do next."""
 
 import errno
 from collections.abc import Generator

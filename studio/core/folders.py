@@ -77,7 +77,7 @@ def expand_folder(folder: Path, do: str) -> Path:
 
 def without_folders(message: str) -> str:
     """A message for people elsewhere, in which files of this machine are named without their folders."""
-    return _PATH.sub(lambda found: _file_name(found[0]), message)
+    return _PATH.sub(lambda match: _file_name(match[0]), message)
 
 
 def _file_name(path: str) -> str:

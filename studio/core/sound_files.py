@@ -216,8 +216,8 @@ def read_mono(
     survey = stream.survey(most)
     weights = stream.weights(survey)
     if weights is None:
-        heard = survey.sounding or [0]
-        weights = np.eye(stream.channels, dtype=np.float32)[:, heard]
+        channels = survey.sounding or [0]
+        weights = np.eye(stream.channels, dtype=np.float32)[:, channels]
     mix = weights.mean(axis=1, keepdims=True)
     pcm = _joined(stream.blocks(most_frames=most), lambda block: to_int16(block @ mix)[:, 0])
     if survey.is_cancelled or (
@@ -234,8 +234,8 @@ def one_channel_hint(stream: SoundStream, survey: Survey) -> str:
 
 
 def _joined(blocks: Iterator[np.ndarray], of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    found = [np.ascontiguousarray(of(block)) for block in blocks]
-    return np.concatenate(found) if found else np.zeros(0, np.int16)
+    parts = [np.ascontiguousarray(of(block)) for block in blocks]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
 
 
 def _bytes_of(source: Path | bytes | BinaryIO, name: str, max_bytes: int) -> bytes:

@@ -34,8 +34,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     table = Table(title=title, caption=note or None, title_justify="left", caption_justify="left")
     longest = max((len(word) for row in rows for word in str(row[0]).split()), default=0)  # else rich truncates it
-    for place, column in enumerate(columns):
-        if place == 0:
+    for index, column in enumerate(columns):
+        if index == 0:
             table.add_column(column, justify="left", min_width=min(longest, _LONGEST_WORD))
         else:
             table.add_column(column, justify="right")

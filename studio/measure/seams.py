@@ -109,10 +109,10 @@ def _roughness(pcm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _roughness_at(pcm: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Roughness at joins [S], the greater of the two samples that a join affects: float64 [S]."""
-    places = at[:, None] + np.arange(-2 - _AROUND, _AROUND + 1)
-    near = pcm[np.clip(places, 0, len(pcm) - 1)].astype(np.float64)
+    indices = at[:, None] + np.arange(-2 - _AROUND, _AROUND + 1)
+    near = pcm[np.clip(indices, 0, len(pcm) - 1)].astype(np.float64)
     second = np.abs(np.diff(near, 2, axis=1))  # [S, 2 * _AROUND + 1], the join in the middle
-    is_there = (places[:, :-2] >= 0) & (places[:, 2:] < len(pcm))  # ignore samples outside the sound
+    is_there = (indices[:, :-2] >= 0) & (indices[:, 2:] < len(pcm))  # ignore samples outside the sound
     power = np.where(is_there, np.square(second), 0.0)
     rough = np.zeros(len(at))
     for own, window in ((_AROUND, slice(None, -1)), (_AROUND + 1, slice(1, None))):
@@ -267,6 +267,8 @@ def area(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = No
 
 def area_interval(scores: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> BootstrapInterval:
     """The area with a bootstrap interval over sentences; the detector is not refitted."""
-    known, place = np.unique(sentences, return_inverse=True)
-    drawn = np.array([area(scores, labels, counts[place]) for counts in draw_counts(len(known), _REPEATS, seed)])
-    return percentile_interval(area(scores, labels), drawn[np.isfinite(drawn)])
+    known, sentence_index = np.unique(sentences, return_inverse=True)
+    draws = np.array(
+        [area(scores, labels, counts[sentence_index]) for counts in draw_counts(len(known), _REPEATS, seed)]
+    )
+    return percentile_interval(area(scores, labels), draws[np.isfinite(draws)])

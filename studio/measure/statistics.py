@@ -32,10 +32,10 @@ def draw_counts(count: int, repeats: int = REPEATS, seed: int = 0) -> np.ndarray
     return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
 
 
-def percentile_interval(value: float, drawn: np.ndarray) -> BootstrapInterval:
+def percentile_interval(value: float, draws: np.ndarray) -> BootstrapInterval:
     """The percentile interval of bootstrap draws."""
     level = BootstrapInterval.level
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return BootstrapInterval(float(value), float(low), float(high))
 
 
@@ -55,10 +55,10 @@ def bootstrap_mean_difference(
     if min(len(one), len(other)) < 2:
         return BootstrapInterval(value)
     if paired:
-        drawn = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), REPEATS, seed)
+        draws = _means(np.asarray(one, np.float64) - np.asarray(other, np.float64), REPEATS, seed)
     else:
-        drawn = _means(one, REPEATS, seed) - _means(other, REPEATS, seed + 1)
-    return percentile_interval(value, drawn)
+        draws = _means(one, REPEATS, seed) - _means(other, REPEATS, seed + 1)
+    return percentile_interval(value, draws)
 
 
 def _means(each: Sequence[float] | np.ndarray, repeats: int, seed: int) -> np.ndarray:

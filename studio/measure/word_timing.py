@@ -37,14 +37,14 @@ class TimingScore:
     Attributes:
         hits: words that match and whose start and end both lie within the collar.
         matched: words that match, at any time.
-        found, true: numbers of words.
+        predicted, true: numbers of words.
         miou: mean intersection over union of the reference words; words without a match count as 0.
         start_s, end_s: |difference| of each matched word, in order.
     """
 
     hits: int
     matched: int
-    found: int
+    predicted: int
     true: int
     miou: float
     start_s: tuple[float, ...]
@@ -53,10 +53,10 @@ class TimingScore:
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall of the hits."""
-        return 2.0 * self.hits / (self.found + self.true) if self.found + self.true else 0.0
+        return 2.0 * self.hits / (self.predicted + self.true) if self.predicted + self.true else 0.0
 
 
-def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar_s: float) -> TimingScore:
+def timing_score(predicted: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar_s: float) -> TimingScore:
     """F1 with a collar, and mIoU, as in paper 002 (appendix E, after Wagner et al. 2024).
 
     Words match by their letters, in order; a match outside the collar is an error on both sides.
@@ -65,19 +65,19 @@ def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar
         true: the reference.
         collar_s: maximum distance of the start, and of the end.
     """
-    places = matched_words([one.text for one in found], [one.text for one in true])
-    pairs = [(found[i], true[j]) for i, j in places]
+    index_pairs = matched_words([one.text for one in predicted], [one.text for one in true])
+    pairs = [(predicted[i], true[j]) for i, j in index_pairs]
     starts = tuple(abs(one.start_s - other.start_s) for one, other in pairs)
     ends = tuple(abs(one.end_s - other.end_s) for one, other in pairs)
     # 1 ns of tolerance for rounding.
     hits = sum(max(distances) <= collar_s + 1e-9 for distances in zip(starts, ends, strict=True))
     overlap = sum(_overlap(one, other) for one, other in pairs)
-    return TimingScore(hits, len(pairs), len(found), len(true), overlap / len(true) if true else 0.0, starts, ends)
+    return TimingScore(hits, len(pairs), len(predicted), len(true), overlap / len(true) if true else 0.0, starts, ends)
 
 
-def matched_words(found: Sequence[str], true: Sequence[str]) -> list[tuple[int, int]]:
-    """Index pairs (in ``found``, in ``true``) of words with the same letters, in order."""
-    matcher = SequenceMatcher(None, [letters(one) for one in found], [letters(one) for one in true], False)
+def matched_words(predicted: Sequence[str], true: Sequence[str]) -> list[tuple[int, int]]:
+    """Index pairs (in ``predicted``, in ``true``) of words with the same letters, in order."""
+    matcher = SequenceMatcher(None, [letters(one) for one in predicted], [letters(one) for one in true], False)
     return [(block.a + k, block.b + k) for block in matcher.get_matching_blocks() for k in range(block.size)]
 
 
@@ -163,13 +163,13 @@ class BoundaryScore:
     """Counts of boundaries and of one-to-one hits within a collar."""
 
     hits: int
-    found: int
+    predicted: int
     true: int
 
     @property
     def precision(self) -> float:
-        """Hits per boundary found."""
-        return self.hits / self.found if self.found else 0.0
+        """Hits per predicted boundary."""
+        return self.hits / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
@@ -179,25 +179,25 @@ class BoundaryScore:
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
-        return 2.0 * self.hits / (self.found + self.true) if self.found + self.true else 0.0
+        return 2.0 * self.hits / (self.predicted + self.true) if self.predicted + self.true else 0.0
 
     def __add__(self, other: "BoundaryScore") -> "BoundaryScore":
-        return BoundaryScore(self.hits + other.hits, self.found + other.found, self.true + other.true)
+        return BoundaryScore(self.hits + other.hits, self.predicted + other.predicted, self.true + other.true)
 
 
-def boundary_score(found_s: Sequence[float], true_s: Sequence[float], collar_s: float) -> BoundaryScore:
+def boundary_score(predicted_s: Sequence[float], true_s: Sequence[float], collar_s: float) -> BoundaryScore:
     """The maximum number of one-to-one pairs of boundaries within ``collar_s`` of each other."""
-    found, true = sorted(found_s), sorted(true_s)
+    predicted, true = sorted(predicted_s), sorted(true_s)
     hits = i = j = 0
-    while i < len(found) and j < len(true):
+    while i < len(predicted) and j < len(true):
         # 1 ns of tolerance for rounding.
-        if abs(found[i] - true[j]) <= collar_s + 1e-9:
+        if abs(predicted[i] - true[j]) <= collar_s + 1e-9:
             hits, i, j = hits + 1, i + 1, j + 1
-        elif found[i] < true[j]:
+        elif predicted[i] < true[j]:
             i += 1
         else:
             j += 1
-    return BoundaryScore(hits, len(found), len(true))
+    return BoundaryScore(hits, len(predicted), len(true))
 
 
 @dataclass(frozen=True)
@@ -210,10 +210,13 @@ class BoundaryDistances:
     p90_s: float
 
 
-def distances(found_s: Sequence[float | None], true_s: Sequence[float]) -> BoundaryDistances:
-    """Median and 90th percentile of |found - true| by pairs; None is a miss and counts as infinity."""
+def distances(predicted_s: Sequence[float | None], true_s: Sequence[float]) -> BoundaryDistances:
+    """Median and 90th percentile of |predicted - true| by pairs; None is a miss and counts as infinity."""
     away = np.array(
-        [np.inf if found is None else abs(found - true) for found, true in zip(found_s, true_s, strict=True)],
+        [
+            np.inf if predicted is None else abs(predicted - true)
+            for predicted, true in zip(predicted_s, true_s, strict=True)
+        ],
         np.float64,
     )
     if not len(away):
@@ -269,11 +272,11 @@ def word_boundaries(
     for slot in range(len(placed)):
         for number, takes in enumerate(placed):
             chosen_here = np.flatnonzero(chosen[:, slot] == number)
-            drawn = takes[rng.integers(len(takes), size=(len(chosen_here), len(takes)))]
-            slots[slot, chosen_here] = _median(drawn.swapaxes(0, 1))
-    drawn = _median(slots)
+            sampled_takes = takes[rng.integers(len(takes), size=(len(chosen_here), len(takes)))]
+            slots[slot, chosen_here] = _median(sampled_takes.swapaxes(0, 1))
+    draws = _median(slots)
     observations = np.isfinite(np.concatenate(placed)).sum(axis=0)
-    edges = [_interval(values[k], drawn[:, k], observations[k] == 1) for k in range(2 * len(words))]
+    edges = [_interval(values[k], draws[:, k], observations[k] == 1) for k in range(2 * len(words))]
     return [WordBoundaries(word, edges[2 * k], edges[2 * k + 1]) for k, word in enumerate(words)]
 
 
@@ -294,10 +297,10 @@ def _median(values: np.ndarray) -> np.ndarray:
     return (np.take_along_axis(ordered, low, 0)[0] + np.take_along_axis(ordered, high, 0)[0]) / 2.0
 
 
-def _interval(value: float, drawn: np.ndarray, single: bool) -> BootstrapInterval | None:
+def _interval(value: float, draws: np.ndarray, single: bool) -> BootstrapInterval | None:
     if not np.isfinite(value):
         return None
-    known = drawn[np.isfinite(drawn)]
+    known = draws[np.isfinite(draws)]
     if single or not len(known):
         return BootstrapInterval(float(value))
     return percentile_interval(value, known)

@@ -70,16 +70,16 @@ def _day_month(m: re.Match[str], before: str) -> Phrases | None:
 
 def _digit_groups(m: re.Match[str], before: str) -> Phrases | None:
     """Telephone and card numbers; groups of three behind a first one without zero are thousands."""
-    found = re.findall(r"\d+", m[0])
-    count = sum(map(len, found))
-    plain = m[0][0] == "+" or found[0][0] == "0"
+    digit_runs = re.findall(r"\d+", m[0])
+    count = sum(map(len, digit_runs))
+    plain = m[0][0] == "+" or digit_runs[0][0] == "0"
     if not _GROUPED_DIGITS[0] <= count <= _GROUPED_DIGITS[1] or (
-        len(found) == 2 and not plain and [*map(len, found)] not in ([3, 4], [5, 4])
+        len(digit_runs) == 2 and not plain and [*map(len, digit_runs)] not in ([3, 4], [5, 4])
     ):
         return None
-    if not plain and all("1100" <= one <= "2099" and len(one) == 4 for one in found) and len(found) < 4:
+    if not plain and all("1100" <= one <= "2099" and len(one) == 4 for one in digit_runs) and len(digit_runs) < 4:
         return None  # years
-    if not plain and len(found) > 2 and count < 10 and len(found[-1]) != 4:
+    if not plain and len(digit_runs) > 2 and count < 10 and len(digit_runs[-1]) != 4:
         return None
     tokens = m[0].split()
     return [groups(token) + "," * (k < len(tokens) - 1) for k, token in enumerate(tokens)]

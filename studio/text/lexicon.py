@@ -90,7 +90,7 @@ def read_lexicon(path: Path, inventory: str) -> Lexicon:
 def _checked(ipa: str, inventory: str, where: str) -> str:
     """IPA in the voices' symbols, each stress before its vowel. Raises BadFile."""
     symbols = _WRITTEN.sub(
-        lambda found: _AS_WRITTEN[found[0]], unicodedata.normalize("NFC", re.sub("[ \u0361]", "", ipa))
+        lambda match: _AS_WRITTEN[match[0]], unicodedata.normalize("NFC", re.sub("[ \u0361]", "", ipa))
     )
     for symbol in symbols:
         if symbol not in inventory and symbol not in _STRESSES:

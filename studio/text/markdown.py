@@ -25,7 +25,7 @@ _FENCE = re.compile(r"`{3,}(?=[^`]*\Z)|~{3,}")
 _RULE = re.compile(r"(?=.*[*_=-])[\s|:*_=-]+")  # below a heading or the head of a table, or between paragraphs
 _UNDERLINE = re.compile(r"(?:=+|-+|[\s|:-]*\|[\s|:-]*)\s*")
 _DEFINITION = re.compile(r"""\[[^\]]{1,300}\]:\s+\S+(?:\s+["'(].*)?\s*""")  # of a link's address
-# What a line begins with when the next character may tell that it is no words.
+# Starts of a line that the next character may turn into markup.
 _UNDECIDED = re.compile(r"[\s|:*_=-]+|[-+*]\s+\[(?:[ xX]\]?)?|\[[^\]]{0,300}(?:\]:?)?|[`~]{3}.*|\[[^\]]{1,300}\]:.*")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\])+")
 _SPECIAL = re.compile(r"[\\`*_~<&\[]")

@@ -31,7 +31,7 @@ class HiddenText:
     def feed(self, piece: str) -> str:
         """Append text; returns what is neither hidden nor the possible beginning of it."""
         self._held += piece
-        shown: list[str] = []
+        visible_parts: list[str] = []
         while True:
             if self._closing is not None:
                 closing = self._closing.search(self._held)
@@ -39,28 +39,28 @@ class HiddenText:
                     self._held = self._held[-_MAX_CLOSING_CHARS:]
                     break
                 self._held, self._closing = self._held[closing.end() :], None
-                shown.append(" ")
+                visible_parts.append(" ")
                 self._before = " "
             text = self._before + self._held
             opening = _HIDDEN.search(text, len(self._before))
             if opening is None:
                 at = self._held.rfind("<")
-                shown.append(self._take(at if at >= 0 and _may_hide(self._held[at:]) else len(self._held)))
+                visible_parts.append(self._take(at if at >= 0 and _may_hide(self._held[at:]) else len(self._held)))
                 break
-            shown.append(self._take(opening.start() - len(self._before)))
+            visible_parts.append(self._take(opening.start() - len(self._before)))
             closing_text = rf"</{opening[1]}\s{{0,20}}>" if opening[1] else "-->"
             self._held = self._held[opening.end() - opening.start() :]
             self._closing = re.compile(closing_text, re.IGNORECASE)
-        return "".join(shown)
+        return "".join(visible_parts)
 
     def end(self) -> str:
         """The rest; the text has ended."""
         return "" if self._closing is not None else self._held
 
     def _take(self, count: int) -> str:
-        taken, self._held = self._held[:count], self._held[count:]
-        self._before = taken[-1:] or self._before
-        return taken
+        text, self._held = self._held[:count], self._held[count:]
+        self._before = text[-1:] or self._before
+        return text
 
 
 def _may_hide(text: str) -> bool:
@@ -106,12 +106,12 @@ def _closing_bracket(text: str, start: int) -> int:
 def without_emphasis(text: str) -> str:
     """The text without the marks of emphasis at words' edges; the words between them may be in other texts."""
 
-    def mark(found: re.Match[str]) -> str:
-        if not found["marks"]:
-            return found[0]
-        before, after = text[: found.start()][-1:], text[found.end() : found.end() + 1]
+    def mark(match: re.Match[str]) -> str:
+        if not match["marks"]:
+            return match[0]
+        before, after = text[: match.start()][-1:], text[match.end() : match.end() + 1]
         is_inside = before.isalnum() and after.isalnum()
         is_alone = not before.strip() and not after.strip()
-        return found[0] if is_inside or is_alone else ""
+        return match[0] if is_inside or is_alone else ""
 
     return _EMPHASIS.sub(mark, text)

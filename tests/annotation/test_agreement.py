@@ -30,7 +30,7 @@ def test_boundaries_within_the_collar_by_hand() -> None:
     other = Layer("w", marks=(Mark(0, 2880, "a"), Mark(4800, 7681, "b"), Mark(12_000, 14_400, "c")))
     found = agreement({"ann": one, "bob": other}, SAMPLES, RATE_HZ, 20.0)
     (pair,) = found.pairs
-    assert (pair.boundaries.hits, pair.boundaries.found, pair.boundaries.true) == (3, 4, 6)
+    assert (pair.boundaries.hits, pair.boundaries.predicted, pair.boundaries.true) == (3, 4, 6)
     assert (pair.precision.value, pair.recall.value, pair.f1.value) == (3 / 4, 3 / 6, 6 / 10)
     assert found.f1.value == pair.f1.value
     assert [(a.label, b.label) for a, b in pair.matched] == [("a", "a"), ("b", "b")]

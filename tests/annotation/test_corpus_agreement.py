@@ -56,7 +56,7 @@ def test_pooled_figures_are_those_of_the_sounds_put_together() -> None:
     assert found.alpha_frames.value == pytest.approx(one.alpha_frames.value)
     assert found.alpha_frames.n == 3 * one.alpha_frames.n
     scores = [pair.boundaries for pair in one.pairs]
-    hits, both = sum(2 * s.hits for s in scores), sum(s.found + s.true for s in scores)
+    hits, both = sum(2 * s.hits for s in scores), sum(s.predicted + s.true for s in scores)
     assert found.boundary_f1.value == pytest.approx(hits / both) and found.boundary_f1.n == both
     for figure in (found.boundary_f1, found.matched, found.alpha_marks, found.alpha_frames):
         assert figure.low < figure.value < figure.high <= 1.0

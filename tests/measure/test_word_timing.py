@@ -43,7 +43,7 @@ def test_boundary_outside_the_collar_is_wrong_on_both_sides() -> None:
 def test_missing_and_other_words_are_not_hits() -> None:
     found = [SpokenSpan("one", 0.0, 0.4), SpokenSpan("too", 0.4, 0.8)]
     score = timing_score(found, TRUE, 0.1)
-    assert (score.hits, score.found, score.true) == (1, 2, 3)
+    assert (score.hits, score.predicted, score.true) == (1, 2, 3)
     assert score.f1 == pytest.approx(2 / 5) and score.miou == pytest.approx(1 / 3)
     assert timing_score([], TRUE, 0.1).f1 == timing_score([], [], 0.1).f1 == 0.0
 

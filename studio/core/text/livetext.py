@@ -368,7 +368,7 @@ def _left(text: str, at: int) -> int:
     block = _BLOCK_CHARS
     while at > 0:
         start = max(0, at - block)
-        if spaces := [found.end() for found in _ANY_WHITE.finditer(text, start, at)]:
+        if spaces := [match.end() for match in _ANY_WHITE.finditer(text, start, at)]:
             return spaces[-1]
         at, block = start, 2 * block
     return 0

@@ -109,11 +109,11 @@ def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[Unsuppor
             pieces[-1] = _add_mark(pieces[-1], text[begin:stop])
         elif piece is not None:
             word, first = piece
-            place = (starts[first], ends[stop - 1])
+            chars = (starts[first], ends[stop - 1])
             if _LONG.search(word):
-                spans.append(UnsupportedSpan(*place, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
+                spans.append(UnsupportedSpan(*chars, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
             else:
-                pieces.append(TokenPiece(word, *place))
+                pieces.append(TokenPiece(word, *chars))
         begin = gap.end() if gap else stop
     return pieces, sorted(spans, key=lambda span: span.char_start)
 

@@ -52,7 +52,7 @@ class TextPosition:
         words: spoken words committed.
         written: tokens completed.
         token, token_start: the part read so far of a token that follows a flush.
-        before: the last two tokens committed, which tell how the next one is read.
+        before: the last two tokens committed, which decide how the next one is read.
     """
 
     at: int
