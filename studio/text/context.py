@@ -10,25 +10,31 @@ from studio.text.groups import HALF
 from studio.text.numbers import NUM, cardinal
 from studio.text.tables import (
     ABBREVIATIONS,
+    BOOKS,
     CALLED,
     CODES,
     COMMON_NAMES,
     CURRENCIES,
     DATED,
+    DAYS_AND_MONTHS,
     DAYS_FOLLOW,
     MONTH_NAMES,
     NUMBERED,
     PARTS,
     PLACES,
+    RULERS,
     SCALES,
     SCORED,
     SOVEREIGNS,
     STARTERS,
+    TIMED,
     UNITS,
     WEEKDAYS,
     YEARS,
 )
 from studio.text.tokens import short_date
+
+MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
 
 class Beside(NamedTuple):
@@ -53,12 +59,17 @@ _FROM = re.compile(rf"\S*\d\S*[^{MARKS}]|{HALF}|{'|'.join(re.escape(unit) for un
 
 
 def _roman(m: re.Match[str], at: Beside) -> str | None:
-    text, of = m[1], m[2] or ""
+    text, of = m[1].upper(), m[2] or ""
     name = split_mark(at.before)[0] if at.before and at.before[-1] not in MARKS else ""
     value = numbers.roman(text)
     if not value:
         return None
-    if name in SOVEREIGNS and value < 40 and not (text == "I" and name in COMMON_NAMES):
+    if m[1].islower():
+        return cardinal(str(value)) if name.capitalize() in PARTS - {"Game", "Mark", "Class"} else None
+    if text == "IV" and (name[:1].islower() or name in ("An", "The")) and name.capitalize() not in PARTS:
+        return "i v"  # a drip
+    is_ruler = at.earlier in RULERS and name[:1].isupper()
+    if (is_ruler or name in SOVEREIGNS) and value < 40 and (is_ruler or text != "I" or name not in COMMON_NAMES):
         return f"the {numbers.ordinal(str(value))}{of}"
     is_part = name in PARTS or name.capitalize() in PARTS - {"Game", "Mark", "Class"}
     if len(text) == 1:
@@ -76,6 +87,8 @@ def _hyphen(m: re.Match[str], at: Beside) -> str | None:
         return None
     letters = len(at.before) == 1 and at.before.isalpha() and re.fullmatch(rf"[A-Za-z][{MARKS}]?", at.after)
     if not letters and not (_VARIABLE.fullmatch(at.before) and _VARIABLE.fullmatch(at.after)):
+        if sign in "-~" and _is_day_or_month(at.before) and _is_day_or_month(at.rest[0]):
+            return "to"
         if (
             sign in "-~"
             and _FROM.fullmatch(at.before)
@@ -94,6 +107,10 @@ def _hyphen(m: re.Match[str], at: Beside) -> str | None:
     return "minus" if float(_number(at.before)) > float(_number(at.after)) else "to"
 
 
+def _is_day_or_month(token: str) -> bool:
+    return token in DAYS_AND_MONTHS or token.rstrip(MARKS) in DAYS_AND_MONTHS
+
+
 def _number(text: str) -> str:
     match = re.fullmatch(rf"({NUM})[{MARKS}]?", text)
     return numbers.to_plain(match[1]) if match else ""
@@ -101,10 +118,14 @@ def _number(text: str) -> str:
 
 def _doctor(m: re.Match[str], at: Beside) -> str:
     named = at.before[:1].isupper() and at.before[-1] not in MARKS and at.before not in STARTERS
+    if named and at.after in STARTERS and m[0][-1] == ".":
+        return "drive."
     return "drive" if named and not at.after[:1].isupper() else "doctor"
 
 
 def _saint(m: re.Match[str], at: Beside) -> str:
+    if at.after in STARTERS and m[0][-1] == ".":
+        return "street."
     return "saint" if at.after[:1].isupper() else "street"
 
 
@@ -115,26 +136,53 @@ def _title(m: re.Match[str], at: Beside) -> str | None:
 def _weekday(m: re.Match[str], at: Beside) -> str | None:
     """Sat and Sun as days: before a date or a time, or behind words that days follow."""
     is_day = at.after[:1].isdecimal() or at.after in MONTH_NAMES or at.before.lower() in DAYS_FOLLOW
-    return WEEKDAYS[m[0]] if is_day else None
+    joined = ("-", "~", "&", "and", "or", "to", "through")
+    is_day = is_day or (at.before in joined and _is_day_or_month(at.earlier)) or at.before.rstrip(",") in WEEKDAYS
+    is_day = is_day or (at.after in joined and len(at.rest) > 1 and _is_day_or_month(at.rest[1]))
+    return WEEKDAYS[m[1]] if is_day else m[0].lower()
+
+
+def _after_date(at: Beside) -> bool:
+    return at.before in MONTH_NAMES or (at.earlier in MONTH_NAMES and re.fullmatch(r"\d\d?,", at.before) is not None)
+
+
+def _verse(m: re.Match[str], at: Beside) -> str | None:
+    """John 3:16."""
+    if at.before not in BOOKS:
+        return None
+    return f"{cardinal(m[1])} {cardinal(m[2])}" + (f" to {cardinal(m[3])}" if m[3] else "")
+
+
+def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
+    """Behind a number a unit, elsewhere a word that may end the sentence."""
+    if at.before[-1:].isdecimal():
+        return None
+    return {"ft.": "featuring", "min.": "minimum"}.get(m[0], m[0])
 
 
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
     if not at.after[:1].isdecimal():
-        return None
+        return m[0] if m[0] == "no." else None
     return NUMBERED[m[0]]
 
 
 _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"[-−*~]", _hyphen),
-    (r"([IVXLCDM]+)('s)?", _roman),
+    (r"([IVXLCDM]+|[ivx]+)('s)?", _roman),
     (r"Dr\.?", _doctor),
     (r"St\.?", _saint),
     ("Gen|Col|Gov|Sen|Rep|Rev|Adm|Lt", _title),
-    ("Sat|Sun", _weekday),
+    (r"(Sat|Sun)\.?", _weekday),
+    (r"ft", lambda m, at: "featuring" if at.after[:1].isupper() and not at.before[-1:].isdecimal() else None),
     (r"Ft", lambda m, at: "fort" if at.after[:1].isupper() else None),
     ("|".join(map(re.escape, NUMBERED)), _numbered),
+    (r"(\d\d?):(\d\d):(\d\d)", lambda m, at: numbers.duration(*m.groups()) if at.before.lower() in TIMED else None),
+    (r"(\d{1,3}):(\d{1,3})(?:-(\d{1,3}))?", _verse),
+    (r"in\.|ft\.|min\.", _unit_or_word),
+    (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
+    (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),
-    (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS else None),
+    (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
     (r"(\d\d?)/(\d\d?)", lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED else None),
     (r"(\d+)-(\d+)", lambda m, at: f"{cardinal(m[1])} to {cardinal(m[2])}" if at.before.lower() in SCORED else None),
     (

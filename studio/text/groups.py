@@ -12,6 +12,7 @@ from studio.text.numbers import NUM, SIGN, cardinal
 from studio.text.tables import (
     CODES,
     CURRENCIES,
+    DAYS_AND_MONTHS,
     MAY_END,
     MONTH_NAMES,
     PER,
@@ -40,6 +41,7 @@ _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _HOUR = r"\d\d?(?:[:.]\d\d)?"
 _HALF_TOKEN = re.compile(HALF)
 _SCALE = "|".join(SCALES)
+ZONES = frozenset("ET CT MT PT EST EDT CST CDT MST MDT PST PDT GMT UTC BST CET CEST IST JST".split())
 _GROUPED_DIGITS = (7, 19)  # digits of telephone and card numbers in groups
 
 
@@ -174,6 +176,7 @@ def _mixed(m: re.Match[str], before: str) -> Phrases | None:
 _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"({_MONTH}) ({_DAY})(?:[-~]({_DAY}))?", _month_day),
     (rf"({_DAY})(?:[-~]({_DAY}))? ({_MONTH})", _day_month),
+    (rf"({_MONTH}) (1[01]\d\d)", lambda m, _: [MONTH_NAMES[m[1]], numbers.year(m[2])]),
     (rf"({_MONTH}) (\d{{4}})", lambda m, _: [MONTH_NAMES[m[1]], numbers.number(m[2])]),
     (
         rf"({SIGN}?)({CURRENCY})?([1-9]\d{{0,2}}(?: \d{{3}})+)([.,]\d{{1,2}})?(?: ({CURRENCY}|{_CODE}|{UNIT}))?(?! \d)",
@@ -199,6 +202,10 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"({_HOUR}) ({HALF})[-~]({_HOUR}) ({HALF})", _clock_halves),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])(?: ({UNIT}))?", _mixed),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])()", _mixed),
+    (
+        rf"({AMOUNT}) ([lL])/100 ?km",
+        lambda m, _: [cardinal(m[1]), *_spread("liters per one hundred kilometers", m[0].count(" "))],
+    ),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
     (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )
@@ -230,5 +237,6 @@ def read_group(tokens: Sequence[str], before: str) -> list[tuple[str, int]] | No
 
 def closing_stop(token: str, after: str) -> str:
     """The full stop of an abbreviation (p.m., oz.) that also ends the sentence."""
-    may_end = token in MAY_END or (token.endswith(".") and _HALF_TOKEN.fullmatch(token))
+    is_half = token.endswith(".") and _HALF_TOKEN.fullmatch(token) is not None
+    may_end = token in MAY_END or (is_half and after.split(" ")[0].rstrip(MARKS) not in DAYS_AND_MONTHS | ZONES)
     return "." if may_end and (not after or after[0].isupper()) else ""

@@ -16,32 +16,39 @@ from studio.text.tables import (
     CURRENCIES,
     DOTTED,
     MONTH_NAMES,
+    NUMBERED,
     OPERATORS,
+    PARTS,
     READ_AS,
+    SINGULARS,
     SPELLED,
     STARTERS,
     SYMBOLS,
+    WORDS_TOO,
 )
 from studio.text.tokens import EXPONENT, phrase
 
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _BESIDE = (
-    frozenset("Dr St Ft Fig Vol pp in Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs".split())
+    frozenset("Dr St Ft pp in IV ft N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs".split())
     | frozenset("IVX")
     | frozenset(MONTH_NAMES)
+    | frozenset(NUMBERED)
 )  # words that are read by their neighbours
 _OPERATOR = "|".join(map(re.escape, OPERATORS))
 _RUN = re.compile(
-    rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|{_OPERATOR}|{EXPONENT}|."
+    rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![A-Za-z\d])\.\d+|{_OPERATOR}|{EXPONENT}|."
 )
 _ADDRESS_RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d+|.")
 _ADDRESS = re.compile(
-    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*|localhost(?::\d+)?(?:/\S*)?"
+    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|~?/[\w.~-]+(?:/[\w.~-]*)*|localhost(?::\d+)?(?:/\S*)?"
     r"|(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?/\S*[A-Za-z]\S*|(?=\S*[A-Za-z-]\S*\.|\S*/)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
 )
 _LONG_NUMBER = 3  # digits from which a number in an address is read digit by digit
 _INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])|(?<=[a-z]\.)(?=[IA]\b)")
+_NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
+_COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 
 Words = list[tuple[str, int]]  # each with the index of its token
@@ -50,6 +57,8 @@ Words = list[tuple[str, int]]  # each with the index of its token
 def letters(word: str) -> str:
     """The reading of a word of letters: lower case; acronyms are spelled (TTS: t t s)."""
     bare, tail = word, ""
+    if word.endswith("s") and word[:-1].rstrip("'") in ("PhD", "BSc", "MSc"):
+        bare, tail = word[:-1].rstrip("'"), "'s"
     if len(word) > 2 and word.endswith("s") and word[:-1].rstrip("'").isupper():
         bare, tail = word[:-1].rstrip("'"), "'s"
     lower = bare.lower()
@@ -72,6 +81,8 @@ class PlainNormaliser:
         out: list[tuple[str, int]] = []
         for k, token in enumerate(tokens):
             base, mark = split_mark(token)
+            if not mark and base[-1] == "." and base[:-1] in WORDS_TOO:
+                mark = "."
             parts = [part for part in base.rstrip(".").split("-") if part]
             if parts and all(_WORD.fullmatch(part) for part in parts):
                 out += [(word, k) for word in _with_mark(" ".join(map(letters, parts)), mark)]
@@ -122,19 +133,33 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     """The reading of token k, alone or with the tokens after it; offsets count from k."""
     token = tokens[k]
     base, mark = split_mark(token)
-    if _WORD.fullmatch(base) and base not in _BESIDE and not base.removesuffix("'s").isupper():
+    is_numeral = _NUMERAL.fullmatch(base) is not None and (
+        base[0].isupper() or (bool(before) and before[-1].capitalize() in PARTS)
+    )
+    if _WORD.fullmatch(base) and base not in _BESIDE and not is_numeral and not base.removesuffix("'s").isupper():
         return [(word, 0) for word in _with_mark(letters(base), mark)]
     last = before[-1] if before else ""
     rest = tokens[k + 1 :]
+    if compared := _COMPARED.fullmatch(token):
+        spoken = OPERATORS.get(compared[1]) or SYMBOLS[compared[1]]
+        return [*((word, 0) for word in spoken.split()), *_read([compared[2], *rest], 0, before)]
     if rest and not mark and (words := read_group(tokens[k:], last)) is not None:
-        return words
+        return _before_noun(words) if last in ("a", "an", "A") else words
     at = Beside(before[-2] if len(before) > 1 else "", last, rest[0] if rest and not mark else "", rest)
     spoken = read_in_context(base, at)
     if spoken is None and (token in MUTE or base == ">"):
         return []
     if spoken is None:
         spoken = _read_one(base)
-    return [(word, 0) for word in _with_mark(spoken, _ending(base, mark, rest[0] if rest else ""))]
+    words = [(word, 0) for word in _with_mark(spoken, _ending(base, mark, rest[0] if rest else ""))]
+    return _before_noun(words) if last in ("a", "an", "A") and len(words) > 1 else words
+
+
+def _before_noun(words: Words) -> Words:
+    """Units in the singular: a five dollar note, a two gigabyte disk. With cents they are left as they are."""
+    if any(word in ("cents", "pence") for word, _ in words):
+        return words
+    return [(SINGULARS.get(word, word), at) for word, at in words]
 
 
 def _ending(base: str, mark: str, after: str) -> str:
@@ -145,7 +170,7 @@ def _ending(base: str, mark: str, after: str) -> str:
         return "." if not after else ""
     if stop := closing_stop(base, after):
         return stop
-    many = base.count(".") > 1 and base.lower() not in DOTTED
+    many = (base.count(".") > 1 or len(base) == 2) and base.lower() not in DOTTED
     return "." if many and (not after or split_mark(after)[0] in STARTERS) else ""
 
 
@@ -156,9 +181,9 @@ def _read_one(base: str) -> str:
         return spoken
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
-    parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part]
+    parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
     if len(parts) > 1 and not any(c in base for c in "+=<>×÷") and "->" not in base:
-        bare = [split_mark(part) for part in parts]
+        bare = [split_mark(part.lstrip("'")) for part in parts]
         marks = [_ending(*one, after) for one, after in zip(bare, parts[1:], strict=False)] + [bare[-1][1]]
         spoken = [_with_mark(_read_one(one), mark) for (one, _), mark in zip(bare, marks, strict=True)]
         return " ".join(word for words in spoken for word in words)
@@ -179,14 +204,15 @@ def _runs(base: str) -> str:
             in_host = address and before == "."  # capitals have no meaning there
             plain = run.lower() if address and run in READ_AS else letters(run.lower() if in_host else run)
             spoken.append(" ".join(run.lower()) if is_spelled else plain)
-        elif run[0].isdecimal():
+        elif run[-1].isdecimal() and run[0] in ".0123456789":
             spoken.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
         elif run in OPERATORS:
             spoken.append(OPERATORS[run])
         elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):
             spoken.append(numbers.power(run))
         else:
-            spoken.append(SYMBOLS.get(run, "") if address else _sign(run, before[-1:], after[:1]))
+            in_address = {"~": "tilde"}.get(run) or SYMBOLS.get(run, "")
+            spoken.append(in_address if address else _sign(run, before[-1:], after[:1]))
     return " ".join(spoken)
 
 

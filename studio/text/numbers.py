@@ -102,7 +102,10 @@ def mixed(whole: str, part: str) -> str:
     spoken = fraction(*VULGAR.get(part, part).split("/"))
     if not whole:
         return spoken
-    return f"{cardinal(whole)} and {'a ' + spoken[4:] if spoken.startswith('one ') else spoken}"
+    if spoken.startswith("one "):
+        part = spoken[4:]
+        spoken = f"{'an' if part[0] == 'e' else 'a'} {part}"
+    return f"{cardinal(whole)} and {spoken}"
 
 
 def power(exponent: str) -> str:
@@ -125,6 +128,13 @@ def clock(hours: str, minutes: str, half: str = "", seconds: str = "") -> str:
     if seconds:
         spoken += f" and {cardinal(str(int(seconds)))} {'second' if seconds == '01' else 'seconds'}"
     return f"{spoken} {half[0].lower()} m" if half else spoken
+
+
+def duration(hours: str, minutes: str, seconds: str) -> str:
+    """1:23:45: one hour twenty three minutes and forty five seconds."""
+    named = [(hours, "hour"), (minutes, "minute"), (seconds, "second")]
+    parts = [f"{cardinal(str(int(n)))} {name}{'' if int(n) == 1 else 's'}" for n, name in named if int(n)]
+    return " and ".join([" ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts or ["zero seconds"])
 
 
 def roman(text: str) -> int:

@@ -24,6 +24,17 @@ ABBREVIATIONS = {
     "Rd.": "road", "Inc.": "incorporated", "Ltd.": "limited", "Co.": "company", "Corp.": "corporation",
     "No.": "no", "Nos.": "numbers", "Fig.": "figure", "Vol.": "volume", "etc.": "etcetera", "vs.": "versus",
     "Vs.": "versus", "approx.": "approximately", "dept.": "department", "Dept.": "department", "pp.": "pages",
+    "no.": "number", "nos.": "numbers", "figs.": "figures", "eq.": "equation", "pg.": "page", "Esq.": "esquire",
+    "in.": "inches", "ft.": "feet", "mi.": "miles", "yd.": "yards", "min.": "minutes", "sec.": "seconds",
+    "gal.": "gallons", "pt.": "pints", "qt.": "quarts", "yr.": "years", "yrs.": "years", "wk.": "weeks",
+    "wks.": "weeks", "Pvt.": "private", "Sat.": "saturday", "Sun.": "sunday",
+    "v.": "versus", "al.": "al", "Assoc.": "associate", "Asst.": "assistant",
+    "Cmdr.": "commander", "Messrs.": "messieurs", "Attn.": "attention",
+    "attn.": "attention", "est.": "established", "Est.": "established", "Rt.": "route", "Rte.": "route",
+    "hon.": "honorable", "Supt.": "superintendent", "Msgr.": "monsignor", "Ct.": "court", "Cres.": "crescent",
+    "Bldg.": "building", "bldg.": "building", "Univ.": "university", "Intl.": "international", "Natl.": "national",
+    "govt.": "government", "Govt.": "government", "max.": "maximum", "Max.": "maximum", "Min.": "minimum",
+    "avg.": "average", "Approx.": "approximately", "misc.": "miscellaneous",
     "cf.": "compare", "Ph.D.": "p h d", "p.": "page", "fig.": "figure", "ext.": "extension", "Apt.": "apartment",
     "Figs.": "figures", "vol.": "volume", "Ch.": "chapter", "Sec.": "section", "Eq.": "equation", "Hwy.": "highway",
     "Pkwy.": "parkway", "Ln.": "lane", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
@@ -31,14 +42,19 @@ ABBREVIATIONS = {
     "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards", "sq.": "square", "cu.": "cubic",
     "fl.": "fluid", "Rs.": "rupees", "Tel.": "telephone", "tel.": "telephone",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
-ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items() if short not in ("Sat", "Sun")}
+DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
+ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
 # Read without their full stop, too. "Dr" and "St" depend on the words beside them (``context``).
 _NO_STOP = (
     "Mr Mrs Ms Prof Sgt Capt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln Maj Cpl "
-    "Bros Feb Apr Jul Aug Sep "
+    "Bros Esq Pvt Cmdr Messrs Attn attn Supt Msgr Ct Cres Bldg bldg Univ Intl Natl govt Govt avg misc Approx hrs mins "
+    "secs lbs yds Tel Feb Apr Jul Aug Sep "
     "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri"
 )
-NUMBERED = {"No.": "number", "#": "number", "Fig": "figure", "Vol": "volume", "p.": "page", "pp": "pages"}
+NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fig": "figure", "fig": "figure",
+            "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Vol": "volume", "vol": "volume",
+            "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
+            "Sec": "section", "est.": "established", "Est.": "established"}  # fmt: skip
 # Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
@@ -47,23 +63,20 @@ STARTERS = frozenset(
 )
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
 # These may end a sentence: with a capital after them, or nothing, their full stop is also the sentence's.
-MAY_END = (
-    frozenset(
-        ("etc.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Inc.", "Ltd.", "Co.", "Corp.", "No.", "Ph.D.", "St.", "Dr.")
-    )
-    | frozenset(
-        ("tsp.", "tbsp.", "oz.", "lb.", "lbs.", "hr.", "hrs.", "mins.", "secs.", "yds.", "Hwy.", "Pkwy.", "Bros.")
-    )
-    | {key for key in MONTH_NAMES if key.endswith(".")}
-    | {f"{short}." for short in WEEKDAYS}
+WORDS_TOO = frozenset("no in al fig Sat Sun".split())  # abbreviations that are also words
+_NEVER_LAST = (
+    "Mr Mrs Ms Prof Pres Rev Sgt Capt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
+    "approx Approx pp cf p pg ext Apt Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs Attn attn Supt "
+    "Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
+MAY_END = frozenset(ABBREVIATIONS) - {f"{short}." for short in _NEVER_LAST.split()}
 
 SYMBOLS = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "hash", "<": "less than",
     ">": "greater than", "^": "caret", "~": "about", "\\": "backslash", "/": "slash", "*": "times", "_": "underscore",
     "|": "bar", "$": "dollars", "£": "pounds", "€": "euros", "¥": "yen", "₹": "rupees", "¢": "cents", "§": "section",
     "°": "degrees", "±": "plus or minus", "×": "times", "÷": "divided by", "µ": "micro", "²": "squared", "³": "cubed",
-    "π": "pi", "√": "square root of", "∞": "infinity", "≈": "about", "≠": "is not equal to",
+    "π": "pi", "√": "square root of", "‰": "per mille", "∞": "infinity", "≈": "about", "≠": "is not equal to",
     "≤": "less than or equal to",
     "≥": "greater than or equal to", "−": "minus", "→": "to", "Ω": "ohms",
     "©": "copyright", "®": "registered", "™": "trademark", ".": "dot", ":": "colon", "-": "dash", ",": "comma",
@@ -125,13 +138,14 @@ _REGULAR = {
     "kPa": "kilopascal", "kcal": "kilocalorie", "cal": "calorie", "px": "pixel", "°": "degree", "m²": "square meter",
     "Ω": "ohm", "kΩ": "kiloohm", "kJ": "kilojoule", "mW": "milliwatt",
     "mV": "millivolt", "kV": "kilovolt", "GW": "gigawatt", "GWh": "gigawatt hour", "MWh": "megawatt hour",
-    "Wh": "watt hour", "mAh": "milliamp hour", "hPa": "hectopascal", "bar": "bar", "µg": "microgram",
+    "Wh": "watt hour", "mAh": "milliamp hour", "Ah": "amp hour", "hPa": "hectopascal", "bar": "bar", "µg": "microgram",
     "mcg": "microgram", "dl": "deciliter", "dL": "deciliter", "mo": "month", "yds": "yard", "dm": "decimeter",
     "t": "ton", "K": "kelvin", "tsp": "teaspoon",
     "tbsp": "tablespoon", "Tbsp": "tablespoon", "pt": "pint", "qt": "quart", "gal": "gallon", "kbit": "kilobit",
     "Mbit": "megabit", "Gbit": "gigabit", "MP": "megapixel", "mol": "mole", "wk": "week", "wks": "week",
     "yr": "year", "yrs": "year", "mol/L": "mole per liter",
-    "sqm": "square meter",
+    "sqm": "square meter", "kN": "kilonewton", "MJ": "megajoule", "J": "joule", "GJ": "gigajoule", "kts": "knot",
+    "pts": "pint", "qts": "quart", "gals": "gallon", "kgs": "kilogram", "kms": "kilometer",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "PB": "petabyte", "kn": "knot", "nmi": "nautical mile",
 }  # fmt: skip
 UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
@@ -147,9 +161,18 @@ UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
     "ppm": ("part per million", "parts per million"),
     "Mbps": ("megabit per second", "megabits per second"), "fps": ("frame per second", "frames per second"),
     "rpm": ("turn per minute", "turns per minute"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
+    "inch": ("inch", "inches"), "hp": ("horsepower", "horsepower"), "bhp": ("brake horsepower", "brake horsepower"),
+    "cc": ("c c", "c c"),
+    "st": ("stone", "stone"), "in²": ("square inch", "square inches"), "‰": ("per mille", "per mille"),
     "wpm": ("word per minute", "words per minute"), "x": ("times", "times"), "×": ("times", "times"),
 }  # fmt: skip
 
+SINGULARS = {  # the words of units and currencies by their plurals
+    many: one
+    for names in (*UNITS.values(), *(currency[:2] for currency in CURRENCIES.values()))
+    for one, many in zip(names[0].split(), names[1].split(), strict=True)
+    if one != many
+}
 LENGTHS = frozenset(("mm", "cm", "dm", "m", "km", "mi", "ft", "in", "yd", "µm"))  # with ²: square; other units: squared
 RATED = {"N": ("newton", "newtons"), "J": ("joule", "joules")}  # only before a slash: "5 N" may be north
 PER = frozenset(  # words behind a slash that make a rate
@@ -177,11 +200,17 @@ READ_AS = {
     "PhD": "p h d",
     "BSc": "b s c",
     "MSc": "m s c",
-    "govt": "government",
-    "Govt": "government",
     "mgr": "manager",
-    "avg": "average",
-    "misc": "miscellaneous",
+    "pH": "p h",
+    "ssh": "s s h",
+    "http": "h t t p",
+    "https": "h t t p s",
+    "Hrs": "hours",
+    "Etc": "etcetera",
+    "ave": "avenue",
+    "blvd": "boulevard",
+    "rd": "road",
+    "hwy": "highway",
     "OK": "okay",
     "Ok": "okay",
     "ok": "okay",
@@ -190,7 +219,7 @@ READ_AS = {
 # A Roman numeral of one letter is read after these words; "I" and "V" are letters elsewhere.
 PARTS = frozenset(
     "War Part Chapter Act Scene Book Volume Phase Stage Section Article Title Type Class Level Unit Figure Table "
-    "Appendix "
+    "Appendix WrestleMania Wrestlemania Olympiad Fantasy Quest Opus Symphony Sonata Element Saw Sequel Vatican "
     "Bowl Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade Mark Apollo".split()
 )
 # After the first names of sovereigns a numeral is an ordinal.
@@ -204,6 +233,14 @@ SOVEREIGNS = frozenset(
 )
 # People with these names are more often followed by the word "I".
 COMMON_NAMES = frozenset("Mary John Paul Peter Alexander Joseph Victor Albert Otto Robert David Kenneth Juan".split())
+# After these and a name a numeral is an ordinal, also where the name is none of them.
+RULERS = frozenset("King Queen Pope Emperor Empress Tsar Czar Prince Sultan Shah Pharaoh Kaiser Duke Saint".split())
+BOOKS = frozenset(  # with chapter and verse: 3:16
+    "Genesis Exodus Leviticus Numbers Deuteronomy Joshua Judges Ruth Samuel Kings Chronicles Ezra Job Psalm Psalms "
+    "Proverbs Isaiah Jeremiah Ezekiel Daniel Matthew Mark Luke John Acts Romans Corinthians Galatians Ephesians "
+    "Philippians Colossians Thessalonians Timothy Hebrews James Peter Jude Revelation Quran Surah".split()
+)
+TIMED = frozenset("took take takes taking lasted lasts last for within ran runs of".split())  # 1:23:45 is a duration
 PLACES = frozenset(
     "Apt Apartment Room Gate Flat Seat Row Suite Floor Bus Exit Unit Section Figure Table Part Class".split()
 )

@@ -1,5 +1,6 @@
 """Readings of one written token, as a table of patterns with their readers. The first that fits and reads wins."""
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,6 +18,7 @@ from studio.text.numbers import (
     ordinal,
     plural,
     power,
+    roman,
     to_plain,
     year,
 )
@@ -42,11 +44,14 @@ _HALF = r"[aApP]\.?[mM]\.?"
 CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
 VULGARS = "".join(VULGAR)
 AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
-UNIT = r"(?:(?:tsp|tbsp|oz|lbs?|hrs?|mins|secs|yds)\.|[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
+_STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?"
+UNIT = rf"(?:(?:{_STOPPED})\.|[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
 EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
 SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONENT}"
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
 _FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 the day of a month
+_SHARES = re.compile(r"\d\d-\d\d")  # 50-50, 80-20
+_RATIOS = (("22", "7"), ("12", "8"), ("16", "9"), ("16", "10"), ("24", "7"), ("10", "10"), ("12", "12"))
 _SCREENS = ("2", "4", "5", "8")  # 4K
 
 Reader = Callable[[re.Match[str]], str | None]
@@ -119,14 +124,22 @@ def short_date(month: str, day: str) -> str | None:
 
 def _date(month: str, day: str, the_year: str) -> str | None:
     spoken = short_date(month, day)
-    return spoken and f"{spoken} {number(the_year)}"
+    return spoken and f"{spoken} {year('20' + the_year) if the_year[0] == '0' else number(the_year)}"
+
+
+def _named_date(match: re.Match[str]) -> str | None:
+    """5-Mar-2011."""
+    return _date(str([*_MONTHS].index(MONTH_NAMES[match[3]]) + 1), match[1], match[4]) if int(match[1]) < 32 else None
 
 
 def _date_or_fraction(match: re.Match[str]) -> str | None:
     top, bottom = match[1], match[2]
     has_zero = (len(top) == len(bottom) == 2 and "0" in (top[0], bottom[0])) or (top + bottom)[0] == "0"
-    is_day = 12 < int(bottom) <= 31 and int(bottom) not in _FRACTION_OF and 0 < int(top) <= 12
-    return short_date(top, bottom) if has_zero or is_day else fraction(top, bottom)
+    is_fraction = int(bottom) in _FRACTION_OF and math.gcd(int(top), int(bottom)) == 1
+    is_day = 12 < int(bottom) <= 31 and not is_fraction and 0 < int(top) <= 12
+    is_more = int(top) > int(bottom) and (bottom == "1" or 10 <= int(top) <= 31) and int(bottom) <= 12
+    is_date = has_zero or is_day or (is_more and (top, bottom) not in _RATIOS)
+    return (is_date and short_date(top, bottom)) or fraction(top, bottom)
 
 
 def _time(match: re.Match[str]) -> str | None:
@@ -141,6 +154,8 @@ def groups(text: str) -> str:
 
 
 def _range(match: re.Match[str]) -> str | None:
+    if _SHARES.fullmatch(match[0]) and (a := match["a"]) >= (b := match["b"]) and (a == b or int(a) + int(b) == 100):
+        return f"{cardinal(a)} {cardinal(b)}"
     first, second = phrase(match["a"]), phrase(match["b"])
     if first is None or second is None:
         return None
@@ -191,6 +206,26 @@ def _until(match: re.Match[str]) -> str | None:
     return first and f"{first} to {match[2]}"
 
 
+def _from(match: re.Match[str]) -> str | None:
+    second = phrase(match[2])
+    return second and f"{match[1].lower()} to {second}"
+
+
+def _hyphened_scale(match: re.Match[str]) -> str:
+    """$3-million, 2-million."""
+    if match[1][0].isdecimal():
+        return f"{cardinal(match[1])} {match[2]}"
+    currency = re.match(CURRENCY, match[1])
+    assert currency is not None
+    return money("", currency[0], match[1][currency.end() :], match[2])
+
+
+def _consumption(match: re.Match[str]) -> str:
+    """6l/100km."""
+    name = unit_name(match[2], not is_one(match[1]))
+    return f"{cardinal(match[1])} {name} per one hundred{' kilometers' if match[3] else ''}"
+
+
 def _prefixed(match: re.Match[str]) -> str | None:
     return money(match["sign"] or match["neg"], match["cur"], match["num"], match["scale"] or "") + (
         " plus" if match["plus"] else ""
@@ -204,7 +239,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"\+[1-9]\d{9,14}", lambda m: groups(m[0])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
         (
-            rf"({'|'.join(map(re.escape, CODES))})({NUM})({_SCALES})?",
+            rf"({'|'.join(map(re.escape, CODES))})\$?({NUM})({_SCALES})?",
             lambda m: money("", CODES[m[1]], m[2], m[3] or ""),
         ),
         (
@@ -221,9 +256,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>{_HALF})?", _time),
         (r"(\d{1,3}):(\d{1,3})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])}"),
         (r"(\d\d?)\.(\d\d)([aApP])\.?[mM]\.?", lambda m: clock(m[1], m[2], m[3])),
-        (r"(\d\d?)'(\d\d?)", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
+        (r"(\d\d?)'(\d\d?)(?:inch)?", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
+        (rf"(\d\d?)([-/.])({'|'.join(MONTH_NAMES)})\2(\d{{4}}|\d\d)", _named_date),
         (r"(\d{4})([/.-])(\d\d?)\2(\d\d?)", lambda m: _date(m[3], m[4], m[1])),
         (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(Z|[-+]\d\d:?\d\d)?", _stamp),
         (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
@@ -252,15 +288,22 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             lambda m: f"{m[1].lower() if m[1].isalpha() else cardinal(m[1])} to the {m[2].lower()}",
         ),
         (rf"({SIGN}?{NUM})([kKMBT]|bn|mn|tn)(\+?)", _scaled),
+        (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
         (rf"({AMOUNT})-?({UNIT})", _measure),
         (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
-        (r"(?:mm|cm|m|km)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
+        (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
+        (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),
+        (rf"({NUM})([lL])/100(km)?", _consumption),
+        (r"(?:mm|cm|m|km|ft|yd|mi)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
         (rf"({NUM})−({NUM})", lambda m: f"{cardinal(m[1])} minus {cardinal(m[2])}"),
         (
             rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
             _range,
         ),
         (r"(\S*\d\S*)[-~](noon|midnight)", _until),
+        (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", _from),
+        (rf"((?:{CURRENCY})?{NUM})-(hundred|thousand|million|billion|trillion)", _hyphened_scale),
+        (r"([IVXLC]{1,7})(?:st|nd|rd|th)", lambda m: ordinal(str(roman(m[1]))) if roman(m[1]) else None),
         (rf"({'|'.join(WEEKDAYS)})[-~]({'|'.join(WEEKDAYS)})", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
         (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),

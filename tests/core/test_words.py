@@ -74,7 +74,6 @@ def test_tokens_that_can_grow_are_held_until_the_next_word(token: str) -> None:
         "hello",
         "p.m.,",
         "March.",
-        "J.",
         "Mr.",
         "mp3",
         "COVID-19",

@@ -6,7 +6,8 @@ from studio.core.text.typography import CURRENCY, FRACTIONS, MARKS, MONTHS, MUTE
 
 # Words that are read with the token after them, and abbreviations that are not.
 BESIDE = frozenset(
-    "Dr St Ft Fig Vol pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "
+    "Dr St Ft Fig fig Figs figs Eq eq Vol vol pp No Rt Rte Ch ch Sec "
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "
     "RUB TRY THB ILS NGN VND PHP UAH BRL CHF CNY RMB SEK NOK DKK PLN MXN ZAR BTC Rs sq cu fl Gen Col Gov Sen Rep "
     "Rev Adm Lt Sat Sun".split()
 ) | frozenset(MONTHS)
@@ -18,7 +19,7 @@ SELF_CONTAINED = frozenset(
 # "6 pm-8 pm".
 _GROWING = re.compile(
     f"[^A-Za-z%¢]*[0-9#{re.escape(CURRENCY)}{FRACTIONS}][^A-Za-z%¢]*|[0-9]{{1,2}}(?:st|nd|rd|th)|[0-9]+[a-z]"
-    r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*"
+    r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*|[lL]/100"
     r"|[A-Z]{1,3}\$[0-9.,-]*|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
 )
 _WHOLE = re.compile(r"[0-9]+(?:([./-])[0-9]+\1[0-9]+|(?:\.[0-9]+){3})[:/0-9]*")  # dates, versions and addresses
@@ -28,7 +29,7 @@ def can_grow(token: str) -> bool:
     """Whether the next token can still change how this one is spoken. A mark at its end closes it."""
     if token[-1] in MARKS:
         base = token[:-1]
-        return token[-1] == "." and len(base) > 1 and base not in SELF_CONTAINED and is_abbreviation(base)
+        return token[-1] == "." and base not in SELF_CONTAINED and is_abbreviation(base)
     if token in MUTE or token[-1] == "-" or token in BESIDE:
         return True
     return _GROWING.fullmatch(token) is not None and _WHOLE.fullmatch(token) is None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from studio.core.text.typography import (
     BREAK,
     CURRENCY,
+    FRACTIONS,
     MARKS,
     MAX_WORD_LETTERS,
     MUTE,
@@ -48,7 +49,18 @@ _TWO_PARTS = frozenset(
 )
 # A zero-width space is a place between words, but not in a number or beside a sign.
 _NO_SPACE = re.compile(r"(?<![^\W_]|\u200b)\u200b+|\u200b+(?![^\W_]|\u200b)|(?<=\d)\u200b+(?=\d)")
+# Greek letters alone are signs; a word of them is not English.
+_GREEK_NAMES = dict(
+    zip(
+        "αβγδεζηθικλνξορστυφχψω",
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi omicron rho sigma tau upsilon phi chi "
+        "psi omega".split(),
+        strict=True,
+    )
+)
+_LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _A_TAG = "a tag of markup is not spoken"
+_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=/\d\d)"|(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
 _A_TARGET = "the address of a link is not spoken"
 
 
@@ -201,6 +213,10 @@ def _markup(token: str) -> tuple[dict[int, str], dict[int, tuple[int, str]], dic
     for match in _HYPHENATED.finditer(token):
         keeps = match["first"].lower() in _TWO_PARTS or _JOINED.match(token, match.end())
         plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
+    for match in _INCHES.finditer(token) if token.count('"') == 1 else ():
+        plains[match.start()] = "inch"
+    for match in _LONE_GREEK.finditer(token):
+        plains[match.start()] = f"{BREAK}{_GREEK_NAMES[match[0].lower()]}{BREAK}"
     for match in [*_RANGE_GAP.finditer(token), *_NO_SPACE.finditer(token)]:
         plains |= dict.fromkeys(range(*match.span()), "")
     return tags, entities, plains
@@ -216,6 +232,7 @@ def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | No
         if (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY])) or text[begin : begin + 2] in (
             "!=",
             "~=",
+            "~/",
         ):
             break
         begin += 1

@@ -13,7 +13,7 @@ MARKS = "?!.;:,"  # final marks of spoken words, the strongest first
 CURRENCY = "$£€¥₹₩₽₺฿₪₦₫₱₴"
 FRACTIONS = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 # Non-ASCII symbols that a normaliser must know.
-SYMBOLS = frozenset("¢§°±×÷µ²³π√∞≈≠≤≥©®™−→Ω" + CURRENCY[1:] + FRACTIONS)
+SYMBOLS = frozenset("¢§°‰±×÷µ²³π√∞≈≠≤≥©®™−→Ω" + CURRENCY[1:] + FRACTIONS)
 MUTE = frozenset("-*~")  # alone, their reading depends on the next token: a range, a product, a pause, a bullet
 PAUSE = "-"  # may be silent without being unsupported
 MAX_TOKEN_CHARS = 200
@@ -26,7 +26,9 @@ MONTHS = (
 # Written with a full stop that does not end a sentence; ``studio.text`` has their readings.
 _ABBREVIATED = (
     "Dr Mr Mrs Ms Pres Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co "
-    "Corp No Nos Fig Figs Vol vol fig Ch Sec Eq p ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs mins secs "
+    "Corp No no Nos nos Fig Figs figs Vol vol fig Ch Sec Eq eq p pg ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs "
+    "mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon Supt Msgr "
+    "v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
     "yds sq cu fl Rs Tel tel Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
@@ -51,6 +53,7 @@ _TYPOGRAPHIC = {
     "㎧": "m/s",
     "㎨": "m/s²",
     "№": "#",
+    "″": "inch",
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
 }
