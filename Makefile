@@ -25,8 +25,10 @@ help: ## print the targets
 app: .venv/app.stamp ## open the studio at http://$(HOST):$(PORT)
 	$(BIN)/studio app --host $(HOST) --port $(PORT)
 
-test: .venv/dev.stamp ## lint, then run the quick tests
-	$(MAKE) --no-print-directory lint
+test: .venv/dev.stamp ## lint, and run the quick tests
+	$(MAKE) --no-print-directory -j2 lint test-quick # one core of pyright, beside tests that wait now and then
+
+test-quick: .venv/dev.stamp ## run the quick tests
 	$(PYTEST) -m "not ($(SLOW))" $(ARGS)
 
 test-slow: .venv/dev.stamp ## run the tests that `make test` leaves out: browser, PostgreSQL, GPU, long ones
@@ -102,4 +104,4 @@ node_modules/.stamp: package.json
 	$(COMPILED)
 	touch $@ .venv/app.stamp
 
-.PHONY: help app test test-slow test-all lint lint-js bench table clean
+.PHONY: help app test test-quick test-slow test-all lint lint-js bench table clean
