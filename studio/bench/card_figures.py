@@ -21,10 +21,10 @@ _DIGITS = {"first_sound_ms": 1, "predicted_mos": 2, "word_error_rate": 4}
 
 def write_card_figures(voices: Path = VOICES, results: Path = RESULTS) -> list[Path]:
     """Write the figures into the card of each voice; returns the cards' paths. Raises BadFile, as ``card_figures``."""
-    found = {folder: (card, card_figures(card, results)) for card, folder in read_cards(voices).values()}
-    for folder, (card, figures) in found.items():
+    updated = {folder: (card, card_figures(card, results)) for card, folder in read_cards(voices).values()}
+    for folder, (card, figures) in updated.items():
         write_card(folder, replace(card, figures=figures))
-    return [folder / "card.json" for folder in found]
+    return [folder / "card.json" for folder in updated]
 
 
 def card_figures(card: Card, results: Path = RESULTS) -> dict[str, Any]:

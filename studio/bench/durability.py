@@ -58,7 +58,7 @@ class FuzzSetting(Parameters):
     Attributes:
         routes: a ``Routes`` of the harness; None for all of the app's.
         requests: over all targets together; a tenth more goes first as a warm-up.
-        doors: names of the harness's fuzz_targets, empty for all.
+        targets: names of the harness's fuzz_targets, empty for all.
     """
 
     requests: Annotated[int, typer.Option(min=100, help="Hostile requests and messages, over all targets.")] = 100_000
@@ -68,7 +68,7 @@ class FuzzSetting(Parameters):
     ] = 40.0
     seed: Seed = 0
     routes: Any = None
-    doors: Sequence[str] = ()
+    targets: Sequence[str] = ()
     command: Sequence[str] | None = None
 
 
@@ -120,7 +120,7 @@ class ReplaySetting(Parameters):
         int, typer.Option(min=3, help="Traces, a third each: typed into the app, said, of a campaign.")
     ] = 100
     seed: Seed = 0
-    kept: Annotated[Path | None, typer.Option("--keep", help="Folder for the traces, empty or new.")] = None
+    keep_folder: Annotated[Path | None, typer.Option("--keep", help="Folder for the traces, empty or new.")] = None
     voices: Voices = VOICES
     device: Device = "auto"
 

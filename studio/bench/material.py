@@ -102,14 +102,14 @@ class EvaluationRun:
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """The options to compare, by their text form. Raises BadOption."""
-        given = self.setting.settings
-        if not given:
+        texts = self.setting.settings
+        if not texts:
             compared = family_info(self.card.family).compared
             return {options_text(one) or "as on the card": dict(one) for one in compared}
-        found = [parse_options(self.card.options, one.split(",")) for one in given]
-        for one in found:
+        settings = [parse_options(self.card.options, one.split(",")) for one in texts]
+        for one in settings:
             merge_options(self.card.options, one, default_options(self.card.options))  # checks the range
-        return {options_text(one): one for one in found}
+        return {options_text(one): one for one in settings}
 
     @cached_property
     def one_setting(self) -> dict[str, Any]:
@@ -191,13 +191,13 @@ class EvaluationRun:
         self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path
     ) -> list[dict[str, Any] | None]:
         labels: list[dict[str, Any] | None] = []
-        for number, said in enumerate(open_teacher(teacher).speak(speaker, texts)):
-            if said is None:
+        for number, speech in enumerate(open_teacher(teacher).speak(speaker, texts)):
+            if speech is None:
                 labels.append(None)
                 continue
             name = f"{number:04}.wav"
-            write_wav(folder / name, resample_and_scale(said, gain_db), dmel.TIME_BASE.rate_hz)
-            label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
+            write_wav(folder / name, resample_and_scale(speech, gain_db), dmel.TIME_BASE.rate_hz)
+            label = {key: value for key, value in asdict(speech).items() if key not in ("pcm", "rate_hz")}
             labels.append({"wav": name, **label})
         return labels
 
@@ -215,9 +215,9 @@ class EvaluationRun:
 
     def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
         """Transcripts of the sounds."""
-        ask = partial(transcribe_all, recogniser=self.setting.recogniser, workers=self.setting.workers)
+        measure = partial(transcribe_all, recogniser=self.setting.recogniser, workers=self.setting.workers)
         bar = (self.progress, f"recognise {name}")
-        return answers(self.folder, "transcripts", self.recogniser.about, sounds, ask, bar)
+        return answers(self.folder, "transcripts", self.recogniser.about, sounds, measure, bar)
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def _sha(key: object) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
-class Asked(Protocol[T]):
+class BatchMeasure(Protocol[T]):
     """Answers for sounds, in order; ``on_done`` is called after each."""
 
     def __call__(self, sounds: Sequence[Sound], *, on_done: Callable[[], object]) -> Sequence[T]: ...
@@ -312,7 +312,12 @@ def code_digest(package: Path) -> str:
 
 
 def answers(
-    folder: Path, what: str, about: Mapping[str, str], sounds: Sequence[Sound], ask: Asked[T], bar: tuple[Progress, str]
+    folder: Path,
+    what: str,
+    about: Mapping[str, str],
+    sounds: Sequence[Sound],
+    measure: BatchMeasure[T],
+    bar: tuple[Progress, str],
 ) -> list[T]:
     """Answers for each sound, from the cache file ``<what>-<name>-<weights>.jsonl`` where present.
 
@@ -323,13 +328,13 @@ def answers(
     path = folder / f"{what}-{about['name'].lower()}-{about['sha256'][:12]}.jsonl"
     known = _whole_pairs(path)
     keys = [clip_id(*sound) for sound in sounds]
-    todo = [place for place, key in enumerate(keys) if key not in known]
+    todo = [index for index, key in enumerate(keys) if key not in known]
     progress, name = bar
     task = progress.add_task(name, total=len(sounds), completed=len(sounds) - len(todo))
     for first in range(0, len(todo), _BATCH):
-        places = todo[first : first + _BATCH]
-        said = ask([sounds[place] for place in places], on_done=lambda: progress.advance(task))
-        new = {keys[place]: one for place, one in zip(places, said, strict=True)}
+        batch = todo[first : first + _BATCH]
+        results = measure([sounds[index] for index in batch], on_done=lambda: progress.advance(task))
+        new = {keys[index]: one for index, one in zip(batch, results, strict=True)}
         known |= new
         with path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(pair) + "\n" for pair in new.items())

@@ -302,8 +302,8 @@ class LoadSetting(SubjectSetting):
     def __post_init__(self) -> None:
         if len(self.system) == 1:
             object.__setattr__(self, "voice", self.system[0])
-        for given, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
-            if unknown := [one for one in given if one not in known]:
+        for values, known in ((self.kinds, KINDS), (self.arrivals, ARRIVALS)):
+            if unknown := [one for one in values if one not in known]:
                 raise BadOption(f"unknown value {unknown[0]!r}", f"choose {', '.join(known)}")
 
     @property

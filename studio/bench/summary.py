@@ -134,10 +134,10 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
-def _papers(found: Mapping[str, dict[str, Any]], folder: Path) -> str:
+def _papers(results: Mapping[str, dict[str, Any]], folder: Path) -> str:
     """Write a page for each paper's tables; returns the section that links them."""
     lines = []
-    for name, figures in found.items():
+    for name, figures in results.items():
         page = f"paper-{name}.md"
         head = f"# Paper {name}: {figures['title']}\n\n{_PAPER_HEAD}\n"
         body = _section("The paper's tables, and ours", figures, tables.show)

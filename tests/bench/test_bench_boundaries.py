@@ -11,7 +11,13 @@ from safetensors.torch import save_file
 from tinyvoice import write_tiny_bpe
 from typer.testing import CliRunner
 
-from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries, teacher_forced, unaided, window_obeyed
+from studio.bench.evaluation.boundaries import (
+    BoundarySetting,
+    eval_boundaries,
+    teacher_forced,
+    unaided,
+    window_adherence,
+)
 from studio.bench.evaluation.interleaving import eval_interleaving, heat_maps
 from studio.bench.evaluation.settings import InterleavingSetting
 from studio.bench.material import TeacherSpeech
@@ -136,11 +142,11 @@ def test_segments_cut_at_words_hold_and_shifted_ones_do_not(taught):
         return collect_trace({}, [*events, *found, ev.Eos(segment=0, frame=0, p=0.1, forced=True)])
 
     aligned = [PocketSphinx().align(taught.pcm, RATE_HZ, text)]
-    good = window_obeyed([trace(0)], aligned)
+    good = window_adherence([trace(0)], aligned)
     assert good["obeyed"] >= 0.8
     assert good["forced"] == pytest.approx(1 / len(words))
-    assert window_obeyed([trace(RATE_HZ // 3)], aligned)["obeyed"] <= 0.4
-    assert window_obeyed([trace(0)], [None]) == good | {"obeyed": 0.0, "unaligned_texts": 1}
+    assert window_adherence([trace(RATE_HZ // 3)], aligned)["obeyed"] <= 0.4
+    assert window_adherence([trace(0)], [None]) == good | {"obeyed": 0.0, "unaligned_texts": 1}
 
 
 def test_family_without_p_eos_is_refused() -> None:

@@ -31,7 +31,7 @@ def test_fuzzing_finds_no_failure() -> None:
 def test_planted_faults_are_found() -> None:
     """A message that fails inside the server, and slots that are not released."""
     setting = FuzzSetting(
-        routes=Routes({}, []), doors=["speak_socket"], requests=2000, flood_s=0.0, settle_s=2.0,
+        routes=Routes({}, []), targets=["speak_socket"], requests=2000, flood_s=0.0, settle_s=2.0,
         command=[*APP, "--plant", "mistakes"], quiet=True,
     )  # fmt: skip
     said = "; ".join(bench_fuzz(setting)["failures"])

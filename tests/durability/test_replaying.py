@@ -22,7 +22,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 def test_every_manner_of_typing_and_every_origin_is_replayed(given: dict, tmp_path: Path, capsys) -> None:
     count = 3 * len(MANNERS)
-    found = bench_replay(ReplaySetting(**given, count=count, kept=tmp_path / "kept"))
+    found = bench_replay(ReplaySetting(**given, count=count, keep_folder=tmp_path / "kept"))
     assert found["different"] == [] and found["made_otherwise"] == [] and (found["n"], found["same"]) == (count, count)
     assert {name: one["n"] for name, one in found["by_origin"].items()} == dict.fromkeys(("live", "say", "campaign"), 7)
     assert all(one["samples"] > 0 for one in found["by_origin"].values())
@@ -33,7 +33,7 @@ def test_every_manner_of_typing_and_every_origin_is_replayed(given: dict, tmp_pa
     printed = capsys.readouterr().out
     assert "Traces of tiny replayed" in printed and str(count) in printed
     with pytest.raises(BadOption, match="is not empty"):
-        bench_replay(ReplaySetting(**given, count=3, kept=tmp_path / "kept"))
+        bench_replay(ReplaySetting(**given, count=3, keep_folder=tmp_path / "kept"))
 
 
 def test_altered_trace_is_found(given: dict, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

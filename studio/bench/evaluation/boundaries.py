@@ -55,9 +55,9 @@ def _speaker(at: EvaluationRun, setting: BoundarySetting, speaker: str, texts: S
     taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
     for n in () if setting.only_forced else setting.hops:
         traces = at.speak(speaker, texts, {"m": setting.m, "n": n})
-        said = [" ".join(word.text for word in trace.words()) for trace in traces]
-        aligned = _align(at, f"{speaker} n={n}", [(one.pcm, one.rate_hz) for one in traces], said)
-        figures["window"][str(n)] = window_obeyed(traces, aligned)
+        transcripts = [" ".join(word.text for word in trace.words()) for trace in traces]
+        aligned = _align(at, f"{speaker} n={n}", [(one.pcm, one.rate_hz) for one in traces], transcripts)
+        figures["window"][str(n)] = window_adherence(traces, aligned)
         if n == 1:
             figures["free_running"] = _free_running(traces, aligned)
     if "free_running" in figures:
@@ -79,9 +79,9 @@ def _align(at: EvaluationRun, name: str, sounds: Sequence[Sound], texts: Sequenc
     return align_all(sounds, texts, workers=at.setting.workers, on_done=lambda: at.progress.advance(bar))
 
 
-def window_obeyed(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
+def window_adherence(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
     """Share of segments that contain the midpoints of exactly their own words; 0 where alignment fails."""
-    kept = segments = forced = unaligned = 0
+    exact = segments = forced = unaligned = 0
     for trace, words in zip(traces, aligned, strict=True):
         spans = [(one.start_s * trace.rate_hz, one.end_s * trace.rate_hz) for one in words or ()]
         fits = len(spans) == len(trace.words())
@@ -89,15 +89,15 @@ def window_obeyed(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | No
         for segment in trace.segments():
             segments += 1
             forced += segment.forced
-            kept += fits and speaks_exactly((segment.start, segment.end), segment.words, spans)
+            exact += fits and speaks_exactly((segment.start, segment.end), segment.words, spans)
     share = max(1, segments)
-    return {"obeyed": kept / share, "forced": forced / share, "segments": segments, "unaligned_texts": unaligned}
+    return {"obeyed": exact / share, "forced": forced / share, "segments": segments, "unaligned_texts": unaligned}
 
 
 def _free_running(traces: Sequence[Trace], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
     """EOS against the aligner's word ends, in the voice's own audio."""
     ours = [[one.end / trace.rate_hz for one in trace.segments()[:-1]] for trace in traces]
-    return _f1([(found, _ends(words)) for found, words in zip(ours, aligned, strict=True)])
+    return _f1([(predicted, _ends(words)) for predicted, words in zip(ours, aligned, strict=True)])
 
 
 def _ceiling(taught: Sequence[TeacherSpeech], aligned: Sequence[list[WordTime] | None]) -> dict[str, Any]:
@@ -112,8 +112,12 @@ def _ends(words: list[WordTime] | None) -> list[float] | None:
 def _f1(pairs: Sequence[tuple[list[float], list[float] | None]]) -> dict[str, Any]:
     """F1 at the collar; a text without an alignment counts as all misses."""
     total = BoundaryScore(0, 0, 0)
-    for found, true in pairs:
-        total += BoundaryScore(0, len(found), len(found)) if true is None else boundary_score(found, true, COLLAR_S)
+    for predicted, true in pairs:
+        total += (
+            BoundaryScore(0, len(predicted), len(predicted))
+            if true is None
+            else boundary_score(predicted, true, COLLAR_S)
+        )
     return {"f1": total.f1, "precision": total.precision, "recall": total.recall, "boundaries": total.true}
 
 
@@ -137,21 +141,21 @@ def unaided(
     pairs: list[tuple[list[float | None], list[float]]] = []
     for one in taught:
         sentence, start_s = _sentence(one)
-        given = TeacherForcingInput(sentence.words, sentence.levels, speakers.index(sentence.speaker), options)
-        found: list[float | None] = [
-            start_s + _FRAME_S * (each.first + len(each.p_eos)) for each in family.teacher_force(given)
+        recording = TeacherForcingInput(sentence.words, sentence.levels, speakers.index(sentence.speaker), options)
+        predicted: list[float | None] = [
+            start_s + _FRAME_S * (each.first + len(each.p_eos)) for each in family.teacher_force(recording)
         ]
         true = one.word_ends_s[:-1]
-        pairs.append(((found[:-1] + [None] * len(true))[: len(true)], true))
+        pairs.append(((predicted[:-1] + [None] * len(true))[: len(true)], true))
     return _scored(pairs)
 
 
 def _scored(pairs: Sequence[tuple[list[float | None], list[float]]]) -> dict[str, Any]:
     """Distances of predicted and true ends in order, and F1 at a collar of one frame."""
-    result = distances([one for found, _ in pairs for one in found], [one for _, true in pairs for one in true])
+    result = distances([one for predicted, _ in pairs for one in predicted], [one for _, true in pairs for one in true])
     total = BoundaryScore(0, 0, 0)
-    for found, true in pairs:
-        total += boundary_score([one for one in found if one is not None], true, FORCED_COLLAR_S)
+    for predicted, true in pairs:
+        total += boundary_score([one for one in predicted if one is not None], true, FORCED_COLLAR_S)
     return {
         "median_ms": 1000.0 * result.median_s,
         "p90_ms": 1000.0 * result.p90_s,
@@ -181,20 +185,20 @@ def _teacher_forced_one(
     x = x.index_copy(0, batch.bos_at, net.embed_bos(batch.bos_windows, batch.speaker.expand(len(batch.bos_at))))
     _, logits = (out[0] for out in net.heads(net.decoder(x.unsqueeze(0))))
     p_eos = logits.float().sigmoid().cpu().numpy()
-    found: list[float | None] = []
+    predicted: list[float | None] = []
     last = -1
     for at in np.flatnonzero(row.kind == EOS)[:-1]:
-        places = [k for k in range(last + 1, at) if row.kind[k] in (BOS, FRAME) and not np.isnan(row.stop[k])]
-        hit = next((k for k in places if p_eos[k] > _FIRES), None)
+        tokens = [k for k in range(last + 1, at) if row.kind[k] in (BOS, FRAME) and not np.isnan(row.stop[k])]
+        hit = next((k for k in tokens if p_eos[k] > _FIRES), None)
         if hit is None:
-            found.append(None)
+            predicted.append(None)
         else:  # the segment ends before this frame
             after = int(row.value[hit]) + 1 if row.kind[hit] == FRAME else int(row.target[hit])
-            found.append(start_s + _FRAME_S * (after - _PROMPT_FRAMES))
+            predicted.append(start_s + _FRAME_S * (after - _PROMPT_FRAMES))
         last = at
     words = np.cumsum([spoken for _, spoken, _ in row.windows])[:-1]
     ends = [one.word_ends_s[word - 1] for word in words]
-    return found, ends
+    return predicted, ends
 
 
 def show(out: Mapping[str, Any]) -> None:

@@ -43,10 +43,10 @@ def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
 
 def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
     """Speakers that all voices have, in the first one's order. Raises BadOption if there are none."""
-    found = tuple(name for name in cards[0].speakers if all(name in card.speakers for card in cards))
-    if not found:
+    speakers = tuple(name for name in cards[0].speakers if all(name in card.speakers for card in cards))
+    if not speakers:
         raise BadOption("the voices have no speaker in common", "name voices that have, with --voice")
-    return found
+    return speakers
 
 
 def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,17 +54,17 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
     same: dict[str, Any] = {one.name: getattr(setting, one.name) for one in fields(Setting)}
     same |= {"voice": card.name, "quiet": True}
     texts = setting.texts
-    heard = eval_wer(WerSetting(**same, texts=texts, count=setting.count))
+    intelligibility = eval_wer(WerSetting(**same, texts=texts, count=setting.count))
     judged = eval_quality(QualitySetting(**same, texts=texts, count=min(setting.predicted, setting.count)))
-    names = [name for name in next(iter(heard["speakers"].values())) if name not in ("n", *_REFERENCES)]
+    names = [name for name in next(iter(intelligibility["speakers"].values())) if name not in ("n", *_REFERENCES)]
     timed: dict[str, Any] = {}
     for name in names if setting.timed else []:
-        asked = {**same, "settings": (name,) if "=" in name else (), "cache": None}
-        found = bench_latency(LatencySetting(**asked, texts=texts, count=min(setting.timed, setting.count)))
-        timed[name] = {key: found[key] for key in ("t2_t0_ms", "t2_t0a_ms", "rtf")}
+        options = {**same, "settings": (name,) if "=" in name else (), "cache": None}
+        latency = bench_latency(LatencySetting(**options, texts=texts, count=min(setting.timed, setting.count)))
+        timed[name] = {key: latency[key] for key in ("t2_t0_ms", "t2_t0a_ms", "rtf")}
     rows = [
         {"speaker": speaker, "setting": named, "n": figures["n"], "wer": figures[name], "mos": mos.get(named)}
-        for speaker, figures in heard["speakers"].items()
+        for speaker, figures in intelligibility["speakers"].items()
         for mos in [judged["speakers"].get(speaker, {})]
         for name in (*_REFERENCES, *names)
         if name in figures
@@ -83,7 +83,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         "timed": timed,
         "seams": _seams(Setting(**same), read_texts(texts, setting.seams)) if setting.seams else None,
     }
-    return figures, {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
+    return figures, {"recogniser": intelligibility["recogniser"], "predictor": judged["predictor"]}
 
 
 def _steps(folder: Path) -> int | None:
@@ -160,5 +160,5 @@ def _seam_row(named: tuple[str, Mapping[str, Any]]) -> list[object]:
     return [*head, f"{voice['value']:.3f}", span, *(f"{area['value']:.3f}" for area in controls)]
 
 
-def _ms(found: Mapping[str, float]) -> str:
-    return f"{found['p50']:.1f} ({found['iqr']:.1f})"
+def _ms(percentiles: Mapping[str, float]) -> str:
+    return f"{percentiles['p50']:.1f} ({percentiles['iqr']:.1f})"

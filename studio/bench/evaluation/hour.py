@@ -56,10 +56,12 @@ def _speaker(at: EvaluationRun, setting: HourSetting, speaker: str, texts: Seque
     hour.speak()
     blocks = hour.blocks
     sounds = [[hour.sound(line) for line in block] for block in blocks]
-    heard = [at.transcribe(f"{speaker} {name}", block) for name, block in zip(("first", "last"), sounds, strict=True)]
+    transcripts = [
+        at.transcribe(f"{speaker} {name}", block) for name, block in zip(("first", "last"), sounds, strict=True)
+    ]
     first, last = (
         [word_errors(line.text, words) for line, words in zip(block, words_of, strict=True)]
-        for block, words_of in zip(blocks, heard, strict=True)
+        for block, words_of in zip(blocks, transcripts, strict=True)
     )
     return {
         "lines": len(first),
@@ -153,9 +155,9 @@ class _Hour:
 def show(out: Mapping[str, Any]) -> None:
     rows = []
     for speaker, one in out["speakers"].items():
-        interval, memory = one["last_above_first"], one["memory_mib"]
+        interval, memory_mib = one["last_above_first"], one["memory_mib"]
         difference = f"{interval['value']:+.3f} ({interval['low']:+.3f} to {interval['high']:+.3f})"
-        held = f"{memory[0]:.0f}, {memory[-1]:.0f}" if memory else None
+        held = f"{memory_mib[0]:.0f}, {memory_mib[-1]:.0f}" if memory_mib else None
         rows.append([speaker, one["audio_s"] / 60.0, one["lines"], one["first"], one["last"], difference, held])
     block = f"{out['block_minutes']:g} minutes"
     columns = (

@@ -38,8 +38,8 @@ def eval_interleaving(setting: InterleavingSetting) -> dict[str, Any]:
     ratios: dict[str, dict[str, list[float]]] = {}
     for name in PAPER_RATIOS:
         ratio = Ratio.parse(name)
-        found = position_statistics(texts, ratio.n, ratio.m, MOST_WORDS)
-        ratios[name] = {key: value.tolist() for key, value in asdict(found).items()}
+        statistics = position_statistics(texts, ratio.n, ratio.m, MOST_WORDS)
+        ratios[name] = {key: value.tolist() for key, value in asdict(statistics).items()}
     figures = {
         "texts": len(texts),
         "tokens_per_word": tokens / words,
@@ -58,9 +58,9 @@ def eval_interleaving(setting: InterleavingSetting) -> dict[str, Any]:
 def show(figures: Mapping[str, Any]) -> None:
     """Print means over all positions, beside the natural rate of speech."""
     rows = []
-    for name, found in figures["ratios"].items():
+    for name, statistics in figures["ratios"].items():
         ratio = Ratio.parse(name)
-        means = [float(np.nanmean(np.array(found[key], float))) for key in MEASURES]
+        means = [float(np.nanmean(np.array(statistics[key], float))) for key in MEASURES]
         rows.append((name, ratio.m / ratio.n, *means))
     natural, each = figures["frames_per_token"], figures["tokens_per_word"]
     note = (

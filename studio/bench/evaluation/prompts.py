@@ -66,7 +66,7 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
             traces = at.speak(speaker, spoken_texts[turn :: len(speakers)], dict(at.one_setting))
             sounds[speaker] = [(trace.pcm, trace.rate_hz) for trace in traces]
         statistics = {name: np.stack([mfcc_statistics(*sound) for sound in of]) for name, of in sounds.items()}
-        found = {
+        rows = {
             name: _figures(judge, name, statistics) | _pitches(sounds[name], pitch[name], middle_hz)
             for name in speakers
         }
@@ -77,7 +77,7 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
             "references": setting.references,
             "middle_pitch_hz": middle_hz,
             "teacher_right": float(np.mean([a == b for a, b in zip(of, predicted, strict=True)])),
-            "speakers": {name: {"unseen": name in unseen, **one} for name, one in found.items()},
+            "speakers": {name: {"unseen": name in unseen, **one} for name, one in rows.items()},
         }
     out["seen"] = _together([one for one in out["speakers"].values() if not one["unseen"]])
     if unseen:
@@ -109,13 +109,13 @@ def _reference(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> _Refere
 
 def _median_pitch(at: EvaluationRun, speaker: str, of: _Reference) -> float:
     """Median pitch of the teacher's recordings in Hz. Raises BadVoice if none has a pitch."""
-    found = [pitch for pitch in of.pitch_hz if pitch is not None]
-    if not found:
+    pitches_hz = [pitch for pitch in of.pitch_hz if pitch is not None]
+    if not pitches_hz:
         raise BadVoice(
             f"the teacher's speech as {speaker} has no pitch through the vocoder of {at.card.name}",
             "choose a voice with an intelligible vocoder (`studio eval vocoder`)",
         )
-    return float(np.median(found))
+    return float(np.median(pitches_hz))
 
 
 def _pitch(sound: Sound) -> float | None:
@@ -169,15 +169,15 @@ def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _p_by_chance(found: Mapping[str, Any], speakers: int) -> float:
+def _p_by_chance(counts: Mapping[str, Any], speakers: int) -> float:
     """One-sided binomial p-value against chance."""
     from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
 
-    return float(binomtest(found["right"], found["n"], 1.0 / speakers, alternative="greater").pvalue)
+    return float(binomtest(counts["right"], counts["n"], 1.0 / speakers, alternative="greater").pvalue)
 
 
-def _nearer(found: Mapping[str, float]) -> str:
-    return f"{found['share']:.2f} (p {found['p']:.1g})"
+def _nearer(comparison: Mapping[str, float]) -> str:
+    return f"{comparison['share']:.2f} (p {comparison['p']:.1g})"
 
 
 def show(out: Mapping[str, Any]) -> None:

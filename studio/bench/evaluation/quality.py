@@ -44,9 +44,9 @@ class _Judge:
     def scores(self, name: str, sounds: Mapping[str, Sound]) -> _Scores:
         """Predicted MOS of each sound."""
         bar = (self._progress, f"predict {name}")
-        found = answers(self._folder, "predicted", self._predictor.about, list(sounds.values()), self._ask, bar)
+        predictions = answers(self._folder, "predicted", self._predictor.about, list(sounds.values()), self._ask, bar)
         seconds = {key: len(pcm) / rate_hz for key, (pcm, rate_hz) in sounds.items()}
-        return _Scores(seconds, dict(zip(sounds, found, strict=True)))
+        return _Scores(seconds, dict(zip(sounds, predictions, strict=True)))
 
     def _ask(self, sounds: Sequence[Sound], *, on_done: Any) -> list[float]:
         out = []
@@ -156,10 +156,10 @@ def _teacher(at: EvaluationRun, setting: QualitySetting, speaker: str, texts: Se
         return {
             key: _at_rate(one, rate_hz) for key, one in read_folder(own if own.is_dir() else setting.teacher).items()
         }
-    said = at.teacher_at_hand(speaker, texts)
-    if isinstance(said, str):
-        return f"{said} Alternatively give a folder of its sounds with --teacher."
-    return {text: (one.pcm, rate_hz) for text, one in zip(texts, said, strict=True) if one is not None}
+    speech = at.teacher_at_hand(speaker, texts)
+    if isinstance(speech, str):
+        return f"{speech} Alternatively give a folder of its sounds with --teacher."
+    return {text: (one.pcm, rate_hz) for text, one in zip(texts, speech, strict=True) if one is not None}
 
 
 def _at_rate(sound: Sound, rate_hz: int) -> Sound:

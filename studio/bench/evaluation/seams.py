@@ -51,10 +51,10 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
             raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "choose a SpeakStream voice")
         out |= at.about() | {"setting": options_text(at.one_setting), "overlap_frames": EQUAL_POWER.frames}
         for n in setting.hops:
-            found = seams_of(at, texts, at.one_setting | {"n": n})
-            if found is None:
+            areas = seams_of(at, texts, at.one_setting | {"n": n})
+            if areas is None:
                 raise BadFile(f"no text of {setting.texts.name} has more than {n} words", "give longer texts")
-            out["hops"][str(n)] = found
+            out["hops"][str(n)] = areas
     if not setting.quiet:
         show(out)
     return out
@@ -71,8 +71,8 @@ def seams_of(at: EvaluationRun, texts: Sequence[str], options: Mapping[str, Any]
     kinds = {k in ends for one, ends in traces for k in range(len(one.words()) - 1)}
     if len(kinds) < 2:
         return None
-    found = {name: _measured(at, name, list(of)) for name, of in _conditions(at, texts, spoken, options)}
-    return {"conditions": found, "valid": found["naive concatenation"]["area"]["value"] >= VALID_FROM}
+    conditions = {name: _measured(at, name, list(of)) for name, of in _conditions(at, texts, spoken, options)}
+    return {"conditions": conditions, "valid": conditions["naive concatenation"]["area"]["value"] >= VALID_FROM}
 
 
 def _conditions(

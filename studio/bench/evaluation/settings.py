@@ -87,7 +87,7 @@ class BoundarySetting(Setting):
 
 
 class SeamSetting(Setting):
-    """Whether a detector can tell seams from other word boundaries of the same speech."""
+    """Whether a detector can distinguish seams from other word boundaries of the same speech."""
 
     texts: Texts = TEXTS / "eval.txt"
     count: Count = 200

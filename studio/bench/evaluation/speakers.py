@@ -54,7 +54,7 @@ def compare_speakers(
         transcribe: transcripts of sounds, in order.
         predict: predicted MOS of a sound.
     """
-    found = [_figures(teacher, speaker, texts, transcribe, predict) for speaker in speakers]
+    figures = [_figures(teacher, speaker, texts, transcribe, predict) for speaker in speakers]
     columns = (
         "speaker",
         "word errors",
@@ -65,8 +65,8 @@ def compare_speakers(
         "words/s",
         "gain dB",
     )
-    print_table(f"{len(texts)} texts", columns, [_row(f) for f in found], "MOS is predicted, not rated")
-    return {"speakers": [asdict(f) for f in found]}
+    print_table(f"{len(texts)} texts", columns, [_row(f) for f in figures], "MOS is predicted, not rated")
+    return {"speakers": [asdict(f) for f in figures]}
 
 
 def _figures(
@@ -81,8 +81,8 @@ def _figures(
         raise BadText(f"{speaker} can speak none of the texts", "give sentences of plain words")
     rate_hz = dmel.TIME_BASE.rate_hz
     sounds = [(resample_and_scale(t, 0.0), rate_hz) for t in spoken]
-    heard = transcribe(sounds)
-    errors = corpus_errors([word_errors(t.text, text) for t, text in zip(spoken, heard, strict=True)])
+    transcripts = transcribe(sounds)
+    errors = corpus_errors([word_errors(t.text, text) for t, text in zip(spoken, transcripts, strict=True)])
     mos = [predict(pcm, rate_hz) for pcm, _ in sounds]
     low, middle, high = np.percentile(np.concatenate([_pitch(pcm) for pcm, _ in sounds]), (5, 50, 95))
     return SpeakerFigures(

@@ -28,18 +28,18 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
     threads = torch.get_num_threads()
     with evaluation_run(setting) as at:
         out |= at.about() | {"threads": setting.threads, "recogniser": at.recogniser.about}
-        said = [
+        recordings = [
             (text, one) for speaker in at.speakers for text, one in zip(texts, at.teacher(speaker, texts), strict=True)
         ]
-        kept = [(text, (one.pcm, at.card.sample_rate_hz)) for text, one in said if one is not None]
-        out["n"] = len(kept)
+        sounds = [(text, (one.pcm, at.card.sample_rate_hz)) for text, one in recordings if one is not None]
+        out["n"] = len(sounds)
         names = setting.vocoders or tuple(at.card.vocoders)
         try:
             torch.set_num_threads(setting.threads)
-            made = {name: resynthesise(at, name, [one for _, one in kept]) for name in names}
+            copies = {name: resynthesise(at, name, [one for _, one in sounds]) for name in names}
         finally:
             torch.set_num_threads(threads)
-        _score(at, out, [text for text, _ in kept], [one for _, one in kept], made)
+        _score(at, out, [text for text, _ in sounds], [one for _, one in sounds], copies)
     if not setting.quiet:
         show(out)
     return out
@@ -58,7 +58,7 @@ def resynthesise(at: EvaluationRun, name: str, sounds: list[Sound]) -> CopySynth
     """Sounds through mels and through dMel and back, by one vocoder, a frame at a time."""
     vocoder = at.vocoder(name)
     bar = at.progress.add_task(name, total=len(sounds) * len(_ANALYSES))
-    made: dict[str, list[Sound]] = {kind: [] for kind in _ANALYSES}
+    sounds_by_kind: dict[str, list[Sound]] = {kind: [] for kind in _ANALYSES}
     vocode(vocoder, dmel.log_mel(torch.zeros(at.card.sample_rate_hz)))  # the first call warms up
     compute_s = audio_s = 0.0
     for pcm, rate_hz in sounds:
@@ -68,17 +68,17 @@ def resynthesise(at: EvaluationRun, name: str, sounds: list[Sound]) -> CopySynth
             samples = vocode(vocoder, frames, at.setting.seed)
             compute_s += time.perf_counter() - started
             audio_s += len(samples) / rate_hz
-            made[kind].append((samples, rate_hz))
+            sounds_by_kind[kind].append((samples, rate_hz))
             at.progress.advance(bar)
-    return CopySynthesis(made, compute_s / audio_s, vocoder.parameter_count())
+    return CopySynthesis(sounds_by_kind, compute_s / audio_s, vocoder.parameter_count())
 
 
 def _score(
-    at: EvaluationRun, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, CopySynthesis]
+    at: EvaluationRun, out: dict[str, Any], texts: list[str], teacher: list[Sound], copies: dict[str, CopySynthesis]
 ) -> None:
     own = score(at, "teacher", texts, teacher)
     out["teacher"] = asdict(bootstrap_rate(own))
-    for name, one in made.items():
+    for name, one in copies.items():
         errors = {level: score(at, f"{name} {level}", texts, sounds) for level, sounds in one.sounds.items()}
         figures: dict[str, Any] = {"rtf": one.rtf, "parameters": one.parameters}
         for level, each in errors.items():

@@ -82,8 +82,8 @@ def _speaker(
 
 def score(at: EvaluationRun, name: str, texts: Sequence[str], sounds: Sequence[Sound]) -> list[WordErrors]:
     """Word errors of each sound."""
-    heard = at.transcribe(name, sounds)
-    return [word_errors(text, words) for text, words in zip(texts, heard, strict=True)]
+    transcripts = at.transcribe(name, sounds)
+    return [word_errors(text, words) for text, words in zip(texts, transcripts, strict=True)]
 
 
 def resynthesised(at: EvaluationRun, sounds: Sequence[Sound]) -> list[Sound]:
@@ -126,10 +126,10 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
 
 def _halves(at: EvaluationRun, speaker: str, texts: list[str]) -> dict[str, Any]:
     traces = at.speak(speaker, texts, at.one_setting, at_once=1)  # the real-time factor is measured
-    heard = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
+    transcripts = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
     halves = [
         word_errors_by_part(text, words, [len(scored_words(text)) // 2])
-        for text, words in zip(texts, heard, strict=True)
+        for text, words in zip(texts, transcripts, strict=True)
     ]
     first, second = [one for one, _ in halves], [one for _, one in halves]
     return {
@@ -169,13 +169,13 @@ def eval_short(setting: ShortSetting) -> dict[str, Any]:
 def draw_texts(lines: Sequence[str], count: int, seed: int) -> list[str]:
     """Distinct texts of one and of two words alternately, from anywhere in ``lines``, without punctuation."""
     dice = np.random.default_rng(seed)
-    found: list[str] = []
+    texts: list[str] = []
     pools = [[" ".join(words) for line in lines for words in _runs(line, length)] for length in (1, 2)]
     for number in range(count):
-        pool = sorted({*pools[number % 2]} - {*found})
+        pool = sorted({*pools[number % 2]} - {*texts})
         if pool:
-            found.append(pool[dice.integers(len(pool))])
-    return found
+            texts.append(pool[dice.integers(len(pool))])
+    return texts
 
 
 def _runs(line: str, length: int) -> list[list[str]]:
@@ -189,18 +189,18 @@ def _runs(line: str, length: int) -> list[list[str]]:
 
 def _short(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     taught = at.teacher(speaker, texts)
-    kept = [place for place, one in enumerate(taught) if one is not None]
-    texts = [texts[place] for place in kept]
+    indices = [index for index, one in enumerate(taught) if one is not None]
+    texts = [texts[index] for index in indices]
     teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
     spoken: list[Sound] = [(one.pcm, one.rate_hz) for one in at.speak(speaker, texts, at.one_setting)]
     sounds = {"teacher": teacher, "dmel": resynthesised(at, teacher), "voice": spoken}
-    heard = {name: at.transcribe(f"{speaker} {name}", sound) for name, sound in sounds.items()}
+    transcripts = {name: at.transcribe(f"{speaker} {name}", sound) for name, sound in sounds.items()}
     right = {
-        name: [scored_words(text) == scored_words(one) for text, one in zip(texts, said, strict=True)]
-        for name, said in heard.items()
+        name: [scored_words(text) == scored_words(one) for text, one in zip(texts, of_system, strict=True)]
+        for name, of_system in transcripts.items()
     }
     gains = [float(ours) - float(theirs) for ours, theirs in zip(right["voice"], right["teacher"], strict=True)]
-    said_as = zip(texts, heard["voice"], right["voice"], strict=True)
+    judged = zip(texts, transcripts["voice"], right["voice"], strict=True)
     lengths = [audible_s(*one) / max(audible_s(*like), 1e-3) for one, like in zip(spoken, teacher, strict=True)]
     return {
         "n": len(texts),
@@ -208,7 +208,7 @@ def _short(at: EvaluationRun, speaker: str, texts: Sequence[str]) -> dict[str, A
         "above_teacher": asdict(bootstrap_mean(gains)),
         "shortest": min(lengths),
         "cut_short": [text for text, length in zip(texts, lengths, strict=True) if length < _WHOLE],
-        "misheard": [[text, said] for text, said, is_right in said_as if not is_right],
+        "misheard": [[text, transcript] for text, transcript, is_right in judged if not is_right],
     }
 
 
@@ -233,5 +233,5 @@ def show_short(out: Mapping[str, Any]) -> None:
     title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, transcribed by {recogniser_name(out)}"
     print_table(title, columns, rows)
     for speaker, one in out["speakers"].items():
-        for text, said in one["misheard"]:
-            console().print(f"{speaker}: {text!r} was transcribed as {said!r}", markup=False)
+        for text, transcript in one["misheard"]:
+            console().print(f"{speaker}: {text!r} was transcribed as {transcript!r}", markup=False)

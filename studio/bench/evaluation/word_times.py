@@ -26,8 +26,8 @@ def eval_word_times(setting: WordTimesSetting) -> dict[str, Any]:
             traces = at.speak(speaker, texts, dict(at.one_setting))
             spoken = [trace.words() for trace in traces]
             sounds = [(trace.pcm, trace.rate_hz) for trace in traces]
-            said = [" ".join(word.text for word in words) for words in spoken]
-            aligned = align_all(sounds, said, workers=setting.workers)
+            transcripts = [" ".join(word.text for word in words) for words in spoken]
+            aligned = align_all(sounds, transcripts, workers=setting.workers)
             rates = [trace.rate_hz for trace in traces]
             out["speakers"][speaker] = _figures([*zip(spoken, aligned, rates, strict=True)])
     if not setting.quiet:
@@ -53,14 +53,14 @@ def _figures(utterances: Sequence[tuple[Sequence[TraceWord], list[WordTime] | No
 
 def time_differences(words: Sequence[TraceWord], aligned: Sequence[WordTime], rate_hz: int) -> list[tuple[str, float]]:
     """(kind, difference in ms; negative: earlier than the aligner) of each start and end but the first start."""
-    found: list[tuple[str, float]] = []
+    differences: list[tuple[str, float]] = []
     for k, (word, true) in enumerate(zip(words, aligned, strict=True)):
         if word.start is not None and k:
             follows_mark = words[k - 1].text[-1] in MARKS
-            found.append((_KINDS[0 if follows_mark else 1], 1000.0 * (word.start / rate_hz - true.start_s)))
+            differences.append((_KINDS[0 if follows_mark else 1], 1000.0 * (word.start / rate_hz - true.start_s)))
         if word.end is not None:
-            found.append((_KINDS[2 if word.text[-1] in MARKS else 3], 1000.0 * (word.end / rate_hz - true.end_s)))
-    return found
+            differences.append((_KINDS[2 if word.text[-1] in MARKS else 3], 1000.0 * (word.end / rate_hz - true.end_s)))
+    return differences
 
 
 def _summary(values: Sequence[float]) -> dict[str, float]:

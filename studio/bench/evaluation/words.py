@@ -35,14 +35,14 @@ def eval_words(setting: WordsSetting) -> dict[str, Any]:
     uneven: list[str] = []
     for row in rows:
         whole = read_in_parts([row["input"]])
-        said = " ".join(one.word for one in whole.words)
-        is_right = comparable(said) in map(comparable, row["right"])
+        spoken = " ".join(one.word for one in whole.words)
+        is_right = comparable(spoken) in map(comparable, row["right"])
         kinds[row["kind"]] += 1
         halves[row["half"]] += 1
         right[row["kind"]] += is_right
         right_halves[row["half"]] += is_right
         if not is_right:
-            wrong.append({"input": row["input"], "said": said, "right": row["right"]})
+            wrong.append({"input": row["input"], "said": spoken, "right": row["right"]})
         if read_in_parts(row["input"]) != whole:
             uneven.append(row["input"])
     began_s, words = time.process_time(), 0

@@ -118,7 +118,7 @@ def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
     with _progress(len(cells) * setting.runs, setting.quiet) as step:
         for number, cell in enumerate(cells):
             rng = np.random.default_rng([setting.seed, number])
-            tallies, run_test = _CASES[cell.test](cell, rng, setting.everybody)
+            tallies, run_test = _CASES[cell.test](cell, rng, setting.population_size)
             for _ in range(setting.runs):
                 run_test()
                 step()
@@ -146,8 +146,8 @@ Case = tuple[list["_CoverageTally"], Callable[[], None]]  # tallies, and the sim
 
 
 def _preference(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
-    everybody = cell.population.votes(rng, raters, _TRUE_SCRIPTS, 1, own_scripts=True)
-    tally = _CoverageTally(cell, "share", np.array([preference(everybody, "s1", "s2", "exact").share.mean]))
+    true_votes = cell.population.votes(rng, raters, _TRUE_SCRIPTS, 1, own_scripts=True)
+    tally = _CoverageTally(cell, "share", np.array([preference(true_votes, "s1", "s2", "exact").share.mean]))
 
     def run_test() -> None:
         votes = cell.votes(rng)
@@ -176,8 +176,8 @@ def _elo(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
 
 
 def _true_means(cell: CoverageCell, rng: np.random.Generator, raters: int) -> F8:
-    everybody = cell.population.ratings(rng, raters, _TRUE_SCRIPTS, own_scripts=True)
-    return np.bincount(everybody.system, everybody.score) / np.bincount(everybody.system)
+    true_ratings = cell.population.ratings(rng, raters, _TRUE_SCRIPTS, own_scripts=True)
+    return np.bincount(true_ratings.system, true_ratings.score) / np.bincount(true_ratings.system)
 
 
 def _mos(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:

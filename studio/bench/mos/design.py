@@ -92,10 +92,10 @@ def _small(case: PlanCase, rng: np.random.Generator, setting: PlanSetting) -> di
     ones. A pilot for which no number of raters is enough counts as none.
     """
     pilots = [case.draw(rng, *setting.small) for _ in range(setting.small_pilots)]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for key, cautious in (("small_pilot", True), ("small_pilot_as_shown", False)):
-        found |= {f"{key}_{what}": value for what, value in _of_pilots(case, pilots, cautious, rng, setting).items()}
-    return found
+        results |= {f"{key}_{what}": value for what, value in _of_pilots(case, pilots, cautious, rng, setting).items()}
+    return results
 
 
 def _of_pilots(
@@ -161,12 +161,12 @@ def _planned(case: PlanCase, pilot: Ratings | Votes, setting: PlanSetting, cauti
 def _met(case: PlanCase, raters: int, rng: np.random.Generator, runs: int) -> float:
     met = 0
     for _ in range(runs):
-        drawn = case.draw(rng, raters, case.scripts)
-        if isinstance(drawn, Votes):
-            spread = clustered_intervals(drawn, fit(drawn))
+        sample = case.draw(rng, raters, case.scripts)
+        if isinstance(sample, Votes):
+            spread = clustered_intervals(sample, fit(sample))
             widest = float(np.max(spread.high - spread.low)) / 2
         else:
-            widest = max(np.inf if i.half_width is None else i.half_width for i in by_system(drawn).values())
+            widest = max(np.inf if i.half_width is None else i.half_width for i in by_system(sample).values())
         met += widest <= case.half_width
     return met / runs
 

@@ -59,8 +59,8 @@ def _row(cell: FamilyCell, runs: int, rng: np.random.Generator) -> dict[str, Any
     population = SimulatedRaters((3.3, 3.3, 3.3), taste_sd=cell.effects, favour_sd=cell.effects, clickers=0.0)
     wrong = single = 0
     for _ in range(runs):
-        found = pairwise_differences(population.ratings(rng, cell.raters, cell.scripts))
-        wrong += any(d.p_holm is not None and d.p_holm < ALPHA for d in found)
-        single += sum(d.p is not None and d.p < ALPHA for d in found)
+        differences = pairwise_differences(population.ratings(rng, cell.raters, cell.scripts))
+        wrong += any(d.p_holm is not None and d.p_holm < ALPHA for d in differences)
+        single += sum(d.p is not None and d.p < ALPHA for d in differences)
     about = {"raters": cell.raters, "scripts": cell.scripts, "effects": cell.effects}
     return about | {"family_wise": wrong / runs, "single": single / (3 * runs)}

@@ -60,7 +60,7 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         "think_s": list(setting.think_s),
         "took_s": duration_s,
         "calls_per_s": sum(map(len, log.took_ms.values())) / duration_s,
-        **{f"{name}_ms": found for name, found in calls.items()},
+        **{f"{name}_ms": percentiles_ms for name, percentiles_ms in calls.items()},
         "start_ms": percentiles([*log.took_ms.get("join", []), *log.took_ms.get("stage", [])], (50, 95, 99)),
         "acknowledged": len(log.acknowledged),
         "answers": report["answers"],
@@ -68,7 +68,7 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         "doubled": len(report["doubled"]),
         "unacknowledged": len(report["unacknowledged"]),
         "retries": log.count.get("retry", 0),
-        "told_to_wait": log.count.get("told to wait", 0),
+        "told_to_wait": log.count.get("must wait", 0),
         "failures": [*log.problems, *_wrong(report, counts, setting, expected, status)],
     }
     if not setting.quiet:

@@ -86,7 +86,7 @@ def _claims(row: Mapping[str, Any]) -> list[float]:
 def _size(cell: MarginCell, number: int, setting: MarginSetting) -> dict[str, Any]:
     rng = np.random.default_rng([setting.seed, number])
     draw = _draw(cell)
-    margin = -_estimate(cell.test, draw(rng, setting.everybody, _TRUE_SCRIPTS, True))
+    margin = -_estimate(cell.test, draw(rng, setting.population_size, _TRUE_SCRIPTS, True))
     tests = [tested(cell.test, draw(rng, cell.raters, cell.scripts, False), margin) for _ in range(setting.runs)]
     claims: tuple[Claim, ...] = ("not_worse", "equivalent")
     about = {"test": cell.test, "raters": cell.raters, "scripts": cell.scripts, "margin": margin}
@@ -106,12 +106,12 @@ def _power(test: PlannedTest, claim: Claim, number: int, setting: MarginSetting)
 def tested(test: PlannedTest, ratings: Ratings, margin: float) -> MarginTest:
     """The test of the first system against the second, or of one pair."""
     if test not in PAIR_TESTS:
-        found, scale = difference(ratings, "s1", "s2").interval, ratings.scale
-        return margin_test("s1", "s2", found, margin, None if scale is None else scale.difference_scale)
+        interval, scale = difference(ratings, "s1", "s2").interval, ratings.scale
+        return margin_test("s1", "s2", interval, margin, None if scale is None else scale.difference_scale)
     null = 0.5 if test == "preference" else 0.0
     columns = ratings.score, ratings.rater, ratings.item
-    found = mean_interval(*columns, "two_way", 0.95, ratings.scale, null)
-    return margin_test("s1", "s2", found, margin, ratings.scale, null)
+    interval = mean_interval(*columns, "two_way", 0.95, ratings.scale, null)
+    return margin_test("s1", "s2", interval, margin, ratings.scale, null)
 
 
 def _estimate(test: PlannedTest, ratings: Ratings) -> float:

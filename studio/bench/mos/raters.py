@@ -77,7 +77,7 @@ class RaterConnection:
             took_ms = (time.perf_counter() - began_s) * 1000.0
             if status not in (429, 503):
                 return status, headers, response, took_ms
-            self.log({"what": "told to wait", "call": what, "status": status})
+            self.log({"what": "must wait", "call": what, "status": status})
             await asyncio.sleep(float(headers.get("retry-after", "1")))
 
     async def _exchange(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -109,28 +109,28 @@ class SimulatedRater:
         self._acknowledged: set[str] = set()
         self._sent = 0
 
-    async def sit(self) -> None:
+    async def take_test(self) -> None:
         """Complete the whole test."""
         panel = {"PROLIFIC_PID": f"bench-{self._plan.seed}-{self._number}", "STUDY_ID": "bench"}
         link = {"campaign": self._plan.campaign, "key": self._plan.key, "panel": panel, "device": {"bench": True}}
         joined = await self._timed("join", "POST", "join", link)
         self._wire.token = joined["token"]
-        shown = joined.get("shown") or await self._next()
+        screen = joined.get("shown") or await self._next()
         while True:
-            match shown.get("stage"):
+            match screen.get("stage"):
                 case "trials":
-                    await self._trial(shown["trial"])
-                    shown = await self._next()
+                    await self._trial(screen["trial"])
+                    screen = await self._next()
                 case "consent":
-                    shown = await self._pass("consent", {"agreed": True, "version": shown["version"]})
+                    screen = await self._pass("consent", {"agreed": True, "version": screen["version"]})
                 case "instructions" | "level" as stage:
-                    shown = await self._pass(stage, {})
+                    screen = await self._pass(stage, {})
                 case "comments":
-                    shown = await self._pass("comments", {"comment": "none"})
+                    screen = await self._pass("comments", {"comment": "none"})
                 case "done":
                     return
                 case _:
-                    self._problem(f"rater {self._number} was shown {shown}")
+                    self._problem(f"rater {self._number} was shown {screen}")
                     return
 
     async def _next(self) -> Any:
@@ -205,14 +205,14 @@ async def run(plan: RaterRunPlan) -> None:
 
     async def run_rater(number: int, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
-        await SimulatedRater(plan, number, log).sit()
+        await SimulatedRater(plan, number, log).take_test()
         while plan.endless:
             number += plan.raters
-            await SimulatedRater(plan, number, log).sit()
+            await SimulatedRater(plan, number, log).take_test()
 
     await asyncio.gather(*(run_rater(number, rng.uniform(0.0, plan.spread_s)) for number in range(plan.raters)))
 
 
 if __name__ == "__main__":
-    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    asyncio.run(run(RaterRunPlan(**{**given, "think_s": tuple(given["think_s"])})))
+    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    asyncio.run(run(RaterRunPlan(**{**plan, "think_s": tuple(plan["think_s"])})))

@@ -35,7 +35,7 @@ class CoverageSetting(Parameters):
         tuple[str, ...], typer.Option("--test", help="preference, elo, mos; all by default. Repeatable.")
     ] = COVERAGE_TESTS
     seed: Seed = 0
-    everybody: int = 40_000  # simulated raters whose mean is the true value
+    population_size: int = 40_000  # simulated raters whose mean is the true value
 
     def __post_init__(self) -> None:
         if unknown := {*self.tests} - {*COVERAGE_TESTS, "ordinal", "unequal"}:
@@ -52,7 +52,7 @@ class UnequalSetting(CoverageSetting):
     """Coverage where few raters or one script have many of the answers: Zipf votes, an arena at its caps."""
 
     tests: tuple[str, ...] = ("unequal",)
-    everybody: int = 10_000
+    population_size: int = 10_000
 
 
 class FamilySetting(Parameters):
@@ -97,6 +97,6 @@ class MarginSetting(Parameters):
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 1000
     seed: Seed = 0
     tests: tuple[Literal["mos", "mushra", "cmos", "preference"], ...] = ("mos", "mushra", "cmos", "preference")
-    everybody: int = 40_000  # simulated raters whose difference is the true one
+    population_size: int = 40_000  # simulated raters whose difference is the true one
     pilot: tuple[int, int] = (400, 120)
     plan_runs: int = 2000

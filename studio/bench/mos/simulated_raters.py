@@ -44,7 +44,7 @@ class SimulatedRaters:
         Returns:
             raters * scripts * systems rows.
         """
-        percept = self._heard(rng, raters, scripts, own_scripts)
+        percept = self._percepts(rng, raters, scripts, own_scripts)
         borders = np.array([1.5, 2.5, 3.5, 4.5]) + rng.normal(0, 0.15, (raters, 1, 1, 4))
         reach = self._reach(rng, raters)[..., None]
         score: F8 = 1.0 + (percept[..., None] > 3 + reach * (borders - 3)).sum(axis=-1)
@@ -52,13 +52,13 @@ class SimulatedRaters:
 
     def sliders(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool = False) -> Ratings:
         """The same on a scale of 0 to 100, in steps of 5."""
-        percept = self._heard(rng, raters, scripts, own_scripts)
+        percept = self._percepts(rng, raters, scripts, own_scripts)
         score = 50 + 25 * (percept - 3) / self._reach(rng, raters)
         return self._rows(rng, np.clip(5 * np.rint(score / 5), 0, 100), ScoreScale(0, 100), own_scripts)
 
     def comparisons(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool = False) -> Ratings:
         """Sign-corrected scores -3 to 3 of each other system against the first (CMOS)."""
-        percept = self._heard(rng, raters, scripts, own_scripts)
+        percept = self._percepts(rng, raters, scripts, own_scripts)
         gap = 2 * (percept[..., 1:] - percept[..., :1]) / self._reach(rng, raters)
         return self._rows(rng, np.clip(np.rint(gap), -3, 3), ScoreScale(-3, 3), own_scripts)
 
@@ -102,7 +102,7 @@ class SimulatedRaters:
         names = _names("s", systems), _names("r", raters)
         return Votes(a, b, outcome, rater, *names, script, _names("i", n if own_scripts else scripts))
 
-    def _heard(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool) -> F8:
+    def _percepts(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool) -> F8:
         """Percepts [raters, scripts, systems]."""
         shape = (raters, scripts, len(self.systems))
         each = raters if own_scripts else 1

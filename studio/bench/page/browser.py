@@ -73,10 +73,10 @@ def app_process(
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Start the app; yields the process and its future address."""
     port = free_port()
-    with tempfile.TemporaryDirectory() as kept:
-        folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
+    with tempfile.TemporaryDirectory() as data:
+        folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{data}/traces"), "STUDIO_DATA_FOLDER": f"{data}/data"}
         environ = {**os.environ, **folders}
-        with (log_path or Path(kept, "server.log")).open("wb") as log:  # hides the owner's token
+        with (log_path or Path(data, "server.log")).open("wb") as log:  # hides the owner's token
             whole = [*(command or own_command()), "--port", str(port)]
             process = subprocess.Popen(whole, env=environ, stdout=log, stderr=log)
             try:
@@ -133,9 +133,9 @@ def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
     """Type at an even rate: a word and the space after it every 60 / wpm seconds."""
     page.locator("#live-text").focus()
     began_s = time.perf_counter()
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         for k, key in enumerate(f"{word} "):
-            due_s = began_s + (place + (k + 1) / (len(word) + 1)) * 60.0 / wpm
+            due_s = began_s + (index + (k + 1) / (len(word) + 1)) * 60.0 / wpm
             page.wait_for_timeout(max(0.0, (due_s - time.perf_counter()) * 1000.0))
             page.keyboard.type(key)
 

@@ -129,7 +129,7 @@ def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
                 _first(page)
                 moved = {move: page.evaluate(_MOVE, [move, setting.seconds]) for move in MOVES}
     out["first_picture_ms"] = {"by its address": percentiles(opened_ms), "dropped": percentiles(dropped_ms)}
-    out["moves"] = {move: _summed(found) for move, found in moved.items()}
+    out["moves"] = {move: _summed(times) for move, times in moved.items()}
     if not setting.quiet:
         show(out)
     return out
@@ -192,14 +192,14 @@ def _dropped(page: Any, path: Path) -> float:
     return _first(page) - page.evaluate("window.chosenMs")
 
 
-def _summed(found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    frames, tasks = found["frame_ms"], found["long_tasks_ms"]
+def _summed(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    frames, tasks = times["frame_ms"], times["long_tasks_ms"]
     if not frames:
         raise BadFile("nothing moved", "measure for a second or more")
     return {
         "frames_per_s": 1000.0 * len(frames) / sum(frames),
         "frame_ms": percentiles(frames) | {"max": max(frames)},
-        "draw_ms": percentiles(found["draw_ms"]) | {"max": max(found["draw_ms"], default=0.0)},
+        "draw_ms": percentiles(times["draw_ms"]) | {"max": max(times["draw_ms"], default=0.0)},
         "long_tasks": len(tasks),
         "longest_task_ms": max(tasks, default=0.0),
     }
@@ -209,21 +209,21 @@ def show(out: Mapping[str, Any]) -> None:
     about = f"{out['audio_s'] / 60:.1f} minutes of {out['voice']}, {out['words']:,} words, {out['segments']:,} segments"
     repeated = f"{out['spoken_s']:.0f} s of speech, repeated"
     first = [
-        [f"first picture, {how}", found["p50"], found["p95"], f"{FIRST_TARGET_MS:g} or less"]
-        for how, found in out["first_picture_ms"].items()
+        [f"first picture, {how}", figures["p50"], figures["p95"], f"{FIRST_TARGET_MS:g} or less"]
+        for how, figures in out["first_picture_ms"].items()
     ]
     print_table(f"The Inspect page: {about} ({repeated})", ("", "p50 ms", "p95 ms", "target"), first)
     rows = [
         [
             move,
-            found["frames_per_s"],
+            figures["frames_per_s"],
             f"{RATE_TARGET:g} or more",
-            found["frame_ms"]["p95"],
-            found["draw_ms"]["p95"],
-            found["long_tasks"],
-            found["longest_task_ms"],
+            figures["frame_ms"]["p95"],
+            figures["draw_ms"]["p95"],
+            figures["long_tasks"],
+            figures["longest_task_ms"],
         ]
-        for move, found in out["moves"].items()
+        for move, figures in out["moves"].items()
     ]
     columns = ("", "frames/s", "target", "frame p95 ms", "script p95 ms", "long tasks", "longest ms")
     print_table(f"Zoom and pan, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms.")
@@ -281,14 +281,14 @@ def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
             case ev.TypingTimes(char_start=start):
                 yield replace(event, **at, char_start=start + char)
             case ev.Committed():
-                place = {"char_start": event.char_start + char, "char_end": event.char_end + char}
-                yield replace(event, **at, **place, i=event.i + i, written=event.written + written)
+                span = {"char_start": event.char_start + char, "char_end": event.char_end + char}
+                yield replace(event, **at, **span, i=event.i + i, written=event.written + written)
             case ev.WordStart() | ev.WordEnd():
                 yield replace(event, **at, i=event.i + i, sample=event.sample + samples)
             case ev.Segment():
                 of = {"words": [one + i for one in event.words], "seen": [one + i for one in event.seen]}
-                place = {"sample": event.sample + samples, "frame": event.frame + frames}
-                yield replace(event, **at, **of, **place, index=event.index + index)
+                span = {"sample": event.sample + samples, "frame": event.frame + frames}
+                yield replace(event, **at, **of, **span, index=event.index + index)
             case ev.Eos():
                 yield replace(event, **at, segment=event.segment + index, frame=event.frame + frames)
             case ev.Frames():  # levels of a trace from a file are in its layer

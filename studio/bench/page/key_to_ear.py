@@ -115,10 +115,10 @@ def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float, window: 
     attribute a word to the next key. The words are typed again in these cases.
     """
     for _ in range(_TRIES):
-        found, seen, cause = _typed_once(page, url, words, wpm)
-        is_later_key = cause == "key" and found["page_ms"] < 0.0
+        latency, seen, cause = _typed_once(page, url, words, wpm)
+        is_later_key = cause == "key" and latency["page_ms"] < 0.0
         if seen >= min(window, len(words)) and not is_later_key:
-            return found
+            return latency
     raise PageFailed("keys arrive too late for the voice to wait for its words", "measure on an idle machine")
 
 
@@ -140,14 +140,14 @@ def _typed_once(page: Any, url: str, words: Sequence[str], wpm: float) -> tuple[
     engine_ms = ladder(trace).since("t2", "t0") or 0.0
     page.locator('[data-do="clear"]').click()
     total_ms, lead_in_ms = figures["first_audio_ms"], figures["audible_ms"]
-    found = {
+    latency = {
         "t6_key_ms": total_ms,
         "t2_t0_ms": engine_ms,
         "lead_in_ms": lead_in_ms,
         "page_ms": total_ms - engine_ms - lead_in_ms,
         "page_and_lead_in_ms": total_ms - engine_ms,
     }
-    return found, len(trace.segments()[0].seen), figures["first_audio_cause"]
+    return latency, len(trace.segments()[0].seen), figures["first_audio_cause"]
 
 
 def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:

@@ -128,20 +128,20 @@ def bench_start(setting: StartSetting) -> dict[str, Any]:
 
     Raises:
         PageFailed: the app did not answer.
-        NeedsPackage: this system does not tell a process's memory.
+        NeedsPackage: this system does not report the memory of a process.
     """
     answers_s: list[float] = []
-    memory: dict[str, float] = {}
+    usage: dict[str, float] = {}
     for _ in range(setting.starts):
         with app_process(setting.command) as (process, url):
             began_s = time.monotonic()
             wait_for(process, url)
             answers_s.append(time.monotonic() - began_s)
             if len(answers_s) == setting.starts:
-                memory["idle_mib"] = _memory_mib(process.pid, "VmRSS")
-                memory["audio_s"] = _speak(url, read_texts(setting.text, 1)[0])
-                memory["peak_mib"] = _memory_mib(process.pid, "VmHWM")
-    out = {"starts": setting.starts, "answers_s": percentiles(answers_s) | {"first": answers_s[0]}, "memory": memory}
+                usage["idle_mib"] = _memory_mib(process.pid, "VmRSS")
+                usage["audio_s"] = _speak(url, read_texts(setting.text, 1)[0])
+                usage["peak_mib"] = _memory_mib(process.pid, "VmHWM")
+    out = {"starts": setting.starts, "answers_s": percentiles(answers_s) | {"first": answers_s[0]}, "memory": usage}
     if not setting.quiet:
         show_start(out)
     return out
@@ -151,7 +151,9 @@ def _memory_mib(pid: int, field: str) -> float:
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     except OSError as error:
-        raise NeedsPackage("this system does not tell a process's memory in /proc", "measure on Linux") from error
+        raise NeedsPackage(
+            "this system does not report the memory of a process in /proc", "measure on Linux"
+        ) from error
     return next(int(line.split()[1]) / _MIB for line in lines if line.startswith(f"{field}:"))
 
 
@@ -165,21 +167,21 @@ def _speak(url: str, text: str) -> float:
         for message in ws:
             if isinstance(message, bytes):
                 continue
-            said = json.loads(message)
-            rate_hz = said.get("rate_hz", rate_hz)
-            if said["type"] == "ended":
-                samples = said["samples"]
+            event = json.loads(message)
+            rate_hz = event.get("rate_hz", rate_hz)
+            if event["type"] == "ended":
+                samples = event["samples"]
                 break
     return samples / rate_hz
 
 
 def show_start(out: Mapping[str, Any]) -> None:
-    answers, memory = out["answers_s"], out["memory"]
+    answers, usage = out["answers_s"], out["memory"]
     rows = [
         ["until the page answers: first start", round(answers["first"], 2), "s"],
         [f"until the page answers: median of {out['starts']}", round(answers["p50"], 2), "s"],
-        ["memory, idle", round(memory["idle_mib"]), "MiB"],
-        [f"memory, highest while {memory['audio_s']:.0f} s are spoken", round(memory["peak_mib"]), "MiB"],
+        ["memory, idle", round(usage["idle_mib"]), "MiB"],
+        [f"memory, highest while {usage['audio_s']:.0f} s are spoken", round(usage["peak_mib"]), "MiB"],
     ]
     print_table("Start and memory of the app", ("", "", ""), rows)
 
@@ -196,12 +198,12 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
     texts = read_texts(setting.texts)[: setting.count]
     recogniser, rows = open_recogniser(setting.recogniser), []
     name, _, speaker = setting.voice.partition(":")
-    asked = urlencode({key: value for key, value in (("tap", "1"), ("voice", name), ("speaker", speaker)) if value})
-    with running_app(setting.command) as url, open_page(f"{url}?{asked}") as page:
+    query = urlencode({key: value for key, value in (("tap", "1"), ("voice", name), ("speaker", speaker)) if value})
+    with running_app(setting.command) as url, open_page(f"{url}?{query}") as page:
         chosen = ('[name="live-voice"]:checked', '[data-set="speaker"]')
-        took = [page.locator(f".live {one}").input_value() for one in chosen]
-        voice = ":".join(took)
-        if setting.voice not in ("", took[0], voice):
+        selected = [page.locator(f".live {one}").input_value() for one in chosen]
+        voice = ":".join(selected)
+        if setting.voice not in ("", selected[0], voice):
             raise BadVoice(
                 f"the page has no voice {setting.voice!r:.100}", f"it took {voice}; `studio voices` lists them"
             )
@@ -216,12 +218,12 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
             if setting.keep:
                 setting.keep.mkdir(parents=True, exist_ok=True)
                 write_wav(setting.keep / f"heard-{number:02}.wav", pcm, RATE_HZ)
-            heard = recogniser.transcribe(pcm, RATE_HZ)
+            transcript = recogniser.transcribe(pcm, RATE_HZ)
             rows.append(
                 {
                     "text": text,
-                    "heard": heard,
-                    "wer": corpus_errors([word_errors(text, heard)]).rate,
+                    "heard": transcript,
+                    "wer": corpus_errors([word_errors(text, transcript)]).rate,
                     "audio_s": len(pcm) / RATE_HZ,
                     "typed_s": time.monotonic() - began_s,
                     "stalls": figures["stalls"]["count"],

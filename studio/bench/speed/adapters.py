@@ -52,14 +52,14 @@ def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
                 if number >= setting.warm:
                     times.setdefault(name, []).append(took_ms)
             time.sleep(_REST_S)
-    found = {name: percentiles(of) for name, of in times.items()}
-    native = found["native"]
+    figures = {name: percentiles(of) for name, of in times.items()}
+    native = figures["native"]
     out: dict[str, Any] = {
         "n": setting.n,
         "target_ms": TARGET_MS,
         "adapters": {
             name: {"first_ms": one, "over_native_ms": {point: one[point] - native[point] for point in _POINTS}}
-            for name, one in found.items()
+            for name, one in figures.items()
         },
     }
     if not setting.quiet:
@@ -135,8 +135,8 @@ class _Instant:
     def poll_events(self, limit: int | None = None) -> Sequence[ev.Event]:
         """See ``studio.core.ports.Utterance``."""
         with self._lock:
-            found, self._events = self._events, []
-        return found
+            events, self._events = self._events, []
+        return events
 
     def _add(self, *events: ev.Event) -> None:
         with self._lock:

@@ -64,13 +64,13 @@ def read_replies(path: Path, count: int | None = None) -> list[Reply]:
 def _reply(path: Path, number: int, line: str) -> Reply:
     try:
         pieces = [(float(at_ms), text) for at_ms, text in json.loads(line)["pieces"]]
-        said = all(isinstance(text, str) for _, text in pieces) and any(text.strip() for _, text in pieces)
+        has_text = all(isinstance(text, str) for _, text in pieces) and any(text.strip() for _, text in pieces)
         times = [0.0, *(at_ms for at_ms, _ in pieces), _MAX_MS]
         in_order = all(a <= b for a, b in pairwise(times))
     except (ValueError, TypeError, KeyError, RecursionError):
-        said = in_order = False
+        has_text = in_order = False
         pieces = []
-    if not said or not in_order:
+    if not has_text or not in_order:
         raise BadFile(
             f"line {number} of {path} is not a reply",
             'write {"pieces": [[129, "The"], [151, " rain"]]}: ms since the question, not decreasing and at most '
@@ -105,18 +105,18 @@ def cascade(
     """``FIGURES`` of each reply, by alternating speakers, on an otherwise idle machine."""
     each: list[dict[str, float]] = []
     bar = at.progress.add_task("replies", total=len(replies) + _WARM)
-    for place, reply in enumerate([*[replies[0]] * _WARM, *replies], -_WARM):
-        speaker = at.speakers[place % len(at.speakers)]
+    for number, reply in enumerate([*[replies[0]] * _WARM, *replies], -_WARM):
+        speaker = at.speakers[number % len(at.speakers)]
         request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=at.setting.seed, options=dict(options))
-        found = _timed(reply, _heard(at, request, reply))
-        if place >= 0:
-            each.append(found)
+        times = _timed(reply, _speak(at, request, reply))
+        if number >= 0:
+            each.append(times)
         time.sleep(pause_ms / 1000.0)
         at.progress.advance(bar)
     return each
 
 
-def _heard(at: EvaluationRun, request: SpeakRequest, reply: Reply) -> Trace:
+def _speak(at: EvaluationRun, request: SpeakRequest, reply: Reply) -> Trace:
     utterance = at.engine.open(request)
     began_s, first_ms = time.perf_counter(), reply.pieces[0][0]
     for at_ms, text in reply.pieces:

@@ -38,7 +38,10 @@ def run_gpu_bench(
     vocoders: Sequence[str] = ("vocstream", "sourcefilter"),
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Everything; ``report`` is told what begins. Raises NeedsPackage: the GPU cannot run the CUDA form."""
+    """Everything; ``report`` receives the name of each part.
+
+    Raises NeedsPackage: the GPU cannot run the CUDA form.
+    """
     from studio.bench.speed import gpu_checks  # imports Triton
 
     if device.type == "cuda":
@@ -148,20 +151,20 @@ def _load(voice: Voice, rows: int) -> dict[str, Any]:
     scheduler = Scheduler(clock)
     while any(one.samples == 0 and not one.done for one in requests):
         scheduler.step(requests)
-    made, began_s, steps_ms = sum(one.samples for one in requests), time.perf_counter(), list[float]()
+    samples_before, began_s, steps_ms = sum(one.samples for one in requests), time.perf_counter(), list[float]()
     while any(one.samples < _LOAD_FRAMES * samples and not one.done for one in requests):
         at_s = time.perf_counter()
         if not scheduler.step([one for one in requests if not one.done]):
             break
         steps_ms.append(1000.0 * (time.perf_counter() - at_s))
     took_s = time.perf_counter() - began_s
-    frames = (sum(one.samples for one in requests) - made) // samples
+    frames = (sum(one.samples for one in requests) - samples_before) // samples
     failed = sum(one.failed for one in requests)
     for one in requests:
         one.cancel()
     scheduler.step(requests)
     requests.clear()  # and what they hold for revisions
-    found = {
+    figures = {
         "rows": rows,
         "frames_s": frames / took_s,
         "streams": frames / took_s * FRAME_MS / 1000.0,
@@ -169,14 +172,14 @@ def _load(voice: Voice, rows: int) -> dict[str, Any]:
         "failed": failed,
     }
     first_ms = _first_sounds(voice, max(0, int(0.8 * rows) - 1))
-    return found | {"first_sound_ms": percentiles(first_ms) | {"p99": float(np.percentile(first_ms, 99))}}
+    return figures | {"first_sound_ms": percentiles(first_ms) | {"p99": float(np.percentile(first_ms, 99))}}
 
 
 def _first_sounds(voice: Voice, others: int) -> list[float]:
     """Milliseconds from a whole text to the first sound, while ``others`` speak."""
     samples, clock = voice.card.frame_samples, MonotonicClock()
     running = [begin_request(voice, seed, 10_000 * samples) for seed in range(others)]
-    scheduler, found = Scheduler(clock), list[float]()
+    scheduler, times_ms = Scheduler(clock), list[float]()
     while any(one.samples == 0 and not one.done for one in running):
         scheduler.step(running)
     for seed in range(_NEWCOMERS):
@@ -185,13 +188,13 @@ def _first_sounds(voice: Voice, others: int) -> list[float]:
         newcomer = begin_request(voice, others + seed, samples)
         while newcomer.samples == 0 and not newcomer.done:
             scheduler.step([*running, newcomer])
-        found.append(1000.0 * (time.perf_counter() - began_s))
+        times_ms.append(1000.0 * (time.perf_counter() - began_s))
         newcomer.cancel()
         scheduler.step([*running, newcomer])
     for one in running:
         one.cancel()
     scheduler.step(running)
-    return found
+    return times_ms
 
 
 def _memory(voice: Voice) -> dict[str, Any]:
@@ -249,10 +252,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     parser.add_argument("--rows", type=int, nargs="*", default=[1, 8, 64, 512])
     parser.add_argument("--size", nargs="*", default=["paper", "small"])
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    out = run_gpu_bench(device, given.rows, given.size)
-    given.out.write_text(json.dumps(out, indent=1), encoding="utf-8")
+    out = run_gpu_bench(device, arguments.rows, arguments.size)
+    arguments.out.write_text(json.dumps(out, indent=1), encoding="utf-8")
     show(out)
     raise SystemExit(bool(out["failures"]))
 

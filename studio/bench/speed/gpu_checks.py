@@ -99,9 +99,9 @@ def decoder_error(
         mixed = any(count > 1 for _, count in work)
         runner.run(len(at), TokenIndex(*numbers), cache, mixed=mixed, encoded=text)
         runner.normalise(len(at))
-        want = torch.stack([expected[row][position] for row, position in at])
-        found = runner.hidden[: len(at)].float()
-        worst = max(worst, float((found - want).norm() / want.norm()))
+        reference = torch.stack([expected[row][position] for row, position in at])
+        hidden = runner.hidden[: len(at)].float()
+        worst = max(worst, float((hidden - reference).norm() / reference.norm()))
         for row, count in work:
             lengths[row] += count
     return worst
@@ -130,9 +130,9 @@ def vocoder_error(config: VocStreamConfig, device: torch.device, dtype: torch.dt
     slots, worst = torch.tensor([0, 1], device=device), 0.0
     for _ in range(4):
         mels = torch.randn(2, 1, config.channels, device=device) - 2.0
-        want, state = vocoder.step(mels, state)
-        found = runner.step(mels, rings, slots)
-        worst = max(worst, float((found.float() - want).norm() / want.norm()))
+        reference, state = vocoder.step(mels, state)
+        samples = runner.step(mels, rings, slots)
+        worst = max(worst, float((samples.float() - reference).norm() / reference.norm()))
     return worst
 
 
@@ -150,6 +150,6 @@ def _spoken(device: torch.device, *, graphs: bool, frames: int = 24) -> np.ndarr
         SegmentPrefill(0, 0, [SegmentInput(False, [5, 6 + slot], (0, 1, 2), family.prompt(0)[:4])], 0, 0.7, slot, 0)
         for slot in range(5)
     ]
-    made = [module.run(family.slots, rows, prefills)]
-    made += [module.run(family.slots, rows, [None] * 5) for _ in range(frames - 1)]
-    return np.stack([np.concatenate([one.levels for one in step]) for step in made]).reshape(frames, 5, dmel.CHANNELS)
+    steps = [module.run(family.slots, rows, prefills)]
+    steps += [module.run(family.slots, rows, [None] * 5) for _ in range(frames - 1)]
+    return np.stack([np.concatenate([one.levels for one in step]) for step in steps]).reshape(frames, 5, dmel.CHANNELS)

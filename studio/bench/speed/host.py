@@ -85,15 +85,15 @@ def _run(rows: int, frames: int) -> dict[str, Any]:
     requests = [begin_request(voice, seed, credit, clock) for seed in range(rows)]
     scheduler, cpu_s = Scheduler(clock), time.thread_time
 
-    def made() -> int:
+    def frame_count() -> int:
         return sum(one.samples for one in requests) // frame_samples
 
-    while made() < _WARM_FRAMES * rows:
+    while frame_count() < _WARM_FRAMES * rows:
         scheduler.step(requests)
-    warmed, began_s, chunks = made(), cpu_s(), voice.vocode.runs
+    warmed, began_s, chunks = frame_count(), cpu_s(), voice.vocode.runs
     while scheduler.step([one for one in requests if not one.done]):
         pass
-    took_s, count = cpu_s() - began_s, made() - warmed
+    took_s, count = cpu_s() - began_s, frame_count() - warmed
     assert count, "no frame was made"
     return {"rows": rows, "engine_us": 1e6 * took_s / count, "frames_a_chunk": count / (voice.vocode.runs - chunks)}
 

@@ -38,8 +38,8 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
             _speak(at, setting, at.speakers[0], text)
         bar = at.progress.add_task("speaking", total=len(texts))
         spoken: list[tuple[str, Trace]] = []
-        for place, text in enumerate(texts):
-            speaker = at.speakers[place % len(at.speakers)]
+        for number, text in enumerate(texts):
+            speaker = at.speakers[number % len(at.speakers)]
             spoken.append((speaker, _speak(at, setting, speaker, text)))
             time.sleep(setting.pause_ms / 1000.0)
             at.progress.advance(bar)
@@ -66,8 +66,8 @@ def _typed(at: EvaluationRun, setting: LatencySetting, texts: list[str]) -> dict
     """First audio when words arrive one by one."""
     bar = at.progress.add_task("word by word", total=min(setting.typed, len(texts)))
     ladders: list[LatencyLadder] = []
-    for place, text in enumerate(texts[: setting.typed]):
-        speaker = at.speakers[place % len(at.speakers)]
+    for number, text in enumerate(texts[: setting.typed]):
+        speaker = at.speakers[number % len(at.speakers)]
         ladders.append(ladder(_speak(at, setting, speaker, text, setting.gap_ms)))
         at.progress.advance(bar)
     figures = summary(ladders)
@@ -78,12 +78,12 @@ def _cold(at: EvaluationRun, setting: LatencySetting, texts: list[str]) -> dict[
     """The first utterance of a new engine, and the time to open it."""
     bar = at.progress.add_task("cold", total=setting.cold)
     ladders, opened_ms = [], []
-    for place in range(setting.cold):
+    for number in range(setting.cold):
         at.close()
         began_s = time.perf_counter()
         at.reopen()
         opened_ms.append(1000.0 * (time.perf_counter() - began_s))
-        ladders.append(ladder(_speak(at, setting, at.speakers[0], texts[place % len(texts)])))
+        ladders.append(ladder(_speak(at, setting, at.speakers[0], texts[number % len(texts)])))
         at.progress.advance(bar)
     figures = summary(ladders)
     return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _FIRST}
@@ -135,7 +135,7 @@ def show(out: Mapping[str, Any]) -> None:
     if cold := out.get("cold"):
         named.append(("cold: open the engine", cold["open_ms"]))
         named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _FIRST]
-    rows = [[name, *(_rounded(found.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, found in named]
+    rows = [[name, *(_rounded(figures.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, figures in named]
     rows.append(["rtf (compute / audio)", out["rtf"], None, None, ""])
     title = f"First audio of {out['voice']}, warm, {out['n']} texts{setting_name(out)}"
     print_table(title, ("", "p50", "IQR", "p95", ""), rows)
@@ -177,7 +177,7 @@ def packets_ms(
     """
     with needs("websockets is not installed", "app"):
         from websockets.sync.client import connect
-    found: list[float] = []
+    times_ms: list[float] = []
     address = {"voice": voice} if voice else {}
     with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:
         for number, (text, window) in enumerate([texts[0], *texts]):
@@ -189,11 +189,11 @@ def packets_ms(
             began_s = time.perf_counter()
             _text(socket, number, words[-1] + " so ")  # a token that can still grow waits for the next one
             _packet(socket, number)
-            found.append(1000.0 * (time.perf_counter() - began_s))
+            times_ms.append(1000.0 * (time.perf_counter() - began_s))
             socket.send(json.dumps({"type": "cancel", "utterance": number, "played_sample": 0}))
             _ended(socket, number)
             done()
-    return found[1:]
+    return times_ms[1:]
 
 
 def _text(socket: Any, number: int, text: str) -> None:

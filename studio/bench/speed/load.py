@@ -83,15 +83,15 @@ def texts_of(kind: str, count: int, s_per_char: float, lines: Sequence[str], see
     """Texts whose speech lasts ``MEANS_S[kind]`` on average: joined sentences, cut at a word."""
     draw = random.Random(f"texts {kind} {seed}")
     words = itertools.cycle(" ".join(lines).split())
-    found = []
+    texts = []
     for _ in range(count):
         one = draw.choices([*_MIXED], [*_MIXED.values()])[0] if kind == "mixed" else kind
         wanted = MEANS_S[one] * draw.uniform(1.0 - _SPREAD, 1.0 + _SPREAD) / s_per_char
         text = next(words)
         while len(text) + 3 < wanted:  # about half a word of tolerance
             text += " " + next(words)
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts
 
 
 @dataclass(frozen=True)
@@ -141,17 +141,17 @@ def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
         due_s = arrivals.times_s()
         texts = texts_of(kind, len(due_s), s_per_char, setting.lines, setting.seed)
         before = engine.load()
-        found, took_s = _ask(engine, due_s, texts, SpeakRequest(options=setting.options))
+        queries, took_s = _ask(engine, due_s, texts, SpeakRequest(options=setting.options))
         load = engine.load()
-    there = [one for one in found if one.last_ms is not None]
+    there = [one for one in queries if one.last_ms is not None]
     audio_ms = sum(one.audio_ms for one in there)
     return {
         "kind": kind,
         "arrivals": arrivals.kind,
         "per_s": arrivals.per_s,
-        "queries": len(found),
-        "refused": sum(one.last_ms is None and not one.failed for one in found),
-        "failed": sum(one.failed for one in found),
+        "queries": len(queries),
+        "refused": sum(one.last_ms is None and not one.failed for one in queries),
+        "failed": sum(one.failed for one in queries),
         "stalled": sum(one.stalled for one in there),
         "speech_s": audio_ms / max(1, len(there)) / 1000.0,
         "first_pcm_ms": _summed([one.first_pcm_ms for one in there]),
@@ -172,7 +172,7 @@ def _ask(
     engine: LocalEngine, due_s: Sequence[float], texts: Sequence[str], request: SpeakRequest
 ) -> tuple[list[_Query], float]:
     """Send every query at its time; return the result of each, and the total seconds."""
-    asked: list[Future[tuple[float, EngineRequest] | None]] = []
+    openings: list[Future[tuple[float, EngineRequest] | None]] = []
     began_s = time.perf_counter()
 
     def send(due: float, text: str) -> tuple[float, EngineRequest] | None:
@@ -188,8 +188,8 @@ def _ask(
     with ThreadPoolExecutor(_OPENERS) as openers:
         for due, text in zip(due_s, texts, strict=True):
             time.sleep(max(0.0, began_s + due - time.perf_counter()))
-            asked.append(openers.submit(send, due, text))
-        opened = [one.result() for one in asked]
+            openings.append(openers.submit(send, due, text))
+        opened = [one.result() for one in openings]
     until_s = time.perf_counter() + _LONGEST_S
     for one in opened:
         while one is not None and not one[1].done and time.perf_counter() < until_s:
@@ -242,7 +242,7 @@ def show(out: Mapping[str, Any]) -> None:
     measured = ("FCL", "p99", "FCL 372", "p99", "LCL", "p99", "LCL/speech")
     columns = ("texts", "queries/s", *measured, "refused/failed/stalled")
     note = "ms since a query was due. FCL: to the first sample; FCL 372: to the first 372 ms of sound, as paper 004"
-    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
+    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} slots"
     print_table(title, columns, rows, note)
     rows = [[f"{one['kind']}, {one['arrivals']}", one["per_s"]] for one in out["held"]]
     print_table("Highest rate without refusals, failures and stalls", ("texts", "queries/s"), rows)
@@ -263,12 +263,12 @@ def _ms(summary: Mapping[str, float | None], *names: str) -> list[object]:
     return [None if summary[name] is None else f"{summary[name]:.0f}" for name in names]
 
 
-def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESULTS) -> list[Path]:
+def plot_load(figures: Mapping[str, Any], name: str = "load", folder: Path = RESULTS) -> list[Path]:
     """Plot latency over rate, and batch sizes. Raises NeedsPackage."""
     with needs("plots need matplotlib", "bench"):
         from matplotlib.figure import Figure
     stamp = datetime.datetime.now(datetime.UTC).date().isoformat()
-    title = f"{found['voice']} ({found['weights']} weights) on {found['device']}"
+    title = f"{figures['voice']} ({figures['weights']} weights) on {figures['device']}"
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
 
@@ -279,12 +279,12 @@ def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESUL
 
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.subplots()
-    tried = [one["typists"] for one in found["tries"]]
-    axes.bar([str(count) for count in tried], [one["stalls"] for one in found["tries"]], color="#3b6ea5")
-    fit = found["typists_without_stall"]
-    axes.set(xlabel="live typists", ylabel="stalls", title=f"{title}: {fit} fit at {found['wpm']:g} wpm")
+    tried = [one["typists"] for one in figures["tries"]]
+    axes.bar([str(count) for count in tried], [one["stalls"] for one in figures["tries"]], color="#3b6ea5")
+    fit = figures["typists_without_stall"]
+    axes.set(xlabel="live typists", ylabel="stalls", title=f"{title}: {fit} fit at {figures['wpm']:g} wpm")
     save(figure, "typists")
-    if runs := found.get("queries", {}).get("runs"):
+    if runs := figures.get("queries", {}).get("runs"):
         figure = Figure(figsize=(7.0, 4.5), layout="constrained")
         axes = figure.subplots()
         for label, style, rates, values in _lines(runs):
@@ -293,7 +293,7 @@ def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESUL
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
         save(figure, "queries")
-    if modules := found["modules"]:
+    if modules := figures["modules"]:
         figure = Figure(figsize=(7.0, 2.2 * len(modules)), layout="constrained")
         every = figure.subplots(len(modules), 1, squeeze=False)
         for axes, one in zip(every[:, 0], modules, strict=True):

@@ -74,22 +74,22 @@ def random_card(size: str, vocoder: str) -> Card:
     )
 
 
-def random_voice(card: Card, folder: Path, device: torch.device, places: int, form: Form | None = None) -> Voice:
+def random_voice(card: Card, folder: Path, device: torch.device, slots: int, form: Form | None = None) -> Voice:
     """A voice with random weights; ``folder`` is ignored."""
     torch.manual_seed(0)
     with torch.device(device):
         net = SpeakStream(SpeakStreamConfig.read(card.config))
         vocoder = _vocoder(card.vocoder)
     net.silence.fill_(3)
-    capacity = CAPACITY_TOKENS if places <= _MANY else _SMALL_CAPACITY_TOKENS
-    family = TimedFamily(net.requires_grad_(False), places, device, capacity_tokens=capacity, form=form)
+    capacity = CAPACITY_TOKENS if slots <= _MANY else _SMALL_CAPACITY_TOKENS
+    family = TimedFamily(net.requires_grad_(False), slots, device, capacity_tokens=capacity, form=form)
     vocoder = vocoder.to(device).eval().requires_grad_(False)
     return Voice(
         card,
         family,
-        VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), places, device, form=form),
+        VocodeModule(vocoder, acoustic_tokenizer(card.alphabet), slots, device, form=form),
         device,
-        [*range(places)],
+        [*range(slots)],
     )
 
 

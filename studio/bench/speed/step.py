@@ -74,7 +74,7 @@ def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[
         vocode_ms.append(1000.0 * seconds(lambda: _in_batches(vocode, vocode.slots, slots, frames), device))
     for row in opened:
         voice.release(row)
-    keys = _keys_and_values(voice.family.slots)
+    keys = _kv_cache(voice.family.slots)
     per_token = sum(2 * one.shape[1] * one.shape[3] * one.element_size() for one in keys.keys)
     return {
         "rows": rows,
@@ -94,27 +94,27 @@ def _alone(runs: Sequence[Mapping[str, Any]], context: int) -> Mapping[str, Any]
 
 def _with_floors(run: Mapping[str, Any], alone: Mapping[str, Any] | None) -> dict[str, Any]:
     """A run with its floors, the share of bandwidth reached, and its gain over single rows."""
-    found = dict(run)
-    bandwidth = found.pop("bytes_per_s")
+    figures = dict(run)
+    bandwidth = figures.pop("bytes_per_s")
     for name in ("decode", "vocode"):
-        floor_ms = 1000.0 * found[f"{name}_bytes"] / bandwidth
-        found[f"{name}_floor_ms"] = floor_ms
-        found[f"{name}_of_bandwidth"] = floor_ms / found[f"{name}_ms"]["p50"]
+        floor_ms = 1000.0 * figures[f"{name}_bytes"] / bandwidth
+        figures[f"{name}_floor_ms"] = floor_ms
+        figures[f"{name}_of_bandwidth"] = floor_ms / figures[f"{name}_ms"]["p50"]
     if alone is not None:
-        found["decode_gain"] = run["rows"] * alone["decode_ms"]["p50"] / run["decode_ms"]["p50"]
-        found["gain"] = run["rows"] * _both_ms(alone) / _both_ms(run)
-    return found
+        figures["decode_gain"] = run["rows"] * alone["decode_ms"]["p50"] / run["decode_ms"]["p50"]
+        figures["gain"] = run["rows"] * _both_ms(alone) / _both_ms(run)
+    return figures
 
 
 def _both_ms(run: Mapping[str, Any]) -> float:
     return run["decode_ms"]["p50"] + run["vocode_ms"]["p50"]
 
 
-def _in_batches(module: Any, memory: Any, slots: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> None:
+def _in_batches(module: Any, state: Any, slots: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> None:
     """Run a module as the scheduler does."""
     for first in range(0, len(slots), module.max_rows):
         last = first + module.max_rows
-        module.run(memory, slots[first:last], inputs[first:last])
+        module.run(state, slots[first:last], inputs[first:last])
 
 
 def _at_context(voice: Voice, context: int, seed: int) -> Row:
@@ -129,8 +129,8 @@ def _at_context(voice: Voice, context: int, seed: int) -> Row:
     missing = max(0, context - (first.tokens - len(own.frames)))
     frames = np.resize(_frame(voice), (missing, *_frame(voice).shape))
     inputs = replace(first, segments=[*first.segments[:-1], replace(own, frames=frames)])
-    (found,) = voice.family.modules[next_input.module].run(voice.family.slots, [row.slots], [inputs])
-    row.on_output(found)
+    (output,) = voice.family.modules[next_input.module].run(voice.family.slots, [row.slots], [inputs])
+    row.on_output(output)
     return row
 
 
@@ -141,16 +141,16 @@ def _frame(voice: Voice) -> np.ndarray:
 def _next(rows: Sequence[Row]) -> tuple[str, list[Any]]:
     """The module that all rows run after their prefill, and its inputs."""
     module_inputs = [row.next_input() for row in rows]
-    found = {next_input.module for next_input in module_inputs if next_input is not None}
-    assert len(found) == 1 and None not in module_inputs, "the rows differ"
-    return found.pop(), [next_input.inputs for next_input in module_inputs if next_input is not None]
+    modules = {next_input.module for next_input in module_inputs if next_input is not None}
+    assert len(modules) == 1 and None not in module_inputs, "the rows differ"
+    return modules.pop(), [next_input.inputs for next_input in module_inputs if next_input is not None]
 
 
 def weight_bytes(net: Any) -> int:
     """Bytes of weights that a run reads: of the compiled kernels, or else of every product and plain module."""
-    if panels := [*_found(net, PanelLinear, set())]:
+    if panels := [*_instances(net, PanelLinear, set())]:
         return sum(one.weight_bytes for one in panels)
-    products = [*_found(net, RowwiseLinear, set())]
+    products = [*_instances(net, RowwiseLinear, set())]
     held = {id(product) for product in products}
     total = sum(t.numel() * t.element_size() for product in products for t in product.buffers())
     if isinstance(net, torch.nn.Module):
@@ -159,14 +159,14 @@ def weight_bytes(net: Any) -> int:
     return total
 
 
-def _keys_and_values(slots: Any) -> KVCache:
-    found = next(_found(slots, KVCache, set()), None)
-    if found is None:
+def _kv_cache(slots: Any) -> KVCache:
+    cache = next(_instances(slots, KVCache, set()), None)
+    if cache is None:
         raise BadOption("this family has no KV cache", "choose a SpeakStream voice")
-    return found
+    return cache
 
 
-def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
+def _instances(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
     """Every object of a type within a tree of this package's objects."""
     if isinstance(tree, MethodType):
         tree = tree.__self__
@@ -174,13 +174,13 @@ def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
         tree = [*tree.values()]
     if isinstance(tree, list | tuple):
         for one in tree:
-            yield from _found(one, kind, seen)
+            yield from _instances(one, kind, seen)
     elif id(tree) not in seen and type(tree).__module__.startswith(("studio.", "torch.nn")):
         seen.add(id(tree))
         if isinstance(tree, kind):
             yield tree
         else:
-            yield from _found([*vars(tree).values()], kind, seen)
+            yield from _instances([*vars(tree).values()], kind, seen)
 
 
 def show(out: Mapping[str, Any]) -> None:

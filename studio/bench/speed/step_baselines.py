@@ -62,22 +62,22 @@ def bench_pool(voice: Voice, rows: int, frames: int, warm: int) -> dict[str, Any
 def _ms_a_frame(voice: Voice, rows: int, frames: int, warm: int, *, is_together: bool) -> float:
     """Time the next frames of the same rows, batched or one row after another."""
     frame_samples = voice.card.frame_samples
-    everybody = [begin_request(voice, seed, warm * frame_samples) for seed in range(rows)]
+    requests = [begin_request(voice, seed, warm * frame_samples) for seed in range(rows)]
     pool = Scheduler(LateClock())
-    _run(pool, everybody)
-    warmed = sum(one.samples for one in everybody)
-    for one in everybody:
+    _run(pool, requests)
+    warmed = sum(one.samples for one in requests)
+    for one in requests:
         one.grant((warm + frames) * frame_samples)
     began_s = time.perf_counter()
-    for group in [everybody] if is_together else [[one] for one in everybody]:
+    for group in [requests] if is_together else [[one] for one in requests]:
         _run(pool, group)
     took_ms = 1000.0 * (time.perf_counter() - began_s)
-    made = (sum(one.samples for one in everybody) - warmed) // frame_samples
-    assert made and not any(one.failed for one in everybody), "the text is too short"
-    for one in everybody:
+    frame_count = (sum(one.samples for one in requests) - warmed) // frame_samples
+    assert frame_count and not any(one.failed for one in requests), "the text is too short"
+    for one in requests:
         one.cancel()
-    _run(pool, everybody)  # frees the slots
-    return took_ms / made
+    _run(pool, requests)  # frees the slots
+    return took_ms / frame_count
 
 
 def _run(pool: Scheduler, rows: Sequence[EngineRequest]) -> None:

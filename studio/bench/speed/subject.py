@@ -58,21 +58,21 @@ class Subject(SubjectSetting):
         on_gpu = "gpu" if pick_device(self.device).type == "cuda" else ""
         return "-".join(filter(None, (self.size, on_gpu, bench)))
 
-    def engine(self, places: int) -> LocalEngine:
+    def engine(self, slots: int) -> LocalEngine:
         """An engine with the voice loaded. Raises BadVoice, BadOption, NeedsPackage."""
         if not self.size:
             names = [self.voice.partition(":")[0]] if self.voice else None
             where = {"device": self.device, "voice_names": names, "vocoder": self.vocoder}
-            return open_voices(self.voices, best(), slots=places, threads=self.threads, limits=_NO_QUEUE, **where)
+            return open_voices(self.voices, best(), slots=slots, threads=self.threads, limits=_NO_QUEUE, **where)
         card, device = self.card(), pick_device(self.device)
         voices, how = {card.name: (card, Path())}, {"load": random_voice, "limits": _NO_QUEUE}
-        engine = LocalEngine(voices, device, places, best(), MonotonicClock(), self.threads, **how)
+        engine = LocalEngine(voices, device, slots, best(), MonotonicClock(), self.threads, **how)
         engine.voice(card.name)
         return engine
 
-    def loaded(self, places: int) -> Voice:
+    def loaded(self, slots: int) -> Voice:
         """The voice without an engine. Raises as ``engine``."""
         card, device = self.card(), pick_device(self.device)
         if self.size:
-            return random_voice(card, Path(), device, places)
-        return load_voice(card, find_cards(self.voices)[card.name][1], device, places)
+            return random_voice(card, Path(), device, slots)
+        return load_voice(card, find_cards(self.voices)[card.name][1], device, slots)

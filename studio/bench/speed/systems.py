@@ -27,17 +27,17 @@ def compare_systems(setting: AnySetting, measure: Callable[[AnySetting], dict[st
 
 
 def show_compared(out: Mapping[str, Any]) -> None:
-    found: Mapping[str, Mapping[str, Any]] = out["systems"]
-    if all("t2_t0_ms" in one for one in found.values()):
+    systems: Mapping[str, Mapping[str, Any]] = out["systems"]
+    if all("t2_t0_ms" in one for one in systems.values()):
         columns = ("system", "t2 - t0", "p95", "t5 - t0", "p95", "typed: t2 - t0", "p95", "rtf")
         rows = [
             [name, *_points(one["t2_t0_ms"]), *_points(one["t5_t0_ms"]), *_typed(one), one["rtf"]]
-            for name, one in found.items()
+            for name, one in systems.items()
         ]
         print_table("First sound of each system, ms", columns, rows, "t2: first sample; t5: first audible one")
         return
     columns = ("system", "typists without a stall", "newcomer's wait, idle", "p95")
-    rows = [[name, one["typists_without_stall"], *_wait(one)] for name, one in found.items()]
+    rows = [[name, one["typists_without_stall"], *_wait(one)] for name, one in systems.items()]
     print_table("Live typists that each system serves", columns, rows, "waits in ms")
 
 
@@ -58,17 +58,17 @@ def plot_compared(out: Mapping[str, Any], name: str, folder: Path = RESULTS) -> 
     """A bar for each system: its p50, with a line to its p95; or its number of typists. Raises NeedsPackage."""
     with needs("plots need matplotlib", "bench"):
         from matplotlib.figure import Figure
-    found: Mapping[str, Mapping[str, Any]] = out["systems"]
-    names = [*found]
+    systems: Mapping[str, Mapping[str, Any]] = out["systems"]
+    names = [*systems]
     figure = Figure(figsize=(7.0, 1.2 + 0.5 * len(names)), layout="constrained")
     axes = figure.subplots()
-    if all("t2_t0_ms" in one for one in found.values()):
-        medians = [one["t5_t0_ms"]["p50"] for one in found.values()]
-        above = [one["t5_t0_ms"]["p95"] - one["t5_t0_ms"]["p50"] for one in found.values()]
+    if all("t2_t0_ms" in one for one in systems.values()):
+        medians = [one["t5_t0_ms"]["p50"] for one in systems.values()]
+        above = [one["t5_t0_ms"]["p95"] - one["t5_t0_ms"]["p50"] for one in systems.values()]
         axes.barh(names, medians, xerr=[[0.0] * len(names), above], color="#3b6ea5")
         axes.set(xlabel="first audible sound after the text, ms (line: p95)")
     else:
-        axes.barh(names, [one["typists_without_stall"] for one in found.values()], color="#3b6ea5")
+        axes.barh(names, [one["typists_without_stall"] for one in systems.values()], color="#3b6ea5")
         axes.set(xlabel="live typists without a stall")
     axes.invert_yaxis()
     folder.mkdir(parents=True, exist_ok=True)

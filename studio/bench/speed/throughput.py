@@ -102,9 +102,9 @@ class _Client:
         moments_s: wall and CPU time of the socket's thread before each block of frames and after the last.
     """
 
-    def __init__(self, took: Callable[[], None], setting: WireSetting) -> None:
+    def __init__(self, on_packet: Callable[[], None], setting: WireSetting) -> None:
         self.moments_s: list[tuple[float, float]] = []
-        self._took, self._setting, self._packets = took, setting, 0
+        self._on_packet, self._setting, self._packets = on_packet, setting, 0
         self._over = asyncio.Event()
         opened = {"type": "open", "utterance": 1, "source": "keyboard"}  # as the page does
         self._says: list[Message] = [
@@ -126,7 +126,7 @@ class _Client:
             timed = self._packets * self._setting.chunk - self._setting.warm
             if timed >= 0 and timed % self._setting.block < self._setting.chunk:
                 self.moments_s.append((time.perf_counter(), time.thread_time()))
-            self._took()
+            self._on_packet()
         elif '"type":"trace"' in message.get("text", ""):
             self._over.set()
 
@@ -191,7 +191,7 @@ def _turns(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
         "seed": 0,
     }
     ready = ev.Ready(utterance=0, rate_hz=rate_hz, frame_samples=size, **about)
-    found: list[Sequence[ev.Event]] = []
+    steps: list[Sequence[ev.Event]] = []
     for number in range(chunks):
         k, (i, part) = number * chunk, divmod(number, word_chunks)
         t_ms, sample = 1000.0 * k * size / rate_hz, k * size
@@ -208,9 +208,9 @@ def _turns(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
         if part == word_chunks - 1:
             turn.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + chunk, p=0.75, forced=False))
             turn.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + len(pcm), source="eos"))
-        found.append(turn)
-    found[0] = [ready, *found[0]]
-    return [*found, [ev.Ended(samples=chunks * len(pcm))]]
+        steps.append(turn)
+    steps[0] = [ready, *steps[0]]
+    return [*steps, [ev.Ended(samples=chunks * len(pcm))]]
 
 
 def show_wire(out: Mapping[str, Any]) -> None:
@@ -242,14 +242,14 @@ def bench_measure(setting: MeasuringSetting) -> dict[str, Any]:
         bar = track(range(setting.clips), "making clips", disable=no_bar(setting.quiet))
         audio_s = sum(_write(Path(scratch), number, sounds, draw) for number in bar)
         began_s = time.perf_counter()
-        found = measure([scratch], with_pitch=setting.with_pitch, workers=setting.workers)
+        measurements = measure([scratch], with_pitch=setting.with_pitch, workers=setting.workers)
         wall_s = time.perf_counter() - began_s
-    if found.problems:
-        raise StudioError(f"{len(found.problems)} clips were not measured", found.problems[0])
+    if measurements.problems:
+        raise StudioError(f"{len(measurements.problems)} clips were not measured", measurements.problems[0])
     out: dict[str, Any] = {
         "sounds": setting.sounds.name,
-        "clips": len(found.utterances),
-        "words": len(found.words),
+        "clips": len(measurements.utterances),
+        "words": len(measurements.words),
         "workers": setting.workers,
         "pitch": setting.with_pitch,
         "audio_s": audio_s,
@@ -278,13 +278,13 @@ def _write(folder: Path, number: int, sounds: Sequence[tuple[np.ndarray, int]], 
     pcm = np.rint(pcm * draw.uniform(0.3, 1.0)).astype(np.int16)
     length_s = len(pcm) / rate_hz
     words = [f"word{k}" for k in range(max(1, int(length_s / _WORD_S)))]
-    place = folder / f"{number:05}.wav"
-    write_wav(place, pcm, rate_hz)
-    place.with_suffix(".txt").write_text(" ".join(words), encoding="utf-8")
+    path = folder / f"{number:05}.wav"
+    write_wav(path, pcm, rate_hz)
+    path.with_suffix(".txt").write_text(" ".join(words), encoding="utf-8")
     if number % 2:
         step_s = length_s / len(words)
         spans = [TextGridEntry(k * step_s, (k + 1) * step_s, word) for k, word in enumerate(words)]
-        place.with_suffix(".TextGrid").write_text(write_tiers([TextGridTier("words", False, spans)], length_s), "utf-8")
+        path.with_suffix(".TextGrid").write_text(write_tiers([TextGridTier("words", False, spans)], length_s), "utf-8")
     return length_s
 
 

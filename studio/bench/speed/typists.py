@@ -61,7 +61,7 @@ def bench_typists(setting: LoadSetting) -> dict[str, Any]:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    found = {
+    figures = {
         "wpm": setting.wpm,
         "seconds": setting.seconds,
         "held_back_ms": HELD_BACK_MS,
@@ -69,7 +69,7 @@ def bench_typists(setting: LoadSetting) -> dict[str, Any]:
         "all_that_were_tried": low >= setting.most,
         "tries": [tries[count] for count in sorted(tries)],
     }
-    return found | {"modules": tries[low]["modules"] if low else []}
+    return figures | {"modules": tries[low]["modules"] if low else []}
 
 
 def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
         typists = crowd(engine, setting, count)
         load = engine.load()
         spoken = leave(typists)
-    heard = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
+    stalls_by_typist = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
     return {
         "typists": count,
-        "stalls": sum(len(one) for one in heard),
-        "stalled_typists": sum(bool(one) for one in heard),
-        "longest_ms": max((ms for one in heard for ms in one), default=0.0),
+        "stalls": sum(len(one) for one in stalls_by_typist),
+        "stalled_typists": sum(bool(one) for one in stalls_by_typist),
+        "longest_ms": max((ms for one in stalls_by_typist for ms in one), default=0.0),
         "failed": sum(isinstance(events[-1], ev.Failed) for _, events in spoken),
         "words": sum(one.typed for one, _ in spoken),
         "audio_s": sum(one.utterance.samples / one.utterance.card.sample_rate_hz for one, _ in spoken),
@@ -144,11 +144,11 @@ def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
     Args:
         from_ms: earlier stalls are not counted.
     """
-    found, spare_ms = list[float](), HELD_BACK_MS
+    stalls, spare_ms = list[float](), HELD_BACK_MS
     counted = False
     for one in events:
         if isinstance(one, ev.Failed):
-            found.append(0.0)
+            stalls.append(0.0)
         if not isinstance(one, ev.Wait):
             continue
         counted = counted or one.t_ms >= from_ms
@@ -158,9 +158,9 @@ def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
             late_ms = one.duration_ms - spare_ms
             spare_ms = max(0.0, -late_ms)
             if late_ms > 0:
-                found.append(late_ms)
+                stalls.append(late_ms)
                 spare_ms = HELD_BACK_MS
-    return found
+    return stalls
 
 
 def answer(out: Mapping[str, Any]) -> str:
@@ -189,23 +189,23 @@ def show_typists(out: Mapping[str, Any]) -> None:
 def batches(after: EngineLoad, before: EngineLoad | None = None) -> list[dict[str, Any]]:
     """Runs and mean time by batch size for each module, between two snapshots of the load."""
     past = {(one.voice, one.name): one for one in before.modules} if before else {}
-    found = []
+    batch_sizes = []
     for one in after.modules:
         old = past.get((one.voice, one.name))
         runs = {size: count - (old.runs.get(size, 0) if old else 0) for size, count in sorted(one.runs.items())}
         ms = {size: one.ms[size] - (old.ms.get(size, 0.0) if old else 0.0) for size in runs}
-        kept = {size: count for size, count in runs.items() if count}
-        rows, total = sum(size * count for size, count in kept.items()), sum(kept.values())
-        found.append(
+        histogram = {size: count for size, count in runs.items() if count}
+        rows, total = sum(size * count for size, count in histogram.items()), sum(histogram.values())
+        batch_sizes.append(
             {
                 "module": one.name,
                 "runs": total,
                 "mean_rows": rows / max(1, total),
                 "ms_per_run": sum(ms.values()) / max(1, total),
-                "histogram": {str(size): {"runs": n, "ms": ms[size] / n} for size, n in kept.items()},
+                "histogram": {str(size): {"runs": n, "ms": ms[size] / n} for size, n in histogram.items()},
             }
         )
-    return found
+    return batch_sizes
 
 
 def show_batches(modules: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -265,11 +265,11 @@ class _Newcomers:
 def bench_newcomers(setting: LoadSetting, fitting: int) -> dict[str, Any]:
     """First-sound latency on an idle engine, and with the share ``FULL`` of the typists that fit."""
     terminal = console(stderr=True, quiet=setting.quiet)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, count in (("idle", 0), ("full", round(FULL * fitting))):
         with terminal.status(f"newcomers among {count} typists"):
-            found[name] = {"typists": count, **_among(setting, count)}
-    return found
+            figures[name] = {"typists": count, **_among(setting, count)}
+    return figures
 
 
 def _among(setting: LoadSetting, count: int) -> dict[str, Any]:

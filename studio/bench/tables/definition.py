@@ -141,10 +141,10 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices
 
 def _listed(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     """Remove and return the list of tables under a name. Raises BadOption if it is something else."""
-    said = data.pop(name, [])
-    if not isinstance(said, list) or not all(isinstance(one, dict) for one in cast("list[Any]", said)):
-        raise BadOption(f"[{where}] {name} cannot be {said!r:.80}", "it is a list of tables")
-    return cast("list[dict[str, Any]]", said)
+    tables = data.pop(name, [])
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in cast("list[Any]", tables)):
+        raise BadOption(f"[{where}] {name} cannot be {tables!r:.80}", "it is a list of tables")
+    return cast("list[dict[str, Any]]", tables)
 
 
 def _part(data: dict[str, Any]) -> Part:
@@ -198,10 +198,10 @@ def _check_row(row: Row, part: Part, nets: set[str]) -> None:
         raise BadOption(
             f"row {row.name!r} has no figure {unknown[0]!r}", f"there are {', '.join(FIGURES[part.measure])}"
         )
-    if (asked := _LOADS.get(part.measure)) and row.net:
-        wrong = [name for name, kind in asked.items() if not isinstance(row.load.get(name), kind)]
-        if wrong or {*row.load} - {*asked}:
-            raise BadOption(f"row {row.name!r} does not say its load", f"it needs {', '.join(asked)}")
+    if (kinds := _LOADS.get(part.measure)) and row.net:
+        wrong = [name for name, kind in kinds.items() if not isinstance(row.load.get(name), kind)]
+        if wrong or {*row.load} - {*kinds}:
+            raise BadOption(f"row {row.name!r} does not say its load", f"it needs {', '.join(kinds)}")
 
 
 def _once(names: Sequence[str], where: str) -> set[str]:

@@ -28,7 +28,7 @@ _TITLES = {
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # measurements of each row, one per seed
 # Verdicts as stored in bench/results, and the words that tables show where they differ.
 HOLDS, TURNED, UNSURE, OPEN = "as in the paper", "the other way round", "not told apart", "not measured"
-_SHOWN = {TURNED: "opposite", UNSURE: "inconclusive"}
+_VERDICTS = {TURNED: "opposite", UNSURE: "inconclusive"}
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -37,33 +37,31 @@ def show(out: Mapping[str, Any]) -> None:
         is_heard = part["measure"] == "wer"
         figures = [*FIGURES[part["measure"]]]
         printed = {figure for row in part["rows"] for figure in row["paper"]}
-        shown = [(one, who) for one in figures for who in ("paper", "ours") if who == "ours" or one in printed]
-        columns = ["", *(f"{who}: {_TITLES.get(one, one.replace('_', ' '))}" for one, who in shown)]
+        pairs = [(one, who) for one in figures for who in ("paper", "ours") if who == "ours" or one in printed]
+        columns = ["", *(f"{who}: {_TITLES.get(one, one.replace('_', ' '))}" for one, who in pairs)]
         if is_heard:
             columns.append("95%" if out["seeds"] == 1 else f"95%, and each of {out['seeds']} seeds")
         rows = []
         for row in part["rows"]:
             ours = {name: one.get("value") for name, one in row["ours"].items()}
-            said = {"paper": row["paper"], "ours": ours}
-            cells = [_written(figure, said[who].get(figure)) for figure, who in shown]
+            both = {"paper": row["paper"], "ours": ours}
+            cells = [_written(figure, both[who].get(figure)) for figure, who in pairs]
             rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
-        heard = f", transcribed by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
+        recogniser = f", transcribed by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
         otherwise = f" Measured differently: {part['differs']}." if part["differs"] else ""
         share = out.get("rate_share", 1.0) if part["measure"] == "queries" else 1.0
         slower = f" Queries arrived at {share:g} times the rate that the table names." if share != 1.0 else ""
-        note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}{slower}"
+        note = f"Ours: {out['count']} texts of {out['texts']}{recogniser}.{otherwise}{slower}"
         print_table(f"{part['place']} of paper {out['paper']}: {out['title']}", columns, rows, note)
         _show_claims(part)
 
 
-def show_plan(found: Mapping[str, Any]) -> None:
+def show_plan(plan: Mapping[str, Any]) -> None:
     """Print what a run would train and measure, and its missing inputs."""
-    nets = [(name, one["family"], one["steps"], one["seed"], one["begins_from"]) for name, one in found["nets"].items()]
-    print_table(
-        f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed", "starts from"), nets
-    )
-    print_table("Rows", ("part", "row", "measured of"), found["rows"])
-    for one in found["lacking"]:
+    nets = [(name, one["family"], one["steps"], one["seed"], one["begins_from"]) for name, one in plan["nets"].items()]
+    print_table(f"Nets of paper {plan['paper']}: {plan['title']}", ("", "family", "steps", "seed", "starts from"), nets)
+    print_table("Rows", ("part", "row", "measured of"), plan["rows"])
+    for one in plan["lacking"]:
         console().print(f"Missing: {one}", highlight=False, markup=False)
 
 
@@ -73,8 +71,8 @@ def _show_claims(part: Mapping[str, Any]) -> None:
     rows = []
     for one in part["claims"]:
         gain = one["gain"]
-        said = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
-        rows.append([one["says"], f"{one['paper']:+.3f}", said, judged(one)])
+        gain_text = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
+        rows.append([one["says"], f"{one['paper']:+.3f}", gain_text, judged(one)])
     note = "gain of the row that the paper calls better; an interval that contains 0 is inconclusive"
     print_table(f"Claims of {part['place']}", ("", "paper", "ours (95%)", "ours is"), rows, note)
     for sentence in contradicted_claims(part):
@@ -84,8 +82,8 @@ def _show_claims(part: Mapping[str, Any]) -> None:
 def judged(one: Mapping[str, Any]) -> str:
     """A verdict, marked if it compares single runs."""
     is_once = one["holds"] in (HOLDS, TURNED) and one["gain"]["low"] == one["gain"]["high"]
-    shown = _SHOWN.get(one["holds"], one["holds"])
-    return f"{shown}, in one run" if is_once else shown
+    label = _VERDICTS.get(one["holds"], one["holds"])
+    return f"{label}, in one run" if is_once else label
 
 
 def _span(gain: Mapping[str, float]) -> str:
@@ -168,13 +166,15 @@ def spoken_texts(at: EvaluationRun, texts: Sequence[str], *, is_taught: bool) ->
     """Texts to speak; all texts without a teacher."""
     if not is_taught:
         return SpokenTexts({speaker: [*texts] for speaker in at.speakers}, {})
-    kept: dict[str, list[str]] = {}
+    spoken: dict[str, list[str]] = {}
     taught: dict[str, list[Sound]] = {}
     for speaker in at.speakers:
-        said = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
-        kept[speaker] = [text for text, _ in said]
-        taught[speaker] = [(one.pcm, at.card.sample_rate_hz) for _, one in said]
-    return SpokenTexts(kept, taught)
+        recordings = [
+            (text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None
+        ]
+        spoken[speaker] = [text for text, _ in recordings]
+        taught[speaker] = [(one.pcm, at.card.sample_rate_hz) for _, one in recordings]
+    return SpokenTexts(spoken, taught)
 
 
 @dataclass
@@ -187,7 +187,7 @@ class VoiceMeasurement:
     threads: int
 
     @cached_property
-    def kept(self) -> SpokenTexts:
+    def speech(self) -> SpokenTexts:
         """The texts to speak."""
         return spoken_texts(self.at, self.texts, is_taught=self.is_taught)
 
@@ -195,10 +195,10 @@ class VoiceMeasurement:
         """Word errors of every sentence by speaker: (words, substitutions, deletions, insertions)."""
         options = merge_options(self.at.card.options, row.options, {})
         each: dict[str, Any] = {}
-        for speaker, texts in self.kept.texts.items():
+        for speaker, texts in self.speech.texts.items():
             sounds = self._sounds(speaker, texts, row, options)
-            found = score(self.at, f"{speaker} {row.name}", texts, sounds)
-            each[speaker] = [[*astuple(one)] for one in found]
+            errors = score(self.at, f"{speaker} {row.name}", texts, sounds)
+            each[speaker] = [[*astuple(one)] for one in errors]
         return {"each": each, "options": options}
 
     def queries(self, row: Row) -> dict[str, Any]:
@@ -220,14 +220,14 @@ class VoiceMeasurement:
             seed=self.at.setting.seed,
             quiet=True,
         )
-        (found,) = bench_queries(setting)["runs"]
+        (run,) = bench_queries(setting)["runs"]
         figures = {
-            "first_ms": found["first_pcm_ms"]["mean"],
-            "last_ms": found["last_ms"]["mean"],
-            "rtf": found["rtf"],
-            "x_real_time": found["x_real_time"],
+            "first_ms": run["first_pcm_ms"]["mean"],
+            "last_ms": run["last_ms"]["mean"],
+            "rtf": run["rtf"],
+            "x_real_time": run["x_real_time"],
         }
-        return {"figures": figures, "options": options, "run": found}
+        return {"figures": figures, "options": options, "run": run}
 
     def cascade(self, row: Row) -> dict[str, Any]:
         """Mean latencies with replayed words of a language model, on an otherwise idle machine."""
@@ -238,9 +238,9 @@ class VoiceMeasurement:
 
     def _sounds(self, speaker: str, texts: Sequence[str], row: Row, options: dict[str, Any]) -> list[Sound]:
         if row.reference == "teacher":
-            return self.kept.taught[speaker]
+            return self.speech.taught[speaker]
         if row.reference == "dmel":
-            return resynthesised(self.at, self.kept.taught[speaker])
+            return resynthesised(self.at, self.speech.taught[speaker])
         return [(one.pcm, one.rate_hz) for one in self.at.speak(speaker, texts, options)]
 
 

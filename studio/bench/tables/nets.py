@@ -73,15 +73,15 @@ def prepare(shop: TableWorkspace, table: TableDefinition, seeds: int) -> dict[st
         BadOption: nets with different corpora, steps or seeds, or a missing encoding.
         BadFile: a missing vocoder, or missing texts of a distillation.
     """
-    found = write_recipes(shop, table, seeds)
-    if error := next(missing_inputs(shop, table, found), None):
+    recipes = write_recipes(shop, table, seeds)
+    if error := next(missing_inputs(shop, table, recipes), None):
         raise error
-    return found
+    return recipes
 
 
 def write_recipes(shop: TableWorkspace, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
     """Write the recipe of every voice that a table needs into the work folder. Raises BadOption, BadFile."""
-    found: dict[str, Recipe] = {}
+    recipes: dict[str, Recipe] = {}
     if shop.teacher_texts is not None:
         read_texts(shop.teacher_texts)
     for net in table.nets:
@@ -90,22 +90,22 @@ def write_recipes(shop: TableWorkspace, table: TableDefinition, seeds: int) -> d
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_changed(shop, net, seed), encoding="utf-8")
             try:
-                found[voice_name(net, seed)] = read_recipe(path)
+                recipes[voice_name(net, seed)] = read_recipe(path)
             except BadOption as error:
                 raise BadOption(f"net {net.name!r}: {error.what}", error.do) from error
-    corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in found.values()}
+    corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in recipes.values()}
     # Nets that start from the same kind of weights must have equal steps. A net that continues another one of the table
     # has steps of its own, as in the paper.
     steps: dict[str | None, set[int]] = defaultdict(set)
     for net in table.nets:
         if not net.after:
-            steps[net.voice] |= {_steps(found[voice_name(net, seed)]) for seed in range(seeds)}
+            steps[net.voice] |= {_steps(recipes[voice_name(net, seed)]) for seed in range(seeds)}
     if len(corpora) > 1 or any(len(of) > 1 for of in steps.values()):
         raise BadOption(
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
             "give --steps, or change their recipes: a table compares nets with equal training",
         )
-    return found
+    return recipes
 
 
 def missing_inputs(
@@ -231,9 +231,9 @@ def _changed(shop: TableWorkspace, net: Net, seed: int) -> str:
         raise BadOption(f"the recipe {path.name} of {net.name!r} has no [fit]", "name one that fits a net")
     _change(written, net.change, net)
     written["name"] = voice_name(net, seed)
-    said = written.get("seed")
-    if isinstance(said, int) and not isinstance(said, bool):  # else the reader reports the error
-        written["seed"] = said + seed
+    base_seed = written.get("seed")
+    if isinstance(base_seed, int) and not isinstance(base_seed, bool):  # else the reader reports the error
+        written["seed"] = base_seed + seed
     if shop.steps and isinstance(written["fit"], Mapping):
         written["fit"]["steps"] = shop.steps
     return tomlkit.dumps(written)
@@ -258,8 +258,8 @@ def _digest(shop: TableWorkspace, recipe: Recipe, bpe: Path | None, needs: Seque
     shards = sorted((path.name, path.stat().st_size) for path in shop.features.glob("*.safetensors"))
     encoding = bpe.read_bytes() if bpe and _reads_bpe(recipe) else b""
     corpus = [recipe.corpus.speakers, recipe.corpus.validation_shards]
-    said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards, *needs]
-    written = json.dumps(said, sort_keys=True, default=vars).encode()
+    inputs = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards, *needs]
+    written = json.dumps(inputs, sort_keys=True, default=vars).encode()
     return hashlib.sha256(written + encoding).hexdigest()[:12]
 
 

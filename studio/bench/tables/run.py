@@ -64,7 +64,7 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
             name = voice_name(net, seed)
             _say(setting, f"{name}: fitting and packing")
             make(setting.shop, table, net, seed, recipes, hear)
-            mine = [found for of, found in work if of == net.name and not (found[1].reference and seed)]
+            mine = [part_row for of, part_row in work if of == net.name and not (part_row[1].reference and seed)]
             if not mine:  # another net depends on it
                 continue
             with evaluation_run(_at(setting, name)) as at:  # the teacher has no seeds
@@ -74,7 +74,7 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
                     if part.measure == "wer":
                         about["recogniser"] = at.recogniser.about
     out = {"paper": table.paper, "title": table.title, "texts": setting.texts.name, "count": len(texts)}
-    out |= {"seeds": setting.seeds, "nets": {name: _said(one) for name, one in recipes.items()}, **about}
+    out |= {"seeds": setting.seeds, "nets": {name: _described(one) for name, one in recipes.items()}, **about}
     if any(part.measure == "queries" and rows[part.place] for part in table.parts):
         out["rate_share"] = setting.rate_share
     out["parts"] = [_summed(part, rows[part.place]) for part in table.parts]
@@ -101,7 +101,7 @@ def plan(setting: TableSetting) -> dict[str, Any]:
         ]
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
     begins = {voice_name(net, seed): _begins(net) for net in table.nets for seed in range(setting.seeds)}
-    nets = {name: _said(one) | {"begins_from": begins[name]} for name, one in recipes.items()}
+    nets = {name: _described(one) | {"begins_from": begins[name]} for name, one in recipes.items()}
     return {"paper": table.paper, "title": table.title, "nets": nets, "rows": rows, "lacking": missing}
 
 
@@ -129,7 +129,7 @@ def _begins(net: Net) -> str:
 
 def _work(table: TableDefinition, setting: TableSetting) -> list[tuple[str, tuple[Part, Row]]]:
     """Rows to measure, each with the net whose voice is used. Raises BadOption if there are none."""
-    if work := [*_asked(table, setting)]:
+    if work := [*_selected_rows(table, setting)]:
         return work
     of = f"{setting.only!r:.100}" + (f" and without {setting.without!r:.100}" if setting.without else "")
     names = dict.fromkeys(repr(row.name) for part in table.parts for row in part.rows if row.is_ours)
@@ -139,20 +139,20 @@ def _work(table: TableDefinition, setting: TableSetting) -> list[tuple[str, tupl
     )
 
 
-def _asked(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
+def _selected_rows(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
     """Selected rows with their nets; references use the first net. Distilled rows need texts for the teacher."""
     for part in table.parts:
         for row in part.rows:
             named = setting.only in row.name and not (setting.without and setting.without in row.name)
             if part.measure == "queries" and row.load:
                 row = replace(row, load={**row.load, "per_s": row.load["per_s"] * setting.rate_share})
-            asked = row.is_ours and named and (setting.is_taught or not row.reference)
+            is_selected = row.is_ours and named and (setting.is_taught or not row.reference)
             distilled = bool(row.net and table.net(row.net).teacher)
-            if asked and not (distilled and setting.shop.teacher_texts is None):
+            if is_selected and not (distilled and setting.shop.teacher_texts is None):
                 yield row.net or table.nets[0].name, (part, row)
 
 
-def _said(recipe: Recipe) -> dict[str, Any]:
+def _described(recipe: Recipe) -> dict[str, Any]:
     assert recipe.fit is not None
     return {"family": recipe.fit.family, "steps": recipe.fit.steps, "seed": recipe.seed}
 
@@ -173,11 +173,11 @@ def _at(setting: TableSetting, voice: str) -> Setting:
 def _row(setting: TableSetting, measured: VoiceMeasurement, part: Part, row: Row) -> dict[str, Any]:
     """Measure a row of a voice, or read its file if it was measured before."""
     at = measured.at
-    asked: dict[str, Any] = {"row": asdict(row), "measure": part.measure, **at.about()}
-    asked |= {"texts": measured.texts, "is_taught": measured.is_taught}
+    inputs: dict[str, Any] = {"row": asdict(row), "measure": part.measure, **at.about()}
+    inputs |= {"texts": measured.texts, "is_taught": measured.is_taught}
     if part.measure == "wer":
-        asked["recogniser"] = at.recogniser.about
-    key = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        inputs["recogniser"] = at.recogniser.about
+    key = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
     file = f"{_slug(part.place)}--{_slug(row.name)}--{_slug(at.card.name)}.json"
     path = setting.shop.work / "rows" / setting.name / file
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -185,12 +185,12 @@ def _row(setting: TableSetting, measured: VoiceMeasurement, part: Part, row: Row
         return known
     _say(setting, f"{at.card.name}: {part.place}, {row.name}")
     measure = {"wer": measured.word_errors, "queries": measured.queries, "cascade": measured.cascade}[part.measure]
-    found = measure(row)
+    figures = measure(row)
     about = {"key": key, "place": part.place, "row": row.name, "voice": at.card.name}
-    made = describe(f"table {setting.name}", about | found)
+    row_figures = describe(f"table {setting.name}", about | figures)
     path.parent.mkdir(parents=True, exist_ok=True)
-    durable.replace(path, (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode())
-    return made
+    durable.replace(path, (json.dumps(row_figures, indent=1, ensure_ascii=False) + "\n").encode())
+    return row_figures
 
 
 def _summed(part: Part, measured: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:

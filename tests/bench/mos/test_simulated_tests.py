@@ -25,7 +25,7 @@ from studio.mos.stats.planner import RaterPlan, WidthNotReached
 @pytest.fixture(scope="module")
 def found():
     """Every cell often enough: 30 runs have an error of .04."""
-    return bench_mos_coverage(CoverageSetting(runs=120, everybody=4000, quiet=True))
+    return bench_mos_coverage(CoverageSetting(runs=120, population_size=4000, quiet=True))
 
 
 def part(found, name, over, method="by rater and script"):
@@ -52,7 +52,7 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
 
 def test_ordinal_model_holds_under_misspecification():
     """Two tests of each kind; the full run is `studio bench mos-ordinal`."""
-    found = bench_mos_coverage(CoverageSetting(runs=2, everybody=4000, tests=("ordinal",), quiet=True))
+    found = bench_mos_coverage(CoverageSetting(runs=2, population_size=4000, tests=("ordinal",), quiet=True))
     for name in ("MOS 3 x 6 near the ceiling", "MOS 5 x 6 near the ceiling", "MOS 20 x 30"):
         row = part(found, name, "means", "ordinal model")
         assert row["mean"] + row["none"] >= 0.9 and row["zero_width"] == 0
@@ -87,7 +87,7 @@ def test_raters_are_as_specified():
 
 def test_redirected_output_has_no_lines_of_a_progress_bar(capfd):
     """Eleven preceded the table."""
-    bench_mos_coverage(CoverageSetting(runs=1, everybody=200, tests=("mos",)))
+    bench_mos_coverage(CoverageSetting(runs=1, population_size=200, tests=("mos",)))
     assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests per cell")
 
 
@@ -150,7 +150,7 @@ def test_pilot_without_a_sufficient_number_does_not_end_the_run(monkeypatch):
 @pytest.fixture(scope="module")
 def at_the_margin():
     few = MarginSetting(
-        runs=600, tests=("mos", "preference"), everybody=8000, pilot=(150, 60), plan_runs=400, quiet=True
+        runs=600, tests=("mos", "preference"), population_size=8000, pilot=(150, 60), plan_runs=400, quiet=True
     )
     return bench_mos_margin(few)
 

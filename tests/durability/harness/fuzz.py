@@ -96,7 +96,7 @@ def _through_all(
     """Fuzz every entry point with its share of requests, several processes at a time."""
     from durability.harness.fuzz_entry_points import DOORS, through
 
-    doors = setting.doors or tuple(DOORS)
+    doors = setting.targets or tuple(DOORS)
     waits = [hands.submit(through, door, target, requests, number + n) for n, door in enumerate(doors)]
     return [one.result() for one in waits]
 

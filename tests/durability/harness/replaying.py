@@ -79,7 +79,7 @@ def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
     if setting.count < len(ORIGINS):
         raise BadOption(f"{setting.count} traces are too few", f"give {len(ORIGINS)} at least, one of each origin")
     texts = read_texts(setting.texts)
-    with _folder(setting.kept) as folder, Progress(disable=no_bar(setting.quiet)) as bar:
+    with _folder(setting.keep_folder) as folder, Progress(disable=no_bar(setting.quiet)) as bar:
         shares = [setting.count // 3 + (place < setting.count % 3) for place in range(3)]
         task = bar.add_task("speaking", total=setting.count)
         draw = random.Random(setting.seed)
