@@ -80,12 +80,12 @@ def is_member_name(name: str) -> bool:
 def parse_manifest(data: bytes) -> BackupManifest:
     """A manifest from JSON. Raises BadFile."""
     try:
-        found: dict[str, Any] = json.loads(data)
-        if found["format"] != FORMAT or found["schema"] != SCHEMA:
-            raise ValueError(f"it is of {found['format']} {found['schema']}; this studio reads {FORMAT} {SCHEMA}")
+        manifest: dict[str, Any] = json.loads(data)
+        if manifest["format"] != FORMAT or manifest["schema"] != SCHEMA:
+            raise ValueError(f"it is of {manifest['format']} {manifest['schema']}; this studio reads {FORMAT} {SCHEMA}")
         files = {
             name: BackupFile(int(one["size"]), str(one["sha256"]), float(one.get("changed_s", 0.0)))
-            for name, one in found["files"].items()
+            for name, one in manifest["files"].items()
         }
         for name in files:
             if not is_member_name(name):
@@ -94,10 +94,12 @@ def parse_manifest(data: bytes) -> BackupManifest:
                 raise ValueError(f"{name[:80]!r} has no valid time")
             if files[name].size < 0 or not _SHA256.fullmatch(files[name].sha256):
                 raise ValueError(f"{name[:80]!r} has no valid size and SHA-256")
-        datetime.fromisoformat(found["created_at"])
-        counts = {str(name): int(count) for name, count in found["counts"].items()}
-        missing = tuple(str(one) for one in found["missing"])
-        return BackupManifest(str(found["studio"]), found["created_at"], str(found["database"]), files, counts, missing)
+        datetime.fromisoformat(manifest["created_at"])
+        counts = {str(name): int(count) for name, count in manifest["counts"].items()}
+        missing = tuple(str(one) for one in manifest["missing"])
+        return BackupManifest(
+            str(manifest["studio"]), manifest["created_at"], str(manifest["database"]), files, counts, missing
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"the manifest {MANIFEST} is damaged: {error}", "take another backup") from error
 
@@ -214,10 +216,10 @@ def write_file(path: Path, source: Readable, progress: Callable[[int], None]) ->
     """Copy into a new file of an unpublished folder, and sync it. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        found = copy_hashed(source, file, progress)
+        entry = copy_hashed(source, file, progress)
         file.flush()
         os.fsync(file.fileno())
-    return found
+    return entry
 
 
 class _Folder:

@@ -172,11 +172,11 @@ class _Backup:
             try:
                 changed_s = max(0.0, path.stat().st_mtime)
                 if name.startswith("library/annotations/") and name.endswith(".jsonl"):
-                    found = self._container.add(name, BytesIO(read_journal(path)), self._count)
+                    entry = self._container.add(name, BytesIO(read_journal(path)), self._count)
                 else:
                     with path.open("rb") as file:
-                        found = self._container.add(name, file, self._count)
-                self._files[name] = replace(found, changed_s=changed_s)
+                        entry = self._container.add(name, file, self._count)
+                self._files[name] = replace(entry, changed_s=changed_s)
             except FileNotFoundError:  # deleted since it was listed
                 continue
 
@@ -191,12 +191,12 @@ def _settings(file: Path) -> bytes:
 
 
 def _file_counts(files: dict[str, BackupFile]) -> dict[str, int]:
-    places = {
+    patterns = {
         "clips": ("clips/", ".wav"),
         "utterances": ("library/sounds/", ""),
         "journals": ("library/annotations/", ".jsonl"),
     }
     return {
         kind: sum(name.startswith(start) and name.endswith(end) for name in files)
-        for kind, (start, end) in places.items()
+        for kind, (start, end) in patterns.items()
     }

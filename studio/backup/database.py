@@ -57,8 +57,8 @@ def tables_size(url: str) -> int:
     engine = _engine(url)
     try:
         with engine.connect() as connection:
-            found = connection.scalar(text(sizes), {"names": [table.name for table in _tables()]})
-            return int(found or 0)
+            size_bytes = connection.scalar(text(sizes), {"names": [table.name for table in _tables()]})
+            return int(size_bytes or 0)
     except SQLAlchemyError as error:
         raise BadFile(f"the database cannot be read: {error_message(error)}", "see its log") from error
     finally:
@@ -69,12 +69,12 @@ def check(file: Path) -> None:
     """Check that a SQLite file is an undamaged database of listening tests. Raises BadFile."""
     try:
         with closing(_unchanging(file)) as connection:
-            found = connection.execute("PRAGMA integrity_check").fetchone()
+            row = connection.execute("PRAGMA integrity_check").fetchone()
             connection.execute("SELECT version FROM schema_version LIMIT 1").fetchone()
     except sqlite3.Error as error:
         raise BadFile(f"the database {file.name} is damaged: {error}", "take an earlier backup") from error
-    if found != ("ok",):
-        raise BadFile(f"the database {file.name} is damaged: {found[0]!s:.200}", "take an earlier backup")
+    if row != ("ok",):
+        raise BadFile(f"the database {file.name} is damaged: {row[0]!s:.200}", "take an earlier backup")
 
 
 def counts(file: Path) -> dict[str, int]:
@@ -88,7 +88,7 @@ def counts(file: Path) -> dict[str, int]:
 
 def named_files(file: Path) -> set[str]:
     """Paths in ``clips`` of all clips and traces that a SQLite file refers to."""
-    found: set[str] = set()
+    paths: set[str] = set()
     with closing(_unchanging(file)) as connection:
         for table, column, suffix in (
             ("clip", "sha", "wav"),
@@ -98,8 +98,8 @@ def named_files(file: Path) -> set[str]:
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
             if column in columns:  # earlier schemas lack some
                 rows = connection.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")
-                found |= {f"clips/{sha[:2]}/{sha}.{suffix}" for (sha,) in rows if sha}
-    return found
+                paths |= {f"clips/{sha[:2]}/{sha}.{suffix}" for (sha,) in rows if sha}
+    return paths
 
 
 def load_rows(file: Path, url: str) -> None:

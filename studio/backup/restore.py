@@ -99,19 +99,19 @@ def restore_backup(
                 _verified(container, manifest, name, lambda file, path=path: write_file(path, file, done))
                 if changed_s := manifest.files[name].changed_s:  # when a sound without a note was added, for instance
                     os.utime(path, (changed_s, changed_s))
-        found, problems = dict(manifest.counts), list[str]()
+        totals, problems = dict(manifest.counts), list[str]()
         if (part / DATABASE).exists():
             check(part / DATABASE)
             Store(f"sqlite:///{part / DATABASE}").close()  # migrates the schema
-            found |= counts(part / DATABASE)
+            totals |= counts(part / DATABASE)
         if (part / "library").is_dir():
             with closing(Library(part / "library")) as library:
-                found["utterances"], problems = library.rebuild()
+                totals["utterances"], problems = library.rebuild()
         if database and (part / DATABASE).exists():
             load_rows(part / DATABASE, database)
             (part / DATABASE).unlink()
         publish_folder(part, data)
-        return RestoreResult(manifest, found, tuple(one.replace(str(part), str(data)) for one in problems))
+        return RestoreResult(manifest, totals, tuple(one.replace(str(part), str(data)) for one in problems))
     except OSError as error:
         raise NotStored(
             f"the backup cannot be restored: {error_reason(error)}", "make room, or give another --data"
@@ -163,10 +163,10 @@ def _verified(container: Container, manifest: BackupManifest, name: str, work: C
     """Read a file and compare it with the manifest. Raises BadFile."""
     try:
         with _open(container, name) as file:
-            found = work(_Bounded(file, manifest.files[name].size))
+            entry = work(_Bounded(file, manifest.files[name].size))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise BadFile(f"{name} in the backup is damaged: {error}", "take another backup") from error
-    if found != manifest.files[name]:
+    if entry != manifest.files[name]:
         raise BadFile(f"{name} in the backup is not what was saved", "take another backup")
 
 
