@@ -31,13 +31,13 @@ def backup(
 
     with _on_interrupt(f"stopped: there is no backup {target}"), progress_bar() as bar:
         task = bar.add_task("saving")
-        made = create_backup(
+        manifest = create_backup(
             data, database, target, settings, lambda done, of: bar.update(task, completed=done, total=max(done, of))
         )
-    _note(f"{name} is named by the database and is not there" for name in made.missing)
-    if not made.database:
+    _note(f"{name} is named by the database and is not there" for name in manifest.missing)
+    if not manifest.database:
         _note([f"no listening tests: there is no studio.sqlite in {data}; if they are elsewhere, give --database"])
-    print_line(f"{target}: {_shown(made.counts)}, {made.size:,} bytes")
+    print_line(f"{target}: {_counts_text(manifest.counts)}, {manifest.size:,} bytes")
     print_line(f"studio restore {shlex.quote(str(target))} --data FOLDER")
 
 
@@ -58,16 +58,16 @@ def restore(
             bar.update(task, completed=done, total=of)
 
         if check:
-            manifest, found, problems = check_backup(source, progress), None, ()
+            manifest, counts, problems = check_backup(source, progress), None, ()
         else:
             restored = restore_backup(source, data, database, progress)
-            manifest, found, problems = restored.manifest, restored.counts, restored.problems
-    if found is None:
-        print_line(f"{source} is whole: {_shown(manifest.counts)}, of {manifest.created_at}")
+            manifest, counts, problems = restored.manifest, restored.counts, restored.problems
+    if counts is None:
+        print_line(f"{source} is whole: {_counts_text(manifest.counts)}, of {manifest.created_at}")
         return
     _note(problems)
     _note(f"{name} was missing when the backup was made" for name in manifest.missing)
-    print_line(f"{data}: {_shown(found)}, of {manifest.created_at}")
+    print_line(f"{data}: {_counts_text(counts)}, of {manifest.created_at}")
     if SETTINGS in manifest.files:
         print_line(f"The server's settings are in {data / SETTINGS}: studio app --settings {data / SETTINGS}")
 
@@ -90,5 +90,5 @@ def _note(messages: "Iterable[str]") -> None:
         print_line(f"note: and {len(lines) - _NOTES} more such files", err=True, colour="yellow")
 
 
-def _shown(counts: "Mapping[str, int]") -> str:
+def _counts_text(counts: "Mapping[str, int]") -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())

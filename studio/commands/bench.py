@@ -33,14 +33,14 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
 
     def command(**values: Any) -> None:
         as_json, save = values.pop("as_json"), values.pop("save")
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-        asked = setting(**{key: value for key, value in given.items() if value is not None}, quiet=as_json)
-        if save and getattr(asked, "is_partial", False):
+        options = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        parameters = setting(**{key: value for key, value in options.items() if value is not None}, quiet=as_json)
+        if save and getattr(parameters, "is_partial", False):
             raise BadOption("a partial run or a run with a planted fault is not a result", "leave out --save")
         module, _, function = target.partition(":")
-        figures = getattr(import_module(f"studio.bench.{module}"), function)(asked)
-        show(getattr(asked, "result_name", name), figures, as_json, save)
-        for path in asked.plots(figures) if save and hasattr(asked, "plots") else ():
+        figures = getattr(import_module(f"studio.bench.{module}"), function)(parameters)
+        show(getattr(parameters, "result_name", name), figures, as_json, save)
+        for path in parameters.plots(figures) if save and hasattr(parameters, "plots") else ():
             print_line(f"written to {path}", err=True)
         if figures.get("failures"):
             raise typer.Exit(1)

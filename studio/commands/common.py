@@ -99,12 +99,12 @@ def advised(listening: "ListeningTests", name: str) -> list[str]:
 
     with listening.store.read() as session:
         campaign = find_campaign(session, name)
-        found = [str(one) for one in advice(session, campaign)]
+        notes = [str(one) for one in advice(session, campaign)]
         try:
             check_parts(session, campaign, campaign_config(campaign))
         except BadOption as error:
-            found.append(str(error))
-    return found
+            notes.append(str(error))
+    return notes
 
 
 def check_output_file(path: Path | None, option: str, *suffixes: str) -> None:

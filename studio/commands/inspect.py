@@ -73,16 +73,16 @@ def inspect(
     if reference and is_recording:
         trace = with_word_times(trace, true)
     line = timeline(trace)
-    found = facts(trace, line)
+    figures = facts(trace, line)
     if reference and not is_recording:
-        found["reference"] = compare_with_reference(trace, true)
-    _print(found, render_facts(found), as_json)
+        figures["reference"] = compare_with_reference(trace, true)
+    _print(figures, render_facts(figures), as_json)
     if pictures:
         from studio.inspection.picture import save
 
-        for place in pictures:
-            save(line, place, title=line.text if len(line.text) < 100 else file.name)
-            print_line(f"{place}: the timeline", err=True)
+        for path in pictures:
+            save(line, path, title=line.text if len(line.text) < 100 else file.name)
+            print_line(f"{path}: the timeline", err=True)
     looked = _attention(trace, attention, voices, device) if attention else None
     if textgrid:
         write_textgrid(trace, textgrid)
@@ -100,9 +100,9 @@ def inspect(
 def _checked_pictures(svg: Path | None, png: Path | None, pdf: Path | None, html: Path | None) -> list[Path]:
     """The pictures to draw. Raises BadFile if one of them, or the page, cannot be written."""
     pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
-    for option, place in (pictures | {"--html": html}).items():
-        check_output_file(place, option, f".{option[2:]}")
-    return [place for place in pictures.values() if place]
+    for option, path in (pictures | {"--html": html}).items():
+        check_output_file(path, option, f".{option[2:]}")
+    return [path for path in pictures.values() if path]
 
 
 def _print(figures: "Mapping[str, Any]", parts: "Iterable[Any]", as_json: bool) -> None:
@@ -115,7 +115,7 @@ def _print(figures: "Mapping[str, Any]", parts: "Iterable[Any]", as_json: bool) 
         console().print(part, highlight=False, markup=False)
 
 
-def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "TeacherForcingResult":
+def _attention(trace: "Trace", path: Path, voices: Path, device: str) -> "TeacherForcingResult":
     """Compute the attention, and write it.
 
     The file has ``by_layer`` float16 [L, F, K], ``shares`` float32 [F, K], ``word`` int32 [F] (the spoken word of
@@ -127,20 +127,20 @@ def _attention(trace: "Trace", place: Path, voices: Path, device: str) -> "Teach
     from studio.text.normalise import best
 
     with closing(open_engine(voices, best(), device)) as engine:
-        found = engine.compute_attention(trace)
+        forced = engine.compute_attention(trace)
     np.savez_compressed(
-        place,
-        by_layer=found.by_layer,
-        shares=found.shares,
-        word=found.word,
+        path,
+        by_layer=forced.by_layer,
+        shares=forced.shares,
+        word=forced.word,
         words=np.array([word.text for word in trace.words()]),
-        p_eos=found.p_eos,
-        log_likelihood=found.log_likelihood,
-        what=np.array(found.what),
+        p_eos=forced.p_eos,
+        log_likelihood=forced.log_likelihood,
+        what=np.array(forced.what),
     )
-    away = found.difference(trace.p_eos)
-    print_line(f"{place}: {found.what}; p_eos computed again differs by at most {away:.2g}", err=True)
-    return found
+    away = forced.difference(trace.p_eos)
+    print_line(f"{path}: {forced.what}; p_eos computed again differs by at most {away:.2g}", err=True)
+    return forced
 
 
 def compare(
@@ -184,19 +184,19 @@ def compare(
     names = labels(traces)
     if len(set(names)) < len(names):
         names = sources
-    found = compared([compared_utterance(name, trace) for name, trace in zip(names, traces, strict=True)])
-    figures = figures_of(found, with_pitch=not no_pitch)
+    comparison = compared([compared_utterance(name, trace) for name, trace in zip(names, traces, strict=True)])
+    figures = figures_of(comparison, with_pitch=not no_pitch)
     _print(figures, render_comparison(figures, names), as_json)
     if pictures:
         from studio.inspection.picture import save_comparison
 
-        for place in pictures:
-            save_comparison(found, names, place)
-            print_line(f"{place}: the comparison", err=True)
+        for path in pictures:
+            save_comparison(comparison, names, path)
+            print_line(f"{path}: the comparison", err=True)
     if html:
         from studio.ui.html_file import write_comparison
 
-        write_comparison(found, html)
+        write_comparison(comparison, html)
         print_line(f"{html}: the comparison with its sounds", err=True)
 
 

@@ -29,8 +29,8 @@ Day = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="A day,
 def _opened(data: Path) -> "Generator[Library]":
     from studio.library.library import Library
 
-    with closing(Library(data / "library")) as found:
-        yield found
+    with closing(Library(data / "library")) as store:
+        yield store
 
 
 @library.command()
@@ -45,7 +45,7 @@ def add(
     from studio.core.files import MAX_TEXTS_BYTES, read_bounded
     from studio.library.library import MAX_FILE_BYTES
 
-    with _opened(data) as kept:
+    with _opened(data) as store:
         for file in files:
             says = text
             with bad_file(f"{file} cannot be read", "give a trace, or a WAV with its text", UnicodeError):
@@ -53,7 +53,7 @@ def add(
                 beside = file.with_suffix(".txt")
                 if not says and sound.startswith(b"RIFF") and beside.is_file():
                     says = read_bounded(beside, MAX_TEXTS_BYTES).decode("utf-8").strip()
-            print_line(_line(kept.add(sound, says, title, tag or ())))
+            print_line(_line(store.add(sound, says, title, tag or ())))
 
 
 @library.command()
@@ -80,21 +80,21 @@ def find(
         limit=count,
         offset=skip,
     )
-    with _opened(data) as kept:
-        found, of = kept.find(wanted)
+    with _opened(data) as store:
+        entries, of = store.find(wanted)
         if as_json:
-            print_json({"of": of, "entries": [one.to_dict() for one in found]})
+            print_json({"of": of, "entries": [one.to_dict() for one in entries]})
             return
-        for one in found:
+        for one in entries:
             print_line(_line(one))
-        print_line(f"{len(found)} of {of}", err=True)
+        print_line(f"{len(entries)} of {of}", err=True)
 
 
 @library.command()
 def tags(data: Data = DEFAULT_DATA) -> None:
     """List tags with counts."""
-    with _opened(data) as kept:
-        for tag, count in kept.tags():
+    with _opened(data) as store:
+        for tag, count in store.tags():
             print_line(f"{count:6}  {tag}")
 
 
@@ -107,15 +107,15 @@ def note(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Change an utterance's title and tags."""
-    with _opened(data) as kept:
-        print_line(_line(kept.update_note(kept.entry(name), title, tag or (), untag or ())))
+    with _opened(data) as store:
+        print_line(_line(store.update_note(store.entry(name), title, tag or (), untag or ())))
 
 
 @library.command()
 def path(name: Which, data: Data = DEFAULT_DATA) -> None:
     """Print the path of its file: studio inspect "$(studio library path NAME)"."""
-    with _opened(data) as kept:
-        print_line(kept.path(kept.entry(name)))
+    with _opened(data) as store:
+        print_line(store.path(store.entry(name)))
 
 
 @library.command()
@@ -123,17 +123,17 @@ def remove(
     names: Annotated[list[str], typer.Argument(help="Names, six or more digits each.")], data: Data = DEFAULT_DATA
 ) -> None:
     """Delete utterances with their notes and annotations."""
-    with _opened(data) as kept:
-        for one in [kept.entry(name) for name in names]:
-            kept.remove(one)
+    with _opened(data) as store:
+        for one in [store.entry(name) for name in names]:
+            store.remove(one)
 
 
 @library.command()
 def rebuild(data: Data = DEFAULT_DATA) -> None:
     """Rebuild the index from the folder."""
-    with _opened(data) as kept, progress_bar() as bar:
+    with _opened(data) as store, progress_bar() as bar:
         task = bar.add_task("Reading utterances", total=None)
-        count, problems = kept.rebuild(lambda done, of: bar.update(task, completed=done, total=of))
+        count, problems = store.rebuild(lambda done, of: bar.update(task, completed=done, total=of))
     for one in problems:
         print_line(one, err=True)
     print_line(f"{count} utterances")
@@ -159,23 +159,23 @@ def annotations(
     from studio.library.exchange import agreement_rows, agreement_to_dict, export_annotation, layer_agreement
     from studio.measure.report import print_table
 
-    with _opened(data) as kept:
-        entry = kept.entry(name)
+    with _opened(data) as store:
+        entry = store.entry(name)
         if agreement:
-            found = layer_agreement(kept.annotations.of(entry.sha256), agreement, collar_ms)
+            layers = layer_agreement(store.annotations.of(entry.sha256), agreement, collar_ms)
             if as_json:
-                print_json(agreement_to_dict(found))
+                print_json(agreement_to_dict(layers))
                 return
             columns = ("annotators", "matched", "only 1st", "only 2nd", "boundary F1", "labels, kappa", "frames, kappa")
             note = "all: mean F1, Krippendorff's alpha of labels and of frames"
-            print_table(f"{agreement}: boundaries within {collar_ms:g} ms", columns, agreement_rows(found), note)
+            print_table(f"{agreement}: boundaries within {collar_ms:g} ms", columns, agreement_rows(layers), note)
             return
-        documents = [one for one in kept.annotations.of(entry.sha256) if annotator in ("", one.annotator)]
+        documents = [one for one in store.annotations.of(entry.sha256) if annotator in ("", one.annotator)]
         if format or out:
             if len(documents) != 1:
                 what = "several have annotated it" if documents else "no annotator of that name"
                 raise BadOption(what, "give --annotator; without --format and -o they are listed")
-            _write_annotation(export_annotation(kept, entry, documents[0].annotator, format or _format_of(out)), out)
+            _write_annotation(export_annotation(store, entry, documents[0].annotator, format or _format_of(out)), out)
             return
         if as_json:
             print_json([one.to_dict() for one in documents])
@@ -208,28 +208,28 @@ def agreement(
     from studio.library.index import Query
     from studio.measure.report import print_table
 
-    with _opened(data) as kept:
-        layers, mixed = corpus_layers(kept, Query(text=text, voice=voice, tag=tag))
+    with _opened(data) as store:
+        layers, mixed = corpus_layers(store, Query(text=text, voice=voice, tag=tag))
     for utterance, name in mixed:
         what = f"{utterance} is left out: its layer {name!r} holds regions by one annotator and points by another"
         print_line(what, err=True, colour="yellow")
-    found = [
+    agreements = [
         corpus_agreement(name, sounds, collar_ms, seed=seed)
         for (name, _), sounds in layers.items()
         if layer in ("", name)
     ]
-    if not found:
+    if not agreements:
         what = f"no utterance has a layer {layer!r} of two annotators" if layer else "no layer has two annotators"
         raise BadOption(what, f"layers of two annotators: {', '.join(sorted({name for name, _ in layers})) or 'none'}")
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in agreements])
         return
     columns = ("layer", "utterances", "annotators", "boundary F1", "marks matched", "labels, alpha", "frames, alpha")
     note = (
         f"Boundaries within {collar_ms:g} ms; pooled over utterances; alpha is Krippendorff's (nominal). 95% intervals "
         f"by bootstrap over utterances, from {FEW_SOUNDS} on."
     )
-    print_table("Agreement of annotators", columns, corpus_rows(found), note)
+    print_table("Agreement of annotators", columns, corpus_rows(agreements), note)
 
 
 @library.command()
@@ -246,9 +246,9 @@ def annotate(
 
     with bad_file(f"{file} cannot be read", "give an annotation's file"):
         body = read_bounded(file, MAX_FILE_BYTES)
-    with _opened(data) as kept:
-        found = import_annotation(kept, kept.entry(name), annotator, format or _format_of(file), body)
-        print_line(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
+    with _opened(data) as store:
+        imported = import_annotation(store, store.entry(name), annotator, format or _format_of(file), body)
+        print_line(f"{imported.annotator}: {imported.marks} marks in {len(imported.layers)} layers")
 
 
 def _format_of(path: Path | None) -> str:
@@ -259,7 +259,7 @@ def _format_of(path: Path | None) -> str:
     for name, one in FORMATS.items():
         if one.suffix.casefold() == ending:
             return name
-    raise BadOption(f"the ending {ending!r} tells no format", f"give --format: {', '.join(FORMATS)}")
+    raise BadOption(f"the ending {ending!r} names no format", f"give --format: {', '.join(FORMATS)}")
 
 
 def _write_annotation(body: bytes, out: Path | None) -> None:
@@ -274,6 +274,6 @@ def _write_annotation(body: bytes, out: Path | None) -> None:
 def _line(one: "LibraryEntry") -> str:
     day = datetime.fromtimestamp(one.note.added_at, UTC).strftime("%Y-%m-%d")
     who = f"{one.voice}:{one.speaker}" if one.voice else "recording"
-    said = one.note.title or one.text
+    title = one.note.title or one.text
     tags = "".join(f" [{tag}]" for tag in one.note.tags)
-    return f"{one.name}  {day}  {one.duration_ms / 1000.0:6.1f} s  {who}  {said[:80]}{tags}"
+    return f"{one.name}  {day}  {one.duration_ms / 1000.0:6.1f} s  {who}  {title[:80]}{tags}"

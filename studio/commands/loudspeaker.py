@@ -31,7 +31,7 @@ class Loudspeaker:
         sounddevice = sounddevice_module()
         self._lock = threading.Lock()
         self._pending = np.zeros(0, np.int16)
-        self._given = 0  # samples that the device has taken
+        self._device_samples = 0  # samples that the device has taken
         self._rate_hz = rate_hz
         self._marks: list[tuple[float, int]] = []  # when a block leaves the loudspeaker, and the samples before it
         try:
@@ -71,14 +71,14 @@ class Loudspeaker:
             marks.pop(0)
         if not marks or now_s < marks[0][0]:
             return marks[0][1] if marks else 0
-        end = marks[1][1] if len(marks) > 1 else self._given
+        end = marks[1][1] if len(marks) > 1 else self._device_samples
         return min(end, marks[0][1] + round((now_s - marks[0][0]) * self._rate_hz))
 
     def _fill(self, out: np.ndarray, frames: int, timing: Any, status: object) -> None:
         with self._lock:
             block, self._pending = self._pending[:frames], self._pending[frames:]
             if len(block):
-                self._marks.append((timing.outputBufferDacTime, self._given))
-            self._given += len(block)
+                self._marks.append((timing.outputBufferDacTime, self._device_samples))
+            self._device_samples += len(block)
         out[: len(block), 0] = block
         out[len(block) :] = 0

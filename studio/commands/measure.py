@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def measure(
-    places: Annotated[
+    sources: Annotated[
         list[Path], typer.Argument(help="Traces, WAV files, folders of them, or output of studio synth.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables, created if missing.")],
@@ -37,19 +37,19 @@ def measure(
         out.mkdir(parents=True, exist_ok=True)
     with progress_bar() as bar:
         task = bar.add_task("Measuring", total=None)
-        found = run.measure(
-            places,
+        tables = run.measure(
+            sources,
             with_pitch=pitch,
             workers=workers or None,
             journal=out / run.JOURNAL,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
-    for path in found.save(out, ending):
+    for path in tables.save(out, ending):
         print_line(path)
-    _show(found)
-    for one in found.problems:
+    _show(tables)
+    for one in tables.problems:
         print_line(one, err=True)
-    if found.problems:
+    if tables.problems:
         raise typer.Exit(1)
 
 
@@ -79,7 +79,7 @@ def synth(
     print_line(manifest)
 
 
-def _show(found: "BatchTables") -> None:
+def _show(tables: "BatchTables") -> None:
     """Print a summary of each system."""
     import numpy as np
 
@@ -91,18 +91,18 @@ def _show(found: "BatchTables") -> None:
 
     columns = ("words_per_min", "pauses_s", "pitch_hz", "pitch_range_st", "seam_level_db", "level_dbfs")
     by_system: dict[str, list[dict[str, Any]]] = {}
-    for row in found.utterances:
+    for row in tables.utterances:
         by_system.setdefault(row["system"], []).append(row)
     rows: list[list[object]] = []
     for name, mine in by_system.items():
         audio_s = sum(row["audio_s"] for row in mine)
         rows.append([name, len(mine), f"{audio_s:,.1f}", *(middle(mine, column) for column in columns)])
     headings = ("system", "n", "audio s", "words/min", "pauses s", "pitch Hz", "range st", "seam dB", "level dBFS")
-    print_table(f"{len(found.utterances)} utterances (medians; audio together)", headings, rows)
+    print_table(f"{len(tables.utterances)} utterances (medians; audio together)", headings, rows)
 
 
 def timing(
-    places: Annotated[list[Path], typer.Argument(help="Traces, WAV files with FILE.txt, or folders of them.")],
+    paths: Annotated[list[Path], typer.Argument(help="Traces, WAV files with FILE.txt, or folders of them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table and the TextGrids.")],
     aligner: Annotated[
         list[str] | None, typer.Option(help="pocketsphinx, whisper or whisper:FOLDER. Repeatable.")
@@ -124,7 +124,7 @@ def timing(
     from studio.measure.tables import write_rows
 
     ending = check_kind(kind)
-    sources = find_sources(places)
+    sources = find_sources(paths)
     setting = TimingSetting(
         aligners=tuple(aligner if aligner else () if others else ("pocketsphinx",)),
         folders=tuple(others or ()),
@@ -136,18 +136,18 @@ def timing(
     with progress_bar() as bar:
         task = bar.add_task("Timing", total=len(sources))
         answers = time_all(sources, setting, workers=workers, on_done=lambda: bar.advance(task))
-    found = [one for one in answers if not isinstance(one, str)]
-    for one in found:
-        place = (out / one.file).with_suffix(".TextGrid")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(one.textgrid(), encoding="utf-8")
+    timed = [one for one in answers if not isinstance(one, str)]
+    for one in timed:
+        path = (out / one.file).with_suffix(".TextGrid")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(one.textgrid(), encoding="utf-8")
     table = out / f"boundaries{ending}"
     write_rows(
-        table, COLUMNS, [row for one in found for row in one.rows()], {}, "boundaries of words, by studio timing"
+        table, COLUMNS, [row for one in timed for row in one.rows()], {}, "boundaries of words, by studio timing"
     )
     print_line(table)
-    if found:
-        _show_timing(summary(found))
+    if timed:
+        _show_timing(summary(timed))
     problems = [one for one in answers if isinstance(one, str)]
     for one in problems:
         print_line(one, err=True)
@@ -155,7 +155,7 @@ def timing(
         raise typer.Exit(1)
 
 
-def _show_timing(found: Mapping[str, Any]) -> None:
+def _show_timing(figures: Mapping[str, Any]) -> None:
     from studio.measure.report import print_table
 
     def spread(of: Mapping[str, float] | None) -> str:
@@ -165,11 +165,11 @@ def _show_timing(found: Mapping[str, Any]) -> None:
         return f"{of.value:.3f} [{of.low:.3f}, {of.high:.3f}]" if of else "-"
 
     rows: list[list[object]] = [
-        ["width of an interval: median, p90 (ms)", spread(found["width_ms"])],
-        ["own boundary from the median: median, p90 (ms)", spread(found["own_away_ms"])],
-        ["own boundaries within their interval", found["own_inside"]],
+        ["width of an interval: median, p90 (ms)", spread(figures["width_ms"])],
+        ["own boundary from the median: median, p90 (ms)", spread(figures["own_away_ms"])],
+        ["own boundaries within their interval", figures["own_inside"]],
     ]
-    if found["cuts_held"]:
-        rows.append(["cuts with both words recognised", share(found["cuts_held"])])
-        rows.append(["the same, moved", share(found["moved_held"])])
-    print_table(f"{found['boundaries']} boundaries of {found['utterances']} utterances", ("", "value"), rows)
+    if figures["cuts_held"]:
+        rows.append(["cuts with both words recognised", share(figures["cuts_held"])])
+        rows.append(["the same, moved", share(figures["moved_held"])])
+    print_table(f"{figures['boundaries']} boundaries of {figures['utterances']} utterances", ("", "value"), rows)

@@ -75,10 +75,10 @@ def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: C
     learned = next((one.teacher_of(speaker) for one in corpora if speaker in one.named()), None)
     name, known_as, gain_db = learned or ("", speaker, 0.0)
     teacher = open_teacher(name) if name else teacher_of(known_as)
-    for (place, text), taught in zip(texts.items(), teacher.speak(known_as, list(texts.values())), strict=True):
+    for (stem, text), taught in zip(texts.items(), teacher.speak(known_as, list(texts.values())), strict=True):
         if taught is None:
             raise BadFile(f"the teacher cannot say {text[:60]!r}", "spell out numbers and abbreviations")
-        write_wav(place.with_name(f"{place.name}.wav"), resample_and_scale(taught, gain_db), dmel.TIME_BASE.rate_hz)
+        write_wav(stem.with_name(f"{stem.name}.wav"), resample_and_scale(taught, gain_db), dmel.TIME_BASE.rate_hz)
         spoken()
 
 
@@ -110,13 +110,13 @@ def make_demo(
     from studio.core.cards import read_cards
 
     references = [name for name in systems if name.startswith(TEACHER)]
-    said = read_texts(texts)
+    lines = read_texts(texts)
     cards = read_cards(voices)
     with tempfile.TemporaryDirectory() as scratch:
-        made = speak_all(
-            systems, said, Path(scratch), voices=voices, device=device, references=references, spoken=spoken
+        manifest_file = speak_all(
+            systems, lines, Path(scratch), voices=voices, device=device, references=references, spoken=spoken
         )
-        manifest = json.loads(made.read_text(encoding="utf-8"))
+        manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
         packed = {file["file"]: _flac(Path(scratch) / file["file"]) for file in manifest["files"]}
     size = sum(map(len, packed.values()))
     if size > MOST_BYTES:

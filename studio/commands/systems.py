@@ -65,7 +65,7 @@ def add(
     from studio.systems.combined import systems_file
     from studio.systems.settings import check_system, read_systems, write_systems
 
-    places = {
+    addresses = {
         "openai": openai,
         "studio": studio,
         "elevenlabs": elevenlabs,
@@ -75,17 +75,17 @@ def add(
         "kyutai": kyutai,
         "realtime": realtime,
     }
-    kinds = {"command": command, "lines": lines, "python": python, **places, "folder": folder}
+    kinds = {"command": command, "lines": lines, "python": python, **addresses, "folder": folder}
     kind = [kind for kind, value in kinds.items() if value]
     if len(kind) != 1:
         raise BadOption("it is unknown what the system is", f"give one of --{', --'.join(kinds)}")
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "kind": kind[0],
         "command": command or lines,
         "python": python,
         "dialect": dialect,
         "folder": folder,
-        "url": places.get(kind[0]),
+        "url": addresses.get(kind[0]),
         "model": model,
         "stream_format": stream_format,
         "key_env": key_env,
@@ -99,7 +99,7 @@ def add(
         "timeout_s": timeout_s,
         "max_concurrent": max_concurrent,
     }
-    system = check_system(name, {key: value for key, value in given.items() if value not in (None, "", ())})
+    system = check_system(name, {key: value for key, value in fields.items() if value not in (None, "", ())})
     file = systems_file()
     there = read_systems(file)
     if name in there:
@@ -115,13 +115,13 @@ def list_systems(as_json: Json = False) -> None:
     from studio.systems.combined import declared_systems, systems_file
     from studio.systems.engine import system_card
 
-    found = declared_systems()
+    by_name = declared_systems()
     if as_json:
-        print_json({name: system.model_dump() for name, system in found.items()}, indent=1)
+        print_json({name: system.model_dump() for name, system in by_name.items()}, indent=1)
         return
-    if not found:
+    if not by_name:
         print_line(f"There are no systems in {systems_file()}: studio systems add --help", err=True)
-    for name, system in found.items():
+    for name, system in by_name.items():
         card = system_card(name, system, open_adapter(system))
         print_line(f"{name}: {card.title}. Speakers: {', '.join(card.speakers)}. {card.notes}")
 
@@ -138,10 +138,10 @@ def test(
     from studio.systems.engine import RemoteEngine
     from studio.systems.managed import TEST_TEXT, speak_test
 
-    found = declared_systems()
-    if name not in found:
-        raise BadOption(f"there is no system {name!r:.80}", f"there are {', '.join(found) or 'none yet'}")
-    with closing(RemoteEngine(name, found[name])) as engine:
+    by_name = declared_systems()
+    if name not in by_name:
+        raise BadOption(f"there is no system {name!r:.80}", f"there are {', '.join(by_name) or 'none yet'}")
+    with closing(RemoteEngine(name, by_name[name])) as engine:
         spoken = speak_test(engine, name, text or TEST_TEXT)
     timing = f"first sound after {spoken.first_ms:.0f} ms, {spoken.length_s:.2f} s of speech"
     print_line(f"{name} works: {timing}, word times: {', '.join(spoken.sources)}")

@@ -1,4 +1,4 @@
-"""``studio talk``: a language model speaks while it writes, and is told which of its words were heard."""
+"""``studio talk``: a language model speaks while it writes, and receives which of its words were played."""
 
 import os
 import select
@@ -109,13 +109,13 @@ class Turns:
 
         if len(question) > MAX_QUESTION_CHARS:
             raise BadText(f"the question has {len(question):,} characters", f"ask with at most {MAX_QUESTION_CHARS:,}")
-        asked = recent([*self.messages, {"role": "user", "content": question}])
+        messages = recent([*self.messages, {"role": "user", "content": question}])
         player = Loudspeaker(self._rate_hz) if plays else Memory()
         with closing(player), _interruption(reads_keys=is_dialogue) as is_interrupted:
             spoken = speak_reply(
                 self._engine,
                 self._request,
-                self._client.reply(asked),
+                self._client.reply(messages),
                 self._background,
                 player,
                 is_interrupted=is_interrupted,
@@ -127,7 +127,7 @@ class Turns:
         if spoken.error is not None and is_dialogue:
             print_line(spoken.error, err=True, colour="red")
         if spoken.text:
-            self.messages = [*asked, spoken.message()]
+            self.messages = [*messages, spoken.message()]
         return spoken
 
 

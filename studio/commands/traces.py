@@ -44,8 +44,8 @@ def force(
     from studio.inspection.opening import request_from_aligner
     from studio.text.normalise import best
 
-    place = out or file.with_suffix(".trace")
-    check_output_file(place, "-o", ".trace")
+    path = out or file.with_suffix(".trace")
+    check_output_file(path, "-o", ".trace")
     recording = _read(file, text, textgrid, MAX_RECORDING_S)
     if align:
         recording = request_from_aligner(recording)
@@ -53,8 +53,8 @@ def force(
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
         options = parse_options(card.options, option or [])
         trace = engine.teacher_force(replace(recording, voice=voice or card.name, options=options))
-    save_trace(trace, place)
-    _tell(trace, place)
+    save_trace(trace, path)
+    _print_summary(trace, path)
 
 
 def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "TeacherForcingRequest":
@@ -82,13 +82,13 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Teach
     return TeacherForcingRequest(pcm, rate_hz, text=text)
 
 
-def _tell(trace: "Trace", place: Path) -> None:
+def _print_summary(trace: "Trace", path: Path) -> None:
     import numpy as np
 
     segments, words = trace.segments(), trace.words()
     missing = sum(word.start is None for word in words)
     print_line(
-        f"{place}: {len(trace.pcm) / trace.rate_hz:.2f} s through {trace.meta['voice']}:{trace.meta['speaker']}, "
+        f"{path}: {len(trace.pcm) / trace.rate_hz:.2f} s through {trace.meta['voice']}:{trace.meta['speaker']}, "
         f"{len(words)} words, {len(segments)} segments, words placed by {trace.meta['placed_by']}",
         err=True,
     )
@@ -133,22 +133,22 @@ def replay(
         case _:
             raise BadFile("the trace does not say how it was computed", f"device, threads, vocoder: {origin!r:.200}")
     try:
-        found = again(engine, before)
+        replayed = again(engine, before)
     finally:
         engine.close()
     if out:
-        save_audio(out, found.trace.pcm, found.trace.rate_hz)
-    for difference in found.differences:
+        save_audio(out, replayed.trace.pcm, replayed.trace.rate_hz)
+    for difference in replayed.differences:
         print_line(difference)
     rate_hz = before.rate_hz
-    if found.is_same:
-        print_line(f"the same {found.samples:,} samples, bit for bit ({found.samples / rate_hz:.2f} s)")
+    if replayed.is_same:
+        print_line(f"the same {replayed.samples:,} samples, bit for bit ({replayed.samples / rate_hz:.2f} s)")
         return
-    if found.first_difference is not None:
-        where = _where(found.trace, found.first_difference)
-        print_line(f"the first sample that differs is {found.first_difference:,}, {where}")
-    if not found.is_whole:
-        print_line(f"it had {len(before.pcm):,} samples, now it has {len(found.trace.pcm):,}")
+    if replayed.first_difference is not None:
+        where = _where(replayed.trace, replayed.first_difference)
+        print_line(f"the first sample that differs is {replayed.first_difference:,}, {where}")
+    if not replayed.is_whole:
+        print_line(f"it had {len(before.pcm):,} samples, now it has {len(replayed.trace.pcm):,}")
     raise typer.Exit(1)
 
 
@@ -156,5 +156,5 @@ def _where(trace: "Trace", at: int) -> str:
     """The time of a sample, and the word that is said there."""
     from studio.core.checks import to_printable
 
-    said = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]
-    return f"at {at / trace.rate_hz:.3f} s" + (f", in “{to_printable(said[0])}”" if said else "")
+    words = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]
+    return f"at {at / trace.rate_hz:.3f} s" + (f", in “{to_printable(words[0])}”" if words else "")

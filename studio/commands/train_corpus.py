@@ -28,8 +28,8 @@ def texts(
     chosen = read_recipe(recipe)
     shards = sum(len(speakers) * count for speakers, count in chosen.corpus.stages)
     held_out = HeldOut(read_held_out(chosen, TEXTS))
-    drawn = draw_texts(read_sentences(sentences), wordnet, chosen.corpus.kinds, shards, held_out, chosen.seed)
-    print_line(f"{write_texts(drawn, out)} texts in {out}")
+    drawn_texts = draw_texts(read_sentences(sentences), wordnet, chosen.corpus.kinds, shards, held_out, chosen.seed)
+    print_line(f"{write_texts(drawn_texts, out)} texts in {out}")
 
 
 @corpus_commands.command()

@@ -25,8 +25,8 @@ def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: 
     """List and describe voices."""
     if context.invoked_subcommand is None:
         list_voices(voices, as_json)
-    asked = {"voices": voices, "as_json": as_json}
-    context.default_map = {"list": asked, "info": asked}  # options before the subcommand apply to it
+    defaults = {"voices": voices, "as_json": as_json}
+    context.default_map = {"list": defaults, "info": defaults}  # options before the subcommand apply to it
 
 
 @voices.command("list")
@@ -67,14 +67,14 @@ def info(
     from studio.core.pulled import find_cards
     from studio.systems.combined import all_cards
 
-    found = find_cards(voices)
+    folders = find_cards(voices)
     card, _ = parse_voice(voice, all_cards(voices))
     if as_json:
         print_json(card.to_dict(), indent=1)
         return
     from studio.measure.report import console
 
-    for title, text in _facts(card, found[card.name][1]) if card.name in found else _system_facts(card):
+    for title, text in _facts(card, folders[card.name][1]) if card.name in folders else _system_facts(card):
         line = f"[bold]{title:<14}[/bold] {text}"
         console().print(line, highlight=False, soft_wrap=True, emoji=False)
 
@@ -144,5 +144,5 @@ def _speakers(card: "Card") -> str:
 def _option(one: "OptionSpec") -> str:
     between = "" if one.low is None else f"{one.low:g} to {one.high:g}"
     allowed = ", ".join(one.choices) if one.kind == "choice" else between
-    said = f"{one.label}: {one.help}" if one.help else one.label
-    return f"{one.default} ({allowed}): {said}" if allowed else f"{one.default}: {said}"
+    label = f"{one.label}: {one.help}" if one.help else one.label
+    return f"{one.default} ({allowed}): {label}" if allowed else f"{one.default}: {label}"

@@ -34,7 +34,7 @@ def pull(
     from studio.hub.pull import pull as pull_voice
     from studio.systems.combined import declared_systems
 
-    taken = {*read_cards(VOICES), *declared_systems()}
+    names = {*read_cards(VOICES), *declared_systems()}
     with progress_bar() as progress:
         bar = progress.add_task(f"pulling {repo}", total=None)
 
@@ -53,7 +53,7 @@ def pull(
             pulled_voices_folder(),
             accept,
             name=name,
-            taken=taken,
+            taken=names,
             limits=Limits(max_files, max_mb * 1_000_000),
             advance=lambda count: progress.advance(bar, count),
         )
@@ -75,7 +75,7 @@ def _ask(offer: "Offer", is_accepted: bool) -> bool:
 def push(
     voice: Annotated[str, typer.Argument(metavar="FOLDER_OR_VOICE", help="Folder of a voice, or a voice's name.")],
     repo: Annotated[str, typer.Argument(metavar="REPO", help="Repository on the hub: owner/name.")],
-    private: Annotated[bool, typer.Option("--private", help="Only people whom you admit at the hub can read it.")] = (
+    private: Annotated[bool, typer.Option("--private", help="Only people that you admit on the hub can read it.")] = (
         False
     ),
     voices: Voices = VOICES,

@@ -9,8 +9,8 @@ from studio.serve.middleware.auth import EVERY_ADDRESS, new_key
 from studio.serve.settings import ENV_PREFIX, ServeSettings
 
 _OPEN = (
-    "Open to everybody who can reach port {port}: they can speak with every voice, take all places, and fetch a trace "
-    "whose address they know. Listening tests still want a rater's link or the owner's token."
+    "Open to every client that can reach port {port}: it can speak with every voice, take all slots, and fetch a trace "
+    "whose address it knows. Listening tests still require a rater's link or the owner's token."
 )
 _BY_NAME = (
     "Others may reach it as {names}: unless the proxy before it asks them, give it a key (" + ENV_PREFIX + "KEY)."
@@ -67,5 +67,5 @@ def _own_address() -> list[str]:
             probe.connect(("192.0.2.1", 9))  # of no machine (RFC 5737)
         except OSError:
             return []
-        found = probe.getsockname()[0]
-    return [] if is_loopback(found) else [found]
+        address = probe.getsockname()[0]
+    return [] if is_loopback(address) else [address]

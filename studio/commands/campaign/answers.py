@@ -137,8 +137,8 @@ def _campaign_results(
     from studio.mos.campaign.config import campaign_config, margins_of
 
     with read_campaign(name, database, data) as (_, session, row):
-        asked = None if margin is None else margins_of(campaign_config(row), margin)
-        return campaign_results(session, row, everyone=everyone, margins=asked, baseline=baseline)
+        margins = None if margin is None else margins_of(campaign_config(row), margin)
+        return campaign_results(session, row, everyone=everyone, margins=margins, baseline=baseline)
 
 
 _FORMS = (".html", ".tex", ".md")
@@ -150,7 +150,7 @@ def check_report(out: Path | None) -> None:
         raise BadOption(f"{out.name} has an unsupported extension", f"end it in {', '.join(_FORMS)}")
 
 
-def show_results(found: dict[str, Any], out: Path | None, *, as_json: bool = False) -> None:
+def show_results(summary: dict[str, Any], out: Path | None, *, as_json: bool = False) -> None:
     """Write a report, or print the results as JSON or Markdown. Raises BadFile."""
     from studio.mos.report.page import html
     from studio.mos.report.tables import latex, markdown
@@ -158,9 +158,9 @@ def show_results(found: dict[str, Any], out: Path | None, *, as_json: bool = Fal
     if out is not None:
         forms = {".html": html, ".tex": latex, ".md": markdown}
         with bad_file(f"{out} cannot be written", "choose another file"):
-            out.write_text(forms[out.suffix](found), encoding="utf-8")
+            out.write_text(forms[out.suffix](summary), encoding="utf-8")
         print_line(out)
     elif as_json:
-        print_json(found)
+        print_json(summary)
     else:
-        print_data(markdown(found))
+        print_data(markdown(summary))

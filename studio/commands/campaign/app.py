@@ -121,8 +121,8 @@ def new(
         print_line(f"{role:8} {base.rstrip('/')}{path}")
     is_elsewhere = not is_default_data(data)
     if database or is_elsewhere:  # the app looks only there
-        given = {"--database": bool(database), "--data": is_elsewhere}
-        same = " and ".join(option for option, is_given in given.items() if is_given)
+        is_set = {"--database": bool(database), "--data": is_elsewhere}
+        same = " and ".join(option for option, is_given in is_set.items() if is_given)
         print_line(f"note: `studio app` serves it with the same {same}", err=True, colour="yellow")
 
 
@@ -148,12 +148,12 @@ def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Pa
         raise BadOption("--systems is missing", "give --systems, 'clara?m=3,n=1' for instance")
     if reference and reference not in systems:
         raise BadOption(f"the reference {reference!r} is not one of --systems", "add it to --systems")
-    said = read_texts(texts)
+    lines = read_texts(texts)
     with progress_bar() as progress:
-        bar = progress.add_task("speaking", total=len(systems) * len(said))
+        bar = progress.add_task("speaking", total=len(systems) * len(lines))
         return speak_all(
             systems,
-            said,
+            lines,
             data / "spoken" / name,
             voices=voices,
             device=device,

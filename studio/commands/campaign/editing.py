@@ -47,7 +47,7 @@ def demo(
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
-    """Add the shipped demo test and print its link, or speak its sounds anew."""
+    """Add the shipped demo test and print its link, or speak its sounds again."""
     from studio.mos.stimuli.demo import ARENA_NAME, NAME, add_arena, add_demo, demo_campaign, demo_link
 
     if make is not None:
@@ -144,7 +144,7 @@ def tag_scripts(
     wanted = read_tag_file(tags)
     with opened(database, data) as listening:
         changed = listening.store.write_now(lambda session: tag_items(session, find_campaign(session, name), wanted))
-    print_line(f"{name}: {changed} scripts tagged anew, of {len(wanted)} listed")
+    print_line(f"{name}: {changed} scripts tagged again, of {len(wanted)} listed")
 
 
 @campaign_in.command("merge")
@@ -170,18 +170,18 @@ def merge(
 
     clips = None if other_data is None else other_data / "clips"
     with opened(database, data) as listening:
-        found = merge_from(listening, other, clips, only=name, dry=dry_run, accept_removals=accept_removals)
+        merged = merge_from(listening, other, clips, only=name, dry=dry_run, accept_removals=accept_removals)
     if as_json:
-        print_json([one.to_dict() for one in found])
+        print_json([one.to_dict() for one in merged])
         return
-    for one in found:
+    for one in merged:
         how = "joins the same campaign here" if one.joined else "is new"
         counts = ", ".join(f"{getattr(one, what)} {what}" for what in ("stimuli", "raters", "trials", "answers"))
         gone = f", {one.forgotten} forgotten" if one.forgotten else ""
         print_line(f"{one.here}: {how}; {'would bring' if dry_run else 'brought'} {counts}{gone}")
         for note in (*one.notes, *_removals_of(one, dry_run)):
             print_line(f"  note: {note}", err=True, colour="yellow")
-    if not found:
+    if not merged:
         print_line("the other database has no campaign")
 
 
@@ -189,10 +189,10 @@ def _removals_of(merged: "MergeReport", dry_run: bool) -> list[str]:
     """Report raters who were erased there and exist here."""
     how = ("would go from" if dry_run else "went from") if merged.is_accepted else "stays"
     gone = merged.removals.items()
-    said = [f"{name} was forgotten there, and {how} here (answers: {answers})" for name, answers in gone]
-    if said and not merged.is_accepted:
-        said.append("--accept-removals forgets them here, too; their answers cannot be brought back")
-    return said
+    notes = [f"{name} was forgotten there, and {how} here (answers: {answers})" for name, answers in gone]
+    if notes and not merged.is_accepted:
+        notes.append("--accept-removals forgets them here, too; their answers cannot be brought back")
+    return notes
 
 
 @campaign_in.command("settings")
@@ -210,16 +210,16 @@ def settings(
 
     with opened(database, data) as listening:
         with listening.store.read() as session:
-            found = campaign_config(find_campaign(session, name))
+            effective = campaign_config(find_campaign(session, name))
         if config is not None:
-            found = override_settings(found, config)
-            change_settings(listening, name, found)
+            effective = override_settings(effective, config)
+            change_settings(listening, name, effective)
             print_notes(advised(listening, name))
     if out is None:
-        print_data(to_toml(found))
+        print_data(to_toml(effective))
         return
     with bad_file(f"{out} cannot be written", "give another place with -o"):
-        out.write_text(to_toml(found), encoding="utf-8")
+        out.write_text(to_toml(effective), encoding="utf-8")
     print_line(str(out))
 
 
@@ -230,12 +230,12 @@ def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> Non
     from studio.mos.sessions.campaigns import opening_problems
 
     with read_campaign(name, database, data) as (_, session, campaign):
-        found = opening_problems(session, campaign) if campaign.state == "draft" else []
+        problems = opening_problems(session, campaign) if campaign.state == "draft" else []
         notes = advice(session, campaign)
-    for error in found:
+    for error in problems:
         print_line(str(error))
     print_notes(notes)
-    if found:
+    if problems:
         raise typer.Exit(1)
     print_line(f"{name} is {'ready to open' if campaign.state == 'draft' else campaign.state}")
 

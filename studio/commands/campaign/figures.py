@@ -63,29 +63,29 @@ def elo(
     if by_rater and read.rater is None:
         raise BadOption("the votes have no raters", "leave out --by-rater, or give a column rater")
     clusters = "by_rater" if by_rater else "two_way"
-    found = elo_report(read, cast("EloMethod", method), centre, a0, b0, seed, clusters)
+    report = elo_report(read, cast("EloMethod", method), centre, a0, b0, seed, clusters)
     if as_json:
-        print_json({**found, "left_out": left_out})
+        print_json({**report, "left_out": left_out})
         return
-    _show_elo(found)
+    _show_elo(report)
     for why, count in left_out.items():
         print_line(f"{count} rows left out: {why}", err=True)
 
 
-def _show_elo(found: dict[str, Any]) -> None:
+def _show_elo(report: dict[str, Any]) -> None:
     from studio.mos.report.cells import p_value
     from studio.mos.report.pairs import elo_difference, elo_interval, elo_score, ranked
 
-    for system, row in ranked(found):
+    for system, row in ranked(report):
         print_line(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
     print_line("\ndifferences, p corrected for all pairs (Holm)")
-    for d in found["differences"]:
-        shown, interval = elo_difference(d)
-        print_line(f"{d['a'] + ' - ' + d['b']:40} {shown:>6}  {interval:16} {p_value(d['p_holm'])}")
-    raters, scripts = (found[what] or "unknown" for what in ("raters", "items"))
-    print_line(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
-    for said in filter(None, (found["reason"], *found["notes"])):
-        print_line(said, err=True, colour="yellow")
+    for d in report["differences"]:
+        difference, interval = elo_difference(d)
+        print_line(f"{d['a'] + ' - ' + d['b']:40} {difference:>6}  {interval:16} {p_value(d['p_holm'])}")
+    raters, scripts = (report[what] or "unknown" for what in ("raters", "items"))
+    print_line(f"{report['votes']} votes, {raters} raters, {scripts} scripts, interval: {report['interval']}", err=True)
+    for note in filter(None, (report["reason"], *report["notes"])):
+        print_line(note, err=True, colour="yellow")
 
 
 @campaign_figures.command("simulate")
@@ -101,16 +101,18 @@ def simulate(
 
     from studio.mos.stats.simulate import IntervalCoverage, elo_coverage, mos_coverage, preference_coverage
 
-    asked: dict[str, Callable[..., list[IntervalCoverage]]] = {"MOS": mos_coverage}
+    studies: dict[str, Callable[..., list[IntervalCoverage]]] = {"MOS": mos_coverage}
     for count in scripts or (10, 100):
-        asked[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
-        asked[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
+        studies[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
+        studies[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
     rows: list[dict[str, Any]] = []
     with progress_bar() as progress:
-        for test, run in asked.items():
+        for test, run in studies.items():
             bar = progress.add_task(test, total=runs)
-            found = run(runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done))
-            rows += [{"test": test, **asdict(c), "mean": c.mean, "worst": c.worst} for c in found]
+            coverages = run(
+                runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done)
+            )
+            rows += [{"test": test, **asdict(c), "mean": c.mean, "worst": c.worst} for c in coverages]
     if as_json:
         print_json(rows)
         return
@@ -212,7 +214,7 @@ def plan(
 
     as_shown = None if known is None else planned(known.who)
     try:
-        found = planned(who)
+        rater_plan = planned(who)
     except WidthNotReached as error:
         if known is None or as_shown is None:
             raise
@@ -224,13 +226,19 @@ def plan(
     if as_json:
         about = None if known is None else {"name": pilot, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
-        out = {"test": wanted, **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before}
+        out = {
+            "test": wanted,
+            **asdict(rater_plan),
+            "population": asdict(who),
+            "pilot": about,
+            "raters_as_shown": before,
+        }
         print_json(out)
         return
     if known is not None:
-        asked = f", question {known.question}" if known.question else ""
-        print_line(f"{wanted}, from pilot {pilot}{asked}: {known.raters} raters, {known.scripts} scripts")
-    _show_plan(found, _all(wanted, len(who.systems)), reach)
+        question_text = f", question {known.question}" if known.question else ""
+        print_line(f"{wanted}, from pilot {pilot}{question_text}: {known.raters} raters, {known.scripts} scripts")
+    _show_plan(rater_plan, _all(wanted, len(who.systems)), reach)
     if known is None or as_shown is None:
         print_line(
             "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
@@ -247,11 +255,12 @@ _SMALL_PILOT = (
 )
 
 
-def _show_plan(found: "RaterPlan", everything: str, reach: float | None) -> None:
-    for raters, width in found.curve:
+def _show_plan(rater_plan: "RaterPlan", everything: str, reach: float | None) -> None:
+    for raters, width in rater_plan.curve:
         print_line(f"{raters:5} raters  +- {width:.3f}{' (the whole scale)' if width == reach else ''}")
     print_line(
-        f"{found.raters} raters give +- {found.half_width:.3f} or less for {everything} in {found.sure:.0%} of tests"
+        f"{rater_plan.raters} raters give +- {rater_plan.half_width:.3f} or less for {everything} in "
+        f"{rater_plan.sure:.0%} of tests"
     )
 
 

@@ -22,7 +22,7 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
         assert isinstance(known.who, RatingPopulation), "as above"
         as_shown = _planned(ask, known.who, runs, seed)
     try:
-        found = _planned(ask, who, runs, seed)
+        plan = _planned(ask, who, runs, seed)
     except PowerNotReached as error:
         if known is None or as_shown is None:
             raise
@@ -35,15 +35,15 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
         about: dict[str, Any] | None = None if known is None else {"name": name, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
         print_json(
-            {**asdict(ask), **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before}
+            {**asdict(ask), **asdict(plan), "population": asdict(who), "pilot": about, "raters_as_shown": before}
         )
         return
-    for raters, power in found.curve:
+    for raters, power in plan.curve:
         print_line(f"{raters:5} raters  power {power:.2f}")
-    said = "no worse by more than" if ask.claim == "not_worse" else "equivalent within"
+    claim = "no worse by more than" if ask.claim == "not_worse" else "equivalent within"
     pairs = "" if ask.claims == 1 else f" for each of {ask.claims} pairs"
     print_line(
-        f"{found.raters} raters show '{said} {ask.margin:g}'{pairs} with a power of {found.power:.2f} if the true "
+        f"{plan.raters} raters show '{claim} {ask.margin:g}'{pairs} with a power of {plan.power:.2f} if the true "
         f"difference is {ask.true_difference:g}"
     )
     if known is None or as_shown is None:

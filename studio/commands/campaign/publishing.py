@@ -17,7 +17,7 @@ def push(
     name: Name,
     repo: Annotated[str, typer.Argument(metavar="REPO", help="Dataset on the hub: owner/name.")],
     licence: Annotated[str, typer.Option(help="Licence of the answers, such as cc-by-4.0.")],
-    private: Annotated[bool, typer.Option("--private", help="Only people whom you admit at the hub can read it.")] = (
+    private: Annotated[bool, typer.Option("--private", help="Only people that you admit on the hub can read it.")] = (
         False
     ),
     yes: Annotated[bool, typer.Option("--yes", help="Publish without a question.")] = False,
@@ -29,14 +29,14 @@ def push(
     from studio.hub.ratings import LEFT_OUT, publication
 
     with read_campaign(name, database, data) as (_, session, campaign):
-        found = publication(session, campaign, licence)
+        package = publication(session, campaign, licence)
     print_line(f"Published in {repo}{' (private)' if private else ''}, under {licence}:", err=True)
-    for file, content in found.files.items():
+    for file, content in package.files.items():
         print_line(f"  {file}: {len(content):,} bytes", err=True)
-    print_line(f"  {found.rows:,} rows of {found.raters:,} pseudonyms on {', '.join(found.systems)}", err=True)
+    print_line(f"  {package.rows:,} rows of {package.raters:,} pseudonyms on {', '.join(package.systems)}", err=True)
     for column, why in LEFT_OUT.items():
         print_line(f"Not published: {column} ({why})", err=True)
     print_line("The consent of the raters has to cover this. Copies of it cannot be taken back.", err=True)
     if not confirm("Publish it?", yes, "--yes"):
         raise BadOption("nothing was published", "answer y, or give --yes")
-    print_line(push_files(repo, "dataset", found.files, f"Answers of {name}", private=private))
+    print_line(push_files(repo, "dataset", package.files, f"Answers of {name}", private=private))

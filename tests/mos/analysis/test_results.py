@@ -253,7 +253,7 @@ def test_tags_can_be_replaced_while_raters_answer(world: World, tmp_path: Path) 
     (tmp_path / "tags.csv").write_text("item,tags\nitem0,long\nitem1,\n", encoding="utf-8")
     where = ["--database", world.store.url, "--data", str(tmp_path)]
     said = CliRunner().invoke(cli, ["campaign", "tag", "pairs", str(tmp_path / "tags.csv"), *where])
-    assert said.exit_code == 0 and "2 scripts tagged anew, of 2 listed" in said.output
+    assert said.exit_code == 0 and "2 scripts tagged again, of 2 listed" in said.output
     again = snapshots.get("pairs")
     assert again[0] != first[0] and list(again[1]["tables"]["choices"]["tags"]) == ["long"]
     with pytest.raises(BadOption, match="no script 'other'"):

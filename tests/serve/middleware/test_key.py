@@ -144,7 +144,7 @@ def test_publicly_reachable_studio_gets_a_key(host: str) -> None:
     assert found.links and all(link.endswith(f":7860/x/?key={found.settings.key}") for link in found.links)
     assert found.settings.key != welcome(ServeSettings(host=host), is_open=False).settings.key
     opened = welcome(ServeSettings(host=host), is_open=True)
-    assert opened.settings.key == "" and "everybody who can reach" in opened.words
+    assert opened.settings.key == "" and "every client that can reach" in opened.words
 
 
 def test_loopback_needs_no_key() -> None:
