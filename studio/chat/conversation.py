@@ -18,19 +18,19 @@ class ChatMessage(TypedDict):
 
 def heard_message(text: str, heard_chars: int, *, is_cut: bool) -> ChatMessage:
     """A spoken reply of which the first characters were heard; one that is cut ends with an ellipsis."""
-    heard = text[:heard_chars].strip()
-    return ChatMessage(role="assistant", content=f"{heard} {CUT}".strip() if is_cut else heard)
+    spoken_text = text[:heard_chars].strip()
+    return ChatMessage(role="assistant", content=f"{spoken_text} {CUT}".strip() if is_cut else spoken_text)
 
 
 def recent(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """The newest messages within the limits, from a question on; the last message is always one of them."""
-    kept: list[ChatMessage] = []
+    newest: list[ChatMessage] = []
     chars = 0
     for message in reversed(messages):
         chars += len(message["content"])
-        if kept and (len(kept) == MAX_MESSAGES or chars > MAX_HISTORY_CHARS):
+        if newest and (len(newest) == MAX_MESSAGES or chars > MAX_HISTORY_CHARS):
             break
-        kept.insert(0, message)
-    while len(kept) > 1 and kept[0]["role"] != "user":
-        kept.pop(0)
-    return kept
+        newest.insert(0, message)
+    while len(newest) > 1 and newest[0]["role"] != "user":
+        newest.pop(0)
+    return newest

@@ -1,4 +1,4 @@
-"""Speaks a reply while its pieces come, and tells which of its words were heard."""
+"""Speaks a reply while its pieces come, and reports which of its words were played."""
 
 import asyncio
 import threading
@@ -58,8 +58,8 @@ class Ladder:
     def __str__(self) -> str:
         steps = {"token": self.token, "word": self.word, "sound": self.sound, "end": self.end}
         names = {"token": "first token", "word": "first word", "sound": "first sound", "end": "end"}
-        shown = [f"{names[step]} {ms:,.0f} ms" for step, ms in steps.items() if ms is not None]
-        return " -> ".join(["question", *shown])
+        parts = [f"{names[step]} {ms:,.0f} ms" for step, ms in steps.items() if ms is not None]
+        return " -> ".join(["question", *parts])
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _Reply:
         self._player, self._on_heard = player, on_heard
         self._rate_hz = utterance.card.sample_rate_hz
         self._credit_samples = credit_samples
-        self._reported = 0  # the position that the engine was told last
+        self._reported = 0  # the position that the engine received last
         self._began_s = time.monotonic()
         self._ladder = Ladder()
         self._news = threading.Event()

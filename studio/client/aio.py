@@ -51,9 +51,9 @@ class AsyncClient(Server):
             from websockets.asyncio.client import connect
         with connection_errors():
             socket = await connect(**self._connection)
-        found = AsyncUtterance(socket, plays=how.get("plays", False))
-        await found.open(voice, how)
-        return found
+        utterance = AsyncUtterance(socket, plays=how.get("plays", False))
+        await utterance.open(voice, how)
+        return utterance
 
     async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Unpack[How]) -> AsyncIterator[Event]:
         """Speak a text, or pieces of one as they come, and yield the events, as ``Client.speak``."""

@@ -74,9 +74,9 @@ class Client(Server):
             voice: ``name`` or ``name:speaker``; empty for the first voice.
             how: see ``How``.
         """
-        found = Utterance(self._connected(), plays=how.get("plays", False))
-        found.open(voice, how)
-        return found
+        utterance = Utterance(self._connected(), plays=how.get("plays", False))
+        utterance.open(voice, how)
+        return utterance
 
     def speak(self, text: str | Iterable[str], voice: str = "", **how: Unpack[How]) -> Iterator[Event]:
         """Speak a text, or pieces of one as they come, and yield the events.

@@ -151,5 +151,5 @@ def _write(file: BinaryIO, block: bytes) -> None:
 
 
 def _continues(content_range: str, start: int) -> bool:
-    found = re.match(r"bytes (\d+)-", content_range)
-    return found is not None and int(found[1]) == start
+    match = re.match(r"bytes (\d+)-", content_range)
+    return match is not None and int(match[1]) == start

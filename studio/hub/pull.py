@@ -170,7 +170,7 @@ def _locked(staging: Path) -> Generator[Path]:
 
 
 def _remove_stale(staging: Path) -> None:
-    """Delete downloads that nobody went on with, and what a crash left of removed voices."""
+    """Delete abandoned downloads, and what a crash left of removed voices."""
     for path in list_folder(staging):
         with suppress(OSError):
             age_s = time.time() - max(one.stat().st_mtime for one in (path, *path.glob("*")))
