@@ -57,6 +57,8 @@ class FakeEngine:
                 raise Closing("the engine is being closed", "start it again")
             utterance, leaver = FakeUtterance(self, len(self.opened), request), None
             queue = self.queue // 2 if request.is_guest else self.queue
+            if not request.may_wait and len(self.speaking) + len(self.waiting) >= self._share(request):
+                raise Busy("no place is free", "let it wait in the queue")
             if len(self.speaking) >= self._share(request) and len(self.waiting) >= queue:
                 there = [one for one in self.waiting if one.request.is_guest or not request.is_guest]
                 at = pick_evicted([one.request.client for one in there], request.client)

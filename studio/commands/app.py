@@ -1,18 +1,20 @@
 """``studio app``: the server and its pages."""
 
 import os
-from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from studio.bench.options import Device, Threads, Vocoder, Voices
-from studio.commands.common import Data, Database, tell_token
+from studio.commands.common import Data, Database, opened, tell_token
 from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
 from studio.core.garbage import paused_collections
 from studio.core.terminal import print_line
+
+if TYPE_CHECKING:
+    from studio.mos.service import ListeningTests
 
 
 @paused_collections()  # until the server runs
@@ -43,24 +45,28 @@ def app(
     demo: Annotated[
         bool, typer.Option("--demo/--no-demo", help="Add the demo listening test.", envvar="STUDIO_DEMO")
     ] = True,
+    replicas: Annotated[
+        int,
+        typer.Option(
+            min=0, max=64, help="Engine processes behind one address, on Ray; each has --places. 0: none but this one."
+        ),
+    ] = 0,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Serve the studio: type in a browser, and hear speech while you type."""
-    import threading
     from dataclasses import replace
     from secrets import token_urlsafe
 
     from studio.commands.welcome import owner_link, welcome
-    from studio.core.addresses import is_loopback
-    from studio.engine.admission import EngineLimits
-    from studio.mos.service import open_listening_tests
-    from studio.mos.stimuli.demo import add_demo_quietly
-    from studio.serve.app import create_app
+    from studio.deploy.hosting import Hosting, opened_app
     from studio.serve.server import bind_port, run
     from studio.serve.settings import load_settings
-    from studio.systems.combined import open_voices
-    from studio.ui.app import mount
+
+    if replicas:
+        from studio.deploy.local import check_ray, run_replicas
+
+        check_ray()  # raises NeedsPackage before anything is loaded
 
     chosen = load_settings(settings, os.environ)
     chosen = replace(
@@ -72,14 +78,6 @@ def app(
         llm_key_env=llm_key_env or chosen.llm_key_env,
     )
     chosen.chat_endpoint()  # raises BadOption before anything is loaded
-    limits = EngineLimits(
-        queue=chosen.max_queue if queue is None else queue,
-        queue_timeout_ms=chosen.queue_timeout_ms,
-        idle_ms=chosen.idle_utterance_ms,
-        idle_wanted_ms=chosen.idle_wanted_ms,
-        slow_run_ms=chosen.slow_run_ms,
-        stuck_run_ms=chosen.stuck_run_ms,
-    )
     bound = bind_port(chosen)
     access = welcome(replace(chosen, port=bound.getsockname()[1]), is_open=no_key)
     owner_code = token_urlsafe(16)
@@ -93,25 +91,40 @@ def app(
         if access.words:
             print_line(access.words, err=True, colour="yellow")
 
-    with (
-        closing(
-            open_voices(
-                voices,
-                normaliser(lexicon or (Path(chosen.lexicon) if chosen.lexicon else None)),
-                device,
-                slots=places,
-                threads=threads,
-                vocoder=vocoder,
-                limits=limits,
-                settings=settings,
-                manages_systems=True,
-                hides_failures=not is_loopback(chosen.host),
-            )
-        ) as engine,
-        closing(open_listening_tests(database, data)) as listening,
-    ):
+    hosting = Hosting(
+        chosen,
+        normaliser,
+        settings_file=settings,
+        voices=voices,
+        lexicon=lexicon,
+        device=device,
+        vocoder=vocoder,
+        places=places,
+        queue=queue,
+        threads=threads,
+        database=database,
+        data=data,
+        owner_code=owner_code,
+    )
+    if replicas:
+        with opened(database, data) as listening:  # creates the database, before several processes open it
+            _add_demo(listening, demo, wait=True)
+        run_replicas(hosting, replicas, bound, on_start)
+        return
+    with opened_app(hosting) as (mounted, listening):
         tell_token(listening)
-        mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening, owner_code)
-        if demo and DEMO.is_dir():  # in the background, without delaying the page
-            threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
+        _add_demo(listening, demo)
         run(mounted, chosen, bound, on_start, on_stopped=listening.close)
+
+
+def _add_demo(listening: "ListeningTests", is_wanted: bool, *, wait: bool = False) -> None:
+    """Add the demo listening test in the background, without delaying the page."""
+    import threading
+
+    from studio.mos.stimuli.demo import add_demo_quietly
+
+    if is_wanted and DEMO.is_dir():
+        thread = threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True)
+        thread.start()
+        if wait:
+            thread.join()

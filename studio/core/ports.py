@@ -29,6 +29,7 @@ class SpeakRequest:
         options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
         credit_samples: how many samples may be made before ``grant`` is called; None for no limit.
         is_guest: leaves one slot (of several) and half of the queue free for others.
+        may_wait: whether it may queue for a slot; Busy if it may not and none is free.
         client: identity of the caller, such as a network address; clients with fewer slots are admitted first.
     """
 
@@ -38,6 +39,7 @@ class SpeakRequest:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     credit_samples: int | None = None
     is_guest: bool = False
+    may_wait: bool = True
     client: str = ""
 
 

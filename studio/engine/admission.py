@@ -106,9 +106,15 @@ class Admission:
         with self._lock:
             return [*self._running]
 
-    def check_room(self, *, is_guest: bool = False, client: str = "") -> None:
-        """Raises Busy where slots and queue are full and no entry can be evicted for this client."""
+    def check_room(self, *, is_guest: bool = False, client: str = "", may_wait: bool = True) -> None:
+        """Raises Busy where slots and queue are full and no entry can be evicted for this client.
+
+        ``may_wait``: without it, Busy as soon as the request would have to queue.
+        """
         self._drop_cancelled()
+        if not may_wait and self._would_wait(is_guest=is_guest):
+            self.refused += 1
+            raise Busy("no place is free", "try again when an utterance has ended, or let it wait in the queue")
         if self._is_full(is_guest=is_guest) and self._pick_evicted(is_guest=is_guest, client=client) is None:
             self.refused += 1
             slots, queue = self._shares(is_guest=is_guest)
@@ -199,6 +205,10 @@ class Admission:
             if one.is_cancelling:
                 self._remove(one)
                 one.read_input()
+
+    def _would_wait(self, *, is_guest: bool) -> bool:
+        with self._lock:
+            return self._used() + len(self._queue) >= self._shares(is_guest=is_guest)[0]
 
     def _is_full(self, *, is_guest: bool) -> bool:
         slots, queue = self._shares(is_guest=is_guest)

@@ -231,7 +231,8 @@ class LocalEngine:
             try:
                 if draining:
                     raise engine_closing()
-                self._admission.check_room(is_guest=pending.request.is_guest, client=pending.request.client)
+                asked = pending.request
+                self._admission.check_room(is_guest=asked.is_guest, client=asked.client, may_wait=asked.may_wait)
                 request = self._new_request(pending)
                 self._admission.enqueue(request)
             except Exception as error:  # noqa: BLE001 - the caller gets the error, and the engine goes on

@@ -81,7 +81,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     drain = Drain(engine, settings.drain_ms / 1000.0)
     setattr(app.state, DRAIN, drain)
     _add_socket(app, engine, trace_store, settings, drain)
-    _add_health_and_voices(app, engine)
+    _add_health_and_voices(app, engine, drain)
     requests = SpeechRequests(engine, trace_store, settings)
     drain.watch(requests.running)
     setattr(app.state, SPEECH, requests)
@@ -154,13 +154,15 @@ def _add_socket(app: FastAPI, engine: Engine, trace_store: TraceStore, settings:
         await admit(websocket, sockets, settings, SpeakSession(websocket, engine, trace_store, settings, chat))
 
 
-def _add_health_and_voices(app: FastAPI, engine: Engine) -> None:
+def _add_health_and_voices(app: FastAPI, engine: Engine, drain: Drain) -> None:
     began_s = time.monotonic()
 
     @app.get("/health")
     async def health(response: Response) -> dict[str, Any]:
         facts: dict[str, Any] = {"status": "ok", "version": studio.__version__, "protocol": wire.PROTOCOL}
         facts["places_free"] = engine.free_slots()
+        if drain.is_announced:
+            facts["status"] = "draining"
         if isinstance(engine, SupportsStuck) and engine.stuck():
             facts["status"], response.status_code = "stuck", 503
         return facts | {"uptime_s": round(time.monotonic() - began_s, 1)}

@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from studio.core.errors import BadOption, Closing, StudioError
-from studio.core.ports import Engine
 from studio.serve.live.protocol import MAX_MESSAGE_BYTES
 from studio.serve.live.socket import RETRY_MS, SpeakSession
 from studio.serve.middleware.connections import PING_S, Connection, ConnectionLimits, ConnectionMiddleware
@@ -45,6 +44,14 @@ DRAIN = "drain"  # attribute of the app's state: finishes the speech
 AnySession = TypeVar("AnySession", bound=SpeakSession)
 
 
+class SupportsDrain(Protocol):
+    """What ``Drain`` needs of an engine."""
+
+    def drain(self) -> None:
+        """Refuse new utterances."""
+        ...
+
+
 class DrainableSession(Protocol):
     """What ``Drain`` needs of a socket's session."""
 
@@ -65,10 +72,13 @@ class Drain:
     """Finish the committed text, cancel the rest, and notify every client.
 
     ``timeout_s``: limit for the committed text.
+
+    Attributes:
+        is_announced: whether ``/health`` says ``draining``: whoever sends utterances here sends no more of them.
     """
 
-    def __init__(self, engine: Engine, timeout_s: float) -> None:
-        self._engine, self._timeout_s = engine, timeout_s
+    def __init__(self, engine: SupportsDrain, timeout_s: float) -> None:
+        self._engine, self._timeout_s, self.is_announced = engine, timeout_s, False
         self._sockets: list[Collection[DrainableSession]] = []
 
     def watch(self, sockets: Collection[DrainableSession]) -> None:
@@ -182,6 +192,7 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
         port=settings.port,
         root_path=settings.root_path,
         log_level=settings.log_level,
+        loop="asyncio",  # also where uvloop is installed, which Ray asks for
         access_log=False,
         server_header=False,
         proxy_headers=bool(settings.proxies),
@@ -247,6 +258,14 @@ def run(
         on_ready: called when the port answers.
         on_stopped: called after the last response, before the process ends by the signal: closes the databases.
     """
+    prepare_process()
+    server = build_server(app, settings)
+    server.on_ready, server.on_stopped = on_ready, on_stopped
+    server.run(sockets=[bound or bind_port(settings)])
+
+
+def prepare_process() -> None:
+    """Settings of a process whose engine and server were loaded."""
     # Exclude everything loaded so far (models, page, modules) from garbage collection, which otherwise stops all
     # speech for a third of a second.
     gc.collect()
@@ -254,9 +273,6 @@ def run(
     gc.enable()  # ``paused_collections`` of the start ends here
     sys.setswitchinterval(SWITCH_S)
     return_freed_blocks()
-    server = build_server(app, settings)
-    server.on_ready, server.on_stopped = on_ready, on_stopped
-    server.run(sockets=[bound or bind_port(settings)])
 
 
 def return_freed_blocks() -> None:

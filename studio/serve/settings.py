@@ -71,6 +71,8 @@ class ServeSettings:
     idle_wanted_ms: Positive = 60_000  # the same while others wait for a slot; has to be less than ``queue_timeout_ms``
     # time limit for committed text when the server stops; at most 3000, since it has to stop in 5 s
     drain_ms: Annotated[int, Field(strict=True, ge=0, le=MAX_DRAIN_MS)] = 2_500
+    # how long utterances of a replica may go on after it was told to drain; it takes no new ones meanwhile
+    replica_drain_ms: Positive = 120_000
     credit_ms: Positive = 2_000  # how far a voice may run ahead of the playback position, by default
     credit_cap_ms: Positive = 60_000  # the maximum that a client may request
     idle_flush_ms: Positive = IDLE_FLUSH_MS  # a keyboard without input for so long flushes the committed words

@@ -208,7 +208,7 @@ class RemoteEngine:
 
     async def _open(self, request: SpeakRequest, speaker: str) -> RemoteRequest:
         self._drop_finished()
-        self._admission.check_room(is_guest=request.is_guest, client=request.client)
+        self._admission.check_room(is_guest=request.is_guest, client=request.client, may_wait=request.may_wait)
         card = self._card
         ready = ev.Ready(
             utterance=0,

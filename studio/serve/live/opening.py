@@ -47,6 +47,7 @@ async def open_stream(
         options=message.options,
         credit_samples=credit_samples,
         is_guest=is_guest,
+        may_wait=message.wait,
         client=client,
     )
     utterance = await _open_in_thread(engine, card.name, request)

@@ -78,7 +78,10 @@ class Message(BaseModel):
 
 
 class Open(Message):
-    """Begin an utterance. ``credit_ms`` null is the server's default; the server has an upper limit."""
+    """Begin an utterance. ``credit_ms`` null is the server's default; the server has an upper limit.
+
+    ``wait`` false: ``busy`` rather than a place in the queue.
+    """
 
     type: Literal["open"] = "open"
     voice: Annotated[Text, Field(max_length=200)] = ""
@@ -95,6 +98,7 @@ class Open(Message):
             description="a number from 50 to this server's credit_cap_ms (60,000 unless set otherwise) or null",
         ),
     ] = None
+    wait: bool = True
 
 
 class EditText(Message):

@@ -134,15 +134,17 @@ def new_key() -> str:
 class KeyMiddleware:
     """ASGI middleware that requires the key, except on the paths of raters.
 
-    ``port``: part of the cookie's name: a browser sends a cookie to every port of a host.
+    Args:
+        port: part of the cookie's name: a browser sends a cookie to every port of a host.
+        cookie: its value, where several servers share it; random by default.
     """
 
-    def __init__(self, app: ASGIApp, key: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, key: str, port: int, cookie: str = "") -> None:
         self._app = app
         self._key = key.encode()
         self._cookie_name = f"{COOKIE_PREFIX}key-{port}"
         # Independent of the key: it cannot be guessed where the key could be, so wrong cookies need no limit.
-        self._cookie_value = secrets.token_urlsafe(32)
+        self._cookie_value = cookie or secrets.token_urlsafe(32)
         self._wrong_keys = RateLimit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,118 @@
+"""The deployments of Ray Serve: replicas, and fronts where a cluster has them. Serve places and restarts them.
+
+Sockets and requests do not pass through Ray: a front sends them to the address of a replica (ADR 0049).
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from typing import Any
+
+import ray
+from ray import serve
+from ray.exceptions import RayError
+
+from studio.deploy.front import Front
+from studio.deploy.hosting import Hosting
+from studio.deploy.members import Members
+from studio.deploy.replica import ReplicaServer
+from studio.serve.server import bind_port, build_server, prepare_process
+
+NAMESPACE, APP = "studio", "studio"
+_ANNOUNCE_S, _FORGET_S = 0.5, 3.0
+
+
+@ray.remote(num_cpus=0, max_restarts=-1)
+class Directory:
+    """Addresses of the replicas by name; one that has not announced itself for ``_FORGET_S`` is left out."""
+
+    def __init__(self) -> None:
+        self._seen = dict[str, tuple[str, float]]()
+
+    def announce(self, name: str, url: str) -> None:
+        """A replica runs at ``url``."""
+        self._seen[name] = url, time.monotonic()
+
+    def replicas(self) -> dict[str, str]:
+        """Those that run."""
+        oldest_s = time.monotonic() - _FORGET_S
+        self._seen = {name: one for name, one in self._seen.items() if one[1] >= oldest_s}
+        return {name: url for name, (url, _) in self._seen.items()}
+
+
+def directory() -> Any:
+    """The cluster's directory."""
+    return Directory.options(  # pyright: ignore[reportAttributeAccessIssue]
+        name="directory", namespace=NAMESPACE, get_if_exists=True, lifetime="detached"
+    ).remote()
+
+
+def find_members(key: str) -> Members:
+    """The replicas of this cluster, for a front."""
+    here = directory()
+
+    async def find() -> dict[str, str]:
+        return await here.replicas.remote()
+
+    return Members(find, key)
+
+
+@serve.deployment(name="replica", health_check_period_s=1.0, health_check_timeout_s=10.0)
+class Replica:
+    """An engine process. ``proxies`` are the addresses of the fronts; see ``ReplicaServer``."""
+
+    def __init__(self, hosting: Hosting, key: str, proxies: tuple[str, ...], drain_s: float) -> None:
+        host = ray.util.get_node_ip_address()
+        self._server = ReplicaServer(hosting, key, host, (*proxies, host), drain_s)
+        self._name = serve.get_replica_context().replica_id.unique_id
+        self._ended = threading.Event()
+        threading.Thread(target=self._announce, name="announce", daemon=True).start()
+
+    def _announce(self) -> None:
+        while not self._ended.wait(_ANNOUNCE_S):
+            with contextlib.suppress(RayError):  # the directory restarts
+                ray.get(directory().announce.remote(self._name, self._server.url), timeout=_FORGET_S)
+
+    def check_health(self) -> None:
+        """Called by Serve, which replaces a replica that raises."""
+        self._server.check()
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """For ``studio.deploy.scaling.free_slots_policy``."""
+        load = self._server.load()
+        return {"busy": (load.places - load.free + load.waiting) / load.places}
+
+    async def __del__(self) -> None:
+        """Called by Serve before it ends the process: utterances are finished."""
+        await asyncio.to_thread(self._server.stop)
+        self._ended.set()
+
+
+@serve.deployment(name="front", max_replicas_per_node=1)
+class FrontServer:
+    """A front at the settings' address, on a node of a cluster."""
+
+    def __init__(self, hosting: Hosting, key: str) -> None:
+        settings = hosting.settings
+        self._server = build_server(Front(settings, find_members(key)), settings)
+        prepare_process()
+        self._thread = threading.Thread(
+            target=self._server.run, args=([bind_port(settings)],), name="front", daemon=True
+        )
+        self._thread.start()
+
+    def check_health(self) -> None:
+        """Called by Serve, which replaces a front that raises."""
+        if not self._thread.is_alive():
+            raise RuntimeError("the front's server has ended")
+
+    async def __del__(self) -> None:
+        self._server.should_exit = True
+        await asyncio.to_thread(self._thread.join)
+
+
+def replicas_of(hosting: Hosting, key: str, proxies: tuple[str, ...], drain_s: float, options: dict[str, Any]) -> Any:
+    """The deployment of replicas, as an application; ``options`` are Serve's."""
+    more = {"graceful_shutdown_timeout_s": drain_s + 15.0, "graceful_shutdown_wait_loop_s": 0.1}
+    return Replica.options(**more, **options).bind(hosting, key, proxies, drain_s)

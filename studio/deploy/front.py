@@ -1,0 +1,191 @@
+"""The front: one address before several replicas. It speaks nothing and stores nothing.
+
+A socket stays with a replica (``relay``, ``forwarding.tunnel``). Requests that speak go to a replica with room, those
+of raters and of traces to any, and a browser's others to the same one as before: its pages have state there.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+import studio
+from studio.core.packets import PROTOCOL
+from studio.deploy.forwarding import forward, refuse, tunnel
+from studio.deploy.members import KEY_HEADER, Member, Members
+from studio.deploy.relay import SpeakRelay
+from studio.serve.middleware.addresses import network_of
+from studio.serve.middleware.auth import FOREIGN_PATHS, RATER_PATHS, HostOriginMiddleware, KeyMiddleware
+from studio.serve.server import DRAIN, Drain
+from studio.serve.settings import ServeSettings
+
+_SPEAK = "/ws/speak"
+_METRICS_S = 2.0
+_log = logging.getLogger("studio.deploy")
+
+
+class _Refusing:
+    """What ``Drain`` asks to refuse utterances."""
+
+    def __init__(self) -> None:
+        self.is_closing = False
+
+    def drain(self) -> None:
+        """Take no more sockets."""
+        self.is_closing = True
+
+
+class Front:
+    """ASGI app. Key, Host and Origin are checked here; the replicas take a key that only fronts have.
+
+    Attributes:
+        state: for ``studio.serve.server``.
+    """
+
+    def __init__(self, settings: ServeSettings, members: Members) -> None:
+        self._settings, self._members = settings, members
+        self._relays = set[SpeakRelay]()
+        self._closing = _Refusing()
+        drain = Drain(self._closing, settings.drain_ms / 1000.0)
+        drain.watch(self._relays)
+        self.state = SimpleNamespace(**{DRAIN: drain})
+        app: Any = self._route
+        if settings.key:
+            app = KeyMiddleware(app, settings.key, settings.port, shared_cookie(members.key))
+        self._guarded = HostOriginMiddleware(app, settings)
+        self._began_s = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout, auto_decompress=False
+        ) as self._session:
+            watching = asyncio.create_task(self._members.watch(self._session))
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            watching.cancel()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if scope["type"] == "websocket":
+            await self._serve_socket(WebSocket(scope, receive, send), path)
+        elif path == "/health":
+            await self._health()(scope, receive, send)
+        elif path == "/metrics":
+            await (await self._metrics())(scope, receive, send)
+        else:
+            await forward(scope, receive, send, self._order(scope, path), self._session, self._members.key)
+
+    async def _serve_socket(self, websocket: WebSocket, path: str) -> None:
+        limit = self._settings.max_sockets * max(1, len(self._members.by_name))
+        if self._closing.is_closing or len(self._relays) >= limit:
+            await refuse(websocket, 503)
+        elif path != _SPEAK:
+            await tunnel(websocket, self._roomy(), self._session, self._members.key)
+        else:
+            relay = SpeakRelay(websocket, self._members, self._session)
+            self._relays.add(relay)
+            try:
+                await relay.run()
+            finally:
+                self._relays.discard(relay)
+
+    def _order(self, scope: Scope, path: str) -> Iterable[Member]:
+        """The replicas to ask, one after the other."""
+        if path.startswith(FOREIGN_PATHS) and not path.startswith("/gradio_api/"):
+            return self._roomy()
+        if RATER_PATHS.fullmatch(path) or path.startswith("/traces/"):
+            return self._members.shuffled()
+        return self._members.by_address(network_of(scope["client"][0] if scope["client"] else ""))
+
+    def _roomy(self) -> Iterator[Member]:
+        """Those with room; without any, the one with the shortest queue."""
+        tried = None
+        for tried in self._members.with_room():
+            yield tried
+        last = self._members.shortest_queue()
+        if last is not None and last is not tried:
+            yield last
+
+    def _health(self) -> Response:
+        replicas = [
+            {"name": one.name, "status": _status(one), "places_free": one.free}
+            for one in sorted(self._members.by_name.values(), key=lambda one: one.name)
+        ]
+        is_there = any(one["status"] == "ok" for one in replicas)
+        facts = {
+            "status": "ok" if is_there else "no_replica",
+            "version": studio.__version__,
+            "protocol": PROTOCOL,
+            "places_free": sum(max(0, one.free) for one in self._members.by_name.values()),
+            "replicas": replicas,
+            "uptime_s": round(time.monotonic() - self._began_s, 1),
+        }
+        return JSONResponse(facts, 200 if is_there else 503)
+
+    async def _metrics(self) -> Response:
+        members = [*self._members.by_name.values()]
+        texts = await asyncio.gather(*(self._metrics_of(one) for one in members))
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_MetricsOfReplicas({one.name: text for one, text in zip(members, texts, strict=True)}))
+        ProcessCollector(namespace="studio_front", registry=registry)
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def _metrics_of(self, member: Member) -> str:
+        timeout = aiohttp.ClientTimeout(total=_METRICS_S)
+        try:
+            async with self._session.get(
+                f"{member.url}/metrics", headers={KEY_HEADER: self._members.key}, timeout=timeout
+            ) as response:
+                return (await response.read()).decode() if response.status == 200 else ""
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return ""
+
+
+class _MetricsOfReplicas(Collector):
+    """The metrics of all replicas, each with its name."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric once, with the samples of all replicas."""
+        found = dict[str, Metric]()
+        for name, text in self._texts.items():
+            for family in text_string_to_metric_families(text):
+                one = found.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                one.samples += [sample._replace(labels={**sample.labels, "replica": name}) for sample in family.samples]
+        yield from found.values()
+
+
+def _status(member: Member) -> str:
+    if member.is_draining:
+        return "draining"
+    return "ok" if member.load is not None else "unreachable"
+
+
+def shared_cookie(key: str) -> str:
+    """The value of the key's cookie, equal at all fronts that know the replicas' key."""
+    return hmac.new(key.encode(), b"cookie of the fronts", hashlib.sha256).hexdigest()

@@ -1,0 +1,100 @@
+"""Several replicas on one machine: ``studio app --replicas N``."""
+
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from studio.core.errors import BadOption, needs
+
+if TYPE_CHECKING:
+    from studio.deploy.hosting import Hosting
+    from studio.deploy.members import Members
+
+OBJECT_STORE_BYTES = 100 * 2**20  # nothing large passes through Ray
+_LOOPBACK = ("127.0.0.1",)
+
+
+def check_ray() -> None:
+    """Raises NeedsPackage: the extra ``scale`` is not installed."""
+    with needs("replicas need Ray Serve", "scale"):
+        from importlib.util import find_spec
+
+        if find_spec("ray") is None:
+            raise ImportError("ray")
+
+
+@contextmanager
+def local_ray() -> Generator[None]:
+    """A Ray of this machine alone, which ends with this process.
+
+    Ray runs the code of whoever reaches it, so it listens on loopback and wants a token that only its processes have.
+    """
+    os.environ |= {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # the switch between loopback and other interfaces, on Linux as well
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    import ray
+    from ray import serve
+
+    folder = tempfile.mkdtemp(prefix="ray-")  # a short path: it holds Unix sockets
+    try:
+        ray.init(
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=folder,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+        serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def deploy(hosting: "Hosting", count: int, key: str, drain_s: float) -> None:
+    """Start replicas in ``local_ray``, or replace those that run one after the other. Returns when they are ready.
+
+    Raises BadOption: there are GPUs, but fewer than replicas.
+    """
+    import ray
+    from ray import serve
+
+    from studio.deploy.cluster import APP, replicas_of
+
+    resources = ray.cluster_resources()
+    gpus = 0 if hosting.device == "cpu" else int(resources.get("GPU", 0))
+    if gpus and count > gpus:
+        raise BadOption(f"{count} replicas need a GPU each", f"there are {gpus}; or give --device cpu")
+    cpus = 0.1 if gpus else min(float(hosting.threads), resources.get("CPU", 1.0) / (count + 1))
+    options = {
+        "num_replicas": count,
+        "ray_actor_options": {"num_cpus": round(cpus, 2), "num_gpus": 1 if gpus else 0},
+    }
+    serve.run(replicas_of(hosting, key, _LOOPBACK, drain_s, options), name=APP, route_prefix=None)
+
+
+def local_members(key: str) -> "Members":
+    """The replicas of ``local_ray``."""
+    from studio.deploy.cluster import find_members
+
+    return find_members(key)
+
+
+def run_replicas(hosting: "Hosting", count: int, bound: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Serve until interrupted, with a front in this process."""
+    from studio.deploy.front import Front
+    from studio.serve.server import run
+
+    key = secrets.token_urlsafe(32)
+    with local_ray():
+        deploy(hosting, count, key, hosting.settings.replica_drain_ms / 1000.0)
+        run(Front(hosting.settings, local_members(key)), hosting.settings, bound, on_ready)

@@ -1,0 +1,156 @@
+"""The replicas behind a front: which there are, the load that each reports, and which is chosen for an utterance."""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from studio.deploy.load import LOAD_PATH, Load
+
+FRESH_S = 0.1  # an older report of a load is not used
+KEY_HEADER = "X-Studio-Key"
+_ASK_S = 0.04  # between two reports
+_ANSWER_S = 2.0  # a replica that does not answer for so long is asked anew
+_FULL_TRIES = 4
+_FIND_S = 0.5  # between two looks for new replicas
+_log = logging.getLogger("studio.deploy")
+
+
+@dataclass(eq=False)
+class Member:
+    """A replica as a front knows it.
+
+    Attributes:
+        load: the last report, to a question sent at ``asked_s``; None while it does not answer.
+        sent: utterances sent there since that report.
+    """
+
+    name: str
+    url: str
+    load: Load | None = None
+    asked_s: float = 0.0
+    sent: int = 0
+
+    def fresh_load(self) -> Load | None:
+        """The load, if it is at most ``FRESH_S`` old."""
+        return self.load if time.monotonic() - self.asked_s <= FRESH_S else None
+
+    @property
+    def free(self) -> int:
+        """Slots that are free by a fresh report, less what was sent since."""
+        load = self.fresh_load()
+        return 0 if load is None or load.is_draining else load.free - self.sent
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether its last report said so: no replica comes back from it."""
+        return self.load is not None and self.load.is_draining
+
+    def rank(self) -> tuple[bool, int, float]:
+        """The greater, the better: keeps up with speech, free slots, quick steps."""
+        share = 0.0 if self.load is None else self.load.step_share
+        return share < 1.0, self.free, -share
+
+
+def better_of_two(members: Sequence[Member]) -> Member:
+    """The better one of two random members. Of many fronts, not all send to the same one."""
+    return max(random.sample(members, min(2, len(members))), key=Member.rank)
+
+
+@dataclass
+class Members:
+    """The replicas of one front.
+
+    ``find``: the present addresses by name.
+    """
+
+    find: Callable[[], Awaitable[Mapping[str, str]]]
+    key: str
+    by_name: dict[str, Member] = field(default_factory=dict[str, Member])
+    _watches: dict[str, "asyncio.Task[None]"] = field(default_factory=dict[str, "asyncio.Task[None]"])
+
+    def usable(self) -> list[Member]:
+        """Those that are not draining; the ones that answer, if any do."""
+        found = [one for one in self.by_name.values() if not one.is_draining]
+        return [one for one in found if one.load is not None] or found
+
+    def with_room(self, present: Member | None = None) -> Iterator[Member]:
+        """Whom to send an utterance, one after the other.
+
+        Those with a free slot, then those without a fresh report, then at most ``_FULL_TRIES`` that had none: a slot
+        may have come free since.
+
+        ``present``: the replica that has the socket already, which comes first if it has room.
+        """
+        tried = list[Member]()
+        while left := [one for one in self.usable() if one not in tried]:
+            free = [one for one in left if one.free > 0]
+            unknown = [one for one in left if one.fresh_load() is None]
+            full = left if len(tried) < _FULL_TRIES else []
+            if not (candidates := free or unknown or full):
+                return
+            one = present if present is not None and present in candidates else better_of_two(candidates)
+            tried.append(one)
+            one.sent += 1
+            yield one
+
+    def shortest_queue(self) -> Member | None:
+        """Where an utterance waits if none has room; None without any replica."""
+        return min(self.usable(), key=_wait, default=None)
+
+    def by_address(self, address: str) -> list[Member]:
+        """All usable ones; each address has its own order, which stays when replicas come and go."""
+        return sorted(self.usable(), key=lambda one: random.Random(f"{address} {one.name}").random())
+
+    def shuffled(self) -> list[Member]:
+        """All usable ones, in random order."""
+        found = self.usable()
+        random.shuffle(found)
+        return found
+
+    async def watch(self, session: aiohttp.ClientSession) -> None:
+        """Follow the replicas until cancelled."""
+        try:
+            while True:
+                try:
+                    self._update(await self.find(), session)
+                except Exception:  # noqa: BLE001 - the last list is used until there is another one
+                    _log.exception("the replicas cannot be listed")
+                await asyncio.sleep(_FIND_S)
+        finally:
+            for task in self._watches.values():
+                task.cancel()
+
+    def _update(self, found: Mapping[str, str], session: aiohttp.ClientSession) -> None:
+        for name in self.by_name.keys() - found.keys():
+            del self.by_name[name]
+            self._watches.pop(name).cancel()
+        for name in found.keys() - self.by_name.keys():
+            self.by_name[name] = member = Member(name, found[name])
+            self._watches[name] = asyncio.create_task(self._follow(member, session))
+
+    async def _follow(self, member: Member, session: aiohttp.ClientSession) -> None:
+        while True:
+            with suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError, TypeError):
+                headers = {KEY_HEADER: self.key}
+                async with session.ws_connect(member.url + LOAD_PATH, headers=headers) as socket:
+                    while True:
+                        asked_s = time.monotonic()
+                        await socket.send_str("")
+                        load = Load(**json.loads(await socket.receive_str(timeout=_ANSWER_S)))
+                        member.load, member.asked_s, member.sent = load, asked_s, 0
+                        await asyncio.sleep(_ASK_S)
+            member.load = None if not member.is_draining else member.load
+            await asyncio.sleep(_ASK_S)
+
+
+def _wait(member: Member) -> Any:
+    load = member.load
+    return (1.0, 0.0) if load is None else (load.waiting / load.places, -load.free)

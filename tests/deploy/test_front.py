@@ -1,0 +1,129 @@
+"""What a front promises its clients, with replicas that speak tones."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from deploy.fronting import Fronting
+from serve.serving import eventually
+from tones import Script
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+SLOW = Script(speed=1.0)
+LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+
+
+def test_an_utterance_is_spoken_through_a_front(front: Fronting) -> None:
+    fronted = front()
+    with fronted.talk() as talk:
+        talk.open()
+        talk.say("text", text="good morning to you")
+        talk.say("end")
+        events = talk.until("trace")
+        with urllib.request.urlopen(f"{fronted.url}/{events[-1]['wav_url']}") as answer:
+            assert answer.read(4) == b"RIFF"
+
+
+def test_utterances_fill_every_slot_before_one_waits(front: Fronting) -> None:
+    fronted = front(count=3, places=2, script=SLOW)
+    talks = [fronted.talk(close_timeout=0.1) for _ in range(7)]
+    for talk in talks[:6]:
+        assert talk.open()["type"] == "ready"
+        talk.say("text", text=LONG)
+    assert fronted.speaking() == {"r0": 2, "r1": 2, "r2": 2}
+    talks[6].say("open")
+    assert talks[6].hear()["type"] == "queued"  # only now
+    for talk in talks:
+        talk.ws.close()
+
+
+def test_a_socket_that_stands_at_a_full_replica_speaks_at_another(front: Fronting) -> None:
+    fronted = front(count=2, places=1, script=SLOW)
+    with fronted.talk() as one, fronted.talk() as two, fronted.talk() as three:
+        for talk in (one, two):
+            assert talk.open()["type"] == "ready"
+        one.say("cancel")
+        one.until("trace")
+        eventually(lambda: sum(fronted.speaking().values()) == 1, "a free slot")
+        assert three.open()["type"] == "ready"  # wherever its socket was
+        three.say("cancel")
+        three.until("trace")
+
+
+def test_utterances_of_a_lost_replica_fail_and_the_socket_goes_on(front: Fronting) -> None:
+    fronted = front(count=2, places=1, script=SLOW)
+    with fronted.talk() as talk:
+        talk.open()
+        talk.say("text", text=LONG)
+        talk.until("word_start")
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        fronted.replicas.pop(name).die()
+        *_, failed, last = talk.until("error")
+        assert (failed["type"], failed["code"], last["code"]) == ("failed", "replica_lost", "bad_file")
+        talk.say("text", text="late words are dropped")
+        assert talk.open()["type"] == "ready"
+        talk.say("text", text="on the other one")
+        talk.say("end")
+        talk.until("trace")
+
+
+def test_a_draining_replica_finishes_and_gets_no_more(front: Fronting) -> None:
+    fronted = front(count=2, places=2, script=SLOW)
+    with fronted.talk() as talk:
+        talk.open(credit_ms=60_000)
+        talk.say("text", text="it goes on after the drain began ")
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        fronted.replicas[name].drain.is_announced = True
+        eventually(lambda: fronted.members.by_name[name].is_draining, "the drain at the front")
+        with fronted.talk() as other:
+            other.open()
+            assert fronted.speaking() == {"r0": 1, "r1": 1}
+            other.say("cancel")
+            other.until("trace")
+        with urllib.request.urlopen(f"{fronted.url}/health") as answer:
+            states = {one["name"]: one["status"] for one in json.load(answer)["replicas"]}
+        assert sorted(states.values()) == ["draining", "ok"]
+        talk.say("text", text="and takes text ")
+        talk.say("end")
+        assert talk.until("ended", "failed")[-1]["type"] == "ended"
+
+
+def test_the_key_is_checked_at_the_front_and_at_the_replica(front: Fronting) -> None:
+    fronted = front(count=1, key="the key of the front")
+    for url in (fronted.url, fronted.replicas["r0"].url):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(f"{url}/api/voices")
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws://127.0.0.1:{fronted.port}/ws/speak", proxy=None)
+    asked = urllib.request.Request(f"{fronted.url}/api/voices", headers={"X-Studio-Key": "the key of the front"})
+    with urllib.request.urlopen(asked) as answer:
+        assert json.load(answer)["voices"]
+
+
+def test_metrics_carry_the_name_of_the_replica(front: Fronting) -> None:
+    fronted = front(count=2)
+    with urllib.request.urlopen(f"{fronted.url}/metrics") as answer:
+        text = answer.read().decode()
+    places = sorted(line for line in text.splitlines() if line.startswith("studio_engine_places"))
+    assert places == ['studio_engine_places{replica="r0"} 2.0', 'studio_engine_places{replica="r1"} 2.0']
+
+
+def test_requests_go_on_when_a_replica_dies(front: Fronting) -> None:
+    fronted = front(count=2)
+    fronted.replicas.pop("r0").die()
+    for _ in range(10):
+        with urllib.request.urlopen(f"{fronted.url}/api/voices") as answer:
+            assert answer.status == 200
+
+
+def test_no_replica_is_a_503(front: Fronting) -> None:
+    fronted = front(count=1)
+    fronted.replicas.pop("r0").die()
+    eventually(lambda: not fronted.members.by_name, "nobody")
+    for path in ("/api/voices", "/health"):
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(fronted.url + path)
+    with pytest.raises(InvalidStatus, match="503"):
+        connect(f"ws://127.0.0.1:{fronted.port}/ws/speak", proxy=None)
