@@ -1,5 +1,6 @@
 """A tiny voice with random weights in its own folder."""
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,19 +9,25 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from sentencepiece import SentencePieceTrainer
 from torch import nn
 
 from studio.core.cards import Card, sha256_of, write_card
+from studio.core.kyutai import SPEAKER, TEXT, KyutaiSettings
 from studio.engine.families.base import family_info
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.kyutai.config import KyutaiConfig
+from studio.engine.families.kyutai.model import KyutaiLM
 from studio.engine.families.richtts.model import RichTts, RichTtsConfig
 from studio.engine.families.s5.model import S5, S5Config
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.tacotron.model import Tacotron, TacotronConfig
 from studio.engine.tokenizers import dmel
+from studio.engine.tokenizers.formats import acoustic_tokenizer
+from studio.engine.vocoders.mimi import Mimi
 from studio.engine.vocoders.module import build_vocoder
 
 # A byte-pair encoding of letters, marks and a few words.
@@ -38,7 +45,43 @@ def write_tiny_bpe(path: Path, merges: list[tuple[str, str]] = MERGES) -> None:
     path.write_text(json.dumps({"version": "1.0", "model": model}), encoding="utf-8")
 
 
+ORACLES = Path(__file__).parent / "oracles"
+_TOKENS = 48
+KYUTAI_VALUES: dict[str, Any] = {
+    **json.loads((ORACLES / "kyutai_lm" / "tiny.json").read_text()),
+    "text_card": _TOKENS,
+    "card": 16,
+    "context": 40,
+    "tts_config": {"audio_delay": 0.33, "second_stream_ahead": 2},
+}
+
+
+def tiny_text_model() -> bytes:
+    """A SentencePiece model of all letters and marks, with the ids of Kyutai's."""
+    model, letters = io.BytesIO(), "".join(one for one in LETTERS if one != "▁")
+    SentencePieceTrainer.train(
+        sentence_iterator=iter([" ".join(letters), "the morning light came in slowly over the old stone wall"] * 20),
+        model_writer=model,
+        vocab_size=_TOKENS,
+        pad_id=3,
+        model_type="bpe",
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
 VOCODERS: dict[str, dict[str, Any]] = {
+    "mimi": {
+        "channels": 4,
+        "codebook_size": 16,
+        "codebook_width": 8,
+        "width": 16,
+        "filters": 2,
+        "layers": 1,
+        "heads": 2,
+        "feed_width": 24,
+        "window_tokens": 16,
+    },
     "hifigan": {"width": 16, "upsampling": (10, 10, 6), "kernels": (3,), "dilations": (1,), "overlap_frames": 4},
     "sourcefilter": {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1},
     "vocstream": {
@@ -116,6 +159,16 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
     for speaker, frames in enumerate((9, 12)):
         net.set_extract(speaker, torch.randint(0, dmel.LEVELS, (frames, dmel.CHANNELS)))
     net.silence.fill_(3)
+    return net
+
+
+def _kyutai(eos_bias: float) -> KyutaiLM:
+    net = KyutaiLM(KyutaiConfig.read_published(KYUTAI_VALUES))
+    with torch.no_grad():
+        for name, one in net.state_dict().items():
+            one.add_(torch.randn_like(one) * (0.2 if "norm" in name else 0.15))
+        net.text_linear.weight[0] *= -5  # beginnings of words are probable at some steps
+        net.text_linear.weight[[*range(1, _TOKENS)]] *= 0.3
     return net
 
 
@@ -209,6 +262,14 @@ FAMILIES: dict[str, TinyFamily] = {
         settings=({"guidance": 2.0},),
         delayed=True,
     ),
+    "kyutai": TinyFamily(
+        _kyutai,
+        window=lambda words: {"padding": words % 3},  # two words ahead in any case
+        settings=({"padding": 3, "guidance": "1.5"},),
+        decode="step",
+        delayed=True,
+        revises=False,
+    ),
     "tacotron": TinyFamily(
         _tacotron,
         window=lambda words: {"clause_words": words, "chunk_frames": 4},
@@ -228,7 +289,7 @@ NETS = {name: one.net for name, one in FAMILIES.items()}
 
 def write_tiny_voice(
     root: Path,
-    vocoder: str = "sourcefilter",
+    vocoder: str = "",
     eos_bias: float = -1.5,
     speakers: tuple[str, str] = ("one", "two"),
     number_format: str = "float32",
@@ -237,8 +298,10 @@ def write_tiny_voice(
     """Write the voice ``tiny`` into a folder of voices; ``eos_bias`` sets how soon segments end."""
     torch.manual_seed(7)
     assert family in NETS, f"the tests know no family {family!r}: give it an entry in FAMILIES of tests/tinyvoice.py"
-    net = NETS[family](eos_bias)
+    vocoder, net = vocoder or ("mimi" if family == "kyutai" else "sourcefilter"), NETS[family](eos_bias)
     voice = build_vocoder(vocoder, VOCODERS[vocoder])
+    if isinstance(voice, Mimi):
+        voice.load_state_dict({name: torch.randn_like(one) * 0.08 for name, one in voice.state_dict().items()})
     folder = root / "tiny"
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"{family}.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
@@ -246,15 +309,21 @@ def write_tiny_voice(
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
     if family in ("ist", "dsm"):
         write_tiny_bpe(folder / "bpe.json")
-    base = dmel.TIME_BASE
+    config, alphabet, options = net.config.to_dict(), dmel.ALPHABET, family_info(family).options
+    if family == "kyutai":
+        config, alphabet, options = KYUTAI_VALUES, "mimi-4x16", KyutaiSettings.read(KYUTAI_VALUES).options()
+        (folder / TEXT).write_bytes(tiny_text_model())
+        for number in range(len(speakers)):
+            save_file({"speaker_wavs": torch.randn(1, 6, 3)}, folder / SPEAKER.format(number))
+    base = acoustic_tokenizer(alphabet).time_base
     card = Card(
         name="tiny",
         family=family,
         vocoder=vocoder,
         title="Random weights",
-        config=net.config.to_dict(),
+        config=config,
         vocoders={vocoder: voice.plain_config()},
-        alphabet=dmel.ALPHABET,
+        alphabet=alphabet,
         sample_rate_hz=base.rate_hz,
         frame_samples=base.frame_samples,
         phase=base.phase,
@@ -262,7 +331,7 @@ def write_tiny_voice(
         temperature=0.7,
         look_ahead_words=2,
         delay_frames=0,
-        options=family_info(family).options,
+        options=options,
         licence="Apache-2.0",
         learned_from="nothing",
         parameters={family: sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},

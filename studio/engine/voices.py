@@ -21,11 +21,10 @@ from studio.core.pulled import check_pulled, find_cards
 from studio.engine.families.base import Family, Row, SupportsCapture, SupportsLookup, family_info
 from studio.engine.families.common.word_times import WordTimes
 from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes
-from studio.engine.nets.loading import load_weights, parameter_limit
-from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.nets.loading import parameter_limit
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.module import VocodeModule, build_vocoder, slot_bytes
+from studio.engine.vocoders.module import VocodeModule, slot_bytes, vocoder_kind
 
 _log = logging.getLogger(__name__)
 
@@ -180,12 +179,8 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
     name = name or card.vocoder
     if name not in card.vocoders:
         raise BadVoice(f"voice {card.name!r} has no vocoder {name!r}", f"it has {', '.join(card.vocoders)}")
-    _check_sound(card, card.vocoders[name])
-    weights = f"{name}.safetensors"
-    with parameter_limit(folder, card, weights):
-        vocoder = build_vocoder(name, card.vocoders[name])
-    load_weights(vocoder, folder, card, weights)
-    return vocoder.to(device).eval()
+    _check_sound(card, name)
+    return vocoder_kind(name).load(card, folder).to(device).eval()
 
 
 def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Voice:
@@ -237,14 +232,18 @@ def _naming_voice(card: Card) -> Generator[None]:
         ) from error
 
 
-def _check_sound(card: Card, config: Mapping[str, Any]) -> None:
+def _check_sound(card: Card, vocoder: str) -> None:
     """Raises BadVoice unless card, vocoder and acoustic tokenizer agree on rate and frames."""
-    base = dmel.TIME_BASE
+    tokenizer = acoustic_tokenizer(card.alphabet)
+    base = tokenizer.time_base
     if (card.sample_rate_hz, card.frame_samples, card.phase) != (base.rate_hz, base.frame_samples, base.phase):
         expected = f"{base.rate_hz} Hz, {base.frame_samples} samples a frame and phase {base.phase}"
         raise BadVoice(
             f"the card of {card.name!r} has another rate, frame or phase than its acoustic tokenizer", expected
         )
+    if vocoder_kind(vocoder).takes_codes != (tokenizer.to_mels is None):
+        raise BadVoice(f"{vocoder} is no vocoder of {card.alphabet}, the frames of {card.name!r}", _RESTORE)
+    config = card.vocoders[vocoder]
     own = (config.get("sample_rate_hz", base.rate_hz), config.get("frame_samples", base.frame_samples))
     if own != (base.rate_hz, base.frame_samples):
         raise BadVoice(f"a vocoder on the card of {card.name!r} has another rate or frame than the card", _RESTORE)

@@ -20,7 +20,7 @@ from studio.engine.families.common.rows import FrameOutput
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.scheduler import Scheduler
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders.module import VocodeModule, build_vocoder
 from studio.engine.voices import Voice
 from studio.measure.report import print_table

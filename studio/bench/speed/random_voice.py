@@ -20,7 +20,7 @@ from studio.engine.families.speakstream.policy import OPTION_SPECS
 from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.runner import SpeakStreamFamily
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders.module import VocodeModule, build_vocoder
 from studio.engine.vocoders.vocstream import NARROW, PAPER
 from studio.engine.voices import Voice

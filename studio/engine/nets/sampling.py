@@ -36,16 +36,24 @@ def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
 
 
 def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
-    """Draw one level for each channel by the inverse of its distribution. Returns uint8 [B, C].
+    """``sample_tokens`` as uint8 [B, C]."""
+    return sample_tokens(logits, temperature, noise).to(torch.uint8)
+
+
+def sample_tokens(logits: Tensor, temperature: Tensor, noise: Tensor, top_k: int | None = None) -> Tensor:
+    """Draw one level or token for each channel by the inverse of its distribution. Returns int64 [B, C].
 
     Args:
         logits: [B, C, K].
-        temperature: float [B]; 0 takes the most likely level.
+        temperature: float [B]; 0 takes the most likely one.
         noise: [B, C] in (0, 1), from ``uniform``.
+        top_k: draw one of the most likely ones only.
     """
+    if top_k is not None and top_k < logits.shape[-1]:
+        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
     shares = (logits / temperature.clamp(min=1e-3)[:, None, None]).softmax(-1).cumsum(-1)
     sampled = (shares < noise.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)
-    return torch.where((temperature > 0)[:, None], sampled, logits.argmax(-1)).to(torch.uint8)
+    return torch.where((temperature > 0)[:, None], sampled, logits.argmax(-1))
 
 
 def log_likelihood(logits: Tensor, levels: Tensor) -> Tensor:

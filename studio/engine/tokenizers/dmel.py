@@ -2,21 +2,16 @@
 
 A frame is 25 ms: 80 mel channels, each one of 16 levels of log10 magnitude. Other modules take these numbers from here
 or from the voice's card.
-
-``acoustic_tokenizer`` looks a format of frames up by its name on a card.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.errors import BadFile, BadVoice
+from studio.core.errors import BadFile
 from studio.core.time import TimeBase
 
 ALPHABET = "dmel-80x16"
@@ -103,45 +98,3 @@ def dequantise(levels: Tensor) -> Tensor:
 def encode(pcm: Tensor) -> Tensor:
     """Levels of audio at the voice's rate, [..., T] -> uint8 [..., F, 80]."""
     return quantise(log_mel(pcm))
-
-
-@dataclass(frozen=True)
-class AcousticTokenizer:
-    """Format of a frame.
-
-    Attributes:
-        name: as on cards.
-        frame_shape, dtype: of one frame in numpy.
-        to_mels: frames [..., *frame_shape] to log10 mel magnitudes float32 [..., C], which every vocoder takes.
-    """
-
-    name: str
-    frame_shape: tuple[int, ...]
-    dtype: np.dtype
-    to_mels: Callable[[Tensor], Tensor]
-
-    def energies(self, frames: np.ndarray) -> np.ndarray:
-        """Energy of frames [k, *frame_shape] in dB, over all mel channels: float32 [k]."""
-        mels = self.to_mels(torch.from_numpy(np.ascontiguousarray(frames))).numpy()
-        return 10.0 * np.log10(np.square(np.power(10.0, mels)).sum(axis=-1) + _FLOOR)
-
-    def none(self) -> np.ndarray:
-        """No frames, [0, *frame_shape]."""
-        return np.zeros((0, *self.frame_shape), self.dtype)
-
-
-_TOKENIZERS = {
-    one.name: one
-    for one in (
-        AcousticTokenizer(ALPHABET, (CHANNELS,), np.dtype(np.uint8), dequantise),
-        # Unquantised, for families that predict magnitudes.
-        AcousticTokenizer("log-mel-80", (CHANNELS,), np.dtype(np.float32), lambda frames: frames.to(torch.float32)),
-    )
-}
-
-
-def acoustic_tokenizer(name: str) -> AcousticTokenizer:
-    """Look a tokenizer up. Raises BadVoice."""
-    if name not in _TOKENIZERS:
-        raise BadVoice(f"there is no acoustic tokenizer {name!r}", f"there are {', '.join(sorted(_TOKENIZERS))}")
-    return _TOKENIZERS[name]

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FRAMES_PER_S = 12.5
 _LEAST_USAGE = 1e-5  # as in training, for codes that were never used
 
 

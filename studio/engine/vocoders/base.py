@@ -9,13 +9,15 @@ is ``overlapped.py``, whose samples come ``look_ahead_frames`` later.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice
-from studio.engine.nets.loading import NetConfig
+from studio.engine.nets.loading import NetConfig, load_weights, parameter_limit
 
 
 @dataclass
@@ -75,19 +77,34 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
         name: as on cards.
         is_batch_invariant: whether a row's samples on a CPU do not depend on its batch, bit for bit (law 3), with
             ``RowwiseLinear`` layers; other vocoders run row by row there.
+        takes_codes: whether frames are codes instead of mels.
         Config: a dataclass with at least ``channels``, ``frame_samples`` and ``sample_rate_hz``.
     """
 
     name: ClassVar[str]
     is_batch_invariant: ClassVar[bool] = False
+    takes_codes: ClassVar[bool] = False
     Config: ClassVar[type[NetConfig]]
     config: Any
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """A vocoder with fresh weights. Raises BadVoice: the values are no valid configuration."""
+        return cls(cls._read_config(config))
+
+    @classmethod
+    def load(cls, card: Card, folder: Path) -> Self:
+        """The vocoder of a card with its weights. Raises BadVoice."""
+        file = f"{cls.name}.safetensors"
+        with parameter_limit(folder, card, file):
+            vocoder = cls.from_config(card.vocoders[cls.name])
+        load_weights(vocoder, folder, card, file)
+        return vocoder
+
+    @classmethod
+    def _read_config(cls, config: Mapping[str, Any]) -> Any:
         try:
-            return cls(cls.Config.read(config))
+            return cls.Config.read(config)
         except BadOption as error:
             raise BadVoice(f"vocoder {cls.name!r}: {error.what}", error.do) from error
 

@@ -9,13 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
 
+from studio.core.cards import Card
 from studio.core.errors import BadOption
-from studio.engine.nets.loading import NetConfig, load_published
+from studio.engine.nets.loading import NetConfig, load_published, weights_file
 from studio.engine.nets.windowed import WindowedBlock, WindowedTransformer
 from studio.engine.tokenizers.mimi import SplitQuantiser
 from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
@@ -95,6 +96,7 @@ class Mimi(Vocoder[MimiState]):
     """Codes to samples, streaming, and samples to codes, at once."""
 
     name: ClassVar[str] = "mimi"
+    takes_codes: ClassVar[bool] = True
     Config: ClassVar[type] = MimiConfig
     config: MimiConfig
 
@@ -119,6 +121,12 @@ class Mimi(Vocoder[MimiState]):
         )
         downsampling = CausalConv(c.width, c.width, 2 * c.latents_per_frame, c.latents_per_frame, bias=False)
         self.downsample = nn.ModuleDict({"conv": downsampling})
+
+    @classmethod
+    def load(cls, card: Card, folder: Path) -> Self:
+        """See ``Vocoder``; the file may be as Kyutai publishes it."""
+        path = weights_file(folder, card, f"{cls.name}.safetensors")
+        return cast(Self, load_mimi(path, cls._read_config(card.vocoders[cls.name])))
 
     @property
     def upsampling(self) -> CausalUpsampling:

@@ -22,9 +22,11 @@ from studio.core.traces.trace import OVERLAPPED, Trace
 from studio.engine.nets.cuda.device import Form, form_on
 from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
 from studio.engine.nets.linear import use_rowwise_linear
-from studio.engine.tokenizers.dmel import AcousticTokenizer, acoustic_tokenizer
+from studio.engine.tokenizers.formats import AcousticTokenizer, acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder, VocoderState
 from studio.engine.vocoders.cpu import SourceFilterArrays, cpu_vocoder
+from studio.engine.vocoders.mimi import Mimi
+from studio.engine.vocoders.mimi_cpu import CpuMimi, MimiArrays
 from studio.engine.vocoders.overlapped import FADES, CrossFade, HifiGan
 from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.sourcevocos import SourceVocos
@@ -39,8 +41,8 @@ MAX_CPU_ROWS = 16
 class VocodeModule:
     """Runs a vocoder over slots; see ``studio.engine.families.base.Module``.
 
-    The CPU form has compiled kernels for the source-filter vocoders. The CUDA form has kernels for VocStream and runs
-    torch steps of the others, as graphs on a GPU; its batches are padded with an unused slot.
+    The CPU form has compiled kernels for the source-filter vocoders and Mimi. The CUDA form has kernels for VocStream
+    and runs torch steps of the others, as graphs on a GPU; its batches are padded with an unused slot.
 
     Args:
         form: by default that of the device; the CUDA form also runs on a CPU, in Triton's interpreter.
@@ -61,12 +63,12 @@ class VocodeModule:
         form = form_on(device, form)
         assert form == "cuda" or device.type == "cpu", "the CPU form runs on a CPU"
         self._kernels = _cuda_kernels(vocoder) if form == "cuda" else None
-        on_cpu = None if form == "cuda" else cpu_vocoder(vocoder)
+        on_cpu = None if form == "cuda" else _cpu_form(vocoder)
         if form == "cuda":
             self.max_rows = MAX_ROWS
         else:
             use_rowwise_linear(vocoder)
-            self.max_rows = MAX_CPU_ROWS if vocoder.is_batch_invariant else 1
+            self.max_rows = MAX_CPU_ROWS if on_cpu or vocoder.is_batch_invariant else 1
         self.vocoder, self._tokenizer, self._device = vocoder, tokenizer, device
         self._spare = slots if form == "cuda" else None
         self._steps = StepRunner(GraphCache(device))
@@ -77,10 +79,10 @@ class VocodeModule:
         self._prompted: dict[bytes, VocoderState] = {}
         self._cpu = None
         if on_cpu is not None:
-            silence = np.zeros((1, 1, vocoder.config.channels), np.float32)
-            dummy = SourceFilterArrays(vocoder.init_state(1))
-            on_cpu.step(silence, dummy, np.zeros(1, np.int64))  # compile now, before the first utterance
-            self._cpu = (on_cpu, SourceFilterArrays(self.slots))
+            compiled, arrays = on_cpu
+            frame = self._inputs(np.zeros((1, *tokenizer.frame_shape), tokenizer.dtype)).numpy()
+            compiled.step(frame, arrays(vocoder.init_state(1)), np.zeros(1, np.int64))  # before the first utterance
+            self._cpu = (compiled, arrays(self.slots))
 
     def capture_sizes(self) -> list[int]:
         """Batch sizes to ``capture`` before the first utterance; none in the CPU form."""
@@ -98,7 +100,9 @@ class VocodeModule:
         """Give a slot to a new owner, in the state after the frames of ``prompt``, which are not played."""
         key = prompt.tobytes()
         if key not in self._prompted:  # once per speaker
-            _, state = self.vocoder.step(self._mels(prompt), self.vocoder.init_state(1, self._device))
+            state = self.vocoder.init_state(1, self._device)
+            if len(prompt):
+                _, state = self.vocoder.step(self._inputs(prompt), state)
             self._prompted[key] = state if self._kernels is None else self._kernels.to_rings(state)
         self.slots.put(self._index([slot]), self._prompted[key])
         self.slots.seed[slot] = seed
@@ -133,7 +137,7 @@ class VocodeModule:
     def _samples(self, slots: VocoderState, numbers: list[int], inputs: Sequence[np.ndarray]) -> np.ndarray:
         if self._cpu is not None:
             vocoder, arrays = self._cpu
-            return vocoder.step(self._mels(*inputs).numpy(), arrays, np.array(numbers))
+            return vocoder.step(self._inputs(*inputs).numpy(), arrays, np.array(numbers))
         index, frames = torch.tensor(numbers), torch.from_numpy(np.stack(inputs))
         if self._spare is not None:
             padding = padded_rows(len(numbers)) - len(numbers)
@@ -152,10 +156,10 @@ class VocodeModule:
             return [torch.full_like(index, self._spare), torch.zeros_like(frames)]
 
         def step(index: Tensor, frames: Tensor) -> Tensor:
-            mels = self._tokenizer.to_mels(frames)
+            given = self._tokenizer.for_vocoder(frames)
             if self._kernels is not None:
-                return self._kernels.step(mels, slots, index)
-            pcm, after = self.vocoder.step(mels, slots.take(index))
+                return self._kernels.step(given, slots, index)
+            pcm, after = self.vocoder.step(given, slots.take(index))
             slots.put(index, after)
             return pcm.float()
 
@@ -170,8 +174,8 @@ class VocodeModule:
         self._skip_frames[slot] = self.look_ahead_frames
         return self.vocoder.held_back(self.slots.take(self._index([slot])))[0, -held:].float().cpu().numpy()
 
-    def _mels(self, *frames: np.ndarray) -> Tensor:
-        return self._tokenizer.to_mels(torch.from_numpy(np.stack(frames)).to(self._device))
+    def _inputs(self, *frames: np.ndarray) -> Tensor:
+        return self._tokenizer.for_vocoder(torch.from_numpy(np.stack(frames)).to(self._device))
 
     def _index(self, slots: list[int]) -> Tensor:
         return torch.tensor(slots, device=self._device)
@@ -181,6 +185,14 @@ def slot_bytes(vocoder: Vocoder[Any], device: torch.device, form: Form | None = 
     """Bytes of a slot's state, to plan memory before slots are allocated."""
     kernels = _cuda_kernels(vocoder) if (form_on(device, form)) == "cuda" else None
     return sum(leaf.nbytes for leaf in _init_slots(vocoder, kernels, 1, device).leaves())
+
+
+def _cpu_form(vocoder: Vocoder[Any]) -> tuple[Any, Callable[[Any], Any]] | None:
+    """The CPU form of a vocoder, and what makes arrays of its slots; None for those that torch runs."""
+    if isinstance(vocoder, Mimi):
+        return CpuMimi(vocoder), MimiArrays
+    on_cpu = cpu_vocoder(vocoder)
+    return None if on_cpu is None else (on_cpu, SourceFilterArrays)
 
 
 def _cuda_kernels(vocoder: Vocoder[Any]) -> "CudaVocStream | None":
@@ -198,14 +210,21 @@ def _init_slots(
     return vocoder.init_state(slots, device) if kernels is None else kernels.init_rings(slots)
 
 
-VOCODERS: dict[str, type[Vocoder[Any]]] = {kind.name: kind for kind in (HifiGan, SourceFilter, SourceVocos, VocStream)}
+VOCODERS: dict[str, type[Vocoder[Any]]] = {
+    kind.name: kind for kind in (HifiGan, Mimi, SourceFilter, SourceVocos, VocStream)
+}
+
+
+def vocoder_kind(name: str) -> type[Vocoder[Any]]:
+    """The class of a vocoder by its name on a card. Raises BadVoice."""
+    if name not in VOCODERS:
+        raise BadVoice(f"there is no vocoder {name!r}", f"there are {', '.join(sorted(VOCODERS))}")
+    return VOCODERS[name]
 
 
 def build_vocoder(name: str, config: Mapping[str, Any]) -> Vocoder[Any]:
     """A vocoder by its name on a card, with fresh weights. Raises BadVoice: unknown name or configuration."""
-    if name not in VOCODERS:
-        raise BadVoice(f"there is no vocoder {name!r}", f"there are {', '.join(sorted(VOCODERS))}")
-    return VOCODERS[name].from_config(config)
+    return vocoder_kind(name).from_config(config)
 
 
 EQUAL_POWER = FADES["equal-power"]
@@ -273,6 +292,8 @@ def revocode_by_segment(
     if vocoder.look_ahead_frames:
         raise NotSupported(f"the vocoder of {card.name} is overlapped already", "compare it with another voice")
     tokenizer = acoustic_tokenizer(card.alphabet)
+    if tokenizer.to_mels is None:
+        raise NotSupported(f"the frames of {card.name} are codes, which traces do not hold", "compare other voices")
     if trace.frames.shape[1:] != tokenizer.frame_shape:
         raise BadFile("the frames are of another acoustic tokenizer than the voice's", "the trace is damaged")
     mels = tokenizer.to_mels(torch.from_numpy(np.array(trace.frames)))

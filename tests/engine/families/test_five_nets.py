@@ -10,18 +10,22 @@ from studio.engine.families.base import family_names
 from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.model import Dsm, DsmConfig
 from studio.engine.families.ist.model import Ist, IstConfig
+from studio.engine.families.kyutai.config import KyutaiConfig
+from studio.engine.families.kyutai.model import CrossAttention as KyutaiCrossAttention
+from studio.engine.families.kyutai.model import DepthAttention, KyutaiLM
 from studio.engine.families.richtts.model import RichTts, RichTtsConfig
 from studio.engine.families.s5.model import S5, AuxiliaryAttention, S5Config
 from studio.engine.families.speakstream.model import SpeakStream, SpeakStreamConfig
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.tacotron.model import LocationSensitiveAttention, Tacotron, TacotronConfig
 from studio.engine.nets.transformer import Block, CrossAttention
+from studio.engine.nets.windowed import WindowedAttention
 
 COUNTED = {
-    "self-attention": Block,
-    "cross-attention": CrossAttention,
+    "self-attention": Block | WindowedAttention,
+    "cross-attention": CrossAttention | KyutaiCrossAttention,
     "LSTM": nn.RNNBase | nn.RNNCellBase,
-    "depth": DepthTransformer,
+    "depth": DepthTransformer | DepthAttention,
     "auxiliary attention": AuxiliaryAttention,
     "location-sensitive attention": LocationSensitiveAttention,
     "convolution": nn.Conv1d,
@@ -39,6 +43,7 @@ NETS = {
     "t5": lambda: T5(named(T5Config)),
     "dsm": lambda: Dsm(named(DsmConfig)),
     "ist": lambda: Ist(named(IstConfig)),
+    "kyutai": lambda: KyutaiLM(KyutaiConfig()),
     "tacotron": lambda: Tacotron(named(TacotronConfig)),
 }
 WANTED = {
@@ -49,6 +54,8 @@ WANTED = {
     # A backbone that attends to who speaks, four layers of depth for each of eight groups; convolutions hear a speaker.
     "dsm": {"self-attention": 16 + 8 * 4, "cross-attention": 16, "depth": 1, "convolution": 2},
     "ist": {"self-attention": 12},
+    # The published net of paper 002: four layers of depth, whose weights depend on the codebook.
+    "kyutai": {"self-attention": 16, "cross-attention": 16, "depth": 4},
     # The encoder's LSTM goes both ways; a convolution of the attention knows where it was.
     "tacotron": {"LSTM": 3, "location-sensitive attention": 1, "convolution": 3 + 1},
 }

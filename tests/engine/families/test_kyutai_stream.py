@@ -4,20 +4,28 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.kyutai import TIME_BASE, KyutaiSettings
+from studio.engine.families.common.rows import RowSetup
+from studio.engine.families.kyutai import runner
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiPolicy
-from studio.engine.families.kyutai.stream import KyutaiStream
+from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiOutput, KyutaiPolicy
+from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
+from studio.engine.families.kyutai.runner import KyutaiModule, KyutaiSlots
 
 ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
 TINY = KyutaiConfig.read_published(json.loads((ORACLE / "tiny.json").read_text()))
 SPEECH: dict[str, Any] = json.loads((ORACLE / "speech.json").read_text())
-SIZE = TINY.text_card + 1
+SIZE, DELAY = TINY.text_card + 1, SPEECH["delay_steps"]
+OPTIONS = {"guidance": "1", "padding": 0}
 
 
 @pytest.fixture(scope="module")
@@ -34,33 +42,95 @@ def new_policy(**other: int) -> KyutaiPolicy:
     return KyutaiPolicy(SIZE, **{"look_ahead": 2, "longest_pad": SPEECH["longest_pad"], **other})
 
 
+def new_row(spoken: list[list[int]], look_ahead: int = 2, **options: Any) -> KyutaiRow:
+    """A row that reads words "0", "1", ... as these tokens."""
+    model = KyutaiModel(DELAY, TINY.delays[1:], SIZE, look_ahead, (1.0,), longest_pad=SPEECH["longest_pad"])
+    setup = RowSetup((0,), TIME_BASE, 0, OPTIONS | options, 0.0, 1)
+    return KyutaiRow(setup, model, lambda word: spoken[int(word)])
+
+
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_an_utterance_is_kyutais(net: KyutaiLM, reference: dict[str, Tensor], row: int, is_late: bool) -> None:
+def test_an_utterance_is_kyutais(
+    net: KyutaiLM, reference: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, row: int, is_late: bool
+) -> None:
     """Words committed at once, or each only when the stream would wait for it."""
     labels = {name: reference[name][[row]] for name in ("cfg", "control")}
-    state = net.begin(reference["speakers"][[row]], reference["present"][[row]], labels)
-    policy, words = new_policy(), [*SPEECH["words"][row]]
-    stream = KyutaiStream(
-        net, state, policy, delay_steps=SPEECH["delay_steps"], choose=lambda logits: logits.argmax(-1)
-    )
-    fed, feed = list[int](), policy.feed
-    policy.feed = lambda wanted: fed.append(feed(wanted)) or fed[-1]  # pyright: ignore
-    frames = list[Tensor]()
-    while not stream.is_over:
-        while words and not (is_late and policy.can_step):
-            policy.commit(words.pop(0))
-        if not words and not policy.can_step:
-            policy.end()
-        if (frame := stream.step()) is not None:
-            frames.append(frame)
-    expected, delay = reference["frames"][row], SPEECH["delay_steps"]
-    end = int(reference["ends"][row])
-    assert policy.end_step == end and policy.begun == reference[f"begun_{row}"].tolist()
+    monkeypatch.setattr(runner, "read_labels", lambda *_: labels)  # one of them has none
+    speakers, slots = [(reference["speakers"][[row]], reference["present"][[row]])], KyutaiSlots(net, 2, 5)
+    module = KyutaiModule(net, KyutaiSettings(DELAY, 2, (1.0,)), speakers, slots, None)
+    spoken = SPEECH["words"][row]
+    words, one = [*map(str, range(len(spoken)))], new_row(spoken)
+    fed, frames, events = list[int](), list[np.ndarray](), list[ev.Event]()
+    while not one.is_finished:
+        while words and not (is_late and one.next_input() is not None):
+            one.commit([words.pop(0)])
+        if not words and (not is_late or one.next_input() is None):
+            one.end()
+        given = one.next_input()
+        assert given is not None
+        (output,) = module.run(slots, [(0,)], [given.inputs])
+        fed.append(given.inputs.word if output.begins else given.inputs.pad)
+        found = one.on_output(output)
+        frames += [*found.frames]
+        events += [*found.before, *found.after]
+    expected, end = reference["frames"][row], int(reference["ends"][row])
+    begun = [event.sample // TIME_BASE.frame_samples for event in events if isinstance(event, ev.WordStart)]
+    assert begun == reference[f"begun_{row}"].tolist()
+    assert [event.sample for event in events if isinstance(event, ev.WordEnd)][-1] == TIME_BASE.samples(end)
     assert fed[:end] == reference["fed"][row, :end].tolist()
     assert len(frames) == end + 2, "four steps after the end, two of which the acoustic delay takes"
-    assert torch.equal(torch.stack(frames, 1), expected[:, delay : delay + len(frames)])
-    assert (expected[:, :delay] == -1).all() and not words
+    assert np.array_equal(np.stack(frames, 1), expected[:, DELAY : DELAY + len(frames)])
+    assert (expected[:, :DELAY] == -1).all() and not words
+
+
+def silent(begins: bool, p_word: float = 0.5) -> KyutaiOutput:
+    return KyutaiOutput(np.zeros(len(TINY.delays) - 1, np.int64), begins, p_word, True)
+
+
+def test_a_flush_closes_a_passage_and_later_words_begin_another() -> None:
+    row, events, fresh, frames = new_row([[4], [5, 6], [7]]), list[ev.Event](), list[int](), 0
+
+    def run(begins: bool) -> None:
+        nonlocal frames
+        while (given := row.next_input()) is not None:
+            fresh.append(given.inputs.step)
+            output = row.on_output(silent(begins))
+            frames += len(output.frames)
+            events.extend([*output.before, *output.after])
+
+    row.commit(["0", "1"])
+    run(True)
+    assert fresh == [0, 1] and row.unspoken == 2, "the first word waits for the two after it"
+    row.flush()
+    run(True)
+    assert fresh.count(0) == 1 and row.unspoken == 0 and not row.is_finished
+    row.commit(["2"])
+    row.end()
+    run(True)
+    assert row.is_finished and fresh.count(0) == 2
+    starts = [(one.i, one.sample // 1920) for one in events if isinstance(one, ev.WordStart)]
+    segments = [(one.words, one.frame, one.seen) for one in events if isinstance(one, ev.Segment)]
+    first = next(one.frame for one in events if isinstance(one, ev.Eos) and one.segment == 1)
+    assert starts == [(0, 2), (1, 3), (2, first + 2)]
+    assert segments == [([0], 0, [0, 1]), ([1], 3, [1]), ([2], first, [2])]
+    assert [one.frame for one in events if isinstance(one, ev.Eos)] == [3, first, frames]
+    assert [one.i for one in events if isinstance(one, ev.WordEnd)] == [0, 1, 2]
+
+
+def test_each_word_has_padding_and_passages_say_who_speaks() -> None:
+    model = KyutaiModel(DELAY, TINY.delays[1:], SIZE, 0, (1.0, 2.0), first=(1,), longest_pad=5)
+    row = KyutaiRow(RowSetup((0,), TIME_BASE, 0, OPTIONS | {"padding": 2}, 0.0, 1), model, lambda word: [7, 8])
+    row.commit(["0", "1"])
+    row.end()
+    fed = []
+    while (given := row.next_input()) is not None:
+        fed.append(given.inputs.word)
+        row.on_output(silent(True))
+    # A word of three tokens, the first of which says who speaks, has four more steps.
+    assert fed[:13] == [PAD, PAD, NEW_WORD, 1, 7, 8, PAD, NEW_WORD, 7, 8, PAD, PAD, PAD]
+    with pytest.raises(BadOption, match=r"guidance cannot be 3\.0; there are 1\.0, 2\.0"):
+        row.check({"guidance": "3", "padding": 1})
 
 
 def test_no_word_begins_before_those_it_shows_are_committed() -> None:
@@ -73,7 +143,7 @@ def test_no_word_begins_before_those_it_shows_are_committed() -> None:
     assert policy.can_step
     assert divmod(policy.feed(NEW_WORD), SIZE) == (1 + NEW_WORD, 4)
     assert not policy.can_step, "the next step may begin the second word"
-    policy.end()
+    policy.ended = True
     assert policy.can_step
     assert divmod(policy.feed(PAD), SIZE) == (1 + 6, PAD), "the third word, a token a step"
     assert divmod(policy.feed(PAD), SIZE) == (1 + 7, PAD)
@@ -84,7 +154,7 @@ def test_a_word_begins_after_the_longest_pad_and_not_within_another() -> None:
     policy = new_policy(initial_pad=0, look_ahead=0)
     policy.commit([4, 5, 6])
     policy.commit([7])
-    policy.end()
+    policy.ended = True
     fed = [policy.feed(NEW_WORD if step == 1 else PAD) for step in range(8)]
     assert fed == [NEW_WORD, 4, 5, 6, PAD, PAD, NEW_WORD, 7] and policy.begun == [0, 6]
 
@@ -92,5 +162,5 @@ def test_a_word_begins_after_the_longest_pad_and_not_within_another() -> None:
 def test_other_tokens_are_pads() -> None:
     policy = new_policy(look_ahead=0)
     policy.commit([4])
-    policy.end()
+    policy.ended = True
     assert [policy.feed(9) for _ in range(3)] == [PAD, PAD, NEW_WORD], "after the initial two"

@@ -12,7 +12,7 @@ from engine.nets.compiled import SHARED_MEMORY, compile_kernels, recorded_launch
 from torch import Tensor
 
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders import cuda, cuda_kernels
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.cuda import CudaVocStream, VocStreamRings, supports

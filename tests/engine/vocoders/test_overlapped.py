@@ -16,7 +16,7 @@ from studio.core.errors import BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.engine import LocalEngine
 from studio.engine.tokenizers import dmel
-from studio.engine.tokenizers.dmel import acoustic_tokenizer
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders.module import VocodeModule, build_vocoder
 from studio.engine.vocoders.overlapped import HifiGan, OverlappedVocoder, equal_power
 

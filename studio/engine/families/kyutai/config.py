@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from studio.core.checks import to_printable
 from studio.core.errors import BadOption, BadVoice
+from studio.engine.families.kyutai.row import FINAL_STEPS
 from studio.engine.nets.loading import NetConfig
 
 # What this package computes; a file that asks for something else is refused.
@@ -70,6 +71,8 @@ class KyutaiConfig(NetConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if max(self.delays) > FINAL_STEPS:
+            raise BadOption(f"delays are longer than {FINAL_STEPS} steps", _DO)
         if len(self.delays) != self.n_q + 1 or len(self.depformer_weights_per_step_schedule) != self.dep_q:
             raise BadOption("delays or the depformer's schedule have another length than the codebooks", _DO)
         if self.dep_q > self.n_q or self.dim % (2 * self.num_heads) or self.depformer_dim % self.depformer_num_heads:

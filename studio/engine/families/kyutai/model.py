@@ -186,6 +186,18 @@ class KyutaiState:
     others: list[Ring]
     offset: Tensor
 
+    def take(self, rows: Tensor) -> "KyutaiState":
+        """A copy of some rows (int64 indices)."""
+        rings = [one[rows] for one in self.rings]
+        others = [(keys[rows], values[rows]) for keys, values in self.others]
+        return KyutaiState(self.position[rows], rings, others, self.offset[rows])
+
+    def put(self, rows: Tensor, after: "KyutaiState") -> None:
+        """Overwrite what a step changes of some rows."""
+        self.position[rows] = after.position
+        for mine, theirs in zip(self.rings, after.rings, strict=True):
+            mine[rows] = theirs
+
 
 class KyutaiLM(nn.Module):
     """Backbone and depth transformer."""
@@ -227,22 +239,41 @@ class KyutaiLM(nn.Module):
         return cast(Condition, cast(nn.ModuleDict, self.condition_provider["conditioners"])[name])
 
     def begin(self, speakers: Tensor, present: Tensor, labels: Mapping[str, Tensor]) -> KyutaiState:
-        """The state of new streams.
+        """The state of new streams; see ``attend`` and ``offset``."""
+        state = self.init_state(len(speakers), speakers.shape[1])
+        state.others, state.offset = self.attend(speakers, present), self.offset(labels)
+        return state
+
+    def init_state(self, rows: int, vectors: int) -> "KyutaiState":
+        """Zeros, for streams that attend to so many vectors of speakers."""
+        c, like = self.config, self.out_norm.alpha
+        rings = [one.to(like.dtype) for one in self.transformer.init_rings(rows, like.device)]
+        shape = (rows, c.num_heads, vectors, c.dim // c.num_heads)
+        return KyutaiState(
+            position=torch.zeros(rows, dtype=torch.int64, device=like.device),
+            rings=rings,
+            others=[(like.new_zeros(shape), like.new_zeros(shape)) for _ in self.transformer.layers],
+            offset=like.new_zeros(rows, 1, c.dim),
+        )
+
+    def attend(self, speakers: Tensor, present: Tensor) -> list[Ring]:
+        """K and V of each layer's cross-attention.
 
         Args:
             speakers: [B, S, speaker_width], and where there is one, bool [B, S].
-            labels: int64 [B, 1] of each condition, ``ZERO`` for none.
         """
         source = self.condition("speaker_wavs")(speakers, present)
         source = source + _sine_positions(source.shape[1], source.shape[2], source.device).to(source.dtype)
-        sums = [self.condition(name)(one.clamp(min=0), one != ZERO) for name, one in labels.items()]
         blocks = (cast(BackboneBlock, one) for one in self.transformer.layers)
-        return KyutaiState(
-            position=torch.zeros(len(source), dtype=torch.int64, device=source.device),
-            rings=[one.to(source.dtype) for one in self.transformer.init_rings(len(source), source.device)],
-            others=[one.cross_attention.keys_values(source) for one in blocks],
-            offset=torch.stack(sums).sum(0),
-        )
+        return [one.cross_attention.keys_values(source) for one in blocks]
+
+    def offset(self, labels: Mapping[str, Tensor]) -> Tensor:
+        """What the conditions add to every step, [B, 1, dim].
+
+        Args:
+            labels: int64 [B, 1] of each condition, ``ZERO`` for none.
+        """
+        return torch.stack([self.condition(name)(one.clamp(min=0), one != ZERO) for name, one in labels.items()]).sum(0)
 
     def step(self, tokens: Tensor, state: KyutaiState) -> tuple[Tensor, Tensor, KyutaiState]:
         """Run steps of the backbone.

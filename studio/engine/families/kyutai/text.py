@@ -33,6 +33,6 @@ class KyutaiText:
         if self._pieces.vocab_size() > tokens:
             raise BadVoice(f"{path} has {self._pieces.vocab_size()} tokens, and the model knows {tokens}", _DO)
 
-    def encode(self, word: str) -> list[list[int]]:
-        """Tokens of a written word, of each word that it makes: a colon separates two, and brackets alone are none."""
-        return [self._pieces.encode(one) for one in word.translate(_REPLACED).split()]
+    def encode(self, word: str) -> list[int]:
+        """Tokens of a word; none for brackets and colons alone."""
+        return [token for one in word.translate(_REPLACED).split() for token in self._pieces.encode(one)]

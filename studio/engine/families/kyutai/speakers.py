@@ -1,15 +1,13 @@
 """Conditions of an utterance: the speakers, from files of ``kyutai/tts-voices``, and the distilled guidance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from studio.core.cards import MAX_WEIGHTS_BYTES
 from studio.core.errors import BadOption, BadVoice
-from studio.engine.families.kyutai.model import ZERO
 
 MAX_SPEAKERS = 5
 _NAME = "speaker_wavs"
@@ -62,21 +60,6 @@ def _read(path: Path, width: int) -> Tensor:
     return vectors
 
 
-def read_labels(values: Mapping[str, Any], guidance: float | None) -> dict[str, Tensor]:
-    """Labels [1, 1] of the other conditions, by the ``config.json`` of the model.
-
-    Args:
-        guidance: strength of the speakers and the text that the model has learnt; None for its own default.
-
-    Raises:
-        BadOption: the model has not learnt that strength.
-        BadVoice: the configuration does not list the strengths.
-    """
-    try:
-        strengths = [float(one) for one in values["conditioners"]["cfg"]["lut"]["possible_values"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadVoice("the configuration lists no strengths of guidance", "give the model's config.json") from error
-    if guidance is not None and guidance not in strengths:
-        raise BadOption(f"guidance cannot be {guidance}", f"there are {', '.join(map(str, strengths))}")
-    label = ZERO if guidance is None else strengths.index(guidance)
-    return {"control": torch.zeros(1, 1, dtype=torch.int64), "cfg": torch.tensor([[label]])}
+def read_labels(strengths: Sequence[float], guidance: float) -> dict[str, Tensor]:
+    """Labels int64 [1, 1] of the other conditions, for one of the strengths of guidance that the model has learnt."""
+    return {"control": torch.zeros(1, 1, dtype=torch.int64), "cfg": torch.tensor([[strengths.index(guidance)]])}

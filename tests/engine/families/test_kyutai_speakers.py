@@ -12,7 +12,7 @@ from torch import Tensor
 from studio.core.errors import BadOption, BadVoice
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import BackboneBlock, load_kyutai_lm
-from studio.engine.families.kyutai.voices import read_labels, read_speakers
+from studio.engine.families.kyutai.speakers import read_labels, read_speakers
 
 ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
 VALUES: dict[str, Any] = json.loads((ORACLE / "tiny.json").read_text())
@@ -25,20 +25,11 @@ def test_speakers_and_guidance_are_kyutais_conditions() -> None:
     reference = load_file(ORACLE / "reference.safetensors")
     vectors, present = read_speakers(VOICES, WIDTH)
     assert vectors.shape == (1, 15, WIDTH) and present.tolist() == [[True] * 6 + [False] * 9]
-    state = net.begin(vectors, present, read_labels(VALUES, 2.0))
+    state = net.begin(vectors, present, read_labels((1.0, 1.5, 2.0), 2.0))
     torch.testing.assert_close(state.offset, reference["sum"])
     expected = cast(BackboneBlock, net.transformer.layers[1]).cross_attention.keys_values(reference["cross"])
     for found, wanted in zip(state.others[1], expected, strict=True):
         torch.testing.assert_close(found, wanted)
-
-
-def test_guidance_is_one_that_the_model_has_learnt() -> None:
-    assert read_labels(VALUES, None)["cfg"].tolist() == [[-1]]
-    assert read_labels(VALUES, 1.0)["cfg"].tolist() == [[0]]
-    with pytest.raises(BadOption, match=r"guidance cannot be 1\.2; there are 1\.0, 1\.5, 2\.0"):
-        read_labels(VALUES, 1.2)
-    with pytest.raises(BadVoice, match="lists no strengths"):
-        read_labels({}, 2.0)
 
 
 def test_one_to_five_speakers_are_given() -> None:

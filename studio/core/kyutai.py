@@ -1,0 +1,85 @@
+"""Kyutai's text-to-speech models as published: what ``config.json`` says beside the sizes of the net."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from studio.core.checks import is_number, to_printable
+from studio.core.errors import BadVoice
+from studio.core.options import OptionSpec
+from studio.core.time import TimeBase
+
+# Names of the files in a voice's folder; a speaker's file is ``speaker-NUMBER.safetensors``, from 0.
+MODEL, CODEC, TEXT, SPEAKER = "kyutai.safetensors", "mimi.safetensors", "tokenizer.model", "speaker-{}.safetensors"
+TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=1920, phase=0)  # of Mimi
+_LONGEST_DELAY_S, _LONGEST_LOOK_AHEAD, _MOST_STRENGTHS = 10.0, 20, 64
+_DO = "give the config.json of a Kyutai text-to-speech model"
+
+
+@dataclass(frozen=True)
+class KyutaiSettings:
+    """How a model speaks.
+
+    Attributes:
+        delay_steps: of the audio behind the text.
+        look_ahead_words: between the word that begins and the one in the second text stream; 0 without that stream.
+        strengths: of guidance that the model has learnt, by label.
+    """
+
+    delay_steps: int
+    look_ahead_words: int
+    strengths: tuple[float, ...]
+
+    @staticmethod
+    def read(values: Mapping[str, Any]) -> "KyutaiSettings":
+        """From the content of a ``config.json``. Raises BadVoice."""
+        found: Any = values.get("tts_config")
+        about: dict[str, Any] = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        delay_s: Any = about.get("audio_delay")
+        look_ahead: Any = about.get("second_stream_ahead", 0)
+        if not is_number(delay_s) or not 0 <= delay_s <= _LONGEST_DELAY_S:
+            raise BadVoice(f"audio_delay is {_shown(delay_s)}, no time up to {_LONGEST_DELAY_S} s", _DO)
+        if type(look_ahead) is not int or not 0 <= look_ahead <= _LONGEST_LOOK_AHEAD:
+            raise BadVoice(f"second_stream_ahead is {_shown(look_ahead)}, no number up to {_LONGEST_LOOK_AHEAD}", _DO)
+        if values.get("demux_second_stream", False) != bool(look_ahead):
+            raise BadVoice("second_stream_ahead and demux_second_stream contradict each other", _DO)
+        try:
+            listed: Any = values["conditioners"]["cfg"]["lut"]["possible_values"]
+            strengths = tuple(map(float, listed))
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadVoice("the configuration lists no strengths of guidance", _DO) from error
+        if not 1 <= len(strengths) <= _MOST_STRENGTHS:
+            raise BadVoice(f"the configuration lists {len(strengths)} strengths of guidance", _DO)
+        frames_per_s = TIME_BASE.rate_hz / TIME_BASE.frame_samples
+        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths)
+
+    def options(self) -> tuple[OptionSpec, ...]:
+        """Of a voice of this model."""
+        choices = tuple(f"{one:g}" for one in self.strengths)
+        default = "2" if "2" in choices else choices[0]
+        return (
+            OptionSpec(
+                "guidance",
+                "choice",
+                default,
+                "Guidance",
+                "how strictly text and speaker are followed. Holds from the next passage of text on",
+                choices=choices,
+            ),
+            OptionSpec(
+                "padding",
+                "int",
+                1,
+                "Padding",
+                "steps of 80 ms that each word has at least beside those of its tokens; more articulates better",
+                low=0,
+                high=10,
+            ),
+        )
+
+
+PUBLISHED = KyutaiSettings(16, 2, (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0))  # those of kyutai/tts-1.6b-en_fr
+
+
+def _shown(value: Any) -> str:
+    return to_printable(repr(value), 80)
