@@ -42,7 +42,7 @@ class _NullModule:
 
     def __init__(self, max_rows: int, max_frames: int) -> None:
         self.max_rows, self.max_frames = max_rows, max_frames
-        self._output = FrameOutput(np.full((1, dmel.CHANNELS), 3, np.uint8), 0.0, True)
+        self._output = FrameOutput(np.full((1, dmel.CHANNELS), 9, np.uint8), 0.0, True)  # louder than the prompt
 
     def run(self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any], frames: int = 1) -> list[Any]:
         """See ``studio.engine.families.base.Module``."""

@@ -53,9 +53,10 @@ class Outbox:
             self._held.append(event)
             return
         self.is_over = ev.is_last(event)
+        now_ms = self._clock.now_ms()
         if self._queue.empty():
-            self._unread_since_ms = self._clock.now_ms()
-        self._queue.put(event.stamped(self._clock.now_ms() - self._start_ms))
+            self._unread_since_ms = now_ms
+        self._queue.put(event.stamped(now_ms - self._start_ms))
 
     @property
     def is_full(self) -> bool:
@@ -315,10 +316,11 @@ class RequestClient:
         if self._input_closed or self.done:
             raise Closed(why_not, "open another one")
 
-    def _emit(self, event: ev.Event) -> None:
+    def _emit(self, *events: ev.Event) -> None:
         with self._lock:  # one order for all threads; nothing follows the last event
-            if self._outbox.is_over:
-                return
-            self._playback.on_event(event)
-            self._outbox.put(event)
+            for event in events:
+                if self._outbox.is_over:
+                    return
+                self._playback.on_event(event)
+                self._outbox.put(event)
         self._outbox.notify()

@@ -21,6 +21,9 @@ _MAX_UNPLAYED_WORDS = 4096  # without a playback report: half an hour
 _CHARACTER_S, _CHARACTERS = 0.05, 20
 
 
+_OF_WORDS = (ev.Segment, ev.WordStart, ev.WordEnd)
+
+
 @dataclass(frozen=True)
 class PlayedExtent:
     """How far something was played: whole words, the last word begun (None for none), characters as sent."""
@@ -58,6 +61,8 @@ class PlaybackTracker:
 
     def on_event(self, event: ev.Event) -> None:
         """Record starts and ends of words."""
+        if not isinstance(event, _OF_WORDS):
+            return
         if isinstance(event, ev.Segment):
             self._segment, self._onset = event, None
         elif isinstance(event, ev.WordStart):

@@ -1,5 +1,6 @@
 """A request: one utterance inside the engine, stepped by the engine's thread."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -137,8 +138,7 @@ class EngineRequest(RequestClient):
         """Take a module's result; events that precede the sound are sent at once (t1 of the ladder)."""
         self._compute_ms += share_ms
         self._output = self._word_times.move(self._row.on_output(outputs))
-        for event in self._output.before:
-            self._emit(event)
+        self._emit(*self._output.before)
 
     def on_outputs(self, outputs: Sequence[Any], share_ms: float) -> None:
         """Take the outputs of several runs; those after the row wants something else are dropped."""
@@ -151,8 +151,7 @@ class EngineRequest(RequestClient):
             parts.append(word_times.move(row.on_output(output)))
         self._compute_ms += share_ms
         self._output = joined = RowOutput.join(parts)
-        for event in joined.before:
-            self._emit(event)
+        self._emit(*joined.before)
 
     def frames_ahead(self, now_ms: float, low_ms: float, most: int) -> int:
         """How many frames may be made at once: 1 unless the listener has sound meanwhile, and the credit lasts."""
@@ -172,10 +171,14 @@ class EngineRequest(RequestClient):
     def on_samples(self, samples: np.ndarray, share_ms: float) -> None:
         """Send samples, float32 [T] in [-1, 1]. Raises NotFinite."""
         self._compute_ms += share_ms
-        if not np.isfinite(samples).all():
+        if not math.isfinite(samples.sum()):  # of numbers up to 1 it is finite, unless one of them is not
             raise NotFinite("the vocoder's output is not finite", "its weights may be damaged")
         if len(samples):
-            self._send_audio(np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16))
+            levels = samples * np.float32(32768.0)
+            np.rint(levels, out=levels)
+            np.maximum(levels, -32768.0, out=levels)
+            np.minimum(levels, 32767.0, out=levels)
+            self._send_audio(levels.astype(np.int16))
 
     def on_step_end(self) -> None:
         """Send the events that follow the sound of this step."""
@@ -184,8 +187,8 @@ class EngineRequest(RequestClient):
             return
         if output.is_clause_end:
             self._flush_vocoder()
-        for event in output.after:
-            self._emit(event)
+        if output.after:
+            self._emit(*output.after)
         self._record_revision_point()
 
     def fail(self, code: str, message: str) -> None:
@@ -208,9 +211,9 @@ class EngineRequest(RequestClient):
         self._touch()
 
     def _read_options(self) -> bool:
+        if not self._options_changed:
+            return False
         with self._lock:
-            if not self._options_changed:
-                return False
             options, temperature = dict(self._options), self._new_temperature
             self._options_changed, self._new_temperature = False, None
         self._row.set_options(options, temperature)
@@ -222,6 +225,8 @@ class EngineRequest(RequestClient):
 
         A change of text that no segment has seen takes nothing back. Words that are being looked up are read again.
         """
+        if self._revision is None:
+            return False
         with self._lock:
             revision, self._revision = self._revision, None
             points = self._revision_points

@@ -50,12 +50,15 @@ class WordTimes:
         self._first = 0  # the first frame whose energy is stored
         self._db: list[float] = []
         self._held: WordStart | None = None  # its word was silent so far
+        self._silent_until = 0  # the frames before it are silent, since that event
         self._start = self._stop = 0  # frames of the last start and end
 
     def move(self, output: RowOutput) -> RowOutput:
         """The output with word events moved; a start is missing as long as its word is silent."""
         self._add(output.frames)
-        return replace(output, before=self._moved(output.before), after=self._moved(output.after))
+        before = self._moved(output.before)
+        after = self._moved(output.after) if output.after else output.after
+        return RowOutput(output.frames, before, after, output.is_clause_end)
 
     def checkpoint(self) -> WordTimesCheckpoint:
         """The present state."""
@@ -65,6 +68,7 @@ class WordTimes:
         """Return to a checkpoint."""
         self._frames, self._peak_db = checkpoint.frames, checkpoint.peak_db
         self._held, self._start, self._stop = checkpoint.held, checkpoint.start, checkpoint.end
+        self._silent_until = 0
         del self._db[max(0, self._frames - self._first) :]
 
     def _add(self, frames: np.ndarray) -> None:
@@ -82,7 +86,7 @@ class WordTimes:
         moved: list[Event] = []
         for event in events:
             if isinstance(event, WordStart):
-                self._held = event
+                self._held, self._silent_until = event, 0
                 moved += self._release()
             elif isinstance(event, WordEnd):
                 moved += self._release(is_over=True)
@@ -119,9 +123,11 @@ class WordTimes:
         if not self._is_silent(onset, limit):
             onset = self._before_onset(at, limit)
         else:
+            onset = max(onset, self._silent_until)  # the limit only rises, so what was silent stays so
             # Two frames: a click is not the onset.
             while onset < self._frames - 1 and (self._is_silent(onset, limit) or self._is_silent(onset + 1, limit)):
                 onset += 1
+            self._silent_until = onset
             if onset >= self._frames - 1:
                 return None
         return onset if onset - self._silence_start(onset, limit) >= _PAUSE_FRAMES else at
