@@ -148,33 +148,33 @@ class ListeningTests:
 
         def work(session: Session) -> AnswerPublic:
             rater, run = self._rater(session, rater_id)
-            taken = store_answer(session, run, rater, answer)
-            if taken.voices:
+            receipt = store_answer(session, run, rater, answer)
+            if receipt.voices:
                 titles = self.titles(session, run.id)
-                taken = taken.model_copy(update={"titles": [titles[name] for name in taken.voices]})
+                receipt = receipt.model_copy(update={"titles": [titles[name] for name in receipt.voices]})
             if (
                 rater.stage in ("comments", "done")
-                and taken.counted
+                and receipt.counted
                 and rater.role == "panel"
                 and run.config.stop.is_active
             ):
                 finished.append(run.id)
-            return taken
+            return receipt
 
         def look(done: "Future[AnswerPublic]") -> None:
             if finished and done.exception() is None:
                 self.interim_looks.on_rater_finished(finished[0])
 
-        taken = self.store.write(work, soon=True)
-        taken.add_done_callback(look)
-        return taken
+        stored = self.store.write(work, soon=True)
+        stored.add_done_callback(look)
+        return stored
 
     def slot_voice(self, rater_id: int, trial: str, slot: int) -> takes.SlotVoice:
         """The voice of a slot of a live trial. Raises Forbidden, NotThisStage, BadMessage."""
         with self.store.read() as session:
             rater, run = self._rater(session, rater_id)
-            found = takes.slot_voice(session, rater, trial, slot)
-            return replace(found, max_chars=run.config.arena.max_chars) if run.kind.is_standing else found
+            voice = takes.slot_voice(session, rater, trial, slot)
+            return replace(voice, max_chars=run.config.arena.max_chars) if run.kind.is_standing else voice
 
     def record_miss(
         self, rater_id: int, trial: str, slot: int, why: takes.Miss, late_ms: float | None
@@ -244,13 +244,13 @@ class ListeningTests:
 
     def run_of(self, session: Session, campaign: Campaign) -> LoadedCampaign:
         """Load a campaign; cached while it is open, since it does not change then."""
-        found = self._running.get(row_id(campaign))
-        if found is None:
-            found = load_campaign(session, campaign)
-            found.cache.replaced = partial(_replaced, row_id(campaign))
+        run = self._running.get(row_id(campaign))
+        if run is None:
+            run = load_campaign(session, campaign)
+            run.cache.replaced = partial(_replaced, row_id(campaign))
             if campaign.state == "open":
-                self._running[row_id(campaign)] = found
-        return found
+                self._running[row_id(campaign)] = run
+        return run
 
     def _linked(self, session: Session, name: str, key: str) -> tuple[Campaign, str]:
         """A link's campaign and role. A missing campaign raises the same error as a wrong key.
@@ -259,7 +259,9 @@ class ListeningTests:
             name: the campaign's id in links; old links have its name.
         """
         check_name(name)
-        ids = {self.access.link_id(found): found for found in session.exec(select(Campaign.id)) if found is not None}
+        ids = {
+            self.access.link_id(number): number for number in session.exec(select(Campaign.id)) if number is not None
+        }
         row = session.get(Campaign, ids[name]) if name in ids else None
         row = row or session.exec(select(Campaign).where(Campaign.name == name)).first()
         role = self.access.role_of_link(row_id(row) if row else 0, key)

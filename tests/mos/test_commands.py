@@ -154,7 +154,7 @@ def test_mismatched_parts_are_reported_when_they_are_set(studio: Studio, tmp_pat
     same = tmp_path / "same.toml"
     same.write_text("[texts]\nconsent_version = 1\n[gates]\nmin_consensus = 0.3\nconsensus_answers = 900\n")
     _, err = studio("campaign", "settings", "pairs", "--config", same)
-    assert "agreement with the others judges nobody" in err and "version" not in err
+    assert "agreement with the others judges no rater" in err and "version" not in err
     _, err = studio("campaign", "open", "scores", status=2)
     assert "'pairs', which comes after this test, is not open" in err
     studio("campaign", "open", "pairs")

@@ -47,7 +47,7 @@ def load_answers(
     rows = session.exec(query).all()
     systems: defaultdict[str, list[str]] = defaultdict(list)
     references: dict[str, str] = {}
-    for trial, place, name in session.exec(
+    for trial, role, name in session.exec(
         select(Slot.trial_id, Slot.place, System.name)
         .join(Trial, col(Trial.id) == col(Slot.trial_id))
         .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
@@ -55,7 +55,7 @@ def load_answers(
         .where(Trial.campaign_id == campaign_id, col(Slot.place).in_(("candidate", "reference")))
         .order_by(Slot.trial_id, col(Slot.slot))
     ):
-        if place == "candidate":
+        if role == "candidate":
             systems[trial].append(name)
         else:
             references[trial] = name
@@ -88,7 +88,7 @@ def load_answers(
             reference=references.get(trial.id),
             mid_anchor=anchor,
             tags=read_tags(item.tags),
-            asked=tuple(trial.asked.split()),
+            question_order=tuple(trial.asked.split()),
             latencies_ms=latencies.get(trial.id, ()),
         )
         for answer, trial, rater, item in rows
@@ -129,15 +129,15 @@ JOIN trial AS before ON before.rater_id = again.rater_id AND before.unit = again
 JOIN answer AS was ON was.trial_id = before.id AND was.counted = 1
 JOIN answer AS now ON now.trial_id = again.id AND now.counted = 1
 JOIN {table} AS one ON one.answer_id = was.id
-JOIN {table} AS two ON two.answer_id = now.id AND two.question = one.question{place}
+JOIN {table} AS two ON two.answer_id = now.id AND two.question = one.question{same_slot}
 JOIN rater ON rater.id = again.rater_id AND rater.role = 'panel'
 WHERE again.campaign_id = :campaign AND again.role = 'repeat'
 ORDER BY was.id, one.question
 """
 _SCORES = _TWICE.format(
-    marks="one.value, two.value, one.high - one.low", table="score", place=" AND two.slot = one.slot"
+    marks="one.value, two.value, one.high - one.low", table="score", same_slot=" AND two.slot = one.slot"
 )
-_CHOICES = _TWICE.format(marks="one.outcome, two.outcome, NULL", table="choice", place="")
+_CHOICES = _TWICE.format(marks="one.outcome, two.outcome, NULL", table="choice", same_slot="")
 
 
 def repeated_answers(session: Session, campaign_id: int) -> list[RepeatedAnswer]:

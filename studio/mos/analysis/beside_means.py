@@ -48,12 +48,12 @@ def _by_question(
     tables: Mapping[str, Any],
     compute: Callable[[Ratings], dict[str, Any]],
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for question in questions:
         if tables.get("questions", {}).get(question.id, {"n": 0})["n"]:
             try:
                 ratings = ratings_of(answers, question.id, ScoreScale(question.low, question.high))
-                found[question.id] = {"reason": "", **compute(ratings)}
+                results[question.id] = {"reason": "", **compute(ratings)}
             except BadOption as error:
-                found[question.id] = {"reason": error.what}
-    return found
+                results[question.id] = {"reason": error.what}
+    return results

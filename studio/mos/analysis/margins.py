@@ -31,7 +31,7 @@ def margin_results(
 
     Raises BadOption for a margin that a scale cannot exceed.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     skipped = set(anchors)
 
     def add(name: str, margin: float, pairs: Iterable[_Pair], scale: ScoreScale, null: float, unit: str) -> None:
@@ -39,7 +39,7 @@ def margin_results(
         tests = with_holm_verdicts([t for t in tests if baseline in (None, t.b)])
         if tests:
             about = {"name": name, "unit": unit, "margin": margin, "baseline": baseline}
-            found.append(about | {"pairs": [asdict(t) | {"sentence": sentence(t, unit)} for t in tests]})
+            entries.append(about | {"pairs": [asdict(t) | {"sentence": sentence(t, unit)} for t in tests]})
 
     for question in questions if margins.score is not None else ():
         assert margins.score is not None, "checked"
@@ -55,7 +55,7 @@ def margin_results(
     if margins.share is not None and choices["n"]:
         pairs = [(p["a"], p["b"], Interval(**p["share"])) for p in choices["pairs"]["two_way"]]
         add("preference", margins.share, pairs, SHARE_SCALE, 0.5, "share")
-    return found
+    return entries
 
 
 _STEPS = 20  # longest scale that is said to have steps
@@ -80,7 +80,7 @@ def sentence(test: MarginTest, unit: str) -> str:
         return f"{a} and {b}: no interval, so nothing is shown about a margin of {margin}."
     ends = f"90% interval {amount(low, unit, True)} to {amount(high, unit, True)}"
     measured = f"the difference is {amount(test.interval.mean, unit, True)} ({ends})"
-    said = {
+    verdicts = {
         "worse": f"{a} is worse than {b} by more than {margin}",
         "better": f"{a} is better than {b} by more than {margin}",
         "equivalent": f"{a} and {b} are equivalent within {margin}",
@@ -93,8 +93,8 @@ def sentence(test: MarginTest, unit: str) -> str:
         "not_worse": test.p_not_worse_holm,
         "not_better": test.p_not_better_holm,
     }.get(test.verdict)
-    shown = "" if p is None else "; p < 0.001" if p < 0.001 else f"; p = {p:.3f}"
-    return f"{said[test.verdict]}: {measured}{shown}."
+    p_text = "" if p is None else "; p < 0.001" if p < 0.001 else f"; p = {p:.3f}"
+    return f"{verdicts[test.verdict]}: {measured}{p_text}."
 
 
 def amount(value: float, unit: str, is_signed: bool = False) -> str:
@@ -102,5 +102,5 @@ def amount(value: float, unit: str, is_signed: bool = False) -> str:
     sign = "+" if is_signed else ""
     if unit == "share":
         return f"{100 * value:{sign}.1f} percentage points"
-    shown = f"{value:{sign}.1f}" if unit == "points" else f"{value:{sign}.2f}"
-    return f"{shown} {unit}"
+    number = f"{value:{sign}.1f}" if unit == "points" else f"{value:{sign}.2f}"
+    return f"{number} {unit}"

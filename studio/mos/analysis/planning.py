@@ -249,13 +249,13 @@ def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> l
 
 def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[StudioError]:
     """A minimum agreement that can judge no rater, or that few careful raters would reach."""
-    gates, prefix = config.gates, "agreement with the others judges nobody:"
+    gates, prefix = config.gates, "agreement with the others judges no rater:"
     if not gates.min_consensus:
         return []
     if config.kind == "abx":
         return [BadOption(f"{prefix} ABX trials have correct answers", "set it to 0")]
     if gates.min_consensus == 1:
-        return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation")]
+        return [BadOption("no rater reaches an agreement of 1 with the others", "set a lower correlation")]
     if run is None:
         return []
     reach = consensus_reach(run)

@@ -209,19 +209,19 @@ def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str]
         elif scores and expected.lstrip("-").isdigit():
             right = all(abs(v - int(expected)) <= slack for v in scores)
         elif scores and relative:  # the better one of two stimuli
-            shown = _shown(session, trial.id)
-            right = all(v != 0 and shown["b" if v > 0 else "a"] == expected for v in scores)
+            system_of = _systems_by_side(session, trial.id)
+            right = all(v != 0 and system_of["b" if v > 0 else "a"] == expected for v in scores)
         elif choice is not None:
-            shown = _shown(session, trial.id)
-            correct = shown["x"] if choice.question == MATCH else expected  # X is set by the design
-            right = correct in (choice.outcome, shown.get(choice.outcome))
+            system_of = _systems_by_side(session, trial.id)
+            correct = system_of["x"] if choice.question == MATCH else expected  # X is set by the design
+            right = correct in (choice.outcome, system_of.get(choice.outcome))
         else:
             continue
         checks[trial.rater_id, trial.role].append(right)
     return checks
 
 
-def _shown(session: Session, trial: str) -> dict[str, str]:
+def _systems_by_side(session: Session, trial: str) -> dict[str, str]:
     """Systems of a trial with two stimuli: ``a`` and ``b`` as presented, and ``x``, the reference, if any."""
     rows = session.exec(
         select(Slot.slot, Slot.place, System.name)
@@ -229,7 +229,7 @@ def _shown(session: Session, trial: str) -> dict[str, str]:
         .join(System, col(System.id) == col(Stimulus.system_id))
         .where(Slot.trial_id == trial)
     )
-    return {"x" if place == "reference" else "ab"[slot]: name for slot, place, name in rows}
+    return {"x" if role == "reference" else "ab"[slot]: name for slot, role, name in rows}
 
 
 def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]:

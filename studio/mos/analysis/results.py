@@ -48,7 +48,7 @@ from studio.mos.store.tables import (
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign.
 
-    ``answers`` are those to test trials, of which ``counted`` enter the tables: those of raters whom neither a gate nor
+    ``answers`` are those to test trials, of which ``counted`` enter the tables: those of raters that neither a gate nor
     the post-screening excludes. ``wanted`` are required (0: open-ended), of ``counted`` with ``replace_excluded``;
     ``aside`` are those to practice, traps, golds and repeats; ``skipped`` are live trials that raters had to skip.
     ``stopped`` is the look that closed the campaign, if any. ``lacking`` says what a draft needs first, empty if it can
@@ -230,11 +230,11 @@ def _consensus(
     after = {j.pseudonym for j in verdicts if j.pseudonym in before and j.verdicts["consensus"] != "fail"}
     if before == after:
         return out
-    everybody, kept = (
+    with_failed, without_failed = (
         dict(estimates(run.kind.analyse(run.config, [a for a in answers if a.rater in some], seed=seed)))
         for some in (before, after)
     )
-    rows = [{"name": name, "everybody": dict(i), "kept": kept.get(name)} for name, i in everybody.items()]
+    rows = [{"name": name, "everybody": dict(i), "kept": without_failed.get(name)} for name, i in with_failed.items()]
     return out | {"failed": len(before) - len(after), "estimates": rows}
 
 
@@ -246,7 +246,11 @@ def consensus_rows(config: CampaignConfig, raters: Sequence[tuple[str, RaterCons
         "minimum": gates.min_consensus,
         "answers": gates.consensus_answers,
         "required": gates.consensus_required,
-        "raters": [{"rater": rater, **asdict(found), "verdict": said} for rater, found, said in raters if found],
+        "raters": [
+            {"rater": rater, **asdict(agreement), "verdict": verdict}
+            for rater, agreement, verdict in raters
+            if agreement
+        ],
         "failed": 0,
         "estimates": [],
     }

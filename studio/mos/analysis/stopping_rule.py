@@ -151,16 +151,16 @@ def evaluate_rule(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, st
     if rule.half_width is not None:
         rows = widths(tables)
         half, name = max(((np.inf if half is None else half, name) for name, half in rows), default=(np.inf, "nothing"))
-        shown = f"widest {PM}{half:.3g} ({name})" if np.isfinite(half) else f"no interval yet of {name}"
-        reasons.append(f"every 95% interval at most {PM}{rule.half_width:g}: {shown}")
+        state = f"widest {PM}{half:.3g} ({name})" if np.isfinite(half) else f"no interval yet of {name}"
+        reasons.append(f"every 95% interval at most {PM}{rule.half_width:g}: {state}")
         if half <= rule.half_width:
             return True, reasons[-1]
     if rule.decided:
         pairs, alpha = p_values(tables), level_at(rule, raters)
         undecided = [name for name, p in pairs if p is None or p > alpha]
-        shown = f"{len(pairs) - len(undecided)} of {len(pairs)}" + (f", not {undecided[0]}" if undecided else "")
+        state = f"{len(pairs) - len(undecided)} of {len(pairs)}" + (f", not {undecided[0]}" if undecided else "")
         reasons.append(
-            f"every pair decided at p {alpha:.2g} (look at {raters} of {rule.looks[-1]}, Holm over pairs): {shown}"
+            f"every pair decided at p {alpha:.2g} (look at {raters} of {rule.looks[-1]}, Holm over pairs): {state}"
         )
         if pairs and not undecided:
             return True, reasons[-1]
@@ -214,8 +214,8 @@ def take_due_look(session: Session, campaign: Campaign) -> Look | None:
     """The first look that is due and was not taken, with its result; None if none is due."""
     run = load_campaign(session, campaign)
     rule = run.config.stop
-    taken = set(session.exec(select(Look.raters).where(Look.campaign_id == campaign.id)))
-    raters = next((n for n in rule.looks if n not in taken), None)
+    past_looks = set(session.exec(select(Look.raters).where(Look.campaign_id == campaign.id)))
+    raters = next((n for n in rule.looks if n not in past_looks), None)
     if campaign.state != "open" or not rule.is_active or raters is None:
         return None
     finished = select(Rater.pseudonym).where(

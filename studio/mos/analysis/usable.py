@@ -24,15 +24,15 @@ def unusable_raters(session: Session, campaign: Campaign) -> frozenset[str]:
     key = (str(session.get_bind().engine.url), campaign.id or 0)
     version = results_version(session, campaign)
     with _lock:
-        found = _known.get(key)
-    if found is None or found[0] != version:
-        found = (version, _unusable(session, campaign))
+        entry = _known.get(key)
+    if entry is None or entry[0] != version:
+        entry = (version, _unusable(session, campaign))
     with _lock:
-        _known[key] = found
+        _known[key] = entry
         _known.move_to_end(key)
         while len(_known) > _MAX_ENTRIES:
             _known.popitem(last=False)
-    return found[1]
+    return entry[1]
 
 
 def _unusable(session: Session, campaign: Campaign) -> frozenset[str]:

@@ -146,7 +146,7 @@ class CampaignConfig:
     prompt: str = ""  # the question about a pair
     # quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with each as X
     raters_per_stimulus: Annotated[int, Field(ge=1, le=10_000)] = 7
-    # recruiting goes on until that many raters count: those whom a gate or the post-screening excludes are replaced
+    # recruiting goes on until that many raters count: those that a gate or the post-screening excludes are replaced
     replace_excluded: bool = True
     # test trials per rater, without traps, golds and training
     trials_per_sitting: Annotated[int, Field(ge=1, le=500)] = 10

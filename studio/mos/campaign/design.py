@@ -62,7 +62,7 @@ class AssignedUnit:
     role: str = "test"
 
     def played(self) -> list[tuple[int, str]]:
-        """The stimulus of each slot, with its place: candidate or reference."""
+        """The stimulus of each slot, with its role: candidate or reference."""
         reference = self.unit.reference
         return [*((s, "candidate") for s in self.order), *([] if reference is None else [(reference, "reference")])]
 
@@ -74,11 +74,11 @@ def assign_units(table: UnitTable, counts: AssignmentCounts, quota: int, count: 
     rater, who may not hear a script twice. Returns fewer than ``count`` when every other
     unit has its quota. ``counts`` is brought up to date.
     """
-    given = np.fromiter((counts.assigned.get(key, 0) for key in table.keys), np.int64, len(table.units))
-    open_still = given < quota
-    times_heard = np.bincount(table.item, given).astype(np.int64)[table.item]
-    turns = np.zeros(len(given), np.int64)
-    first = np.where(open_still, given, _EXCLUDED)  # primary key; the others break ties
+    assigned = np.fromiter((counts.assigned.get(key, 0) for key in table.keys), np.int64, len(table.units))
+    open_still = assigned < quota
+    times_heard = np.bincount(table.item, assigned).astype(np.int64)[table.item]
+    turns = np.zeros(len(assigned), np.int64)
+    first = np.where(open_still, assigned, _EXCLUDED)  # primary key; the others break ties
     chosen: list[AssignedUnit] = []
     for _ in range(min(count, int(open_still.sum()))):
         best = np.flatnonzero(first == first.min())
@@ -148,7 +148,9 @@ def balance_order(trials: Sequence[AssignedUnit], rng: Random) -> list[AssignedU
     for trial in rng.sample(trials, len(trials)):
         of_kind[kinds[tuple(sorted(trial.unit.systems))]].append(trial)
     left = np.array([len(mine) for mine in of_kind])
-    _, order = min((_one_order(holds, left.copy(), rng) for _ in range(_ORDERS)), key=lambda found: found[0])
+    _, order = min(
+        (_one_order(holds, left.copy(), rng) for _ in range(_ORDERS)), key=lambda scored_order: scored_order[0]
+    )
     return [of_kind[kind].pop() for kind in order]
 
 

@@ -61,7 +61,7 @@ class ManifestBuilder:
     files: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
     traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
     warnings: list[str] = field(default_factory=list[str])
-    _places: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    _first_lines: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     # existing names that were listed again
     _listed: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
 
@@ -72,8 +72,8 @@ class ManifestBuilder:
             root, {s.name: s for s in there.systems}, {i.name: i for i in there.items}, dict(there.files)
         )
         for what, names in (("system", draft.systems), ("item", draft.items)):
-            draft._places |= {(what, name.casefold()): _EXISTING for name in names}
-        draft._places |= {("file", *key): _EXISTING for key in draft.files}
+            draft._first_lines |= {(what, name.casefold()): _EXISTING for name in names}
+        draft._first_lines |= {("file", *key): _EXISTING for key in draft.files}
         return draft
 
     def add_system(
@@ -135,11 +135,11 @@ class ManifestBuilder:
         """Add the sound file of an item by a system. Raises BadFile: duplicate, missing, too large or outside."""
         item, system = composed(item), composed(system)
         if (item, system) in self.files:
-            before = self._places["file", item, system]
+            before = self._first_lines["file", item, system]
             raise BadFile(f"{where}: item {item!r} by system {system!r} is there twice", f"the first is {before}")
         if len(self.files) >= MAX_FILES:
             raise BadFile(f"{where}: there are more than {MAX_FILES} sounds", "divide them into several campaigns")
-        self._places["file", item, system] = where
+        self._first_lines["file", item, system] = where
         self.files[item, system] = self._sound(where, file)
         if trace is not None:
             self.traces[item, system] = self._trace(where, trace)
@@ -147,7 +147,7 @@ class ManifestBuilder:
     def finish(self, whole: bool = True, incomplete: bool = False) -> StimulusManifest:
         """The manifest. Raises BadFile naming what is missing.
 
-        With ``whole`` unset, missing sounds are allowed; with ``incomplete`` they are told in a warning.
+        With ``whole`` unset, missing sounds are allowed; with ``incomplete`` a warning lists them.
         """
         tests = [item for item in self.items.values() if item.role == "test"]
         systems = {system for item, system in self.files if self.items[item].role == "test"}
@@ -195,21 +195,22 @@ class ManifestBuilder:
         with blaming(where):
             check_name(name)
         key = (what, name.casefold())
-        if name not in there and key in self._places:
+        if name not in there and key in self._first_lines:
             raise BadFile(
-                f"{where}: the {what} {name!r} differs only in capitals from {self._places[key]}", "use one spelling"
+                f"{where}: the {what} {name!r} differs only in capitals from {self._first_lines[key]}",
+                "use one spelling",
             )
         if name in there and new:
-            first = self._listed.get(key, self._places[key])
+            first = self._listed.get(key, self._first_lines[key])
             if first != _EXISTING:
                 raise BadFile(f"{where}: the {what} {name!r} is there twice", f"the first is {first}")
             self._listed[key] = where
         if name not in there and len(there) >= limit:
             raise BadFile(f"{where}: there are more than {limit} {what}s", "divide them into several campaigns")
-        self._places.setdefault(key, where)
+        self._first_lines.setdefault(key, where)
 
     def _differs(self, where: str, of: str, name: str, what: str) -> BadFile:
-        before = self._places[of, name.casefold()]
+        before = self._first_lines[of, name.casefold()]
         return BadFile(f"{where}: the {what} of {of} {name!r} differs from {before}", "give it once, or the same")
 
     def inside(self, where: str, file: str) -> Path:
@@ -218,8 +219,8 @@ class ManifestBuilder:
         slashed = file.replace("\\", "/")  # as Windows writes paths
         forms = (file, *(unicodedata.normalize(form, one) for one in (file, slashed) for form in ("NFC", "NFD")))
         try:
-            given = next((self.root / one for one in forms if (self.root / one).exists()), self.root / file)
-            root, path = self.root.resolve(), given.resolve()
+            existing = next((self.root / one for one in forms if (self.root / one).exists()), self.root / file)
+            root, path = self.root.resolve(), existing.resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop
             raise BadFile(f"{where}: {file!r} cannot be followed", "copy the file into the folder") from error
         if not path.is_relative_to(root):

@@ -20,7 +20,7 @@ MAX_TAGS = 20  # of one script
 
 @contextmanager
 def blaming(where: str) -> Generator[None]:
-    """Turn a BadOption into a BadFile that names the place in a file."""
+    """Turn a BadOption into a BadFile that names the position in a file."""
     try:
         yield
     except BadOption as error:
@@ -83,8 +83,8 @@ def named_texts(written: str) -> Iterator[tuple[int, str, str | None]]:
     mark = "\t" if lines and all("\t" in line and "|" not in line for _, line in lines) else "|"
     has_spoken = mark == "|" and 2 * sum(line.count(mark) >= 2 for _, line in lines) > len(lines)
     for number, line in lines:
-        item, found, text = line.partition(mark)
-        if not found:
+        item, separator, text = line.partition(mark)
+        if not separator:
             yield number, line.strip(), None
             continue
         if has_spoken:
@@ -100,15 +100,15 @@ def parse_texts(written: str, source: str) -> list[TextLine]:
     ``source``: its name in error messages. Raises BadFile: a name is invalid or duplicate; the message has the line
     number.
     """
-    found: dict[str, TextLine] = {}
+    lines: dict[str, TextLine] = {}
     for number, name, text in named_texts(written):
         key = f"text{number:03}" if text is None else composed(name)
-        if key in found:
+        if key in lines:
             raise BadFile(f"line {number} of {source} names {key!r:.80} again", "give each text its own name")
         with blaming(f"line {number} of {source}"):
             check_name(key)  # it becomes a file name
-        found[key] = TextLine(key, name if text is None else text, text is not None)
-    return list(found.values())
+        lines[key] = TextLine(key, name if text is None else text, text is not None)
+    return list(lines.values())
 
 
 def read_texts(path: Path) -> dict[str, str]:
@@ -117,7 +117,7 @@ def read_texts(path: Path) -> dict[str, str]:
         written = decode_text(read_bounded(path, MAX_TEXTS_BYTES), path.name)
     except OSError as error:
         raise BadFile(f"the texts {path} cannot be read: {error}", "give a text file, one text a line") from error
-    found = parse_texts(written, path.name)
-    if not found:
+    lines = parse_texts(written, path.name)
+    if not lines:
         raise BadFile(f"{path.name} has no text", "write one text a line")
-    return {line.name: line.text for line in found}
+    return {line.name: line.text for line in lines}

@@ -40,7 +40,7 @@ class FileOptions:
         scale: lowest and highest score; by default the preset's, or guessed from the scores, with a note.
         reference: the system that is the hidden reference (MUSHRA); ``baseline``: of comparisons.
         seed: of the posterior's draws; by default the export's, or 0.
-        everyone: also the answers of raters whom a gate excluded (exports of the studio).
+        everyone: also the answers of raters that a gate excluded (exports of the studio).
     """
 
     preset: str = ""
@@ -78,9 +78,11 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     table = read_answer_table(path)
     if is_export(table, options.preset):
         _no_mapping(options)
-        found = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
-        seed = found.seed if options.seed is None else options.seed
-        return FileAnswers(found.name, found.config, found.answers, seed, found.roles, found.left_out, found.notes)
+        export = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
+        seed = export.seed if options.seed is None else options.seed
+        return FileAnswers(
+            export.name, export.config, export.answers, seed, export.roles, export.left_out, export.notes
+        )
     rows, left_out, preset = _mapped(table, options)
     known = PRESETS[preset]
     reference = options.reference or _named_reference(rows, known.reference)
@@ -125,9 +127,9 @@ def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes,
 
 
 def _no_mapping(options: FileOptions) -> None:
-    given = [what for what in ("columns", "kind", "scale", "reference", "baseline") if getattr(options, what)]
-    if given:
-        raise BadOption(f"an export of the studio needs no {given[0]}", "leave that option out")
+    options_used = [what for what in ("columns", "kind", "scale", "reference", "baseline") if getattr(options, what)]
+    if options_used:
+        raise BadOption(f"an export of the studio needs no {options_used[0]}", "leave that option out")
 
 
 def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], Counter[str], str]:
@@ -170,16 +172,16 @@ def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple
     return CampaignConfig(kind, questions=questions, baseline=options.baseline or None), notes
 
 
-def _scale(scores: Sequence[float], given: tuple[int, int] | None, *, is_relative: bool) -> tuple[int, int, list[str]]:
+def _scale(scores: Sequence[float], scale: tuple[int, int] | None, *, is_relative: bool) -> tuple[int, int, list[str]]:
     lowest, highest = min(scores), max(scores)
-    known = (given,) if given else _COMPARED if is_relative else _SCALES
+    known = (scale,) if scale else _COMPARED if is_relative else _SCALES
     low, high = next(((a, b) for a, b in known if a <= lowest and highest <= b), known[-1])
     if not low <= lowest <= highest <= high:
         raise BadFile(
             f"a score is {lowest if lowest < low else highest:g}, the scale is {low} to {high}", "give --scale"
         )
     guess = f"the scale is taken to be {low} to {high}, from the scores; --scale sets another, as 1:5"
-    return low, high, [] if given else [guess]
+    return low, high, [] if scale else [guess]
 
 
 def _unknown_notes(rows: Iterable[AnswerRow]) -> list[str]:
@@ -211,13 +213,13 @@ def parse_scale(text: str) -> tuple[int, int] | None:
 
 def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
     """``["rater=WorkerId"]`` as a mapping by field. Raises BadOption."""
-    found: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     for pair in pairs:
         what, sign, column = pair.partition("=")
         if not sign or not column.strip():
             raise BadOption(f"the column is mapped as {pair!r:.80}", "write FIELD=NAME, rater=WorkerId for instance")
-        found[what.strip()] = column.strip()
-    return found
+        column_of[what.strip()] = column.strip()
+    return column_of
 
 
 def file_results(read: FileAnswers) -> dict[str, Any]:
@@ -260,7 +262,7 @@ def file_results(read: FileAnswers) -> dict[str, Any]:
         "takes": [],
         "loudness": None,
         "consistency": {"questions": {}, "raters": []},
-        "consensus": consensus_rows(config, [(rater, found, "unknown") for rater, found in consensus.items()]),
+        "consensus": consensus_rows(config, [(rater, agreement, "unknown") for rater, agreement in consensus.items()]),
         "predicted": None,
         **analysis(config, answers, read.seed, {name: read.roles.get(name, "test") for name in read.systems}),
     }

@@ -169,7 +169,7 @@ def read_answer_table(path: Path) -> AnswerTable:
         read = read_table(data, path.name, max_bytes=MAX_ANSWERS_BYTES, max_lines=MAX_LINES, exact=_is_export(data))
         lines = [(f"line {number} of {path.name}", cells) for number, cells in read.rows]
         table = AnswerTable(path.name, read.columns, lines, is_csv=True)
-    if any(column.endswith("_url") and _ASKED.fullmatch(column) for column in table.columns):
+    if any(column.endswith("_url") and _VOTE_COLUMN.fullmatch(column) for column in table.columns):
         table = _melted(table)
     if not table.lines:
         raise BadFile(f"{path.name} has no answers", "write one line per answer under a header")
@@ -202,14 +202,14 @@ def _json_table(data: bytes, name: str) -> AnswerTable:
         document = _of_tinydb(whole) if rows is None else rows
     if not isinstance(document, list) or not all(isinstance(row, dict) for row in cast("list[Any]", document)):
         raise BadFile(f"{name} is no list of answers", "give a list of objects with the same keys, or CSV")
-    found = cast("list[dict[str, Any]]", document)
-    columns = tuple(dict.fromkeys(column_key(str(key)) for row in found for key in row))
+    records = cast("list[dict[str, Any]]", document)
+    columns = tuple(dict.fromkeys(column_key(str(key)) for row in records for key in row))
     lines = [
         (
             f"row {number} of {name}",
             {**dict.fromkeys(columns, ""), **{column_key(str(k)): _cell(v) for k, v in row.items()}},
         )
-        for number, row in enumerate(found, start=1)
+        for number, row in enumerate(records, start=1)
     ]
     return AnswerTable(name, columns, lines, whole)
 
@@ -278,15 +278,15 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
     rows: list[AnswerRow] = []
     left_out: Counter[str] = Counter()
     for where, line in table.lines:
-        found = {what: line[column].strip() for what, column in columns.items()}
-        empty = next((what for what in ("score", "outcome") if what in found and not found[what]), None)
+        cells = {what: line[column].strip() for what, column in columns.items()}
+        empty = next((what for what in ("score", "outcome") if what in cells and not cells[what]), None)
         if empty:
             left_out[f"without {'an' if empty == 'outcome' else 'a'} {empty}"] += 1
             continue
-        if "file" in found:
-            found = {**_of_file(found.pop("file")), **{k: v for k, v in found.items() if v}}
-        _check_names(found, where)
-        rows += _votes(found, where) if "wins_a" in found else [_row(found, where)]
+        if "file" in cells:
+            cells = {**_of_file(cells.pop("file")), **{k: v for k, v in cells.items() if v}}
+        _check_names(cells, where)
+        rows += _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
         if len(rows) > _MAX_VOTES:
             raise BadFile(f"{table.name} has more than {_MAX_VOTES:,} votes", "give a part of them")
     if not rows:
@@ -300,30 +300,30 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
     return rows, left_out
 
 
-def _check_names(found: Cells, where: str) -> None:
+def _check_names(cells: Cells, where: str) -> None:
     for what in ("rater", "item", "system", "a", "b"):
-        if what in found and not found[what]:
+        if what in cells and not cells[what]:
             raise BadFile(
                 f"{where} has no {what}", f"fill that column in every line, or leave the column of {what} out"
             )
-        if len(found.get(what, "")) > _NAME_CHARS:
-            raise BadFile(f"{where} has a {what} of {len(found[what])} characters", f"{_NAME_CHARS} are allowed")
+        if len(cells.get(what, "")) > _NAME_CHARS:
+            raise BadFile(f"{where} has a {what} of {len(cells[what])} characters", f"{_NAME_CHARS} are allowed")
 
 
-def _row(found: Cells, where: str) -> AnswerRow:
-    a, b = found.get("a", ""), found.get("b", "")
+def _row(cells: Cells, where: str) -> AnswerRow:
+    a, b = cells.get("a", ""), cells.get("b", "")
     if (a or b) and a == b:
         raise BadFile(f"{where} compares {a!r} with itself", "name two systems")
     return AnswerRow(
-        rater=found.get("rater"),
-        item=found.get("item"),
-        question=found.get("question", ""),
-        system=found.get("system", ""),
-        score=_score(found["score"], where) if "score" in found else None,
+        rater=cells.get("rater"),
+        item=cells.get("item"),
+        question=cells.get("question", ""),
+        system=cells.get("system", ""),
+        score=_score(cells["score"], where) if "score" in cells else None,
         a=a,
         b=b,
-        outcome=read_outcome(found["outcome"], a, b, where) if "outcome" in found else "",
-        tags=tuple(tag for tag in found.get("tags", "").split(";") if tag),
+        outcome=read_outcome(cells["outcome"], a, b, where) if "outcome" in cells else "",
+        tags=tuple(tag for tag in cells.get("tags", "").split(";") if tag),
     )
 
 
@@ -333,14 +333,14 @@ def _score(text: str, where: str) -> float:
     return int(score) if score == int(score) else score  # as a campaign has them
 
 
-def _votes(found: Cells, where: str) -> list[AnswerRow]:
+def _votes(cells: Cells, where: str) -> list[AnswerRow]:
     """The votes that a line with counts stands for."""
-    counts = {k: parse_number(found.get(k) or "0", where) for k in ("wins_a", "wins_b", "ties")}
+    counts = {k: parse_number(cells.get(k) or "0", where) for k in ("wins_a", "wins_b", "ties")}
     if bad := [k for k, n in counts.items() if n < 0 or n != int(n) or n > _MAX_VOTES]:
-        raise BadFile(f"{where} has {found[bad[0]]!r:.40} {bad[0]}", "a count is a whole number from 0 on")
+        raise BadFile(f"{where} has {cells[bad[0]]!r:.40} {bad[0]}", "a count is a whole number from 0 on")
     out: list[AnswerRow] = []
     for outcome, name in (("a", "wins_a"), ("b", "wins_b"), ("tie", "ties")):
-        out += [_row({**found, "outcome": outcome}, where)] * int(counts[name])
+        out += [_row({**cells, "outcome": outcome}, where)] * int(counts[name])
     return out
 
 
@@ -350,19 +350,19 @@ _OUTCOMES = {
     "tie": ("tie", "draw", "equal", "same", "no preference", "no difference", "none", "0", "x", "="),
     "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
 }
-_OUTCOME_OF = {said: outcome for outcome, ways in _OUTCOMES.items() for said in ways}
+_OUTCOME_OF = {word: outcome for outcome, words in _OUTCOMES.items() for word in words}
 
 
-def read_outcome(said: str, a: str, b: str, where: str) -> str:
+def read_outcome(text: str, a: str, b: str, where: str) -> str:
     """a, b, tie or both_bad from what a file says: one of the usual words, or the name of the preferred system.
 
     Raises BadFile, naming the line.
     """
-    if said in (a, b):  # before the words: a system may be called b
-        return "a" if said == a else "b"
-    if (outcome := _OUTCOME_OF.get(said.casefold())) is None:
+    if text in (a, b):  # before the words: a system may be called b
+        return "a" if text == a else "b"
+    if (outcome := _OUTCOME_OF.get(text.casefold())) is None:
         raise BadFile(
-            f"{where} has the outcome {said!r:.80}", "write a, b, tie or both_bad, or the name of the preferred system"
+            f"{where} has the outcome {text!r:.80}", "write a, b, tie or both_bad, or the name of the preferred system"
         )
     return outcome
 
@@ -373,7 +373,7 @@ def _of_file(address: str) -> dict[str, str]:
     return {"system": path.parent.name, "item": path.stem}
 
 
-_ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")
+_VOTE_COLUMN = re.compile(r"answer\.(q\d+)(_\w+)?")
 
 
 def _melted(table: AnswerTable) -> AnswerTable:
@@ -382,9 +382,9 @@ def _melted(table: AnswerTable) -> AnswerTable:
 
 
 def _clips(table: AnswerTable) -> Iterator[tuple[str, dict[str, str]]]:
-    asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
+    vote_columns = [match for column in table.columns if (match := _VOTE_COLUMN.fullmatch(column))]
     for where, line in table.lines:
-        for match in asked:
+        for match in vote_columns:
             url = line.get(f"answer.{match[1]}_url", "")
             if url and match[2] != "_url" and line[match[0]].strip():
                 yield where, {**line, "file": url, "vote": line[match[0]], "question_type": (match[2] or "").strip("_")}

@@ -97,9 +97,9 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
             }
             if answer.missing:
                 yield row | {"missing": answer.missing}
-            places = {question: place for place, question in enumerate(trial.asked.split(), start=1)}
+            positions = {question: position for position, question in enumerate(trial.asked.split(), start=1)}
             for mark in marks.of(row_id(answer), trial.id):
-                yield row | mark | {"asked": places.get(mark["question"])}
+                yield row | mark | {"asked": positions.get(mark["question"])}
 
 
 class _Marks:
@@ -121,13 +121,13 @@ class _Marks:
         self.takes = latest_takes(session, trials) if kind.is_live else {}
         self.systems: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self.references: dict[str, str] = {}
-        for trial, slot, place, name in session.exec(
+        for trial, slot, role, name in session.exec(
             select(Slot.trial_id, Slot.slot, Slot.place, System.name)
             .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
             .join(System, col(System.id) == col(Stimulus.system_id))
             .where(col(Slot.trial_id).in_(trials))
         ):
-            if place == "candidate":
+            if role == "candidate":
                 self.systems[trial][slot] = name
             else:
                 self.references[trial] = name
@@ -147,7 +147,7 @@ class _Marks:
                 **reference,
                 **both,
                 **self._spoken(trial),
-                **self._heard(answer, [0, 1] if both else [score.slot]),
+                **self._play_totals(answer, [0, 1] if both else [score.slot]),
             }
         for choice in self.choices[answer]:
             yield {
@@ -157,7 +157,7 @@ class _Marks:
                 "outcome": choice.outcome,
                 **reference,
                 **self._spoken(trial),
-                **self._heard(answer, [0, 1]),
+                **self._play_totals(answer, [0, 1]),
             }
 
     def _spoken(self, trial: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class _Marks:
         sounds = {"latency_a_ms": a.latency_ms, "latency_b_ms": b.latency_ms, "trace_a": a.trace, "trace_b": b.trace}
         return sounds | {"late_ms": b.late_ms}
 
-    def _heard(self, answer: int, slots: Sequence[int]) -> dict[str, Any]:
+    def _play_totals(self, answer: int, slots: Sequence[int]) -> dict[str, Any]:
         plays = [self.plays[answer][s] for s in slots if s in self.plays[answer]]
         if not plays:
             return {}
@@ -246,14 +246,14 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
-    found = session.exec(
+    rows = session.exec(
         select(Rater.pseudonym, Passage.data)
         .join(Passage, col(Passage.rater_id) == col(Rater.id))
         .where(Rater.campaign_id == campaign.id, Rater.role == "panel", Passage.stage == "comments")
         .order_by(col(Passage.id))
     )
-    said = [(rater, str(json.loads(data).get("comment", ""))) for rater, data in found]
-    return [{"rater": rater, "comment": comment} for rater, comment in said if comment]
+    comments = [(rater, str(json.loads(data).get("comment", ""))) for rater, data in rows]
+    return [{"rater": rater, "comment": comment} for rater, comment in comments if comment]
 
 
 DICTIONARY: tuple[Column, ...] = (

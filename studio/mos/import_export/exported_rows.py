@@ -46,7 +46,7 @@ def exported_answers(table: AnswerTable, campaign: str, tag: str, *, everyone: b
 
     Args:
         campaign: name of the campaign to read from an export of several.
-        everyone: also answers of raters whom a gate excludes.
+        everyone: also answers of raters that a gate excludes.
     """
     _need(table, "trial", "slot", "system", "score", "low", "high", "reference")
     lines, left_out, name = _counted_lines(table, campaign, tag, everyone=everyone)
@@ -138,7 +138,7 @@ def _why_not(line: Mapping[str, str], *, everyone: bool) -> str | None:
         return "repeated attempts, which do not count"
     if line.get("missing"):
         return "skipped trials"
-    return "answers of raters whom a gate excludes" if line["use"] == "fail" and not everyone else None
+    return "answers of raters that a gate excludes" if line["use"] == "fail" and not everyone else None
 
 
 def _trial(line: _Line) -> str:
@@ -177,7 +177,7 @@ def _answer(lines: list[_Line], kind: str, anchor: str | None) -> CountedAnswer:
         reference=first["reference"] or None,
         mid_anchor=anchor,
         tags=read_tags(first.get("tags", "")),
-        asked=tuple(sorted(order, key=lambda question: order[question])),
+        question_order=tuple(sorted(order, key=lambda question: order[question])),
         latencies_ms=latencies if first.get("trace_a") and first.get("trace_b") else (),
     )
 

@@ -70,12 +70,12 @@ def _copy(file: Path, copy: Path) -> None:
     try:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
-            found = list(source.execute("SELECT type, name FROM sqlite_master"))
-            if not {name for kind, name in found if kind == "table"} >= STUDIO_TABLES:
+            objects = list(source.execute("SELECT type, name FROM sqlite_master"))
+            if not {name for kind, name in objects if kind == "table"} >= STUDIO_TABLES:
                 raise BadFile(
                     f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
                 )
-            if views := [name for kind, name in found if kind == "view"]:
+            if views := [name for kind, name in objects if kind == "view"]:
                 raise BadFile(
                     f"{file} holds the view {views[0]!r:.80}, which no studio makes", "restore a backup of it"
                 )
@@ -84,8 +84,8 @@ def _copy(file: Path, copy: Path) -> None:
                 raise BadFile(f"{file} has {counted[0]:,} campaigns", f"at most {MAX_CAMPAIGNS:,} are merged")
             source.backup(target)
             for name in (
-                name for kind, name in found if kind == "trigger"
-            ):  # ours only guard writes, which do not happen here
+                name for kind, name in objects if kind == "trigger"
+            ):  # ours only check writes, which do not happen here
                 target.execute(f'DROP TRIGGER "{name.replace(chr(34), chr(34) * 2)}"')
         finally:
             source.close()

@@ -212,7 +212,7 @@ def _check_campaign(theirs: Session, campaign: Campaign) -> None:
     orders = ("", *kind_of(config.kind).orders)
     rows = _CampaignRows(theirs, campaign)
 
-    draft = ManifestBuilder(Path())  # systems and scripts obey the rules of manifests
+    draft = ManifestBuilder(Path())  # systems and scripts follow the rules of manifests
     ids: dict[type[SQLModel], set[int]] = {System: set(), Item: set(), Stimulus: set(), Rater: set()}
     for system in rows.of(System):
         draft.add_system(_WHERE, system.name, system.role, new=True)

@@ -1,7 +1,7 @@
 """Merge of another studio's campaigns into this database: raters, trials, answers, and clips by content.
 
 Campaigns with the same settings, sounds and seed are joined, others are added. Rows get new ids. Merging is idempotent:
-it matches campaigns by content, raters by keyed identity (made with the other studio's key, so it matches nobody
+it matches campaigns by content, raters by keyed identity (made with the other studio's key, so it matches no rater
 else), and trials by random id.
 """
 
@@ -79,18 +79,18 @@ def merge_from(
         check_campaigns(theirs, campaigns_of(theirs, only))
 
         def work(ours: Session) -> list[MergeReport]:
-            found = merge_campaigns(theirs, ours, only, accept_removals=accept_removals)
+            reports = merge_campaigns(theirs, ours, only, accept_removals=accept_removals)
             if dry:
-                raise _DryRun(found)
-            copy_traces([trace for one in found for trace in one.traces], folder, listening.clips)
-            return found
+                raise _DryRun(reports)
+            copy_traces([trace for one in reports for trace in one.traces], folder, listening.clips)
+            return reports
 
         if not dry:
             copy_clips(clips_of(theirs, only), folder, listening.clips)
         try:
             brought = listening.store.write(work).result()
         except _DryRun as enough:
-            return enough.found
+            return enough.reports
         for trace in (trace for one in brought for trace in one.dropped):
             listening.clips.drop_trace(trace)
         if accept_removals and any(one.removals for one in brought):
@@ -101,9 +101,9 @@ def merge_from(
 class _DryRun(Exception):
     """Raised at the end of a dry run, so that the store rolls back."""
 
-    def __init__(self, found: list[MergeReport]) -> None:
+    def __init__(self, reports: list[MergeReport]) -> None:
         super().__init__()
-        self.found = found
+        self.reports = reports
 
 
 def merge_campaigns(
@@ -117,9 +117,9 @@ def merge_campaigns(
         only: name of a single campaign to merge.
         accept_removals: erase here the raters who were erased there; a merge deletes nothing else.
     """
-    found = campaigns_of(theirs, only)
+    campaigns = campaigns_of(theirs, only)
     known = {content_digest(ours, c): c for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}
-    return [_merge_one(theirs, ours, campaign, known, accept_removals) for campaign in found]
+    return [_merge_one(theirs, ours, campaign, known, accept_removals) for campaign in campaigns]
 
 
 def campaigns_of(theirs: Session, only: str | None = None) -> list[Campaign]:

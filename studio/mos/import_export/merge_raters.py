@@ -84,15 +84,15 @@ class RaterMerge:
             .where(Rater.campaign_id == self._here.id, Rater.role == "panel")
             .group_by(Rater.pseudonym, Rater.identity, col(Rater.joined_at))
         )
-        found: defaultdict[str, list[tuple[str, int, float]]] = defaultdict(list)
+        raters_by_digest: defaultdict[str, list[tuple[str, int, float]]] = defaultdict(list)
         for name, identity, joined_at, answers in raters:
-            found[person_of(identity)].append((name, answers, joined_at))
-        return found
+            raters_by_digest[person_of(identity)].append((name, answers, joined_at))
+        return raters_by_digest
 
     def merge(self) -> tuple[int, int, int]:
         """Add missing raters, trials and answers; returns the number of each."""
         gone = self._removals(self._ours, self._here)
-        taken = self._pseudonyms()
+        pseudonyms = self._pseudonyms()
         raters = trials = answers = 0
         wanted = select(Rater.id).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
         for rater_id in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
@@ -104,9 +104,9 @@ class RaterMerge:
                 continue
             if here is None:
                 here = Rater(**moved_row(rater, campaign_id=self._here.id, identity=identity))
-                while here.pseudonym in taken:
+                while here.pseudonym in pseudonyms:
                     here.pseudonym = f"r{secrets.token_hex(5)}"
-                taken.add(here.pseudonym)
+                pseudonyms.add(here.pseudonym)
                 raters += 1
             elif rater.seen_at > here.seen_at:
                 for name in ("stage", "consent_version", "seen_at", "finished_at"):
@@ -177,9 +177,9 @@ class RaterMerge:
 
     def _answers(self, rater: Rater) -> int:
         """Merge a rater's answers in order: the first to a trial counts, over both databases."""
-        asked = select(Answer).join(Trial, col(Trial.id) == col(Answer.trial_id)).where(Trial.rater_id == rater.id)
+        query = select(Answer).join(Trial, col(Trial.id) == col(Answer.trial_id)).where(Trial.rater_id == rater.id)
         new = 0
-        for answer in self._theirs.exec(asked.order_by(col(Answer.id))).all():
+        for answer in self._theirs.exec(query.order_by(col(Answer.id))).all():
             before = self._ours.exec(select(Answer).where(Answer.trial_id == answer.trial_id)).all()
             if any((b.digest, b.received_at) == (answer.digest, answer.received_at) for b in before):
                 continue

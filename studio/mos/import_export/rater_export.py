@@ -67,7 +67,7 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
             .where(Trial.rater_id == rater.id, Answer.counted == 1)
         ).all()
         one = judged[rater.pseudonym]
-        said: dict[str, Any] = {p.stage: json.loads(p.data) for p in passed if p.stage in order}
+        passage_data: dict[str, Any] = {p.stage: json.loads(p.data) for p in passed if p.stage in order}
         row = {column.name: None for column in columns} | {
             "campaign": campaign.name,
             "rater": rater.pseudonym,
@@ -83,12 +83,14 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
             "consensus_r": one.consensus.r if one.consensus else None,
             "consensus_n": one.consensus.n if one.consensus else None,
             "headphone_tries": sum(p.stage == "headphones" for p in passed),
-            "environment_right": said.get("environment", {}).get("right"),
+            "environment_right": passage_data.get("environment", {}).get("right"),
             "environment_tries": sum(p.stage == "environment" for p in passed),
-            "comment": said.get("comments", {}).get("comment", ""),
+            "comment": passage_data.get("comments", {}).get("comment", ""),
         }
         row |= {f"gate_{gate}": verdict for gate, verdict in one.verdicts.items()}
-        row |= {f"screening_{k}": str(v) for k, v in said.get("screening", {}).items() if f"screening_{k}" in row}
+        row |= {
+            f"screening_{k}": str(v) for k, v in passage_data.get("screening", {}).items() if f"screening_{k}" in row
+        }
         yield row | {f"device_{k}": None if v is None else str(v) for k, v in json.loads(rater.device).items()}
 
 

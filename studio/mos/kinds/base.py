@@ -55,7 +55,7 @@ class CountedAnswer:
     reference: str | None = None  # system of the open reference, or of X; None without one
     mid_anchor: str | None = None  # the campaign's mid anchor (MUSHRA); None without one
     tags: tuple[str, ...] = ()  # of the script
-    asked: tuple[str, ...] = ()  # question ids in their order if asked one after another; else empty
+    question_order: tuple[str, ...] = ()  # question ids in their order if asked one after another; else empty
     # per slot in a live test, from the required words to the first sound; else empty
     latencies_ms: tuple[float | None, ...] = ()
 

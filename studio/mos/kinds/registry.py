@@ -291,7 +291,7 @@ _KINDS = (
     Kind(  # a standing live test: one battle at a time, on the pair that reduces the ladder's error most
         "arena",
         "Arena (live pair preference, standing)",
-        "Visitors type, two hidden voices speak it live, a vote tells their names; a public ladder without an end.",
+        "Visitors type, two hidden voices speak it live, a vote reveals their names; a public ladder without an end.",
         (
             _LIVE_CHOICES,
             (

@@ -26,8 +26,8 @@ def ratings_of(answers: Sequence[CountedAnswer], question: str, scale: ScoreScal
     rows = [
         (a.rater, a.item, a.systems[slot], float(value))
         for a in answers
-        for (asked, slot), value in a.scores.items()
-        if asked == question
+        for (question_id, slot), value in a.scores.items()
+        if question_id == question
     ]
     return ratings_from_rows(rows, scale=scale)
 
@@ -78,8 +78,10 @@ def score_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[s
 
 def asking_tables(answers: Sequence[CountedAnswer], question: Question) -> list[dict[str, Any]]:
     """Mean of a question by question order: [{order, mean, n, ...}]."""
-    orders = sorted({a.asked for a in answers if a.asked}, reverse=True)
-    by_order = [(order, _scaled_ratings([a for a in answers if a.asked == order], question)) for order in orders]
+    orders = sorted({a.question_order for a in answers if a.question_order}, reverse=True)
+    by_order = [
+        (order, _scaled_ratings([a for a in answers if a.question_order == order], question)) for order in orders
+    ]
     return [{"order": list(order), **asdict(means.mean_of(rows))} for order, rows in by_order if len(rows)]
 
 
@@ -115,11 +117,11 @@ def screened_answers(answers: Sequence[CountedAnswer], question: Question) -> Se
 
 
 def post_screened(config: CampaignConfig, answers: Sequence[CountedAnswer]) -> dict[str, str]:
-    """Raters whom the post-screening of MUSHRA excludes, with the reason: reference, anchor or both."""
+    """Raters that the post-screening of MUSHRA excludes, with the reason: reference, anchor or both."""
     if config.kind != "mushra" or not config.questions:
         return {}
-    found = _screening(answers, _scaled_ratings(answers, config.questions[0]))
-    return {} if found is None else {rater: _reason(found[0], rater) for rater in found[0].dropped}
+    screening = _screening(answers, _scaled_ratings(answers, config.questions[0]))
+    return {} if screening is None else {rater: _reason(screening[0], rater) for rater in screening[0].dropped}
 
 
 def _reason(screen: means.PostScreen, rater: str) -> str:
@@ -196,28 +198,28 @@ def comparison_tables(
 
 def identity_tables(answers: Sequence[CountedAnswer]) -> dict[str, Any]:
     """How often X was found, by pair and in all; and how often each answer was given, whatever X was."""
-    said = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
-    if not said:
+    outcomes = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
+    if not outcomes:
         return {"n": 0}
     identifications = [
         AbxAnswer(a.rater, a.item, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
-        for a, outcome in said
+        for a, outcome in outcomes
     ]
     return {
         "n": len(identifications),
         "pairs": [asdict(i) for i in abx_results(identifications)],
         "all": asdict(abx_result("", "", identifications)),
-        "said": {side: sum(outcome == side for _, outcome in said) for side in ("a", "b")},
+        "said": {side: sum(outcome == side for _, outcome in outcomes) for side in ("a", "b")},
     }
 
 
 def _by_tag(answers: Iterable[CountedAnswer]) -> list[tuple[str, list[CountedAnswer]]]:
     """The answers on the scripts of each tag; a script of two tags is in both."""
-    found: defaultdict[str, list[CountedAnswer]] = defaultdict(list)
+    by_tag: defaultdict[str, list[CountedAnswer]] = defaultdict(list)
     for answer in answers:
         for tag in answer.tags:
-            found[tag].append(answer)
-    return sorted(found.items())
+            by_tag[tag].append(answer)
+    return sorted(by_tag.items())
 
 
 def _scripts(answers: Sequence[CountedAnswer]) -> int:
@@ -273,7 +275,12 @@ def _preference(answers: Sequence[CountedAnswer], voices: list[str]) -> dict[str
 
 
 def _scores(answers: Sequence[CountedAnswer], voices: list[str], question: Question) -> dict[str, Any]:
-    rows = [(a, slot, value) for a in answers for (asked, slot), value in a.scores.items() if asked == question.id]
+    rows = [
+        (a, slot, value)
+        for a in answers
+        for (question_id, slot), value in a.scores.items()
+        if question_id == question.id
+    ]
     if not rows:
         return {"n": 0}
     voice = latency.voice_columns(np.array([voices.index(a.systems[slot]) for a, slot, _ in rows]), None, voices)
@@ -285,8 +292,8 @@ def _scores(answers: Sequence[CountedAnswer], voices: list[str], question: Quest
 
 
 def _slopes(data: LatencyAnswers, slope: Callable[[LatencyAnswers, bool], LatencySlope | None]) -> dict[str, Any]:
-    found = {name: slope(data, same) for name, same in (("slope", False), ("slope_same_voices", True))}
-    return {name: None if one is None else asdict(one) for name, one in found.items()}
+    slopes = {name: slope(data, same) for name, same in (("slope", False), ("slope_same_voices", True))}
+    return {name: None if one is None else asdict(one) for name, one in slopes.items()}
 
 
 def _codes(answers: Sequence[CountedAnswer]) -> tuple[Any, Any]:

@@ -122,7 +122,7 @@ _MORE_CSS = """
 .ladder :is(th, td) { text-align: start; }
 .ladder :is(th, td):last-child { text-align: end; padding-inline-end: 0; }
 .wide .ladder td { white-space: normal; }
-.ladder .place { font-weight: 650; white-space: nowrap; }
+.ladder .rank { font-weight: 650; white-space: nowrap; }
 .ladder tbody th { overflow-wrap: anywhere; min-inline-size: 8em; }
 .ladder td span { white-space: nowrap; color: var(--muted); }
 svg { overflow: visible; }
@@ -159,13 +159,13 @@ def _ranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
         return "<p>No votes yet: the ladder begins with the first one.</p>"
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     rows = "".join(
-        f'<tr><td class="place">{_place(step)}</td>'
+        f'<tr><td class="rank">{_rank_text(step)}</td>'
         f'<th scope="row">{_system_name(step.name, titles)}</th>'
         f"<td>{elo_score(asdict(step))} <span>{escape(_interval(step))}</span></td><td>{_votes(step, ladder)}</td></tr>"
         for step in ladder.steps
     )
     marks = [
-        IntervalMark(f"{_place(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
+        IntervalMark(f"{_rank_text(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
         for s in ladder.steps
         if not s.state
     ]
@@ -189,7 +189,7 @@ def _notes(ladder: ArenaLadder) -> str:
     people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
     notes = [
         f"Bradley-Terry scores of {ladder.votes} votes by {people}, with intervals {ladder.interval}. Only differences "
-        "are meaningful; a range of places means that the 95% intervals of the differences allow all of them.",
+        "are meaningful; a range of ranks means that the 95% intervals of the differences allow all of them.",
         f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, count as "
         "half a win each.",
         *_provisional_note(ladder),
@@ -202,7 +202,7 @@ def _provisional_note(ladder: ArenaLadder) -> list[str]:
     if not any(step.is_provisional for step in ladder.steps):
         return []
     few = counted(ladder.min_votes, "vote")
-    return [f"Provisional: systems with fewer than {few} may still change places with each vote."]
+    return [f"Provisional: systems with fewer than {few} may still change ranks with each vote."]
 
 
 def _votes(step: LadderEntry, ladder: ArenaLadder) -> str:
@@ -215,7 +215,7 @@ def _system_name(name: str, titles: Mapping[str, str]) -> str:
     return escape(title) if title == name else f'<span class="system" title="{escape(name)}">{escape(title)}</span>'
 
 
-def _place(step: LadderEntry) -> str:
+def _rank_text(step: LadderEntry) -> str:
     return str(step.best) if step.best == step.worst else f"{step.best}\N{EN DASH}{step.worst}"
 
 

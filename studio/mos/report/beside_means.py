@@ -26,23 +26,23 @@ def rank_tables(results: Mapping[str, Any]) -> list[ReportTable]:
     """Friedman's test and Wilcoxon's signed-rank tests of each question."""
     tables: list[ReportTable] = []
     for question, _ in rated_questions(results):
-        found = results["rank_tests"].get(question["id"])
-        if found and not found["reason"]:
-            tables += [_friedman(question["id"], found), _wilcoxon(question, found["rater"])]
+        tests = results["rank_tests"].get(question["id"])
+        if tests and not tests["reason"]:
+            tables += [_friedman(question["id"], tests), _wilcoxon(question, tests["rater"])]
     return [table for table in tables if table.rows]
 
 
-def _friedman(question: str, found: Mapping[str, Any]) -> ReportTable:
+def _friedman(question: str, tests: Mapping[str, Any]) -> ReportTable:
     rows = [
         [what, str(f["systems"]), str(f["blocks"]), number(f["chi2"], 2), p_value(f["p"]), number(f["w"], 2)]
         for name, what in _BLOCKS.items()
-        if found[name] is not None and (f := found[name]["friedman"]) is not None
+        if tests[name] is not None and (f := tests[name]["friedman"]) is not None
     ]
     notes = [
         "Null hypothesis: all systems are alike. Blocks must be independent, so they are raters or scripts, not single "
         "answers; each test generalises to other blocks of its kind only. W: Kendall's coefficient of concordance."
     ]
-    if left_out := found["rater"]["left_out"]:
+    if left_out := tests["rater"]["left_out"]:
         notes.append(f"{left_out} raters without ratings of every system are left out.")
     columns = ["Blocks", "systems", "blocks", "chi-squared", "p", "W"]
     return ReportTable(f"{question}: Friedman's test", columns, rows, notes)
@@ -72,19 +72,19 @@ def subject_bias_tables(results: Mapping[str, Any]) -> list[ReportTable]:
     """Means without the raters' bias beside plain means, one table for each question."""
     tables: list[ReportTable] = []
     for question, table in rated_questions(results):
-        found, digits = results["subject_bias"].get(question["id"]), decimals_for(question)
-        if not found or found["reason"]:
+        model, digits = results["subject_bias"].get(question["id"]), decimals_for(question)
+        if not model or model["reason"]:
             continue
         plain = table["systems"]["two_way"]
         rows = [
-            [name, with_interval(plain[name], digits), with_interval(found["systems"][name], digits)]
+            [name, with_interval(plain[name], digits), with_interval(model["systems"][name], digits)]
             for name in plain
-            if name in found["systems"]
+            if name in model["systems"]
         ]
-        notes = [_BIAS, _range(found, digits), *small_sample_notes(found["systems"].values())]
-        notes += [_SHRUNK] if found["is_shrunk"] else []
-        if found["left_out"]:
-            notes.append(f"{found['left_out']} raters with fewer than three answers are left out.")
+        notes = [_BIAS, _range(model, digits), *small_sample_notes(model["systems"].values())]
+        notes += [_SHRUNK] if model["is_shrunk"] else []
+        if model["left_out"]:
+            notes.append(f"{model['left_out']} raters with fewer than three answers are left out.")
         columns = ["System", f"mean {PM} 95% interval", f"without bias {PM} 95% interval"]
         tables.append(ReportTable(f"{question['id']}: without the raters' bias (P.913)", columns, rows, notes))
     return tables
@@ -101,8 +101,8 @@ _SHRUNK = (
 )
 
 
-def _range(found: Mapping[str, Any], digits: int) -> str:
-    raters = found["raters"]
+def _range(model: Mapping[str, Any], digits: int) -> str:
+    raters = model["raters"]
     bias, spread = ([one[name] for one in raters] for name in ("bias", "inconsistency"))
     low, high = number(min(bias), digits), number(max(bias), digits)
     return (

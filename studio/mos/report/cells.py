@@ -41,8 +41,8 @@ def number(value: float | None, digits: int) -> str:
 
 def plus_minus(mean: float | None, half: float | None, digits: int) -> str:
     """``3.8 +- 0.1``; without a half-width only the mean."""
-    shown = number(mean, digits)
-    return shown if half is None else f"{shown} {PM} {half:.{digits}f}"
+    mean_text = number(mean, digits)
+    return mean_text if half is None else f"{mean_text} {PM} {half:.{digits}f}"
 
 
 def with_interval(interval: Mapping[str, Any], digits: int) -> str:
@@ -72,9 +72,9 @@ def answer_count(counts: Mapping[str, Any]) -> str:
 
     ``12 of 40``, or ``10 of 40 (12 given)``.
     """
-    counted, given = counts["counted"], counts["answers"]
-    shown = f"{counted} of {counts['wanted']}" if counts["wanted"] else str(counted)
-    return shown if counted == given else f"{shown} ({given} given)"
+    counted, received = counts["counted"], counts["answers"]
+    text = f"{counted} of {counts['wanted']}" if counts["wanted"] else str(counted)
+    return text if counted == received else f"{text} ({received} given)"
 
 
 def percent(share: float | None) -> str:
@@ -176,8 +176,8 @@ def latex_table(table: ReportTable) -> str:
 
 def markdown_table(table: ReportTable) -> str:
     rows = [table.columns, ["---", *(["---:"] * (len(table.columns) - 1))], *table.rows]
-    shown = [[c if k == 1 else markdown_text(c) for c in row] for k, row in enumerate(rows)]
-    lines = [f"| {' | '.join(row)} |" for row in shown]
+    cells = [[c if k == 1 else markdown_text(c) for c in row] for k, row in enumerate(rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join(
         [f"## {markdown_text(table.caption)}", "", *lines, *(f"\n{markdown_text(note)}" for note in table.notes)]
     )

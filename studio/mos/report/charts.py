@@ -18,7 +18,7 @@ class IntervalMark:
     value: float
     low: float | None
     high: float | None
-    shown: str
+    value_text: str
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class _Layout:
         x, anchor = (left - 12, "end") if self is _BROAD else (0.0, "start")
         return _text(x, top + self.words, _short(text, letters), "label", anchor, hint=text)
 
-    def behind(self, shown: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
+    def behind(self, text: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
         """Text behind a mark that ends at ``at``; on a narrow page at the end of the line above it."""
         x, anchor = (at, "start") if self is _BROAD else (float(self.width), "end")
-        return _text(x, top + self.words, shown, kind, anchor, hint=hint)
+        return _text(x, top + self.words, text, kind, anchor, hint=hint)
 
     def svg(self, height: float, parts: Sequence[str], title: str) -> str:
         return _svg(height, parts, title, self.width, self.name)
@@ -88,7 +88,7 @@ def interval_chart(
     low, high = min(low, ticks[0]), max(high, ticks[-1])
 
     def draw(form: _Layout) -> str:
-        left, right = form.span((m.label for m in marks), _GAP + _LETTER * max(len(m.shown) for m in marks))
+        left, right = form.span((m.label for m in marks), _GAP + _LETTER * max(len(m.value_text) for m in marks))
 
         def x(value: float) -> float:
             return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
@@ -107,7 +107,7 @@ def interval_chart(
                 last = right if mark.high is None else closed[-1]
                 parts += _lines("whisker", [(first, last, y, y), *((end, end, y - 5, y + 5) for end in closed)])
             parts.append(_point(x(mark.value), y))
-            parts.append(form.behind(mark.shown, right + _GAP, top))
+            parts.append(form.behind(mark.value_text, right + _GAP, top))
         return form.svg(bottom + 26, parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
@@ -152,8 +152,10 @@ def scatter_chart(spots: Sequence[ScatterPoint], x_title: str, title: str = "", 
             parts.append(_point(at, y(spot.y)))
             if spot.label:
                 far = at > (left + right) / 2
-                place = (at - 10, "end") if far else (at + 10, "start")
-                parts.append(_text(place[0], y(spot.y) - 6, _short(spot.label, 20), "label", place[1], hint=spot.label))
+                label_at = (at - 10, "end") if far else (at + 10, "start")
+                parts.append(
+                    _text(label_at[0], y(spot.y) - 6, _short(spot.label, 20), "label", label_at[1], hint=spot.label)
+                )
         return form.svg(PAD + tall + 46, parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
@@ -166,12 +168,12 @@ def bar_chart(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
     def draw(form: _Layout) -> str:
         left, right = form.span((label for label, *_ in rows), 96)
         parts: list[str] = []
-        for k, (label, value, shown) in enumerate(rows):
+        for k, (label, value, value_text) in enumerate(rows):
             top, width = PAD + form.row * k, (right - left) * value / most
             y = top + form.middle - 8
             parts.append(form.label(label, left, top))
             parts.append(f'<rect class="bar" x="{left:.1f}" y="{y}" width="{width:.1f}" height="16" rx="2"/>')
-            parts.append(form.behind(shown, left + width + 8, top))
+            parts.append(form.behind(value_text, left + width + 8, top))
         return form.svg(PAD * 2 + form.row * len(rows), parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
@@ -196,8 +198,8 @@ def share_chart(rows: Sequence[tuple[str, str, Sequence[int], IntervalMark]], ti
                 width = (right - left) * count / (sum(counts) or 1)
                 parts.append(f'<rect class="{name}" x="{at:.1f}" y="{y - 9}" width="{width:.1f}" height="18"/>')
                 if width > 34:
-                    shown = f"{100 * count / sum(counts):.0f}%"
-                    parts.append(_text(at + width / 2, y + 4, shown, f"in-{name}", "middle"))
+                    percentage = f"{100 * count / sum(counts):.0f}%"
+                    parts.append(_text(at + width / 2, y + 4, percentage, f"in-{name}", "middle"))
                 at += width
             parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
             half = (left + right) / 2
@@ -219,7 +221,7 @@ def _share(mark: IntervalMark, left: float, right: float, y: float) -> list[str]
     if mark.low is not None and mark.high is not None:
         low, high = x(mark.low), x(mark.high)
         parts += _lines("whisker", [(low, high, y, y), *((e, e, y - 4, y + 4) for e in (low, high))])
-    return [*parts, _text((left + right) / 2, y + 19, mark.shown, "tick", "middle")]
+    return [*parts, _text((left + right) / 2, y + 19, mark.value_text, "tick", "middle")]
 
 
 def histogram(counts: Sequence[int], low: int, title: str, tallest: int = 0) -> str:
@@ -251,7 +253,7 @@ def binned(counts: Sequence[int], low: int) -> list[tuple[str, int]]:
     ]
 
 
-def matrix_table(names: Sequence[str], tint: Sequence[Sequence[float | None]], shown: Sequence[Sequence[str]]) -> str:
+def matrix_table(names: Sequence[str], tint: Sequence[Sequence[float | None]], cells: Sequence[Sequence[str]]) -> str:
     """Square table with cells tinted by a share of 0 to 1; row against column."""
     head = "".join(f'<th scope="col"><span>{escape(n)}</span></th>' for n in names)
     rows: list[str] = []
@@ -259,7 +261,7 @@ def matrix_table(names: Sequence[str], tint: Sequence[Sequence[float | None]], s
         tds = "".join(
             '<td class="self"></td>'
             if i == j
-            else f'<td style="--p:{0 if (p := tint[i][j]) is None else p:.2f}">{escape(shown[i][j])}</td>'
+            else f'<td style="--p:{0 if (p := tint[i][j]) is None else p:.2f}">{escape(cells[i][j])}</td>'
             for j in range(len(names))
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{tds}</tr>')
@@ -288,8 +290,8 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _svg(height: float, parts: Sequence[str], title: str, width: int = WIDTH, kind: str = "") -> str:
     named = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
-    shown = f'class="{kind}" ' if kind else ""
-    return f'<svg {shown}viewBox="0 0 {width} {height:.0f}" {named}>{"".join(parts)}</svg>'
+    class_attribute = f'class="{kind}" ' if kind else ""
+    return f'<svg {class_attribute}viewBox="0 0 {width} {height:.0f}" {named}>{"".join(parts)}</svg>'
 
 
 def _label_width(labels: Iterable[str]) -> float:

@@ -14,9 +14,9 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
         rows = [["Kind of test", results["kind"]], ["Seed of the posterior", str(results["seed"])]]
         return [*rows, ["Level of every interval", level], *_methods(results)]
     quota = f"{design['raters_per_stimulus']}{' usable' if design['replace_excluded'] else ''} raters for each unit"
-    asked = f"{quota}, {design['trials_per_sitting']} trials per session"
+    quotas = f"{quota}, {design['trials_per_sitting']} trials per session"
     if arena := design.get("arena"):
-        asked = (
+        quotas = (
             f"none (open-ended); per rater {arena['per_day']} battles a day and {arena['per_pair']} on a pair; "
             f"{arena['explore']:.0%} of the pairs drawn at random, the others by the expected gain in precision"
         )
@@ -27,7 +27,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     rows = [
         ["Kind of test", results["kind"]],
         ["Seed of the assignment and of the posterior", str(results["seed"])],
-        ["Quotas", asked],
+        ["Quotas", quotas],
         ["Repeated trials", f"{design['repeats']} per session; not part of any mean"],
         ["Required listening", f"{design['must_listen']:.0%} of each stimulus before the answer"],
         ["Text shown", "yes" if design["show_text"] else "no"],
@@ -152,8 +152,8 @@ def consistency_tables(consistency: Mapping[str, Any]) -> list[ReportTable]:
     """Agreement of repeated answers, by question and by rater."""
 
     def cells(row: Mapping[str, Any]) -> list[str]:
-        shown = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
-        return [*shown, str(row["n"])]
+        shares = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
+        return [*shares, str(row["n"])]
 
     columns = ["identical", "mean difference, steps", "of the scale", "correlation", "repeated answers"]
     note = "The same trial, presented twice to the same rater. Of the scale: 100% for a different choice."
@@ -183,7 +183,7 @@ def post_hoc_tables(consensus: Mapping[str, Any]) -> list[ReportTable]:
     """Effect of excluding raters below the minimum agreement; no table if there are none."""
     if not consensus["failed"]:
         return []
-    shown = "The other tables are without them" if consensus["required"] else "The other tables are with them"
+    which_tables = "The other tables are without them" if consensus["required"] else "The other tables are with them"
     rows: list[list[str]] = []
     for estimate in consensus["estimates"]:
         remaining = estimate["kept"]
@@ -192,7 +192,7 @@ def post_hoc_tables(consensus: Mapping[str, Any]) -> list[ReportTable]:
     note = (
         f"Raters whose answers correlate less than {consensus['minimum']:g} with the mean of the others', of "
         f"{consensus['answers']} answers or more: {consensus['failed']}. This is a post-hoc exclusion: it depends on "
-        f"the analysed answers, and may widen differences and narrow intervals. {shown}."
+        f"the analysed answers, and may widen differences and narrow intervals. {which_tables}."
     )
     columns = ["Estimate", "with them", "without them", "answers without"]
     return [ReportTable("With and without raters who disagree with the others", columns, rows, [note])]
@@ -204,11 +204,11 @@ def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Map
         [GATE_LABELS[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))]
         for gate in GATE_LABELS
     ]
-    notes = ["Unknown excludes nobody: the gate did not run, or not yet."]
+    notes = ["Unknown excludes no rater: the gate did not run, or not yet."]
     if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
-        notes.append("The headphone check is informative: this campaign excludes nobody for it.")
+        notes.append("The headphone check is informative: this campaign excludes no rater for it.")
     if design["gates"]["environment"] and not design["gates"]["environment_required"]:
-        notes.append("The environment test is informative: this campaign excludes nobody for it.")
+        notes.append("The environment test is informative: this campaign excludes no rater for it.")
     if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
-        notes.append("Agreement with the others is informative: this campaign excludes nobody for it.")
+        notes.append("Agreement with the others is informative: this campaign excludes no rater for it.")
     return ReportTable(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)

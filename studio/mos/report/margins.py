@@ -52,8 +52,8 @@ def margin_figures(results: Mapping[str, Any]) -> list[tuple[str, str]]:
                 None if (v := pair["interval"][k]) is None else factor * v for k in ("mean", "low", "high")
             )
             assert mean is not None, "an interval has a mean"
-            shown = f"{number(mean, digits)} {interval_text(low, high, digits)}"
-            marks.append(IntervalMark(f"{pair['a']} {MINUS} {pair['b']}", mean, low, high, shown))
+            label = f"{number(mean, digits)} {interval_text(low, high, digits)}"
+            marks.append(IntervalMark(f"{pair['a']} {MINUS} {pair['b']}", mean, low, high, label))
         margin = factor * test["margin"]
         title = f"{test['name']}: differences against the margin"
         caption = (

@@ -81,8 +81,8 @@ def latency_figures(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         figures.append((scatter_chart(spots, _MS, "Elo by latency"), caption))
     if latency["preference"]["n"]:
         spots = bins_by_latency(latency["preference"]["bins"], 100.0)
-        drawn = scatter_chart(spots, _SOONER_MS, "preference by latency", 50.0)
-        figures.append((drawn, f"{FASTER_SHARE}, percent, 95%."))
+        chart = scatter_chart(spots, _SOONER_MS, "preference by latency", 50.0)
+        figures.append((chart, f"{FASTER_SHARE}, percent, 95%."))
     for name, table in latency["questions"].items():
         for spots, what in (
             (mean_by_latency(results, name), "of each voice at its median latency"),

@@ -50,7 +50,7 @@ def html(results: Mapping[str, Any]) -> str:
     body += [_cmos_section(q, tables["comparisons"][q["id"]]) for q in results["questions"] if "comparisons" in tables]
     body += [_abx_section(prompt, tables["identity"])] if "identity" in tables else []
     body += [_preference_section(prompt, tables["choices"])] if "choices" in tables else []
-    figures = [_figure(drawn, caption) for drawn, caption in latency_figures(results)]
+    figures = [_figure(chart, caption) for chart, caption in latency_figures(results)]
     for title, parts in (
         (MARGIN_TITLE, _margin_parts(results)),
         ("Latency while typing", figures),
@@ -79,8 +79,8 @@ def document(title: str, body: str, policy: str = "", more_css: str = "") -> str
 
 def tiles(facts: Iterable[tuple[str, object]]) -> str:
     """Numbers with names, side by side."""
-    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    return f'<dl class="tiles">{shown}</dl>'
+    entries = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f'<dl class="tiles">{entries}</dl>'
 
 
 def _head(results: Mapping[str, Any]) -> str:
@@ -158,10 +158,10 @@ def _abx_section(prompt: str, table: Mapping[str, Any]) -> str:
     )
 
 
-def _mark(label: str, interval: Mapping[str, Any], shown: str, scale: float = 1) -> IntervalMark:
+def _mark(label: str, interval: Mapping[str, Any], value_text: str, scale: float = 1) -> IntervalMark:
     mean, low, high = (None if interval[k] is None else scale * interval[k] for k in ("mean", "low", "high"))
     assert mean is not None, "an interval has a mean"
-    return IntervalMark(label, mean, low, high, shown)
+    return IntervalMark(label, mean, low, high, value_text)
 
 
 _NO_ANSWERS = "No answers yet."
@@ -177,8 +177,8 @@ def _prompt(text: str) -> str:
 
 def _share(pair: Mapping[str, Any]) -> IntervalMark:
     share = pair["share"]
-    shown = f"{percent(share['mean'])} {percent_interval(share)}, p {p_value(pair['p_holm'])}"
-    return _mark(pair["a"], share, shown)
+    value_text = f"{percent(share['mean'])} {percent_interval(share)}, p {p_value(pair['p_holm'])}"
+    return _mark(pair["a"], share, value_text)
 
 
 def _preference_section(prompt: str, choices: Mapping[str, Any]) -> str:
@@ -219,8 +219,8 @@ def _preference_section(prompt: str, choices: Mapping[str, Any]) -> str:
 def _elo_mark(name: str, row: Mapping[str, Any]) -> IntervalMark:
     """Mark of a system in the Elo chart; without a finite strength it stands at its bound, with an open end."""
     value = {"undefeated": row["lo"], "winless": row["hi"]}.get(row["state"])
-    shown = elo_interval(row) if row["state"] else f"{elo_score(row)} {elo_interval(row)}"
-    return IntervalMark(name, row["elo"] if value is None else value, row["lo"], row["hi"], shown)
+    value_text = elo_interval(row) if row["state"] else f"{elo_score(row)} {elo_interval(row)}"
+    return IntervalMark(name, row["elo"] if value is None else value, row["lo"], row["hi"], value_text)
 
 
 _SIDES = {"a": "first sound", "b": "second sound", "tie": "no difference", "both_bad": "both bad"}
@@ -289,9 +289,9 @@ def _codebook() -> str:
 
 
 def _margin_parts(results: Mapping[str, Any]) -> list[str]:
-    said = [f"<p><strong>{escape(text)}</strong></p>" for text in margin_sentences(results)]
-    figures = [_figure(drawn, caption) for drawn, caption in margin_figures(results)]
-    return [*said, *figures, *(_folded(table) for table in margin_tables(results))]
+    sentences = [f"<p><strong>{escape(text)}</strong></p>" for text in margin_sentences(results)]
+    figures = [_figure(chart, caption) for chart, caption in margin_figures(results)]
+    return [*sentences, *figures, *(_folded(table) for table in margin_tables(results))]
 
 
 def _section(title: str, *parts: str) -> str:

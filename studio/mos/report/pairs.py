@@ -71,9 +71,11 @@ def _preferences(choices: Mapping[str, Any]) -> ReportTable:
     for pair in pairs:
         votes, share = pair["share"]["n"], pair["share"]
         counts = [pair["wins_a"], pair["ties"], pair["both_bad"], pair["wins_b"]]
-        shown = f"{percent(share['mean'])} {percent_interval(share)}"
+        share_text = f"{percent(share['mean'])} {percent_interval(share)}"
         shares = [percent(c / votes) for c in counts]
-        rows.append([pair["a"], pair["b"], *shares, shown, p_value(pair["p"]), p_value(pair["p_holm"]), str(votes)])
+        rows.append(
+            [pair["a"], pair["b"], *shares, share_text, p_value(pair["p"]), p_value(pair["p_holm"]), str(votes)]
+        )
     columns = ["A", "B", "A preferred", "no difference", "both bad", "B preferred", "share of A, 95% interval"]
     note = "The share counts ties and 'both bad' as half a win each. p against one half; Holm: corrected for all pairs."
     notes = [note, TWO_WAY, *small_sample_notes(p["share"] for p in pairs)]
@@ -133,8 +135,8 @@ def _models(choices: Mapping[str, Any]) -> ReportTable:
     for name, _ in ranked(elo["gamma"]):
         rows_of = [elo[method]["systems"][name] for method in beside]
         by_rater, *intervals = [elo_interval(row) for row in rows_of]
-        shown = [f"{elo_score(row)} {interval}" for row, interval in zip(rows_of[1:], intervals, strict=True)]
-        rows.append([name, by_rater, *shown])
+        scores = [f"{elo_score(row)} {interval}" for row, interval in zip(rows_of[1:], intervals, strict=True)]
+        rows.append([name, by_rater, *scores])
     notes = [
         "By rater: for these scripts only. Davidson (1970): a tie is a separate outcome, not half a win each. "
         "Posterior: under the prior, by Gibbs sampling, votes as independent."
@@ -231,7 +233,7 @@ def post_screening(screen: Mapping[str, Any]) -> str:
 
 
 def excluded_table(screen: Mapping[str, Any]) -> ReportTable:
-    """Raters whom the post-screening excludes; no rows without any."""
+    """Raters that the post-screening excludes; no rows without any."""
     rows = [
         [one["rater"], _REASONS[one["reason"]], percent(one["low_share"]), percent(one["high_share"])]
         for one in screen["excluded"]

@@ -118,10 +118,10 @@ def stopping_rule_text(results: Mapping[str, Any]) -> str | None:
     rules += ["every pair decided"] if needs_decisions else []
     if not rules:
         return None
-    rows, taken = widths(results["tables"]), results["looks"]
+    rows, looks = widths(results["tables"]), results["looks"]
     prefix = f"Stopping rule ({' or '.join(rules)})"
-    if taken:
-        look = taken[-1]
+    if looks:
+        look = looks[-1]
         on = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(look["at"]))
         state = "met, so the campaign was closed" if look["met"] else "not met"
         looked = f"{prefix}: {state} at the look at {look['raters']} raters on {on}: {look['why']}."

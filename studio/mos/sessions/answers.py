@@ -114,7 +114,7 @@ def count_answers(
     session: Session, campaign_id: int, *, skipped: bool = False, only: Collection[str] | None = None
 ) -> dict[str, int]:
     """Number of counted answers (or of skipped trials) by trial role, without previews; ``only``: of these raters."""
-    found = session.exec(
+    counts = session.exec(
         select(Trial.role, func.count())
         .select_from(Answer)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
@@ -124,7 +124,7 @@ def count_answers(
         .where(true() if only is None else col(Rater.pseudonym).in_(only))
         .group_by(Trial.role)
     )
-    return dict(found.all())
+    return dict(counts.all())
 
 
 def _why_missing(session: Session, run: LoadedCampaign, rater: Rater, answer: AnswerCreate) -> str:
@@ -141,9 +141,9 @@ def _check_played(session: Session, run: LoadedCampaign, slots: list[Slot], answ
     lasting_ms = takes.take_durations_ms(session, slots[0].trial_id) if run.kind.is_live else None
     if run.config.must_listen <= 0:
         return
-    heard = {p.slot: p.heard_ms for p in answer.plays}
+    played_ms = {p.slot: p.heard_ms for p in answer.plays}
     for slot, whole_ms in (lasting_ms or _clip_durations_ms(session, run, slots[0].trial_id)).items():
-        if heard.get(slot, 0.0) < run.config.must_listen * run.kind.required_plays * whole_ms - _SLACK_MS:
+        if played_ms.get(slot, 0.0) < run.config.must_listen * run.kind.required_plays * whole_ms - _SLACK_MS:
             often = f" {run.kind.required_plays} times" if run.kind.required_plays > 1 else ""
             raise BadAnswer(f"sound {slot + 1} was not heard to its end{often}", "listen to every sound, then answer")
 

@@ -53,9 +53,12 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     if tests:
         practice = [order_stimuli(u, counts, rng, "training") for u in run.training[: config.gates.training]]
         checks = [order_stimuli(u, counts, rng, role) for role, u in _checks(run, rng)]
-        asked = choose_question_order(run.kind.orders, tests, counts, rng)
+        question_order = choose_question_order(run.kind.orders, tests, counts, rng)
         rows, slots = trial_rows(
-            run, row_id(rater), assemble_session(tests, practice, checks, config.repeats, rng), asked=asked
+            run,
+            row_id(rater),
+            assemble_session(tests, practice, checks, config.repeats, rng),
+            question_order=question_order,
         )
         session.connection().execute(insert(Trial), rows)
         session.connection().execute(insert(Slot), slots)
@@ -99,11 +102,11 @@ def count_assignments(session: Session, campaign_id: int, without: Collection[in
         .group_by(Trial.unit, col(Trial.lead), Trial.asked)
     )
     counts = AssignmentCounts()
-    for unit, lead, asked, count in rows:
+    for unit, lead, question_order, count in rows:
         counts.assigned[unit] += count
         counts.first[unit, lead] += count
-        if asked:
-            counts.question_orders[unit, asked] += count
+        if question_order:
+            counts.question_orders[unit, question_order] += count
     return counts
 
 
@@ -115,10 +118,10 @@ def release_idle(session: Session, campaign_id: int, before: float) -> None:
 def _idle(session: Session, campaign_id: int, before: float) -> list[int]:
     """Raters in the trials, not seen since ``before``, with unreleased trials."""
     held = exists().where(col(Trial.rater_id) == col(Rater.id), col(Trial.released) == 0)
-    found = select(Rater.id).where(
+    query = select(Rater.id).where(
         Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel", held
     )
-    return [i for i in session.exec(found).all() if i is not None]
+    return [i for i in session.exec(query).all() if i is not None]
 
 
 def release_trials(session: Session, raters: list[int]) -> None:
@@ -151,7 +154,7 @@ def trial_rows(
     units: list[AssignedUnit],
     start: int = 0,
     issued_at: float | None = None,
-    asked: str = "",
+    question_order: str = "",
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of trials and slots for a rater's next trials, from position ``start``."""
     rows: list[dict[str, Any]] = []
@@ -170,7 +173,7 @@ def trial_rows(
                 "item_id": entry.unit.item_id,
                 "issued_at": issued_at,
                 "released": 0,
-                "asked": asked,
+                "asked": question_order,
             }
         )
         slots += [
@@ -195,12 +198,12 @@ def assign_battle(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
         return False
     position = sum(mine.votes.values()) + sum(mine.open_battles.values())
     rng = Random(f"{run.seed}|{rater.id}|{position}")
-    everybody = _cached_tally(session, run)
-    placed = choose_battle(run.units, everybody, _uncapped(mine, rater), run.config.arena, rng)
-    assert placed is not None, "a pair was open"
+    overall = _cached_tally(session, run)
+    battle = choose_battle(run.units, overall, _uncapped(mine, rater), run.config.arena, rng)
+    assert battle is not None, "a pair was open"
     if rater.role == "panel":
-        everybody.add(placed.unit, placed.order[0], None, 1)
-    rows, slots = trial_rows(run, row_id(rater), [placed], position, time.time())
+        overall.add(battle.unit, battle.order[0], None, 1)
+    rows, slots = trial_rows(run, row_id(rater), [battle], position, time.time())
     session.connection().execute(insert(Trial), rows)
     session.connection().execute(insert(Slot), slots)
     return True
@@ -274,10 +277,10 @@ def system_names(session: Session, trial_id: str) -> list[str]:
 
 
 def _tally(run: LoadedCampaign, rows: Iterable[tuple[str, int, str | None, int]]) -> BattleTally:
-    units, found = {unit.key: unit for unit in run.units}, BattleTally()
+    units, tally = {unit.key: unit for unit in run.units}, BattleTally()
     for unit, lead, outcome, count in rows:
-        found.add(units[unit], lead, outcome, count)
-    return found
+        tally.add(units[unit], lead, outcome, count)
+    return tally
 
 
 def _of_rater(session: Session, rater: Rater) -> list[tuple[str, int, str | None, int]]:

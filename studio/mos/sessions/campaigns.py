@@ -179,9 +179,9 @@ def find_campaign(session: Session, name: str) -> Campaign:
 
 def free_name(session: Session, name: str) -> str:
     """The name, with a number appended if it is taken."""
-    taken = set(session.exec(select(Campaign.name)))
+    names = set(session.exec(select(Campaign.name)))
     free, number = name, 2
-    while free in taken:
+    while free in names:
         mark = f" ({number})"
         free, number = name[: LONGEST - len(mark)] + mark, number + 1
     return free
@@ -207,13 +207,13 @@ def set_state(session: Session, name: str, state: str) -> Campaign:
 
 def opening_problems(session: Session, campaign: Campaign) -> list[StudioError]:
     """All errors that prevent opening a draft, in the order to fix them."""
-    found: list[StudioError] = []
+    problems: list[StudioError] = []
 
     def note(check: Callable[[], object]) -> None:
         try:
             check()
         except (BadFile, BadOption) as error:
-            found.append(error)
+            problems.append(error)
 
     config = campaign_config(campaign)
     note(lambda: kind_of(config.kind).check(config))
@@ -221,7 +221,7 @@ def opening_problems(session: Session, campaign: Campaign) -> list[StudioError]:
     note(lambda: _check_complete(session, campaign))
     note(lambda: check_gates(load_campaign(session, campaign)))
     note(lambda: check_parts(session, campaign, config))
-    return found
+    return problems
 
 
 def _check_complete(session: Session, campaign: Campaign) -> None:
@@ -234,9 +234,9 @@ def _check_complete(session: Session, campaign: Campaign) -> None:
             .order_by(col(table.id))
         ).all()
         if silent:
-            shown = ", ".join(silent[:5]) + (f" and {len(silent) - 5} more" if len(silent) > 5 else "")
+            names = ", ".join(silent[:5]) + (f" and {len(silent) - 5} more" if len(silent) > 5 else "")
             raise BadFile(
-                f"{len(silent)} {what}{'' if len(silent) == 1 else 's'} without a sound: {shown}",
+                f"{len(silent)} {what}{'' if len(silent) == 1 else 's'} without a sound: {names}",
                 "have the texts spoken, add sounds, or take out what is not to be heard",
             )
 
@@ -244,15 +244,15 @@ def _check_complete(session: Session, campaign: Campaign) -> None:
 def check_gates(run: LoadedCampaign) -> None:
     """Raises BadFile if a session needs more practice clips, traps or golds than the campaign has."""
     gates = run.config.gates
-    for folder, setting, asked, there in (
+    for folder, setting, required, available in (
         ("training", "training", gates.training, len(run.training)),
         ("trap", "traps", gates.traps, len(run.traps)),
         ("gold", "golds", gates.golds, len(run.golds)),
     ):
-        if asked > there:
+        if required > available:
             raise BadFile(
-                f"every session is to have {asked} {folder} trials, the campaign has {there}",
-                f"add sounds to {folder}/, or set gates.{setting} to {there}",
+                f"every session is to have {required} {folder} trials, the campaign has {available}",
+                f"add sounds to {folder}/, or set gates.{setting} to {available}",
             )
 
 
@@ -286,11 +286,11 @@ def load_campaign(session: Session, campaign: Campaign) -> LoadedCampaign:
 
     def aside(role: str) -> list[Unit]:
         """Units of training, traps or golds: one stock per script, since systems may lack it."""
-        found: list[Unit] = []
+        units: list[Unit] = []
         for item in (row_id(i) for i in items if i.role == role):
             among = [s for s in systems if (item, row_id(s)) in stimuli]
-            found += kind.assign(stock([item], among, ("test", "anchor"), is_unscored=True), config)
-        return found
+            units += kind.assign(stock([item], among, ("test", "anchor"), is_unscored=True), config)
+        return units
 
     tests = kind.assign(stock([row_id(i) for i in items if i.role == "test"], systems, ("test",)), config)
     if not tests:

@@ -75,13 +75,13 @@ def earlier_screening_answers(session: Session, rater: Rater, config: CampaignCo
     if rater.part == 1 or not config.gates.screening:
         return {}
     wanted = {s.id: s for s in config.gates.screening}
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for passage, of in _passed(session, rater):
         if passage.stage == "screening":
-            said = json.loads(passage.data)
+            given_answers = json.loads(passage.data)
             same = [s for s in of.gates.screening if s.id in wanted and _is_same(s, wanted[s.id])]
-            found |= {s.id: said[s.id] for s in same if s.id in said}
-    return found
+            answers |= {s.id: given_answers[s.id] for s in same if s.id in given_answers}
+    return answers
 
 
 def is_screened_out(config: CampaignConfig, answers: dict[str, Any]) -> bool:
@@ -91,14 +91,14 @@ def is_screened_out(config: CampaignConfig, answers: dict[str, Any]) -> bool:
 
 def _passed(session: Session, rater: Rater) -> list[tuple[Passage, CampaignConfig]]:
     """The rater's passages in earlier parts, with the settings of each part."""
-    found: list[tuple[Passage, CampaignConfig]] = []
+    passed: list[tuple[Passage, CampaignConfig]] = []
     for row in raters_of_session(session, rater):
         campaign = session.get(Campaign, row.campaign_id)
         if row.part >= rater.part or campaign is None:
             continue
         passages = session.exec(select(Passage).where(Passage.rater_id == row.id).order_by(col(Passage.id))).all()
-        found += [(p, campaign_config(campaign)) for p in passages]
-    return found
+        passed += [(p, campaign_config(campaign)) for p in passages]
+    return passed
 
 
 def _is_same_check(stage: str, of: CampaignConfig, config: CampaignConfig) -> bool:
@@ -205,5 +205,5 @@ def enter_comments(session: Session, rater: Rater) -> Rater:
 def has_commented(session: Session, rows: Sequence[Rater]) -> bool:
     """Whether comments were requested in a part of the session."""
     ids = [row.id for row in rows]
-    asked = select(Passage.id).where(col(Passage.rater_id).in_(ids), Passage.stage == "comments")
-    return session.exec(asked).first() is not None
+    query = select(Passage.id).where(col(Passage.rater_id).in_(ids), Passage.stage == "comments")
+    return session.exec(query).first() is not None

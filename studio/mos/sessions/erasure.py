@@ -95,18 +95,18 @@ def find_pseudonyms(session: Session, campaign: Campaign, access: Access, who: s
     rater of the campaign matches.
     """
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id).order_by(col(Rater.id))).all()
-    given = who.strip()
-    found = [r for r in raters if r.pseudonym == given]
-    found = found or [r for r in raters if given and person_id(json.loads(r.panel)) == given]
-    if not found:
-        identities = _identities(session, access, given)
-        found = [r for r in raters if r.identity.partition("+")[0] in identities]
-    if not found:
+    identifier = who.strip()
+    matches = [r for r in raters if r.pseudonym == identifier]
+    matches = matches or [r for r in raters if identifier and person_id(json.loads(r.panel)) == identifier]
+    if not matches:
+        identities = _identities(session, access, identifier)
+        matches = [r for r in raters if r.identity.partition("+")[0] in identities]
+    if not matches:
         raise BadOption(
-            f"{campaign.name!r} has no rater with {given[:80]!r}",
+            f"{campaign.name!r} has no rater with {identifier[:80]!r}",
             "give a pseudonym as the export has it, a panel's id, or the code that the rater was given",
         )
-    return [r.pseudonym for r in found]
+    return [r.pseudonym for r in matches]
 
 
 def _identities(session: Session, access: Access, code: str) -> set[str]:
@@ -115,8 +115,8 @@ def _identities(session: Session, access: Access, code: str) -> set[str]:
         who = f"code|{parse_resume_code(code)}"
     except BadOption:
         return set()
-    numbers = [found for found in session.exec(select(Campaign.id)) if found is not None]
-    return {access.identity(number, role, who) for number in numbers for role in ("panel", "preview")}
+    ids = [row for row in session.exec(select(Campaign.id)) if row is not None]
+    return {access.identity(number, role, who) for number in ids for role in ("panel", "preview")}
 
 
 def _in_all_parts(session: Session, campaign: Campaign, pseudonym: str) -> list[tuple[Campaign, str]]:
@@ -130,7 +130,7 @@ def _in_all_parts(session: Session, campaign: Campaign, pseudonym: str) -> list[
         .join(Rater, col(Rater.campaign_id) == col(Campaign.id))
         .where(col(Rater.identity).startswith(person, autoescape=True))
     ).all()
-    return [(found, rater.pseudonym) for found, rater in rows if rater.identity.partition("+")[0] == person]
+    return [(part, rater.pseudonym) for part, rater in rows if rater.identity.partition("+")[0] == person]
 
 
 def erase_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, who: str) -> ErasureReport:
@@ -140,9 +140,9 @@ def erase_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, 
     """
 
     def work(session: Session) -> tuple[list[str], int, list[str]]:
-        found = find_campaign(session, campaign)
-        names, gone, typed = find_pseudonyms(session, found, access, who), 0, list[str]()
-        rows = {(part.id, mine): part for name in names for part, mine in _in_all_parts(session, found, name)}
+        row = find_campaign(session, campaign)
+        names, gone, typed = find_pseudonyms(session, row, access, who), 0, list[str]()
+        rows = {(part.id, mine): part for name in names for part, mine in _in_all_parts(session, row, name)}
         for (_, mine), part in rows.items():
             answers, traces = delete_rater(session, part, mine)
             gone, typed = gone + answers, typed + traces

@@ -75,13 +75,13 @@ def choose_battle(
 
 def _sharpest(pairs: Sequence[Pair], open_still: Sequence[Pair], tally: BattleTally) -> list[Pair]:
     """The pairs whose vote reduces the error most; several if equal, as before the first vote."""
-    places = {system: k for k, system in enumerate(sorted({s for pair in pairs for s in pair}))}
-    wins, waiting = (np.zeros((len(places), len(places))) for _ in range(2))
+    index = {system: k for k, system in enumerate(sorted({s for pair in pairs for s in pair}))}
+    wins, waiting = (np.zeros((len(index), len(index))) for _ in range(2))
     for pair in pairs:
-        i, j = (places[s] for s in pair)
+        i, j = (index[s] for s in pair)
         wins[i, j], wins[j, i] = tally.wins[pair], tally.votes[pair] - tally.wins[pair]
         waiting[i, j] = waiting[j, i] = tally.open_battles[pair]
     gain = expected_error_reduction(wins, waiting, A0, B0)
-    found = {pair: float(gain[places[pair[0]], places[pair[1]]]) for pair in open_still}
-    most = max(found.values())
-    return [pair for pair, value in found.items() if value > most * (1 - 1e-9)]
+    gain_of = {pair: float(gain[index[pair[0]], index[pair[1]]]) for pair in open_still}
+    most = max(gain_of.values())
+    return [pair for pair, value in gain_of.items() if value > most * (1 - 1e-9)]

@@ -29,21 +29,21 @@ PANELS: Mapping[str, PanelNames] = {
 PARAMETERS = tuple(dict.fromkeys(name for panel in PANELS.values() for name in panel.names))
 
 
-def panel_of(given: Mapping[str, str]) -> PanelNames | None:
+def panel_of(parameters: Mapping[str, str]) -> PanelNames | None:
     """The panel whose id of the person is given; None without one."""
-    return next((panel for panel in PANELS.values() if given.get(panel.person)), None)
+    return next((panel for panel in PANELS.values() if parameters.get(panel.person)), None)
 
 
-def person_id(given: Mapping[str, str]) -> str | None:
+def person_id(parameters: Mapping[str, str]) -> str | None:
     """The panel's id of the person."""
-    panel = panel_of(given)
-    return None if panel is None else given[panel.person]
+    panel = panel_of(parameters)
+    return None if panel is None else parameters[panel.person]
 
 
-def identity_text(given: Mapping[str, str]) -> str | None:
+def identity_text(parameters: Mapping[str, str]) -> str | None:
     """What identifies the person in a campaign: the same in every browser; None without a panel's id."""
-    panel = panel_of(given)
+    panel = panel_of(parameters)
     if panel is None:
         return None
     name = "" if panel is PANELS["Prolific"] else f"{panel.person}|"
-    return f"panel|{name}{given.get(panel.study, '')}|{given[panel.person]}"
+    return f"panel|{name}{parameters.get(panel.study, '')}|{parameters[panel.person]}"

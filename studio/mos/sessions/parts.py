@@ -61,8 +61,8 @@ def first_config(session: Session, rater: Rater, config: CampaignConfig) -> Camp
 def preceding_campaigns(session: Session, campaign: Campaign) -> list[tuple[Campaign, CampaignConfig]]:
     """The campaigns whose next part is this one, with their settings."""
     others = session.exec(select(Campaign).where(Campaign.id != campaign.id).order_by(col(Campaign.created_at)))
-    found = [(other, campaign_config(other)) for other in others]
-    return [(other, config) for other, config in found if config.then == campaign.name]
+    campaigns = [(other, campaign_config(other)) for other in others]
+    return [(other, config) for other, config in campaigns if config.then == campaign.name]
 
 
 def part_mismatch(first: CampaignConfig, later: CampaignConfig) -> str:
@@ -142,13 +142,13 @@ MAX_TRIES = 2  # at the headphone check, and at the environment test
 def ordered_stages(config: CampaignConfig) -> list[str]:
     """The stages of a campaign in order. In a session of several parts, comments come in the last part only."""
     gates = config.gates
-    found = ["consent"]
-    found += ["screening"] if gates.screening else []
-    found += ["instructions"]
-    found += ["level"] if gates.level else []  # before the tones, which need the level
-    found += ["headphones"] if gates.headphones != "none" else []
-    found += ["environment"] if gates.environment else []  # at the same level, over the same headphones
-    return [*found, "trials", "comments", "done"]
+    stages = ["consent"]
+    stages += ["screening"] if gates.screening else []
+    stages += ["instructions"]
+    stages += ["level"] if gates.level else []  # before the tones, which need the level
+    stages += ["headphones"] if gates.headphones != "none" else []
+    stages += ["environment"] if gates.environment else []  # at the same level, over the same headphones
+    return [*stages, "trials", "comments", "done"]
 
 
 def next_stage(order: list[str], stage: str) -> str:

@@ -45,9 +45,9 @@ def stage_view(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey
     out, new = _base_view(session, run, stage, rater), None
     match stage:
         case "screening":
-            said = earlier_screening_answers(session, rater, config)
-            asked = [s for s in config.gates.screening if s.id not in said]
-            out["questions"] = [_asked(s) for s in asked]
+            earlier = earlier_screening_answers(session, rater, config)
+            questions = [s for s in config.gates.screening if s.id not in earlier]
+            out["questions"] = [_public_question(s) for s in questions]
         case "instructions":
             out["text"] = texts.instructions
         case "headphones":
@@ -71,10 +71,10 @@ def stage_view(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey
 def visitor_view(session: Session, run: LoadedCampaign, stage: str) -> dict[str, Any]:
     """The view of a visitor without a row: consent, refused or full."""
     texts = run.config.texts
-    asked = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
-    if asked and run.kind.is_standing:
-        asked["instructions"] = texts.instructions  # an arena has one screen before the first battle
-    return _base_view(session, run, stage) | asked
+    consent = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
+    if consent and run.kind.is_standing:
+        consent["instructions"] = texts.instructions  # an arena has one screen before the first battle
+    return _base_view(session, run, stage) | consent
 
 
 def _base_view(session: Session, run: LoadedCampaign, stage: str, rater: Rater | None = None) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class RaterSounds:
             return path if samples is None else blinded_wav(path, samples, self._access.clip_seed(trial, slot))
         except BadFile as error:
             _log.error("a rater cannot hear a clip: %s", error)
-            raise BadFile("this sound is missing or damaged", "tell the people who run this test") from error
+            raise BadFile("this sound is missing or damaged", "report it to the people who run this test") from error
 
     def headphone(self, rater_id: int, index: int) -> bytes:
         """A WAV file of the rater's headphone check. Raises BadOption for a wrong index."""
@@ -211,29 +211,29 @@ def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
     if kind.is_live:
         units = []
     rng = Random(campaign.seed)
-    placed = [order_stimuli(unit, AssignmentCounts(), rng) for unit in units]
-    said = {i.id: i.text for i in session.exec(select(Item).where(Item.campaign_id == campaign.id))}
-    usual = next(filter(None, said.values()), "The text of a script stands here.")
-    asked = next(iter(kind.orders), "").split()
+    trial_units = [order_stimuli(unit, AssignmentCounts(), rng) for unit in units]
+    text_of = {i.id: i.text for i in session.exec(select(Item).where(Item.campaign_id == campaign.id))}
+    usual = next(filter(None, text_of.values()), "The text of a script stands here.")
+    question_order = next(iter(kind.orders), "").split()
     trials = [
         {
             "trial": f"preview-{at}",
             "position": at,
-            "of": len(placed),
+            "of": len(trial_units),
             "practice": False,
-            "text": said.get(one.unit.item_id, usual) if config.show_text else None,
+            "text": text_of.get(one.unit.item_id, usual) if config.show_text else None,
             "slots": _preview_slots(session, one),
             "break_before": False,
-            "asked": asked,
+            "asked": question_order,
         }
-        for at, one in enumerate(placed)
+        for at, one in enumerate(trial_units)
     ]
     return {
         "title": texts.title,
         "language": texts.language,
         "stages": [stage for stage in ordered_stages(config) if stage != "comments" or not config.then],
         "consent": {"text": texts.consent, "version": texts.consent_version},
-        "screening": [_asked(s) for s in config.gates.screening],
+        "screening": [_public_question(s) for s in config.gates.screening],
         "instructions": texts.instructions,
         "thanks": texts.thanks,
         "screen": kind.screen(config),
@@ -241,7 +241,7 @@ def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
     }
 
 
-def _asked(question: ScreeningQuestion) -> dict[str, Any]:
+def _public_question(question: ScreeningQuestion) -> dict[str, Any]:
     """A screening question for the page, without the accepted answers."""
     return {key: value for key, value in asdict(question).items() if key != "accept"}
 
@@ -264,8 +264,8 @@ def _made_up(kind: Kind, campaign: Campaign) -> list[Unit]:
     """One trial of placeholder systems; their stimulus ids are negative."""
     config = campaign_config(campaign)
     for references in ([], [_REFERENCE]):
-        everybody = [*_SYSTEMS, *references]
-        stock = StimulusStock([0], _SYSTEMS, references, _SYSTEMS[0], {(0, system): -system for system in everybody})
+        systems = [*_SYSTEMS, *references]
+        stock = StimulusStock([0], _SYSTEMS, references, _SYSTEMS[0], {(0, system): -system for system in systems})
         try:
             return kind.assign(stock, config)[:1]
         except (BadFile, BadOption):

@@ -174,10 +174,10 @@ def check_seed(rater: Rater, try_number: int) -> int:
 
 def count_tries(session: Session, rater: Rater, stage: str) -> int:
     """How often a rater has done the headphone check or environment test."""
-    found = session.exec(
+    count = session.exec(
         select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == stage)
     )
-    return int(found.one())
+    return int(count.one())
 
 
 def progress(session: Session, rater: Rater) -> Progress:
@@ -241,8 +241,8 @@ def _check(
         return "unknown", {"error": str(data["error"])[:500]}
     sent = data.get("answers")
     answers = [a for a in cast("list[Any]", sent) if isinstance(a, int)] if isinstance(sent, list) else []
-    asked, what = _CHECKS[stage]
-    if len(answers) != asked:
+    required, what = _CHECKS[stage]
+    if len(answers) != required:
         raise BadMessage(f"the {what} is not finished", "answer each of its sounds with a number")
     seed = check_seed(rater, seen)
     if stage == "environment":

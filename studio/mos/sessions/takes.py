@@ -170,8 +170,8 @@ def record_miss(session: Session, rater: Rater, trial_id: str, slot: int, why: M
 def misses(session: Session, rater: Rater, trial_id: str) -> list[Miss]:
     """Reasons of the failed plays of a trial, in order."""
     noted = select(Passage.data).where(Passage.rater_id == rater.id, Passage.stage == _MISSED).order_by(col(Passage.id))
-    found = [json.loads(data) for data in session.exec(noted)]
-    return [miss["why"] for miss in found if miss["trial"] == trial_id]
+    failures = [json.loads(data) for data in session.exec(noted)]
+    return [miss["why"] for miss in failures if miss["trial"] == trial_id]
 
 
 def latest_takes(session: Session, trials: Sequence[str] | SelectOfScalar[str]) -> dict[tuple[str, int], Take]:
@@ -180,9 +180,9 @@ def latest_takes(session: Session, trials: Sequence[str] | SelectOfScalar[str]) 
     ``trials``: trial ids, or a subquery if they may exceed a statement's parameters.
     """
     rows = session.exec(select(Take).where(col(Take.trial_id).in_(trials)).order_by(col(Take.number))).all()
-    found = {(take.trial_id, take.slot): take for take in rows}
-    first = {trial: take.typed for (trial, slot), take in found.items() if slot == TYPED}
-    return {key: take for key, take in found.items() if first.get(key[0]) == take.typed}
+    takes = {(take.trial_id, take.slot): take for take in rows}
+    first = {trial: take.typed for (trial, slot), take in takes.items() if slot == TYPED}
+    return {key: take for key, take in takes.items() if first.get(key[0]) == take.typed}
 
 
 def script_ids(session: Session, campaign_id: int) -> dict[str, str]:
@@ -198,10 +198,10 @@ def script_ids(session: Session, campaign_id: int) -> dict[str, str]:
 
 def take_durations_ms(session: Session, trial_id: str) -> Mapping[int, float]:
     """Duration of each slot's speech. Raises BadMessage if a slot has no take yet."""
-    found = latest_takes(session, [trial_id])
-    if len(found) < 2:
+    takes = latest_takes(session, [trial_id])
+    if len(takes) < 2:
         raise BadMessage("both voices have to be heard first", "type to the first, then listen to the second")
-    return {slot: 1000.0 * take.samples / take.rate_hz for (_, slot), take in found.items()}
+    return {slot: 1000.0 * take.samples / take.rate_hz for (_, slot), take in takes.items()}
 
 
 def rater_takes(session: Session, rater_id: int) -> list[Take]:
@@ -231,16 +231,16 @@ def latency_figures(session: Session, campaign_id: int) -> list[dict[str, Any]]:
     by_system: defaultdict[str, list[Take]] = defaultdict(list)
     for key, take in latest_takes(session, voted).items():
         by_system[names[key]].append(take)
-    return [_figures(name, found) for name, found in sorted(by_system.items())]
+    return [_figures(name, takes) for name, takes in sorted(by_system.items())]
 
 
-def _figures(name: str, found: Sequence[Take]) -> dict[str, Any]:
-    ms = [take.latency_ms for take in found if take.latency_ms is not None]
+def _figures(name: str, takes: Sequence[Take]) -> dict[str, Any]:
+    ms = [take.latency_ms for take in takes if take.latency_ms is not None]
     median, p95 = (float(x) for x in np.percentile(ms, (50, 95))) if ms else (None, None)
-    again = [take.late_ms for take in found if take.slot == REPLAYED]
+    again = [take.late_ms for take in takes if take.slot == REPLAYED]
     return {
         "system": name,
-        "takes": len(found),
+        "takes": len(takes),
         "latency_ms": median,
         "latency_p95_ms": p95,
         "late_ms": max(again, default=None),

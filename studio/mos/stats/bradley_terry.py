@@ -287,8 +287,8 @@ def _missing_reason(wins: F8, games: F8, systems: list[str], strong: list[list[i
     if len(strong) < 2:
         return None
     for group in strong:
-        shown = ", ".join(systems[i] for i in group[:4])
-        name = shown if len(group) < 5 else f"{shown} and {len(group) - 4} more"
+        names = ", ".join(systems[i] for i in group[:4])
+        name = names if len(group) < 5 else f"{names} and {len(group) - 4} more"
         inside = np.isin(np.arange(len(wins)), group)
         won, lost = wins[inside][:, ~inside].any(), wins[~inside][:, inside].any()
         if not (won and lost):

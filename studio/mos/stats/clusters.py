@@ -138,13 +138,13 @@ def unequal_note(
         raters: number of raters, like ``items`` of scripts; None if unknown.
         rater_share: largest share of the answers of one rater, like ``item_share`` of one script.
     """
-    said = [
+    warnings = [
         f"one {what} has {share:.0%} of the answers"
         for what, count, share in (("rater", raters, rater_share), ("script", items, item_share))
         if count is not None and share is not None and count > 1
         if share > _UNEQUAL_SHARE and share * count > _ABOVE_EQUAL
     ]
-    if not said:
+    if not warnings:
         return None
-    text = " and ".join(said)
+    text = " and ".join(warnings)
     return f"{text[0].upper()}{text[1:]}: intervals count unequal raters and scripts as fewer equal ones"

@@ -305,12 +305,12 @@ def _notes(
     columns = [None if codes is None or not len(codes) else codes for codes in (votes.rater, votes.item)]
     raters, items = (None if codes is None else count_distinct(codes) for codes in columns)
     rater_share, item_share = (None if codes is None else largest_share(codes) for codes in columns)
-    said = (
+    sample_notes = (
         small_sample_note(raters, items),
         unequal_note(raters, rater_share, items, item_share),
         _identical_rows(votes),
     )
-    return notes + [note for note in said if note is not None]
+    return notes + [note for note in sample_notes if note is not None]
 
 
 def _identical_rows(votes: Votes) -> str | None:

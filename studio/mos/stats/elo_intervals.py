@@ -138,9 +138,9 @@ _ByGroup = tuple[ClusterVariance, ClusterVariance]  # of centred scores [P] and 
 def _grouped_variances(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], _ByGroup]:
     """Function from cluster codes [N] to variances by these clusters."""
     size, log_p = len(part), fitted.log_p[part]
-    place = np.full(len(fitted.log_p), -1)
-    place[part] = np.arange(size)
-    a, b = place[votes.a], place[votes.b]
+    index = np.full(len(fitted.log_p), -1)
+    index[part] = np.arange(size)
+    a, b = index[votes.a], index[votes.b]
     games = np.bincount(a * size + b, minlength=size * size).reshape(size, size).astype(np.float64)
     moments = vote_moments(log_p, fitted.tie or 0.0)  # nu = 0: the Bradley-Terry model
     hessian = information(log_p, fitted.tie or 0.0, games + games.T)

@@ -117,13 +117,15 @@ def simulated_power(ask: MarginAsk, population: RatingPopulation, raters: int, r
     middle = 0.0 if population.low is None else float(np.mean(population.systems))
     half = ask.true_difference / 2
     systems = (ask.true_difference,) if is_of_pairs else (middle + half, middle - half)
-    drawn_from, shown = replace(population, systems=systems), 0.0
+    drawn_from, power_sum = replace(population, systems=systems), 0.0
     for _ in range(runs):
-        drawn = draw_ratings(drawn_from, rng, raters, ask.items, share=ask.share)
+        ratings = draw_ratings(drawn_from, rng, raters, ask.items, share=ask.share)
         if is_of_pairs:
-            found = mean_interval(drawn.score, drawn.rater, drawn.item, "two_way", 0.95, drawn.scale, null=0.0)
+            interval = mean_interval(
+                ratings.score, ratings.rater, ratings.item, "two_way", 0.95, ratings.scale, null=0.0
+            )
         else:
-            found = difference(drawn, drawn.systems[0], drawn.systems[1]).interval
-        scale = drawn.scale if is_of_pairs or drawn.scale is None else drawn.scale.difference_scale
-        shown += power_share([margin_test("", "", found, ask.margin, scale)], ask.claim, ALPHA / ask.claims)
-    return shown / runs
+            interval = difference(ratings, ratings.systems[0], ratings.systems[1]).interval
+        scale = ratings.scale if is_of_pairs or ratings.scale is None else ratings.scale.difference_scale
+        power_sum += power_share([margin_test("", "", interval, ask.margin, scale)], ask.claim, ALPHA / ask.claims)
+    return power_sum / runs

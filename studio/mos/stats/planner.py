@@ -78,8 +78,8 @@ def draw_ratings(
         item = rater * items + item
     names = _names("r", raters), _names("i", items * scripts), _names("s", systems)
     scale = None if population.low is None else ScoreScale(population.low, population.high)
-    drawn = Ratings(score.ravel(), rater, item, system, *names, scale)
-    return drawn if share >= 1 else drawn.where(_assigned_items(rng, raters, items, share)[rater, item])
+    ratings = Ratings(score.ravel(), rater, item, system, *names, scale)
+    return ratings if share >= 1 else ratings.where(_assigned_items(rng, raters, items, share)[rater, item])
 
 
 def draw_votes(
@@ -205,8 +205,8 @@ def raters_for_means(
         raise BadOption(f"items, share are {items}, {share}", "at least 2 items; share in (0, 1]")
 
     def widths(raters: int) -> F8:
-        drawn = half_widths(population, raters, items, share, runs, seed)
-        return drawn if half_range is None else np.minimum(drawn, half_range)
+        half = half_widths(population, raters, items, share, runs, seed)
+        return half if half_range is None else np.minimum(half, half_range)
 
     return _min_raters(half_width, widths, f"use more than {items} items", show)
 

@@ -91,12 +91,12 @@ def rank_tests(ratings: Ratings, block: Block = "rater", systems: Sequence[str] 
 
 def _block_means(ratings: Ratings, systems: list[str], block: Block) -> tuple[F8, int]:
     """Means [blocks, systems] of the complete blocks, and the number of blocks left out."""
-    place = np.full(len(ratings.systems), -1)
-    place[[ratings.code_of(name) for name in systems]] = np.arange(len(systems))
-    rows = ratings.where(place[ratings.system] >= 0)
+    index = np.full(len(ratings.systems), -1)
+    index[[ratings.code_of(name) for name in systems]] = np.arange(len(systems))
+    rows = ratings.where(index[ratings.system] >= 0)
     # A page is what a rater said of a script; only those with every system are compared.
     pages, page = np.unique(rows.rater * len(ratings.items) + rows.item, return_inverse=True)
-    cell, size = page * len(systems) + place[rows.system], len(pages) * len(systems)
+    cell, size = page * len(systems) + index[rows.system], len(pages) * len(systems)
     number = np.bincount(cell, minlength=size).reshape(-1, len(systems))
     total = np.bincount(cell, rows.score, size).reshape(-1, len(systems))
     whole = (number > 0).all(axis=1)
@@ -111,9 +111,9 @@ def _friedman(means: F8) -> Friedman | None:
     blocks, systems = means.shape
     if blocks < 2 or not np.ptp(means, axis=1).max() > _EQUAL:
         return None
-    found: Any = scipy.stats.friedmanchisquare(*means.round(9).T)
-    chi2 = float(found.statistic)
-    return Friedman(systems, blocks, chi2, float(found.pvalue), chi2 / (blocks * (systems - 1)))
+    test: Any = scipy.stats.friedmanchisquare(*means.round(9).T)
+    chi2 = float(test.statistic)
+    return Friedman(systems, blocks, chi2, float(test.pvalue), chi2 / (blocks * (systems - 1)))
 
 
 def _signed_rank(a: str, b: str, differences: F8) -> SignedRank:
@@ -122,8 +122,8 @@ def _signed_rank(a: str, b: str, differences: F8) -> SignedRank:
     median, equal = float(np.median(differences)), len(differences) - len(unequal)
     if not len(unequal):
         return SignedRank(a, b, 0, equal, median, None, None, None)
-    found: Any = scipy.stats.wilcoxon(unequal)
+    test: Any = scipy.stats.wilcoxon(unequal)
     ranks = scipy.stats.rankdata(np.abs(unequal))
     effect = float((ranks * np.sign(unequal)).sum() / ranks.sum())
-    p = float(found.pvalue)
+    p = float(test.pvalue)
     return SignedRank(a, b, len(unequal), equal, median, effect, p, p)

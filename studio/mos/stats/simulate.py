@@ -68,11 +68,11 @@ def mos_coverage(
     first, second = np.triu_indices(len(truth), 1)
     counts = _CoverageCounts(truth, truth[first] - truth[second])
     for _ in _runs(runs, progress):
-        drawn = draw_ratings(population, rng, raters, items)
+        ratings = draw_ratings(population, rng, raters, items)
         for method in ("two_way", "by_rater", "plain", "plain_t"):
-            intervals = by_system(drawn, method).values()
+            intervals = by_system(ratings, method).values()
             ends = (np.array([i.low for i in intervals], float), np.array([i.high for i in intervals], float))
-            counts.mark(method, ends, _mos_pairs(drawn, method))
+            counts.mark(method, ends, _mos_pairs(ratings, method))
     return counts.table(runs)
 
 
@@ -185,14 +185,14 @@ class _CoverageCounts:
         ]
 
 
-def _mos_pairs(drawn: Ratings, method: str) -> Ends:
-    names = drawn.systems
+def _mos_pairs(ratings: Ratings, method: str) -> Ends:
+    names = ratings.systems
     pairs = [(a, b) for k, a in enumerate(names) for b in names[k + 1 :]]
     if method in ("two_way", "by_rater"):
         clusters = "two_way" if method == "two_way" else "by_rater"
-        intervals = [difference(drawn, a, b, clusters).interval for a, b in pairs]
+        intervals = [difference(ratings, a, b, clusters).interval for a, b in pairs]
         return np.array([i.low for i in intervals], float), np.array([i.high for i in intervals], float)
-    plain = by_system(drawn, "plain")
+    plain = by_system(ratings, "plain")
     gap = np.array([plain[a].mean - plain[b].mean for a, b in pairs])
     error = np.array([np.hypot(plain[a].se or 0.0, plain[b].se or 0.0) for a, b in pairs])
     return gap - z_quantile(0.95) * error, gap + z_quantile(0.95) * error

@@ -69,39 +69,39 @@ def subject_bias(ratings: Ratings) -> SubjectBias:
     """Quality of stimuli and systems, and bias and inconsistency of raters.
 
     Raises BadOption: fewer than two raters with three answers each; or raters who share no stimuli, so that biases and
-    qualities cannot be told apart.
+    qualities cannot be separated.
     """
     count = np.bincount(ratings.rater, minlength=len(ratings.raters))
     left_out = int(((count > 0) & (count < MIN_ANSWERS)).sum())
-    kept = ratings.where(count[ratings.rater] >= MIN_ANSWERS)
-    rater_codes, rater = np.unique(kept.rater, return_inverse=True)
+    usable = ratings.where(count[ratings.rater] >= MIN_ANSWERS)
+    rater_codes, rater = np.unique(usable.rater, return_inverse=True)
     if len(rater_codes) < 2:
         raise BadOption(f"{len(rater_codes)} raters have {MIN_ANSWERS} answers or more", "at least two are needed")
-    width = len(kept.items)
-    keys, stimulus = np.unique(kept.system * width + kept.item, return_inverse=True)
+    width = len(usable.items)
+    keys, stimulus = np.unique(usable.system * width + usable.item, return_inverse=True)
     _check_connected(rater, stimulus)
-    psi, bias, variance = alternating_projection(kept.score, rater, stimulus)
+    psi, bias, variance = alternating_projection(usable.score, rater, stimulus)
     is_shrunk = bool(variance.min() < _COLLAPSED < variance.max())
     if is_shrunk:
-        psi, bias, variance = alternating_projection(kept.score, rater, stimulus, _PRIOR_ANSWERS)
+        psi, bias, variance = alternating_projection(usable.score, rater, stimulus, _PRIOR_ANSWERS)
     weight = 1 / (variance + _MIN_VARIANCE)
     share = weight[rater] / np.bincount(stimulus, weight[rater])[stimulus]
     n = np.bincount(stimulus)
-    unbiased = kept.score - bias[rater]
+    unbiased = usable.score - bias[rater]
     middle = np.bincount(stimulus, unbiased) / n
     spread = np.sqrt(np.bincount(stimulus, (unbiased - middle[stimulus]) ** 2) / n)
-    names = [(kept.items[key % width], kept.systems[key // width]) for key in keys.tolist()]
+    names = [(usable.items[key % width], usable.systems[key // width]) for key in keys.tolist()]
     stimuli = [
         BiasFreeStimulus(*name, float(mos), None if k < 2 else float(1.96 * s / k**0.5))
         for name, mos, s, k in zip(names, psi, spread, n, strict=True)
     ]
     raters = [
-        RaterBias(kept.raters[code], float(b), float(v) ** 0.5, int(m))
+        RaterBias(usable.raters[code], float(b), float(v) ** 0.5, int(m))
         for code, b, v, m in zip(rater_codes.tolist(), bias, variance, np.bincount(rater), strict=True)
     ]
     systems = {
-        kept.systems[code]: _system(kept, code, keys // width, psi, stimulus, share, unbiased)
-        for code in np.unique(kept.system).tolist()
+        usable.systems[code]: _system(usable, code, keys // width, psi, stimulus, share, unbiased)
+        for code in np.unique(usable.system).tolist()
     }
     stimuli.sort(key=lambda one: (one.system, one.item))
     return SubjectBias(systems, stimuli, raters, left_out, is_shrunk)
@@ -134,12 +134,12 @@ def alternating_projection(score: F8, rater: I8, stimulus: I8, prior_answers: fl
     return psi + common, bias - common, variance
 
 
-def _system(kept: Ratings, code: int, system_of: I8, psi: F8, stimulus: I8, share: F8, unbiased: F8) -> Interval:
+def _system(ratings: Ratings, code: int, system_of: I8, psi: F8, stimulus: I8, share: F8, unbiased: F8) -> Interval:
     """Mean quality of a system's stimuli, with the influence of each answer on it."""
-    rows, mine = kept.system == code, psi[system_of == code]
+    rows, mine = ratings.system == code, psi[system_of == code]
     mean = float(mine.mean())
     influence = share[rows] * (unbiased[rows] - mean) / len(mine)
-    return clustered_interval(mean, influence, kept.rater[rows], kept.item[rows], "two_way", 0.95, kept.scale)
+    return clustered_interval(mean, influence, ratings.rater[rows], ratings.item[rows], "two_way", 0.95, ratings.scale)
 
 
 def _check_connected(rater: I8, stimulus: I8) -> None:

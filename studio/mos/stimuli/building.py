@@ -103,10 +103,10 @@ def extend_campaign(
         row = require_draft(session, name)
         config = campaign_config(row)
         there, level = campaign_contents(session, row, listening.clips)
-    given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
+    existing, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
     is_whole = _is_heard(there)
-    given = given if excerpt_s is None else of_whole_scripts(given)
-    manifest = run(read_manifest, source, given, is_whole, config.incomplete)
+    existing = existing if excerpt_s is None else of_whole_scripts(existing)
+    manifest = run(read_manifest, source, existing, is_whole, config.incomplete)
     cuts, excerpts = {}, {}
     if excerpt_s is not None:
         manifest, excerpts = with_excerpts(manifest, excerpt_s)
@@ -162,14 +162,14 @@ def campaign_contents(
         .where(Item.campaign_id == campaign.id)
         .order_by(col(Stimulus.id))
     ).all()
-    found = StimulusManifest(
+    contents = StimulusManifest(
         [SystemSpec(s.name, s.role, json.loads(s.voice)) for s in systems],
         [ItemSpec(i.name, i.text, i.role, i.expected, read_tags(i.tags)) for i in items],
         {(item, system): clips.path(stimulus.clip_sha) for item, system, stimulus, _ in rows},
         [],
     )
     if not rows:
-        return found, None
+        return contents, None
     _, _, first, rate_hz = rows[0]
     sources_hz = {(item, system): stimulus.source_rate_hz for item, system, stimulus, _ in rows}
     name, rule = level_rule(campaign_config(campaign))
@@ -178,7 +178,7 @@ def campaign_contents(
         level = min(rule.target, rule.measure(SourceSound(to_float(pcm), rate_hz)))
     else:
         level = first.gain_db if name == "keep" else first.lufs_before + first.gain_db
-    return found, CampaignLevel(rate_hz, level, sources_hz, clips.channels(first.clip_sha), rule)
+    return contents, CampaignLevel(rate_hz, level, sources_hz, clips.channels(first.clip_sha), rule)
 
 
 def level_rule(config: CampaignConfig) -> tuple[str, LevelRule]:
@@ -235,15 +235,15 @@ def same_sound_warnings(
     systems: dict[tuple[str, str], list[str]] = {}
     for (item, system), sha in shas.items():
         systems.setdefault((item, sha), []).append(system)
-    found = sorted(
+    duplicates = sorted(
         f"{item} by {' and '.join(names)}"
         for (item, _), names in systems.items()
         if len(names) > 1 and (among is None or any((item, name) in among for name in names))
     )
-    if not found:
+    if not duplicates:
         return []
-    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return [f"sounds that are the same under two systems, sample for sample: {', '.join(found[:_NAMED])}{more}"]
+    more = f", and {len(duplicates) - _NAMED} more" if len(duplicates) > _NAMED else ""
+    return [f"sounds that are the same under two systems, sample for sample: {', '.join(duplicates[:_NAMED])}{more}"]
 
 
 @dataclass(frozen=True)

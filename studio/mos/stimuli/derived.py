@@ -116,8 +116,8 @@ def with_excerpts(manifest: StimulusManifest, seconds: float) -> tuple[StimulusM
             tags = tuple(sorted({*item.tags, *side}))
             items.append(replace(item, name=name, text=item.text if cut is None else "", tags=tags))
 
-    def spread(found: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
-        return {(name, system): value for (item, system), value in found.items() for name in names[item]}
+    def spread(by_stimulus: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
+        return {(name, system): value for (item, system), value in by_stimulus.items() for name in names[item]}
 
     whole = replace(manifest, items=items, files=spread(manifest.files), traces=spread(manifest.traces))
     return whole, excerpts
@@ -125,15 +125,15 @@ def with_excerpts(manifest: StimulusManifest, seconds: float) -> tuple[StimulusM
 
 def excerpt_length_s(manifest: StimulusManifest) -> float | None:
     """The ``seconds`` given to ``with_excerpts``; None if a campaign rates whole scripts."""
-    found: dict[tuple[str, str], set[str]] = {}
+    lengths_of: dict[tuple[str, str], set[str]] = {}
     for item in manifest.items:
         if item.role == "test":
             split = _NAME.fullmatch(item.name)
             if split is None:
                 return None
-            found.setdefault((split[1], split[3]), set()).add(split[2])
-    lengths = {seconds for _, seconds in found}
-    if len(lengths) != 1 or any(sides != {"first", "last"} for sides in found.values()):
+            lengths_of.setdefault((split[1], split[3]), set()).add(split[2])
+    lengths = {seconds for _, seconds in lengths_of}
+    if len(lengths) != 1 or any(sides != {"first", "last"} for sides in lengths_of.values()):
         return None
     return float(lengths.pop())
 

@@ -202,9 +202,9 @@ def written_texts(items: Sequence[Item]) -> str:
     )
 
 
-def _named(lines: Sequence[TextLine], tests: Mapping[str, Item], taken: set[str]) -> dict[str, str]:
+def _named(lines: Sequence[TextLine], tests: Mapping[str, Item], reserved: set[str]) -> dict[str, str]:
     """Texts by item name; lines with an existing text keep that item's name."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     own = {line.name for line in lines if line.is_named}
     by_text: dict[str, list[str]] = {}
     for item in tests.values():
@@ -212,18 +212,18 @@ def _named(lines: Sequence[TextLine], tests: Mapping[str, Item], taken: set[str]
             by_text.setdefault(item.text, []).append(item.name)
     same = [line for line in lines if not line.is_named and line.text in by_text]
     reused_names = {line.name: by_text[line.text].pop(0) for line in same if by_text[line.text]}
-    used = own | set(reused_names.values()) | taken
+    used = own | set(reused_names.values()) | reserved
     draft = ManifestBuilder(Path())
     for line in lines:
         name = line.name if line.is_named else reused_names.get(line.name)
         if name is None:
             name = line.name if line.name not in used and line.name not in tests else _free(used | set(tests))
             used.add(name)
-        if name in taken:
+        if name in reserved:
             raise BadOption(f"{name!r} is a trap, a gold or a practice clip of this test", "choose another name")
         draft.add_item(f"{line.name} of {FIELD}", name, line.text, new=True)
-        found[name] = line.text
-    return found
+        texts[name] = line.text
+    return texts
 
 
 def _free(used: set[str]) -> str:
@@ -236,13 +236,13 @@ def missing_speech(session: Session, campaign: Campaign) -> list[SpeechTask]:
     items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
     pairs = select(Stimulus.item_id, Stimulus.system_id).where(Stimulus.campaign_id == campaign.id)
     there = set(session.exec(pairs).all())
-    found: list[SpeechTask] = []
+    tasks: list[SpeechTask] = []
     for system in systems:
         voice = _voice_of(system)
         texts = {i.name: i.text for i in items if i.role == "test" and i.text and (i.id, system.id) not in there}
         if voice is not None and texts:
-            found.append(SpeechTask(system.name, voice, texts, system.role))
-    return found
+            tasks.append(SpeechTask(system.name, voice, texts, system.role))
+    return tasks
 
 
 def _voice_of(system: System) -> SystemVoice | None:

@@ -45,8 +45,8 @@ def read_manifest(
     if len(inside) > 1:
         raise BadFile(f"{path.name} holds {' and '.join(f.name for f in inside)}", "name the one that is meant")
     if inside:
-        found = read_manifest(inside[0], there, whole, incomplete)
-        return replace(found, warnings=[f"{path.name} was read by its {inside[0].name}", *found.warnings])
+        manifest = read_manifest(inside[0], there, whole, incomplete)
+        return replace(manifest, warnings=[f"{path.name} was read by its {inside[0].name}", *manifest.warnings])
     draft = ManifestBuilder.extending(path if path.is_dir() else path.parent, there or StimulusManifest([], [], {}, []))
     if path.is_dir():
         _read_folder(draft)
@@ -103,7 +103,7 @@ def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, ha
     """Add every sound in ``folder``; returns the names of other files.
 
     Of a folder that has no sounds but one subfolder with sounds, that one is read (``heron/wavs``). Other subfolders
-    with sounds are told; with ``has_systems`` they are read by the caller.
+    with sounds are reported; with ``has_systems`` they are read by the caller.
     """
     others: list[str] = []
     draft.inside("the folder", str(folder.relative_to(draft.root)))
@@ -189,11 +189,11 @@ def _texts(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         return
     if path.suffix.lower() != ".txt" and "|" not in text:
         read_table(text, path.name).need("item", "text", more=("expected", "tags"))
-    for number, item, said in named_texts(text):
+    for number, item, script in named_texts(text):
         where = f"line {number} of {path.name}"
-        if said is None:
+        if script is None:
             raise BadFile(f"{where} has no |", "write item|text")
-        yield where, {"item": item, "text": said}
+        yield where, {"item": item, "text": script}
 
 
 def _read_csv(draft: ManifestBuilder, path: Path) -> None:
@@ -220,13 +220,13 @@ def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterato
 
 def read_tag_file(path: Path) -> dict[str, tuple[str, ...]]:
     """Read tags of scripts from a CSV file with columns item and tags (``a;b``). Raises BadFile naming the line."""
-    found: dict[str, tuple[str, ...]] = {}
+    tags: dict[str, tuple[str, ...]] = {}
     for where, row in _rows(path, ("item", "tags"), ()):
-        if row["item"] in found:
+        if row["item"] in tags:
             raise BadFile(f"{where}: the item {row['item'][:80]!r} is there twice", "give it once")
         with blaming(where):
-            found[row["item"]] = read_tags(row["tags"])
-    return found
+            tags[row["item"]] = read_tags(row["tags"])
+    return tags
 
 
 class _Entry(BaseModel, extra="forbid"):
@@ -269,13 +269,13 @@ class _Manifest(_Entry):
 def _read_json(draft: ManifestBuilder, path: Path) -> None:
     """Read an object of three lists; files reference listed systems and items."""
     with blaming(path.name):
-        found = read_strict(TypeAdapter(_Manifest), _text_of(path), "manifest")
-    for number, system in enumerate(found.systems):
+        document = read_strict(TypeAdapter(_Manifest), _text_of(path), "manifest")
+    for number, system in enumerate(document.systems):
         draft.add_system(f"systems[{number}] of {path.name}", system.name, system.role, system.voice, new=True)
-    for number, item in enumerate(found.items):
+    for number, item in enumerate(document.items):
         where, role = f"items[{number}] of {path.name}", item.role or "test"
         draft.add_item(where, item.name, item.text or "", role, item.expected, item.tags, new=True)
-    for number, file in enumerate(found.files):
+    for number, file in enumerate(document.files):
         where = f"files[{number}] of {path.name}"
         if file.system not in draft.systems or file.item not in draft.items:
             raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")

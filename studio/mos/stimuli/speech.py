@@ -57,12 +57,12 @@ def speak_all(
     for one in sayings:
         folder = out / _folder(one.system)
         folder.mkdir(exist_ok=True)
-        places = {item: folder / f"{item}-{_digest(text)}" for item, text in one.texts.items()}
-        todo = {place: one.texts[item] for item, place in places.items() if not _wav(place).is_file()}
+        stems = {item: folder / f"{item}-{_digest(text)}" for item, text in one.texts.items()}
+        todo = {stem: one.texts[item] for item, stem in stems.items() if not _wav(stem).is_file()}
         speak(one.voice, todo, spoken)
-        for item, place in places.items():
-            result = {"system": one.system, "item": item, "file": f"{folder.name}/{_wav(place).name}"}
-            trace = place.with_name(f"{place.name}.trace")
+        for item, stem in stems.items():
+            result = {"system": one.system, "item": item, "file": f"{folder.name}/{_wav(stem).name}"}
+            trace = stem.with_name(f"{stem.name}.trace")
             files.append(result | ({"trace": f"{folder.name}/{trace.name}"} if trace.is_file() else {}))
     texts = {item: text for one in sayings for item, text in one.texts.items()}
     described = {
@@ -84,16 +84,16 @@ def engine_speaker(engine: Engine, *, is_guest: bool = False) -> Speaker:
     def speak(of: SystemVoice, texts: Mapping[Path, str], spoken: Callable[[], None]) -> None:
         address = voice_address(of.voice, of.speaker, engine.cards())
         request = SpeakRequest(address, of.seed, of.temperature, of.options, is_guest=is_guest)
-        for place, text in texts.items():
-            result = speak_arrivals(engine, request, at_once(text), MonotonicClock(), place).unwrap()
-            save_audio(_wav(place), result.pcm, result.rate_hz)
+        for stem, text in texts.items():
+            result = speak_arrivals(engine, request, at_once(text), MonotonicClock(), stem).unwrap()
+            save_audio(_wav(stem), result.pcm, result.rate_hz)
             spoken()
 
     return speak
 
 
-def _wav(place: Path) -> Path:
-    return place.with_name(f"{place.name}.wav")  # a name may contain a full stop
+def _wav(stem: Path) -> Path:
+    return stem.with_name(f"{stem.name}.wav")  # a name may contain a full stop
 
 
 def _folder(name: str) -> str:
@@ -224,10 +224,10 @@ def read_utterance(trace: Trace) -> UtteranceContent:
     if not text or not len(trace.pcm):
         raise BadText("nothing was said", "say a text first")
     options = {**ready.options, **({"temperature": t} if (t := trace.meta.get("temperature")) is not None else {})}
-    said = ",".join(f"{name}={value}" for name, value in sorted(options.items()))
+    option_text = ",".join(f"{name}={value}" for name, value in sorted(options.items()))
     who = f"{ready.voice}:{ready.speaker}" if ready.speaker else ready.voice
     voice = {"voice": ready.voice, "speaker": ready.speaker, **options}
-    return UtteranceContent(f"{who}?{said}" if said else who, voice, text, trace.pcm, trace.rate_hz)
+    return UtteranceContent(f"{who}?{option_text}" if option_text else who, voice, text, trace.pcm, trace.rate_hz)
 
 
 def _item_of(there: StimulusManifest, text: str) -> str:

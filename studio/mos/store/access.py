@@ -59,11 +59,11 @@ class Access:
 
     def __init__(self, store: Store) -> None:
         with store.read() as session:  # opening a database takes no lock, and a read-only one can be read
-            found = {name: session.get(Secret, name) for name in _SECRETS}
-        key, self.first_token = found["key"], None
+            secrets_of = {name: session.get(Secret, name) for name in _SECRETS}
+        key, self.first_token = secrets_of["key"], None
         if store.is_read_only:
             key = key or Secret(name="key", value=secrets.token_hex(32))
-        elif None in found.values():
+        elif None in secrets_of.values():
             key, self.first_token = store.write_now(_prepare)
         assert key is not None
         self._key = bytes.fromhex(key.value)
@@ -103,18 +103,18 @@ class Access:
 
     def visitor_token(self, visitor: Visitor) -> str:
         """The token that a browser sends before consent; signed, not stored."""
-        said = urlsafe_b64encode(json.dumps(asdict(visitor), allow_nan=False).encode()).decode()
-        return f"{_VISITOR}.{said}.{self._mac(_VISITOR, said)}"
+        payload = urlsafe_b64encode(json.dumps(asdict(visitor), allow_nan=False).encode()).decode()
+        return f"{_VISITOR}.{payload}.{self._mac(_VISITOR, payload)}"
 
     def visitor_of(self, token: str) -> Visitor | None:
         """The visitor of a token; None for a token of another kind. Raises Forbidden."""
         kind, _, rest = token.partition(".")
         if kind != _VISITOR:
             return None
-        said, _, mac = rest.partition(".")
-        if not _same(self._mac(_VISITOR, said), mac):
+        payload, _, mac = rest.partition(".")
+        if not _same(self._mac(_VISITOR, payload), mac):
             raise Forbidden("this session is not known", "open the test's link again")
-        return Visitor(**json.loads(urlsafe_b64decode(said)))
+        return Visitor(**json.loads(urlsafe_b64decode(payload)))
 
     def annotator_token(self, assignment: str, number: int) -> str:
         """The token at the end of an annotator's link."""
@@ -270,24 +270,24 @@ class RateLimit:
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _ALIKE = str.maketrans("ILO", "110")
-_DRAWN, _CHECKS = 10, 2  # 50 random bits and 10 that follow from them
+_RANDOM, _CHECKS = 10, 2  # 50 random bits and 10 that follow from them
 
 
 def new_resume_code() -> str:
     """A random code for resuming a session in another browser: ``7K3Q-...``."""
-    return _shown("".join(secrets.choice(_ALPHABET) for _ in range(_DRAWN)))
+    return _grouped_code("".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM)))
 
 
 def parse_resume_code(text: str) -> str:
     """Normalise a typed resume code. Raises BadOption if its check digits do not match."""
     letters = "".join(text.upper().split()).replace("-", "").translate(_ALIKE)
-    code = _shown(letters[:_DRAWN])
-    if len(letters) != _DRAWN + _CHECKS or code.replace("-", "") != letters:
+    code = _grouped_code(letters[:_RANDOM])
+    if len(letters) != _RANDOM + _CHECKS or code.replace("-", "") != letters:
         raise BadOption("this code is not right", "it has three groups of four; look at it again, letter by letter")
     return code
 
 
-def _shown(drawn: str) -> str:
-    digest = int.from_bytes(hashlib.sha256(drawn.encode()).digest()[:2], "big")
-    letters = drawn + "".join(_ALPHABET[digest >> 5 * place & 31] for place in range(_CHECKS))
+def _grouped_code(random_letters: str) -> str:
+    digest = int.from_bytes(hashlib.sha256(random_letters.encode()).digest()[:2], "big")
+    letters = random_letters + "".join(_ALPHABET[digest >> 5 * position & 31] for position in range(_CHECKS))
     return "-".join(letters[at : at + 4] for at in range(0, len(letters), 4))

@@ -29,7 +29,7 @@ from studio.mos.store.sounds import (
 Key = tuple[str, str]  # item and system
 LoadSound = Callable[[], SourceSound]  # pickled where ``run`` calls another process
 T = TypeVar("T")
-_SHOWN = 50  # bad files in one message
+_MAX_LISTED = 50  # bad files in one message
 _CHECKED = 50_000  # clips whose address was checked
 _SHA = re.compile(r"[0-9a-f]{64}")
 
@@ -194,21 +194,21 @@ def _measure_each(
     sounds: Mapping[Key, LoadSound], run: Callable[..., Any], measure: Callable[..., T], *arguments: Any
 ) -> dict[Key, T]:
     """Load the sounds one by one and measure each. Raises BadFile naming all unusable sounds."""
-    found: dict[Key, T] = {}
+    measurements: dict[Key, T] = {}
     bad: list[BadFile] = []
     for key, load in sounds.items():
         try:
-            found[key] = run(measure, load, *arguments)
+            measurements[key] = run(measure, load, *arguments)
         except BadFile as error:
             bad.append(error)
     if len(bad) > 1:
-        shown = "".join(f"\n  {error.what}" for error in bad[:_SHOWN])
-        more = f"\n  and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        ways = " / ".join(dict.fromkeys(error.do for error in bad[:_SHOWN]))
-        raise BadFile(f"{len(bad)} of {len(sounds)} sounds cannot be taken:{shown}{more}\n", ways)
+        reasons = "".join(f"\n  {error.what}" for error in bad[:_MAX_LISTED])
+        more = f"\n  and {len(bad) - _MAX_LISTED} more" if len(bad) > _MAX_LISTED else ""
+        ways = " / ".join(dict.fromkeys(error.do for error in bad[:_MAX_LISTED]))
+        raise BadFile(f"{len(bad)} of {len(sounds)} sounds cannot be taken:{reasons}{more}\n", ways)
     if bad:
         raise bad[0]
-    return found
+    return measurements
 
 
 def _named(keys: Sequence[Key]) -> str:
@@ -225,10 +225,10 @@ def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:
         by_system.setdefault(system, set()).add(rate_hz)
     if len({rate for rates in by_system.values() for rate in rates}) <= 1:
         return []
-    shown = "; ".join(
+    rates_text = "; ".join(
         f"{name}: {', '.join(f'{r} Hz' for r in sorted(rates))}" for name, rates in sorted(by_system.items())
     )
-    return [f"the sample rates differ, and listeners hear bandwidth as quality: {shown}"]
+    return [f"the sample rates differ, and listeners hear bandwidth as quality: {rates_text}"]
 
 
 def _properties(load: LoadSound) -> tuple[int, int, bool, str]:

@@ -250,11 +250,11 @@ def _version(connection: Connection) -> int | None:
 
 def _not_opened(url: str, error: SQLAlchemyError) -> StudioError:
     """The error of a database that cannot be opened; what is locked or damaged is named as that."""
-    found, what = database_problem(error), f"the database {_shown(url)} cannot be opened"
-    if isinstance(found, DatabaseLocked):
-        return DatabaseLocked(f"{what}: {found.what}", found.do)
-    if isinstance(found, DamagedDatabase):
-        return BadFile(f"{what}: {found.what}", found.do)
+    problem, what = database_problem(error), f"the database {_without_password(url)} cannot be opened"
+    if isinstance(problem, DatabaseLocked):
+        return DatabaseLocked(f"{what}: {problem.what}", problem.do)
+    if isinstance(problem, DamagedDatabase):
+        return BadFile(f"{what}: {problem.what}", problem.do)
     return BadFile(f"{what}: {error_message(error)}", "check the address, or give another --database")
 
 
@@ -359,7 +359,7 @@ def _parsed(url: str) -> URL:
         ) from error
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 

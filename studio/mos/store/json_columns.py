@@ -41,15 +41,15 @@ def is_object(value: Any) -> bool:
 def read_json(text: str) -> Any:
     """Parse JSON. Raises ValueError if it is invalid, too deep, or has numbers beyond a double or 64-bit integer."""
     try:
-        found = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
+        document = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
     except RecursionError as error:
         raise ValueError("it is too deep") from error
-    level = [found]
+    level = [document]
     for _ in range(MAX_DEPTH):
         level = [inner for one in level for inner in _parts(one)]
     if level:
         raise ValueError(f"it is deeper than {MAX_DEPTH} levels")
-    return found
+    return document
 
 
 def _parts(value: Any) -> list[Any]:

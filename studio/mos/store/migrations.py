@@ -160,14 +160,14 @@ def m005_predictions(connection: Connection) -> None:
 
 
 def m007_nothing_without_consent(connection: Connection) -> None:
-    """Whoever opened a test and agreed to nothing is not kept any more; what was kept of them goes."""
+    """Delete the rows of visitors who opened a test without consent; such rows are no longer stored."""
     strangers = "SELECT id FROM rater WHERE consent_version IS NULL AND id NOT IN (SELECT rater_id FROM trial)"
     connection.exec_driver_sql(f"DELETE FROM passage WHERE rater_id IN ({strangers})")
     connection.exec_driver_sql(f"DELETE FROM rater WHERE id IN ({strangers})")
 
 
 def m009_all_answers_are_a_finish(connection: Connection) -> None:
-    """Whoever answered every screen has finished, with or without a word at the end."""
+    """A rater who answered every screen has finished, with or without a comment at the end."""
     last = (
         "SELECT max(received_at) FROM answer JOIN trial ON trial.id = answer.trial_id "
         "WHERE trial.rater_id = rater.id AND answer.counted = 1"

@@ -42,12 +42,12 @@ _POSTGRESQL: Mapping[str, tuple[type[StudioError], str, str]] = {
 def database_problem(error: SQLAlchemyError) -> StudioError:
     """The studio's error of a database's error."""
     original = getattr(error, "orig", None) if isinstance(error, DBAPIError) else None
-    found = None
+    problem = None
     if isinstance(original, sqlite3.Error):
-        found = _SQLITE.get(getattr(original, "sqlite_errorcode", 0) & 0xFF)  # extended codes hold more above
+        problem = _SQLITE.get(getattr(original, "sqlite_errorcode", 0) & 0xFF)  # extended codes hold more above
     elif state := getattr(original, "sqlstate", None):
-        found = _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2])
-    kind, what, do = found or (NotStored, "the database did not take this", "it may be sent again")
+        problem = _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2])
+    kind, what, do = problem or (NotStored, "the database did not take this", "it may be sent again")
     return kind(what, do)
 
 

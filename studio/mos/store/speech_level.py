@@ -1,4 +1,4 @@
-"""Active speech level (ITU-T P.56, method B): the level of speech while somebody speaks, without the pauses."""
+"""Active speech level (ITU-T P.56, method B): the level of speech without its pauses."""
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # (scipy carries no types)
 

@@ -41,12 +41,12 @@ def copy_database(database: Path, target: Path) -> None:
 
 
 def _versions(database: Path, names: tuple[str, ...]) -> list[tuple[int, int, int] | None]:
-    found: list[tuple[int, int, int] | None] = []
+    versions: list[tuple[int, int, int] | None] = []
     for name in names:
         file = database.with_name(database.name + name)
         status = file.stat() if file.exists() else None
-        found.append(status and (status.st_ino, status.st_size, status.st_mtime_ns))
-    return found
+        versions.append(status and (status.st_ino, status.st_size, status.st_mtime_ns))
+    return versions
 
 
 class SqliteFiles:
@@ -104,7 +104,7 @@ class SqliteFiles:
 
 def _identity(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -141,7 +141,7 @@ def test_agreement_gate_that_can_exclude_nobody_is_warned_about(world: World) ->
 def test_minimum_that_careful_raters_miss_is_warned_about(world: World) -> None:
     some = replace(agreeing(min_consensus=0.9), trials_per_sitting=40)
     assert "% of careful raters would be below an agreement of 0.9" in notes_of(world, some, "high", items=items_of(30))
-    assert "nobody reaches an agreement of 1" in notes_of(world, agreeing(min_consensus=1.0), "one")
+    assert "no rater reaches an agreement of 1" in notes_of(world, agreeing(min_consensus=1.0), "one")
 
 
 def test_raters_without_noise_and_taste_reach_the_minimum(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

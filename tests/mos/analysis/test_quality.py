@@ -1,4 +1,4 @@
-"""Gate verdicts: a gate that did not run excludes nobody; the panel's payment file."""
+"""Gate verdicts: a gate that did not run excludes no rater; the panel's payment file."""
 
 import csv
 import io

@@ -306,7 +306,7 @@ def test_elo_of_an_export_counts_what_the_analysis_counts(world: World, tmp_path
     table = found["tables"]["choices"]
     votes, left_out = read_votes(tmp_path / "votes.csv")
     assert found["left_out"] == 1 and table["n"] == len(votes) == 12
-    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "answers of raters whom a gate excludes": 4}
+    assert left_out == {"answers to practice": 4, "answers to repeats": 8, "answers of raters that a gate excludes": 4}
     assert elo_report(votes)["systems"] == table["elo"]["gamma"]["systems"]
     assert elo_report(votes)["items"] == 4
     said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "votes.csv")])

@@ -244,7 +244,10 @@ def test_p835_has_three_scales_with_intervals_and_the_order_of_questions(world: 
         row = find_campaign(session, "p835")
         load = count_assignments(session, row.id or 0)
         rows = list(export_rows(session, row))
-        assert {a.asked for a in load_answers(session, row.id or 0)} == {tuple(SIG.split()), tuple(BAK.split())}
+        assert {a.question_order for a in load_answers(session, row.id or 0)} == {
+            tuple(SIG.split()),
+            tuple(BAK.split()),
+        }
     assert {load.question_orders[unit, order] for unit in load.assigned for order in (SIG, BAK)} == {2}
     first = {r["question"] for r in rows if r["asked"] == 1}
     assert first == {"SIG", "BAK"} and {r["question"] for r in rows if r["asked"] == 3} == {"OVRL"}
