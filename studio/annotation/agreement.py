@@ -185,8 +185,8 @@ def _pair(
     first, second = layers[one], layers[other]
     score = BoundaryScore(0, 0, 0)
     for edge in ("start_sample", "end_sample") if first.kind == "regions" else ("start_sample",):
-        found, true = ([float(getattr(mark, edge)) for mark in layer.marks] for layer in (first, second))
-        score += boundary_score(found, true, collar)
+        detected, true = ([float(getattr(mark, edge)) for mark in layer.marks] for layer in (first, second))
+        score += boundary_score(detected, true, collar)
     matched = tuple((unit[one], unit[other]) for unit in match_marks({one: first, other: second}, collar))
     codes = {text: i for i, text in enumerate({mark.label for both in matched for mark in both})}
     sides = [[codes[both[side].label] for both in matched] for side in (0, 1)]
@@ -255,10 +255,10 @@ def frame_labels(
     codes = _frames(layers, {text: i for i, text in enumerate(names)}, samples, frame, known)
     sets = [frozenset(name for i, name in enumerate(names) if bits >> i & 1) for bits in known]
     columns, times = np.unique(codes, axis=1, return_counts=True)
-    found: Counter[tuple[frozenset[str], ...]] = Counter()
+    counts: Counter[tuple[frozenset[str], ...]] = Counter()
     for column, count in zip(columns.T.tolist(), times.tolist(), strict=True):
-        found[tuple(sets[code] for code in column)] += count
-    return found
+        counts[tuple(sets[code] for code in column)] += count
+    return counts
 
 
 _NO_FRAMES = AgreementFigure(None, 0, "points have no length")

@@ -84,17 +84,17 @@ def corpus_agreement(
     labels, frames = _Alpha(), _Alpha()
     kinds: set[Kind] = set()
     for sound in counted:
-        found = agreement(sound.layers, sound.samples, sound.rate_hz, collar_ms, frame_ms)
-        kinds.add(found.kind)
+        result = agreement(sound.layers, sound.samples, sound.rate_hz, collar_ms, frame_ms)
+        kinds.add(result.kind)
         if len(kinds) > 1:
             raise BadOption(f"layer {layer!r} holds regions in one sound and points in another", "rename one of them")
-        scores = [pair.boundaries for pair in found.pairs]
+        scores = [pair.boundaries for pair in result.pairs]
         boundaries.append((sum(2 * s.hits for s in scores), sum(s.predicted + s.true for s in scores)))
         valid = {name: one.validated(sound.samples) for name, one in sorted(sound.layers.items())}
         units = match_marks(valid, collar_ms * sound.rate_hz / 1000.0)
         marks.append((sum(len(unit) for unit in units), sum(len(one.marks) for one in valid.values())))
         labels.add([Counter(mark.label for mark in unit.values()) for unit in units])
-        if found.kind == "regions":
+        if result.kind == "regions":
             frames.add_columns(frame_labels(valid, sound.samples, frame_ms * sound.rate_hz / 1000.0))
     if not counted:
         raise BadOption(f"no sound has a layer {layer!r} of two annotators", "have a second person annotate some")
@@ -123,18 +123,18 @@ def _ratio(counts: Sequence[tuple[int, int]], draws: F8 | None) -> CorpusFigure:
     table = np.array(counts, np.float64)
     whole = table.sum(axis=0)
     value = float(whole[0] / whole[1]) if whole[1] else None
-    drawn: F8 = np.empty(0) if draws is None else _quotient(draws @ table[:, 0], draws @ table[:, 1])
-    return CorpusFigure(value, *_ends(value, drawn), int(whole[1]))
+    resampled: F8 = np.empty(0) if draws is None else _quotient(draws @ table[:, 0], draws @ table[:, 1])
+    return CorpusFigure(value, *_ends(value, resampled), int(whole[1]))
 
 
 def _quotient(over: F8, under: F8) -> F8:
     return over[under > 0] / under[under > 0]
 
 
-def _ends(value: float | None, drawn: F8) -> tuple[float | None, float | None]:
-    if value is None or not len(drawn):
+def _ends(value: float | None, resampled: F8) -> tuple[float | None, float | None]:
+    if value is None or not len(resampled):
         return None, None
-    low, high = np.percentile(drawn, _PERCENTILES)
+    low, high = np.percentile(resampled, _PERCENTILES)
     return float(low), float(high)
 
 
@@ -189,5 +189,5 @@ class _Alpha:
             return 1.0 - (n - 1.0) * float(n - weight @ agreed) / expected
 
         value = alpha(np.ones(len(agreed)))
-        drawn = [] if draws is None else [one for weight in draws if (one := alpha(weight)) is not None]
-        return CorpusFigure(value, *_ends(value, np.array(drawn)), int(count.sum()))
+        resampled = [] if draws is None else [one for weight in draws if (one := alpha(weight)) is not None]
+        return CorpusFigure(value, *_ends(value, np.array(resampled)), int(count.sum()))

@@ -250,7 +250,7 @@ class AnnotationDocument:
 def document_from_snapshot(data: Any) -> AnnotationDocument:
     """The document of a snapshot. Raises BadOption."""
     with _well_formed("a snapshot"):
-        found = AnnotationDocument(
+        document = AnnotationDocument(
             data["annotator"],
             data["rate_hz"],
             data["samples"],
@@ -260,14 +260,14 @@ def document_from_snapshot(data: Any) -> AnnotationDocument:
             _known=dict(data["known"]),
         )
         for one in data["layers"]:
-            layer = found.layers[one["id"]] = _StoredLayer(
+            layer = document.layers[one["id"]] = _StoredLayer(
                 one["name"], one["kind"], tuple(one["labels"]), one["version"]
             )
             for name, version, start, end, label, note in one["marks"]:
                 layer.marks[name] = AnnotationMark(start, end, label, note, name)
                 layer.versions[name] = version
-        found.annotation().validated()
-        return found
+        document.annotation().validated()
+        return document
 
 
 def import_changes(annotation: Annotation, ids: Iterator[str], existing: Iterable[str]) -> tuple[Change, ...]:

@@ -44,13 +44,13 @@ def _aligned(trace: Trace, words: Sequence[TraceWord], start: int, end: int) -> 
     """Samples [first, last) of each word; none where the text is not found."""
     counts = [len(dictionary_words(one.text)) for one in words]
     text = " ".join(one.text for one in words)
-    (found,) = align_all([(trace.pcm[start:end], trace.rate_hz)], [text])
-    if found is None or len(found) != sum(counts) or 0 in counts:
+    (times,) = align_all([(trace.pcm[start:end], trace.rate_hz)], [text])
+    if times is None or len(times) != sum(counts) or 0 in counts:
         return {}
     spans: dict[int, tuple[int, int]] = {}
     at = 0
     for word, count in zip(words, counts, strict=True):
-        edges_s = found[at].start_s, found[at + count - 1].end_s
+        edges_s = times[at].start_s, times[at + count - 1].end_s
         first, last = (min(end, start + round(edge_s * trace.rate_hz)) for edge_s in edges_s)
         spans[word.i] = first, last
         at += count

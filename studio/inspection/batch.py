@@ -54,7 +54,7 @@ class BatchTables:
 
 
 def measure(
-    places: Iterable[str | Path],
+    paths: Iterable[str | Path],
     *,
     with_pitch: bool = True,
     workers: int | None = None,
@@ -67,30 +67,30 @@ def measure(
     NeedsPackage: pitch without pyworld.
 
     Args:
-        places: files and folders (``find_sources``).
+        paths: files and folders (``find_sources``).
         workers: number of processes, by default that of CPU cores; a few files need none.
         journal: file of results so far; unchanged files in it are not measured again.
         progress: called with the number of finished and of all utterances.
     """
-    sources = find_sources(Path(place) for place in places)
+    sources = find_sources(Path(path) for path in paths)
     known = {} if journal is None else _read_journal(journal)
     stamps = {one.file: _stamp(one, with_pitch) for one in sources}
     rows = {one.file: known[one.file]["rows"] for one in sources if _is_current(known, one.file, stamps[one.file])}
     todo = [one for one in sources if one.file not in rows]
-    found = BatchTables()
+    tables = BatchTables()
     progress(len(rows), len(sources))
     for source, measured in _measure_all(todo, with_pitch, workers or os.cpu_count() or 1):
         if isinstance(measured, str):
-            found.problems.append(measured)
+            tables.problems.append(measured)
         else:
             rows[source.file] = measured
             if journal is not None:
                 _append_journal(journal, {"file": source.file, "stamp": stamps[source.file], "rows": measured})
-        progress(len(rows) + len(found.problems), len(sources))
+        progress(len(rows) + len(tables.problems), len(sources))
     for one in sources:
         for table, more in rows.get(one.file, {}).items():
-            getattr(found, table).extend(more)
-    return found
+            getattr(tables, table).extend(more)
+    return tables
 
 
 def check_kind(kind: str) -> str:
@@ -151,7 +151,7 @@ def _is_current(known: dict[str, Any], file: str, stamp: list[Any]) -> bool:
 
 def _read_journal(path: Path) -> dict[str, Any]:
     """Stored results by file; incomplete lines are ignored."""
-    found: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     if path.exists() and not path.is_file():
         raise BadFile(f"{path} is no file", "choose another folder")
     try:
@@ -159,12 +159,12 @@ def _read_journal(path: Path) -> dict[str, Any]:
             try:
                 one = json.loads(line)
                 if _is_whole(one["rows"]):
-                    found[one["file"]] = {"stamp": one["stamp"], "rows": one["rows"]}
+                    stored[one["file"]] = {"stamp": one["stamp"], "rows": one["rows"]}
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} cannot be read: {error}", "remove it to measure everything again") from error
-    return found
+    return stored
 
 
 def _is_whole(rows: Any) -> bool:

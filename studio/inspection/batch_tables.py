@@ -61,7 +61,7 @@ UTTERANCES: tuple[Column, ...] = (
 )
 WORDS: tuple[Column, ...] = (
     _FILE,
-    Column("i", "integer", "place of the word among the spoken ones, from 0"),
+    Column("i", "integer", "index of the word among the spoken ones, from 0"),
     Column("text", "text", "as it was spoken"),
     Column("start_s", "number", "in the time of the sound; empty where it is not known"),
     Column("end_s", "number", "in the time of the sound"),
@@ -78,7 +78,7 @@ WORDS: tuple[Column, ...] = (
 SEAMS: tuple[Column, ...] = (
     _FILE,
     Column("start_s", "number", "where one segment's sound ends and the next begins"),
-    Column("word", "integer", "place of the first word of the segment that begins there"),
+    Column("word", "integer", "index of the first word of the segment that begins there"),
     Column("forced", "boolean", "the segment before was ended by a limit"),
     Column("level_db", "number", "RMS of the 20 ms after over that of the 20 ms before"),
     Column("spectrum_db", "number", "mean |change| of 24 log-mel bands at equal level"),
@@ -223,5 +223,5 @@ def _seams(trace: Trace, line: Timeline, spoken: Prosody) -> list[dict[str, Any]
 
 
 def _median(values: Any) -> float | None:
-    found = list(values)
-    return float(np.median(found)) if found else None
+    known = list(values)
+    return float(np.median(known)) if known else None

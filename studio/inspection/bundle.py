@@ -39,18 +39,18 @@ def pack(trace: Trace) -> bytes:
     return pack_arrays(_header(trace, line), arrays)
 
 
-def pack_attention(found: TeacherForcingResult, p_eos: np.ndarray) -> bytes:
+def pack_attention(scores: TeacherForcingResult, p_eos: np.ndarray) -> bytes:
     """Attention and likelihood of each frame in the same format: shares in 255ths, mean over layers.
 
     Args:
         p_eos: the trace's, float32 [F]; the header has the largest difference from the one computed now.
     """
-    shares = np.clip(np.rint(255.0 * found.shares), 0, 255).astype(np.uint8)
-    header = {"what": found.what, "columns": shares.shape[1], "difference": found.difference(p_eos)}
+    shares = np.clip(np.rint(255.0 * scores.shares), 0, 255).astype(np.uint8)
+    header = {"what": scores.what, "columns": shares.shape[1], "difference": scores.difference(p_eos)}
     arrays = {
         "attention": ("u8", shares),
-        "word": ("i32", found.word.astype("<i4")),
-        "likelihood": ("f32", found.log_likelihood.astype("<f4")),
+        "word": ("i32", scores.word.astype("<i4")),
+        "likelihood": ("f32", scores.log_likelihood.astype("<f4")),
     }
     return pack_arrays(plain(header), arrays)
 
@@ -92,10 +92,10 @@ def pack_arrays(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.nda
 
 
 def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
-    found = facts(trace, line)
+    figures = facts(trace, line)
     highest = int(trace.frames.max(initial=0))
     return {
-        "facts": plain({name: value for name, value in found.items() if name not in _IN_TIMELINE}),
+        "facts": plain({name: value for name, value in figures.items() if name not in _IN_TIMELINE}),
         "timeline": {name: _plainly(value) for name, value in vars(line).items()},
         "frame_samples": plain(trace.meta.get("frame_samples", 0)),
         "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,

@@ -76,8 +76,8 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
 
 def compare_with_reference(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:
     """Word times of a trace against those of a reference, in the time of the sound; F1 by collar in ms."""
-    found = word_spans(trace)
-    scores = {collar_ms: timing_score(found, true, collar_ms / 1000.0) for collar_ms in COLLARS_MS}
+    spans = word_spans(trace)
+    scores = {collar_ms: timing_score(spans, true, collar_ms / 1000.0) for collar_ms in COLLARS_MS}
     one = scores[COLLARS_MS[0]]
     return {
         "words": one.true,
@@ -106,38 +106,38 @@ def _spread(values: list[float]) -> dict[str, float] | None:
     return {"min": float(low), "p50": float(middle), "p95": float(high), "n": len(values)}
 
 
-def render_facts(found: Mapping[str, Any]) -> "Iterable[RenderableType]":
+def render_facts(figures: Mapping[str, Any]) -> "Iterable[RenderableType]":
     """Terminal tables: words, lags, latency, pauses and seams."""
-    yield from _headings(found)
-    if found["words"]:
-        yield _words(found)
-    if lags := {name: spread for name, spread in found["lags"].items() if spread}:
+    yield from _headings(figures)
+    if figures["words"]:
+        yield _words(figures)
+    if lags := {name: spread for name, spread in figures["lags"].items() if spread}:
         yield _table(
             "How long each word took (ms)",
             ("from → to", "least", "median", "p95", "words"),
             [(_NAMES[name], one["min"], one["p50"], one["p95"], one["n"]) for name, one in lags.items()],
         )
-    if compared := found.get("reference"):
+    if compared := figures.get("reference"):
         rows = [("words matched", f"{compared['matched']} of {compared['words']}"), ("mIoU", compared["miou"])]
         rows += [(f"F1, starts and ends within {collar} ms", f1) for collar, f1 in compared["f1"].items()]
         for name, what in (("start_ms", "start"), ("end_ms", "end")):
             if spread := compared[name]:
                 rows.append((f"{what}: median, p95 (ms)", f"{spread['p50']:.1f}, {spread['p95']:.1f}"))
         yield _table("Against the reference", ("", "value"), rows)
-    if found["ladder"]:
-        steps = [(name.replace("_ms", "").replace("_", " after "), value) for name, value in found["ladder"].items()]
+    if figures["ladder"]:
+        steps = [(name.replace("_ms", "").replace("_", " after "), value) for name, value in figures["ladder"].items()]
         yield _table("Latency (ms)", ("step", "time"), steps)
-    if found["pauses"]:
-        yield _table("Pauses in what was heard", ("reason", "count", "ms", "longest"), _pauses(found["pauses"]))
-    if found["seams"]:
-        loudest = sorted(found["seams"], key=lambda one: -abs(one["level_db"]))[:10]
-        rows = [(one["sample"] / found["rate_hz"], *_jumps(one)) for one in loudest]
+    if figures["pauses"]:
+        yield _table("Pauses in what was heard", ("reason", "count", "ms", "longest"), _pauses(figures["pauses"]))
+    if figures["seams"]:
+        loudest = sorted(figures["seams"], key=lambda one: -abs(one["level_db"]))[:10]
+        rows = [(one["sample"] / figures["rate_hz"], *_jumps(one)) for one in loudest]
         columns = ("at (s of sound)", "level (dB)", "spectrum (dB)", "roughness")
-        yield _table(f"Seams by their jump in level ({len(loudest)} of {len(found['seams'])})", columns, rows)
+        yield _table(f"Seams by their jump in level ({len(loudest)} of {len(figures['seams'])})", columns, rows)
 
 
-def _headings(found: Mapping[str, Any]) -> Iterable[str]:
-    about = dict(found["about"])
+def _headings(figures: Mapping[str, Any]) -> Iterable[str]:
+    about = dict(figures["about"])
     voice = ":".join(str(about.pop(name)) for name in ("voice", "speaker") if name in about)
     if about.pop("source", "") == "forced":
         voice = f"a recording through {voice}"
@@ -145,24 +145,24 @@ def _headings(found: Mapping[str, Any]) -> Iterable[str]:
     options = ",".join(f"{name}={value}" for name, value in raw.items()) if isinstance(raw, Mapping) else ""
     rest = (f"{name} {to_printable(value, _MAX_CHARS)}" for name, value in about.items())
     yield "  ".join(filter(None, (to_printable(voice) or "a recording", to_printable(options), *rest)))
-    ends = f"{len(found['segments'])} segments ({len(found['forced'])} forced to end)"
-    parts = [f"{found['audio_s']:.2f} s at {found['rate_hz']} Hz", f"{len(found['words'])} words"]
-    if found["segments"]:
-        parts += [ends, f"{found['frames']} frames"]
-    if found["rtf"] is not None:
-        parts.append(f"rtf {found['rtf']:.3f}")
+    ends = f"{len(figures['segments'])} segments ({len(figures['forced'])} forced to end)"
+    parts = [f"{figures['audio_s']:.2f} s at {figures['rate_hz']} Hz", f"{len(figures['words'])} words"]
+    if figures["segments"]:
+        parts += [ends, f"{figures['frames']} frames"]
+    if figures["rtf"] is not None:
+        parts.append(f"rtf {figures['rtf']:.3f}")
     yield ", ".join(parts)
-    if found["log_likelihood"] is not None:
-        yield f"log-likelihood of a frame, mean: {found['log_likelihood']:.1f}"
-    yield f"heard: {_LANES[found['heard_by']]}"
-    if not found["words"]:
+    if figures["log_likelihood"] is not None:
+        yield f"log-likelihood of a frame, mean: {figures['log_likelihood']:.1f}"
+    yield f"heard: {_LANES[figures['heard_by']]}"
+    if not figures["words"]:
         yield "no words are known: give the text of a recording with --text"
 
 
-def _words(found: Mapping[str, Any]) -> "RenderableType":
-    seen = {one["index"]: one["seen"] for one in found["segments"]}
-    texts = {one["i"]: one["text"] for one in found["words"]}
-    segments = {one["index"]: one for one in found["segments"]}
+def _words(figures: Mapping[str, Any]) -> "RenderableType":
+    seen = {one["index"]: one["seen"] for one in figures["segments"]}
+    texts = {one["i"]: one["text"] for one in figures["words"]}
+    segments = {one["index"]: one for one in figures["segments"]}
 
     def row(one: Mapping[str, Any]) -> tuple[object, ...]:
         saw = " ".join(texts.get(i, "?") for i in seen.get(one["segment"], ()) if i != one["i"])
@@ -173,7 +173,7 @@ def _words(found: Mapping[str, Any]) -> "RenderableType":
         return (one["text"], *(_whole(one[name]) for name in names), end, saw)
 
     columns = ("word", "typed", "known", "made", "heard", "heard whole", "end", "seen with")
-    return _table("Words (ms since ready)", columns, [row(one) for one in found["words"]])
+    return _table("Words (ms since ready)", columns, [row(one) for one in figures["words"]])
 
 
 def _whole(value: float | None) -> str:
@@ -197,8 +197,8 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for place, column in enumerate(columns):
-        is_text = place == 0 or column in ("end", "seen with")
+    for index, column in enumerate(columns):
+        is_text = index == 0 or column in ("end", "seen with")
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for one in rows:
         table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(to_printable(value)) for value in one))

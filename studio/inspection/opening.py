@@ -64,7 +64,7 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
 
 
 def open_blinded(data: bytes, text: str = "") -> Trace:
-    """Sound and text alone of a trace or WAV, as a recording: nothing in it tells which system spoke.
+    """Sound and text alone of a trace or WAV, as a recording: nothing in it identifies the system.
 
     Voice, options, segments, word times, frames and p_eos are left out. A text is cut after 100,000 characters. Raises
     BadFile: it is neither, damaged, or without sound.
@@ -110,12 +110,12 @@ def with_word_times(trace: Trace, words: Sequence[SpokenSpan]) -> Trace:
         raise BadFile(
             f"“{beyond.text}” ends at {beyond.end_s:.2f} s of {length_s:.2f} s", "give the TextGrid of this recording"
         )
-    found = recording_trace(trace.pcm, trace.rate_hz, " ".join(one.text for one in words))
+    recording = recording_trace(trace.pcm, trace.rate_hz, " ".join(one.text for one in words))
     for i, one in enumerate(words):
         start, end = (min(round(at_s * trace.rate_hz), len(trace.pcm)) for at_s in (one.start_s, one.end_s))
-        found.events.append(ev.WordStart(i=i, sample=start, source="aligner"))
-        found.events.append(ev.WordEnd(i=i, sample=end, source="aligner"))
-    return found
+        recording.events.append(ev.WordStart(i=i, sample=start, source="aligner"))
+        recording.events.append(ev.WordEnd(i=i, sample=end, source="aligner"))
+    return recording
 
 
 def _begins_as_sound(path: Path) -> bool:
@@ -154,11 +154,11 @@ def request_from_aligner(recording: TeacherForcingRequest) -> TeacherForcingRequ
 
     if recording.spans:
         raise BadOption("an aligner and a TextGrid both place the words", "choose one of them")
-    found = PocketSphinx().align(recording.pcm, recording.rate_hz, recording.text)
+    times = PocketSphinx().align(recording.pcm, recording.rate_hz, recording.text)
     words = recording.text.split()
-    if found is None or len(found) != len(words):
+    if times is None or len(times) != len(words):
         raise BadFile("the aligner does not find this text in the recording", "let the voice or a TextGrid place them")
-    spans = [WordSpan(word, one.start_s, one.end_s) for word, one in zip(words, found, strict=True)]
+    spans = [WordSpan(word, one.start_s, one.end_s) for word, one in zip(words, times, strict=True)]
     return replace(recording, spans=spans, placed_by=ALIGNER)
 
 
@@ -190,27 +190,27 @@ class Source:
         return beside if beside.is_file() else None
 
 
-def find_sources(places: Iterable[Path]) -> list[Source]:
+def find_sources(paths: Iterable[Path]) -> list[Source]:
     """All utterances in files and folders, in order.
 
     A folder's ``manifest.json`` (see ``studio synth``) has system, item and text; without one, subfolders are systems
     and file names are items. Of a trace and a WAV of the same name, the trace is used. Raises BadFile: a file is
     missing, or a manifest or text is damaged; BadOption: there is nothing to measure, or two files have one name.
     """
-    found: list[Source] = []
-    for place in places:
-        if place.is_dir():
-            found += _described(place) if (place / MANIFEST).is_file() else _in_folder(place)
-        elif place.is_file():
-            found.append(Source(place, place.name, text=_text_of(place, {})))
+    sources: list[Source] = []
+    for path in paths:
+        if path.is_dir():
+            sources += _described(path) if (path / MANIFEST).is_file() else _in_folder(path)
+        elif path.is_file():
+            sources.append(Source(path, path.name, text=_text_of(path, {})))
         else:
-            raise BadFile(f"there is no {place}", "give files or folders that are there")
-    if not found:
+            raise BadFile(f"there is no {path}", "give files or folders that are there")
+    if not sources:
         raise BadOption("there is nothing to measure", "give traces, WAV files, or folders of them")
-    name, often = Counter(one.file for one in found).most_common(1)[0]
+    name, often = Counter(one.file for one in sources).most_common(1)[0]
     if often > 1:
         raise BadOption(f"{often} of the files are called {name}", "measure the folder that holds them")
-    return found
+    return sources
 
 
 def _described(root: Path) -> Iterator[Source]:

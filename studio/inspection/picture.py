@@ -19,7 +19,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 _INCHES_PER_S, _LEAST_INCHES, _MOST_INCHES = 2.0, 8.0, 160.0
 _DPI = 150
 _S_PER_LETTER = 0.038  # of 8 points, at two inches a second
-_TYPED, _MADE, _HEARD = 2.0, 1.0, 0.0
+_TYPED_Y, _MADE_Y, _HEARD_Y = 2.0, 1.0, 0.0
 _HEIGHT = 0.34
 _INK, _FAINT, _PAPER = "#1c2733", "#7a8794", "#ffffff"
 _LANES = {"typed": "#4a5763", "made": "#0b6bcb", "heard": "#12704a"}
@@ -62,14 +62,14 @@ def draw(line: Timeline, title: str = "") -> "Figure":
     axes = figure.subplots()
     is_clocked = line.heard_by != "recording"
     if is_clocked:
-        _typed(axes, line)
-        _made(axes, line.segments)
-    _heard(axes, line)
+        _draw_typed(axes, line)
+        _draw_made(axes, line.segments)
+    _draw_heard(axes, line)
     for word in line.words if is_clocked else ():
         _join(axes, word)
-    lanes = (_TYPED, _MADE, _HEARD) if is_clocked else (_HEARD,)
+    lanes = (_TYPED_Y, _MADE_Y, _HEARD_Y) if is_clocked else (_HEARD_Y,)
     axes.set_yticks(lanes, list(_LANES) if is_clocked else ["heard"], fontsize=11)
-    axes.set(xlim=(start_s - 0.02, end_s + 0.02), ylim=(_HEARD - 0.75, lanes[0] + 0.75), xlabel="seconds")
+    axes.set(xlim=(start_s - 0.02, end_s + 0.02), ylim=(_HEARD_Y - 0.75, lanes[0] + 0.75), xlabel="seconds")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -78,12 +78,12 @@ def draw(line: Timeline, title: str = "") -> "Figure":
     return figure
 
 
-def _typed(axes: Any, line: Timeline) -> None:
+def _draw_typed(axes: Any, line: Timeline) -> None:
     """A tick for each arrival, and each written word at the time of its first character."""
     current = [one for one in line.keys if one.is_kept]
     dropped = [one for one in line.keys if not one.is_kept]
     for keys, style in ((current, {"color": _LANES["typed"]}), (dropped, {"color": _FORCED, "linestyle": ":"})):
-        axes.vlines(_seconds(one.t_ms for one in keys), _TYPED - 0.1, _TYPED + 0.1, linewidth=0.8, **style)
+        axes.vlines(_seconds(one.t_ms for one in keys), _TYPED_Y - 0.1, _TYPED_Y + 0.1, linewidth=0.8, **style)
     written: set[int] = set()
     room_s = -1.0  # right end of the labels so far
     for word in line.words:
@@ -93,19 +93,19 @@ def _typed(axes: Any, line: Timeline) -> None:
         at_s = max(word.typed_ms / 1000.0, room_s)
         as_typed = line.text[word.char_start : word.char_end]
         room_s = at_s + _S_PER_LETTER * (len(as_typed) + 1)
-        axes.text(at_s, _TYPED + 0.2, as_typed, fontsize=8, color=_INK, va="bottom", clip_on=True, parse_math=False)
+        axes.text(at_s, _TYPED_Y + 0.2, as_typed, fontsize=8, color=_INK, va="bottom", clip_on=True, parse_math=False)
 
 
-def _made(axes: Any, segments: Iterable[TimedSegment]) -> None:
+def _draw_made(axes: Any, segments: Iterable[TimedSegment]) -> None:
     for one in segments:
         if one.made_ms is None or one.made_whole_ms is None:
             continue
         start_s, width_s = one.made_ms / 1000.0, max(0.004, (one.made_whole_ms - one.made_ms) / 1000.0)
         edge = _FORCED if one.forced else _LANES["made"]
-        axes.broken_barh([(start_s, width_s)], (_MADE - _HEIGHT / 2, _HEIGHT), facecolor="#d8e8f8", edgecolor=edge)
+        axes.broken_barh([(start_s, width_s)], (_MADE_Y - _HEIGHT / 2, _HEIGHT), facecolor="#d8e8f8", edgecolor=edge)
 
 
-def _heard(axes: Any, line: Timeline) -> None:
+def _draw_heard(axes: Any, line: Timeline) -> None:
     for number, word in enumerate(line.words):
         if word.heard_ms is None or word.heard_whole_ms is None:
             continue
@@ -136,8 +136,8 @@ def _heard(axes: Any, line: Timeline) -> None:
 
 def _join(axes: Any, word: TimedWord) -> None:
     """A word's line through the lanes: known, made, heard."""
-    points = [(word.known_ms, _TYPED - 0.1), (word.made_ms, _MADE + _HEIGHT / 2)]
-    low = [(word.made_ms, _MADE - _HEIGHT / 2), (word.heard_ms, _HEIGHT / 2)]
+    points = [(word.known_ms, _TYPED_Y - 0.1), (word.made_ms, _MADE_Y + _HEIGHT / 2)]
+    low = [(word.made_ms, _MADE_Y - _HEIGHT / 2), (word.heard_ms, _HEIGHT / 2)]
     for ends in (points, low):
         present = [(t_ms / 1000.0, height) for t_ms, height in ends if t_ms is not None]
         if len(present) == 2:
@@ -147,8 +147,8 @@ def _join(axes: Any, word: TimedWord) -> None:
 def _legend(axes: Any, pauses: Iterable[Pause], has_forced: bool) -> None:
     from matplotlib.patches import Patch
 
-    found = dict.fromkeys(one.reason for one in pauses)
-    parts = [Patch(facecolor=PAUSES[reason], label=_pause_name(reason)) for reason in found]
+    reasons = dict.fromkeys(one.reason for one in pauses)
+    parts = [Patch(facecolor=PAUSES[reason], label=_pause_name(reason)) for reason in reasons]
     if has_forced:
         parts.append(Patch(facecolor="#d8e8f8", edgecolor=_FORCED, label="forced to end"))
     if parts:

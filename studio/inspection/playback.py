@@ -61,19 +61,19 @@ class ChunkTimes:
 
 
 def chunk_times(trace: Trace) -> ChunkTimes:
-    found = ChunkTimes([], [], [])
+    chunks = ChunkTimes([], [], [])
     for event in trace.events:
         if isinstance(event, ev.Audio) and len(event.pcm):
-            found.starts.append(event.sample)
-            found.ends.append(event.sample + len(event.pcm))
-            found.times_ms.append(event.t_ms)
+            chunks.starts.append(event.sample)
+            chunks.ends.append(event.sample + len(event.pcm))
+            chunks.times_ms.append(event.t_ms)
         elif isinstance(event, ev.Revised):
-            while found.starts and found.starts[-1] >= event.from_sample:
-                for part in (found.starts, found.ends, found.times_ms):
+            while chunks.starts and chunks.starts[-1] >= event.from_sample:
+                for part in (chunks.starts, chunks.ends, chunks.times_ms):
                     part.pop()
-            if found.ends:
-                found.ends[-1] = min(found.ends[-1], event.from_sample)
-    return found
+            if chunks.ends:
+                chunks.ends[-1] = min(chunks.ends[-1], event.from_sample)
+    return chunks
 
 
 def playback(trace: Trace, chunks: ChunkTimes) -> tuple[list[PlaybackRun], list[Pause], PlaybackSource]:
@@ -199,13 +199,13 @@ def _split_pause(start_ms: float, end_ms: float, low: int, high: int, waits: Seq
     total_ms = sum(one.duration_ms for one in near)
     if not near:
         return [Pause(start_ms, end_ms, low, "unknown")]
-    found: list[Pause] = []
+    pauses: list[Pause] = []
     at_ms = start_ms
     for one in near:
         until_ms = at_ms + (end_ms - start_ms) * one.duration_ms / total_ms
-        found.append(Pause(at_ms, until_ms, low, one.reason))
+        pauses.append(Pause(at_ms, until_ms, low, one.reason))
         at_ms = until_ms
-    return found
+    return pauses
 
 
 def playback_time(

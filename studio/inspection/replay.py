@@ -55,7 +55,7 @@ def replay(engine: Engine, before: Trace) -> Replay:
     after = collect_trace(dict(again.utterance.provenance), again.events())
     samples = min(len(before.pcm), len(after.pcm))
     differing = np.flatnonzero(before.pcm[:samples] != after.pcm[:samples])
-    found = Replay(
+    result = Replay(
         trace=after,
         samples=samples,
         first_difference=int(differing[0]) if len(differing) else None,
@@ -66,10 +66,10 @@ def replay(engine: Engine, before: Trace) -> Replay:
             *_provenance_differences(before.meta, after.meta),
         ),
     )
-    if found.is_same:
-        return found
+    if result.is_same:
+        return result
     revised = _revision_differences(revisions(before.events), revisions(after.events))
-    return replace(found, differences=(*revised, *found.differences))
+    return replace(result, differences=(*revised, *result.differences))
 
 
 class _ReplaySender:
@@ -86,7 +86,7 @@ class _ReplaySender:
         self.refused: list[str] = []  # inputs that the utterance refused, a sentence each
         self._steps, self._samples, self._was_cut = steps, samples, was_cut
         self._changed = threading.Condition()
-        self._count = self._made = 0  # events, and samples
+        self._count = self._end_sample = 0  # events; end of the sound so far
         self._segment_starts: list[int] = []  # first samples of segments
         self._is_over = self._is_ended = False
 
@@ -99,7 +99,7 @@ class _ReplaySender:
                 self._note(event)
                 self._changed.notify_all()
             yield event
-            if self._was_cut and isinstance(event, ev.Audio) and self._made >= self._samples:
+            if self._was_cut and isinstance(event, ev.Audio) and self._end_sample >= self._samples:
                 self._is_over = True  # an input that is sent from now on changes no sample
                 self.utterance.cancel()
         sender.join()
@@ -108,11 +108,11 @@ class _ReplaySender:
         self._count += 1
         self._is_over = self._is_over or ev.is_last(event)
         if isinstance(event, ev.Audio):
-            self._made = event.sample + len(event.pcm)
+            self._end_sample = event.sample + len(event.pcm)
         elif isinstance(event, ev.Segment):
             self._segment_starts.append(event.sample)
         elif isinstance(event, ev.Revised):
-            self._made = event.from_sample
+            self._end_sample = event.from_sample
             self._segment_starts = [sample for sample in self._segment_starts if sample < event.from_sample]
 
     def _send(self) -> None:
@@ -150,7 +150,7 @@ class _ReplaySender:
 
     def _revise(self, step: ReplayStep) -> None:
         self._await_samples(step.sample)
-        if self._made < step.sample:
+        if self._end_sample < step.sample:
             self._end()  # the original had more: its text had ended, which a trace does not record
             self._await_samples(step.sample)
         margin = round(2 * PLAYED_REPORT_MS * self.utterance.card.sample_rate_hz / 1000)
@@ -164,7 +164,7 @@ class _ReplaySender:
 
     def _cut(self) -> None:
         self._await_samples(self._samples)
-        if not self._is_over and self._made < self._samples:
+        if not self._is_over and self._end_sample < self._samples:
             self._end()  # the original had more: its text had ended, which a trace does not record
             self._await_samples(self._samples)
         self.utterance.cancel()
@@ -174,8 +174,8 @@ class _ReplaySender:
         count = -1
         while count != self._count:
             count = self._count
-            self._await(lambda count=count: self._made >= samples or self._count > count, _IDLE_S)
-            if self._made >= samples:
+            self._await(lambda count=count: self._end_sample >= samples or self._count > count, _IDLE_S)
+            if self._end_sample >= samples:
                 return
 
     def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:

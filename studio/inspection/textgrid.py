@@ -70,13 +70,13 @@ def parse_words(data: bytes, name: str) -> list[SpokenSpan]:
         tiers = read_tiers(data)
     except BadFile as error:
         raise BadFile(f"{name} cannot be read as a TextGrid: {error.what}", error.do) from error
-    found = next((tier for tier in tiers if tier.name.lower() == _WORDS), None)
-    if found is None:
+    words_tier = next((tier for tier in tiers if tier.name.lower() == _WORDS), None)
+    if words_tier is None:
         names = ", ".join(tier.name for tier in tiers)
         raise BadFile(f"{name} has no tier named words", f"its tiers are {names or 'none'}"[:200])
-    if found.is_points:
+    if words_tier.is_points:
         raise BadFile(f"the tier words of {name} holds points", "it must hold intervals")
-    words = [one for one in found.entries if one.text.strip()]
+    words = [one for one in words_tier.entries if one.text.strip()]
     if wrong := next((one for one in words if not 0 <= one.start_s < one.end_s), None):
         raise BadFile(f"{name}: “{wrong.text[:40]}” lies from {wrong.start_s:g} to {wrong.end_s:g} s", "mend the tier")
     return [SpokenSpan(one.text.strip(), one.start_s, one.end_s) for one in words]

@@ -19,7 +19,7 @@ from studio.measure.word_timing import BoundaryCut, SpokenSpan, WordBoundaries, 
 
 COLUMNS = (
     Column("file", "text", "the utterance"),
-    Column("i", "integer", "the place of the word, from 0"),
+    Column("i", "integer", "index of the word, from 0"),
     Column("word", "text", "the word"),
     Column("edge", "text", "start or end"),
     Column("at_s", "number", "where the aligners put it: the median over them"),
@@ -58,14 +58,14 @@ class UtteranceTiming:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each placed boundary, with the keys of ``COLUMNS``."""
         held = {one.word: one.holds for one in self.cuts}
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for i, (word, own) in enumerate(zip(self.words, self.own, strict=True)):
             for edge, of in (("start", word.start), ("end", word.end)):
                 own_s = None if own is None else own.start_s if edge == "start" else own.end_s
                 if of is None and own_s is None:
                     continue
                 is_sure = of is not None and np.isfinite(of.low)
-                found.append(
+                rows.append(
                     {
                         "file": self.file,
                         "i": i,
@@ -79,7 +79,7 @@ class UtteranceTiming:
                         "holds": held.get(i) if edge == "end" else None,
                     }
                 )
-        return found
+        return rows
 
     def textgrid(self) -> str:
         """Point tiers for Praat: ``boundaries``, and the ends ``low`` and ``high`` of their intervals."""
@@ -156,13 +156,13 @@ def _timing(source: Source, setting: TimingSetting) -> UtteranceTiming:
 
 
 def _alignments(trace: Trace, texts: Sequence[str], source: Source, setting: TimingSetting) -> dict[str, Takes]:
-    found: dict[str, Takes] = {}
+    alignments: dict[str, Takes] = {}
     for name in setting.aligners:
-        found[name] = open_aligner(name)(trace.pcm, trace.rate_hz, " ".join(texts))
+        alignments[name] = open_aligner(name)(trace.pcm, trace.rate_hz, " ".join(texts))
     for folder in setting.folders:
         grid = folder / f"{source.path.stem}.TextGrid"
-        found[folder.name] = [read_words(grid)] if grid.is_file() else []
-    return found
+        alignments[folder.name] = [read_words(grid)] if grid.is_file() else []
+    return alignments
 
 
 def _median_words(words: Sequence[WordBoundaries]) -> list[SpokenSpan]:
@@ -175,20 +175,20 @@ def _cuts(trace: Trace, words: Sequence[SpokenSpan], setting: TimingSetting, mov
     return cut_check(trace.pcm, trace.rate_hz, words, hear, moved_s=moved_s)
 
 
-def summary(found: Sequence[UtteranceTiming]) -> Mapping[str, Any]:
+def summary(timings: Sequence[UtteranceTiming]) -> Mapping[str, Any]:
     """Over all utterances: widths of intervals, distances of own times from medians, shares of cuts that hold."""
-    rows = [row for one in found for row in one.rows()]
+    rows = [row for one in timings for row in one.rows()]
     widths = [1000.0 * (row["high_s"] - row["low_s"]) for row in rows if row["low_s"] is not None]
     away = [1000.0 * abs(row["own_s"] - row["at_s"]) for row in rows if None not in (row["own_s"], row["at_s"])]
     inside = [row["is_inside"] for row in rows if row["is_inside"] is not None]
     return {
-        "utterances": len(found),
+        "utterances": len(timings),
         "boundaries": len(rows),
         "width_ms": _quantiles(widths),
         "own_away_ms": _quantiles(away),
         "own_inside": sum(inside) / len(inside) if inside else None,
-        "cuts_held": share_held([one.cuts for one in found]),
-        "moved_held": share_held([one.moved for one in found]),
+        "cuts_held": share_held([one.cuts for one in timings]),
+        "moved_held": share_held([one.moved for one in timings]),
     }
 
 

@@ -92,8 +92,8 @@ class Annotations:
             paths = list_folder(self._folder(sha256), "*.jsonl")
         except OSError as error:
             raise Unavailable(f"the annotations cannot be read: {error.strerror}", "try again") from error
-        found = [self._document(path) for path in paths]
-        return sorted((one for one in found if one is not None), key=lambda one: one.annotator.casefold())
+        documents = [self._document(path) for path in paths]
+        return sorted((one for one in documents if one is not None), key=lambda one: one.annotator.casefold())
 
     def by(self, sha256: str, annotator: str) -> AnnotationDocument | None:
         """One annotator's document, or None. Raises BadFile, BadOption."""
@@ -118,7 +118,7 @@ class Annotations:
             ) from error
 
     def remove(self, sha256: str, annotator: str | None = None) -> None:
-        """Delete one annotator's journal of an utterance, or everybody's."""
+        """Delete one annotator's journal of an utterance, or those of all annotators."""
         folder = self._folder(sha256)
         try:
             for path in [self._path(sha256, annotator)] if annotator is not None else list_folder(folder):
@@ -134,20 +134,22 @@ class Annotations:
 
         Raises OSError: a folder cannot be read.
         """
-        found: list[str] = []
+        problems: list[str] = []
         for folder in [one for above in list_folder(self._root) for one in list_folder(above)]:
             if not self._has_utterance(folder.name):
-                found.append(f"{folder} annotates an utterance that is not in the library")
+                problems.append(f"{folder} annotates an utterance that is not in the library")
                 continue
             for path in list_folder(folder, "*.jsonl"):
                 try:
                     read = self._read_unlocked(path)
                 except (BadFile, Unavailable) as error:
-                    found.append(f"{path}: {error}")
+                    problems.append(f"{path}: {error}")
                 else:
                     if read is not None and read.is_torn:
-                        found.append(f"{path} ends in an incomplete line, which was never acknowledged and is skipped")
-        return found
+                        problems.append(
+                            f"{path} ends in an incomplete line, which was never acknowledged and is skipped"
+                        )
+        return problems
 
     def _apply(
         self, path: Path, file: BinaryIO, sound: AnnotatedSound, annotator: str, edit: AnnotationEdit
@@ -201,9 +203,9 @@ class Annotations:
         if not complete:
             return None
         document, edits = _replay_journal(path, complete)
-        found = _JournalState(stamp, len(complete), edits, document, is_torn=len(complete) < len(data))
-        self._cache_state(path, found)
-        return found
+        state = _JournalState(stamp, len(complete), edits, document, is_torn=len(complete) < len(data))
+        self._cache_state(path, state)
+        return state
 
     def _document(self, path: Path) -> AnnotationDocument | None:
         read = self._read_unlocked(path)
@@ -371,10 +373,10 @@ def _complete_lines(data: bytes) -> bytes:
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
     for one in data.split(b"\n")[:-1]:
-        found = json.loads(one)
-        if not isinstance(found, dict):
+        entry = json.loads(one)
+        if not isinstance(entry, dict):
             raise ValueError("a line holds no object")
-        yield found
+        yield entry
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

@@ -44,7 +44,7 @@ class Assignment:
     utterances: tuple[str, ...]  # SHA-256 of each
     annotators: tuple[str, ...]
     made_at: float
-    is_blind: bool = True  # annotators get sound and text alone, nothing that tells the system
+    is_blind: bool = True  # annotators get sound and text alone, nothing that identifies the system
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -75,13 +75,13 @@ class Assignments:
 
     def all(self) -> list[Assignment]:
         """All undamaged assignments, the newest first. Raises Unavailable where the folder or one cannot be read."""
-        found: list[Assignment] = []
+        assignments: list[Assignment] = []
         for path in self._files():
             try:
-                found.append(self.get(path.stem))
+                assignments.append(self.get(path.stem))
             except BadFile as error:
                 log.error("left out: %s", error)
-        return sorted(found, key=lambda one: (-one.made_at, one.id))
+        return sorted(assignments, key=lambda one: (-one.made_at, one.id))
 
     def get(self, name: str) -> Assignment:
         """Raises BadFile where it is missing or damaged, Unavailable where it cannot be read."""

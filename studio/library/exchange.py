@@ -49,30 +49,30 @@ def import_annotation(
 
 def read_annotation(name: str, data: bytes, rate_hz: int, samples: int) -> Annotation:
     """An annotation of a sound from a file in the format ``name``. Raises BadFile, BadOption."""
-    found = format_of(name).read(data, rate_hz, samples)
-    if (count := sum(len(layer.marks) for layer in found.layers)) > MAX_MARKS:
+    annotation = format_of(name).read(data, rate_hz, samples)
+    if (count := sum(len(layer.marks) for layer in annotation.layers)) > MAX_MARKS:
         raise BadFile(f"the file has {count:,} marks", f"an annotation holds {MAX_MARKS:,}; divide it")
-    return found
+    return annotation
 
 
-def add_annotation(library: Library, entry: LibraryEntry, annotator: str, found: Annotation) -> AnnotationDocument:
+def add_annotation(library: Library, entry: LibraryEntry, annotator: str, annotation: Annotation) -> AnnotationDocument:
     """Add the layers that were read from a file, as ``import_annotation`` does."""
     before = library.document(entry, annotator)
-    if not found.layers:
+    if not annotation.layers:
         raise BadOption("the file has no layers", "nothing was imported")
     existing = [one.name for one in before.layers.values()]
-    edit = AnnotationEdit(f"file{secrets.token_hex(8)}", import_changes(found, _new_ids(), existing), now_s())
+    edit = AnnotationEdit(f"file{secrets.token_hex(8)}", import_changes(annotation, _new_ids(), existing), now_s())
     return library.annotate(entry, annotator, edit)
 
 
 def layer_by_annotator(documents: Iterable[AnnotationDocument], layer: str) -> dict[str, AnnotationLayer]:
     """The layer of this name by annotator."""
-    found: dict[str, AnnotationLayer] = {}
+    layers: dict[str, AnnotationLayer] = {}
     for document in documents:
         for one in document.annotation().layers:
             if one.name == layer:
-                found[document.annotator] = one
-    return found
+                layers[document.annotator] = one
+    return layers
 
 
 def shared_layers(documents: Iterable[AnnotationDocument]) -> list[str]:
@@ -122,7 +122,7 @@ def corpus_layers(
     Also (utterance, layer) where one annotator's layer holds regions and another's points. ``limit`` and ``offset`` of
     the query are not used. Raises BadFile.
     """
-    found: dict[tuple[str, Kind], list[LayerOfSound]] = {}
+    layers_of: dict[tuple[str, Kind], list[LayerOfSound]] = {}
     mixed: list[tuple[str, str]] = []
     for entry in _all_entries(library, query):
         documents = library.annotations.of(entry.sha256)
@@ -135,8 +135,8 @@ def corpus_layers(
                 mixed.append((entry.name, name))
                 continue
             sound = LayerOfSound(layers, documents[0].samples, documents[0].rate_hz)
-            found.setdefault((name, kinds.pop()), []).append(sound)
-    return found, mixed
+            layers_of.setdefault((name, kinds.pop()), []).append(sound)
+    return layers_of, mixed
 
 
 def _all_entries(library: Library, query: Query) -> Iterator[LibraryEntry]:
@@ -149,7 +149,7 @@ def _all_entries(library: Library, query: Query) -> Iterator[LibraryEntry]:
         done += len(entries)
 
 
-def corpus_rows(found: Sequence[CorpusAgreement]) -> list[Sequence[object]]:
+def corpus_rows(agreements: Sequence[CorpusAgreement]) -> list[Sequence[object]]:
     """Table rows, one for each layer."""
     return [
         [
@@ -158,7 +158,7 @@ def corpus_rows(found: Sequence[CorpusAgreement]) -> list[Sequence[object]]:
             len(one.annotators),
             *(_with_ends(f) for f in (one.boundary_f1, one.matched, one.alpha_marks, one.alpha_frames)),
         ]
-        for one in found
+        for one in agreements
     ]
 
 
@@ -169,7 +169,7 @@ def _with_ends(figure: CorpusFigure | None) -> str:
     return f"{figure.value:.3f}{ends}"
 
 
-def agreement_to_dict(found: Agreement) -> dict[str, Any]:
+def agreement_to_dict(result: Agreement) -> dict[str, Any]:
     """All figures as JSON, with the ids of unmatched marks."""
     figures = ("precision", "recall", "f1", "kappa_marks", "kappa_frames")
     pairs = [
@@ -181,14 +181,14 @@ def agreement_to_dict(found: Agreement) -> dict[str, Any]:
             "only_other": [mark.id for mark in pair.only_other],
             **{name: asdict(getattr(pair, name)) for name in figures},
         }
-        for pair in found.pairs
+        for pair in result.pairs
     ]
     overall = ("precision", "recall", "f1", "alpha_marks", "alpha_frames")
-    about = {"kind": found.kind, "collar_ms": found.collar_ms, "frame_ms": found.frame_ms, "pairs": pairs}
-    return about | {name: asdict(getattr(found, name)) for name in overall}
+    about = {"kind": result.kind, "collar_ms": result.collar_ms, "frame_ms": result.frame_ms, "pairs": pairs}
+    return about | {name: asdict(getattr(result, name)) for name in overall}
 
 
-def agreement_rows(found: Agreement) -> list[Sequence[object]]:
+def agreement_rows(result: Agreement) -> list[Sequence[object]]:
     """Table rows: one for each pair, then one for all annotators."""
     rows: list[Sequence[object]] = [
         [
@@ -196,15 +196,15 @@ def agreement_rows(found: Agreement) -> list[Sequence[object]]:
             len(pair.matched),
             len(pair.only_one),
             len(pair.only_other),
-            *(_shown(one.value) for one in (pair.f1, pair.kappa_marks, pair.kappa_frames)),
+            *(_figure_text(one.value) for one in (pair.f1, pair.kappa_marks, pair.kappa_frames)),
         ]
-        for pair in found.pairs
+        for pair in result.pairs
     ]
-    alphas = (found.f1, found.alpha_marks, found.alpha_frames)
-    return [*rows, ["all", "", "", "", *(_shown(one.value) for one in alphas)]]
+    alphas = (result.f1, result.alpha_marks, result.alpha_frames)
+    return [*rows, ["all", "", "", "", *(_figure_text(one.value) for one in alphas)]]
 
 
-def _shown(value: float | None) -> str:
+def _figure_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 

@@ -161,10 +161,10 @@ class Index:
         """Every voice as ``name:speaker``, and also as ``name`` where it has several speakers."""
         with self._session() as session:
             named = select(IndexedEntry.voice, IndexedEntry.speaker).where(IndexedEntry.voice != "").distinct()
-            found = sorted(tuple(row) for row in session.exec(named))
-        of = Counter(voice for voice, _ in found)
+            voices = sorted(tuple(row) for row in session.exec(named))
+        of = Counter(voice for voice, _ in voices)
         several = [voice for voice, count in of.items() if count > 1]
-        return sorted({*several, *(f"{voice}:{speaker}" if speaker else voice for voice, speaker in found)})
+        return sorted({*several, *(f"{voice}:{speaker}" if speaker else voice for voice, speaker in voices)})
 
     @contextmanager
     def _session(self) -> Iterator[Session]:

@@ -125,11 +125,11 @@ class Library:
         """The entry whose SHA-256 begins with ``name``. Raises BadOption."""
         if not _NAME.fullmatch(name):
             raise BadOption(f"{name[:80]!r} is not the name of an utterance", "give 6 to 64 of its hexadecimal digits")
-        found = self._index.find_by_prefix(name)
-        if len(found) != 1:
-            what = "no utterance" if not found else "more than one utterance"
+        entries = self._index.find_by_prefix(name)
+        if len(entries) != 1:
+            what = "no utterance" if not entries else "more than one utterance"
             raise BadOption(f"{what} begins with {name}", "studio library find lists them")
-        return found[0]
+        return entries[0]
 
     def path(self, entry: LibraryEntry) -> Path:
         """Path of an entry's file."""
@@ -178,11 +178,11 @@ class Library:
 
     def document(self, entry: LibraryEntry, annotator: str) -> AnnotationDocument:
         """An annotator's document on an utterance; empty where there is none. Raises BadFile."""
-        found = self.annotations.by(entry.sha256, annotator)
-        if found is None:
+        document = self.annotations.by(entry.sha256, annotator)
+        if document is None:
             sound = self._annotated_sound(entry, annotator)
-            found = AnnotationDocument(annotator, sound.rate_hz, sound.samples)
-        return found
+            document = AnnotationDocument(annotator, sound.rate_hz, sound.samples)
+        return document
 
     def remove(self, entry: LibraryEntry) -> None:
         """Delete an entry's file, note and annotations."""
@@ -244,15 +244,15 @@ class Library:
         """Index every sound that is new or changed since ``before``, and remove deleted ones."""
         folders = list_folder(self.root / "sounds")
         files = [path for folder in folders for path in list_folder(folder) if _FILE.fullmatch(path.name)]
-        found: dict[Path, _Indexed] = {}
+        indexed: dict[Path, _Indexed] = {}
         batch: list[LibraryEntry] = []
         for done, path in enumerate(files, 1):
             stamps = (_stamp(path), _stamp(self._note(path.stem)))
             if path in before and before[path].stamps == stamps:
-                found[path] = before[path]
+                indexed[path] = before[path]
             else:
                 entry, problem = self._read_file(path)
-                found[path] = _Indexed(stamps, entry is not None, problem)
+                indexed[path] = _Indexed(stamps, entry is not None, problem)
                 if entry is None:
                     index.remove(path.stem)
                 else:
@@ -261,9 +261,9 @@ class Library:
                 index.put(batch)
                 batch = []
             progress(done, len(files))
-        for path in before.keys() - found.keys():
+        for path in before.keys() - indexed.keys():
             index.remove(path.stem)
-        return found
+        return indexed
 
     def _remove_journal(self) -> None:
         """Remove a rollback journal of the old index, which SQLite would apply to the new one."""

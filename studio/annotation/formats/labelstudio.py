@@ -66,14 +66,14 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
         parts = _of_this_sound(parts, grid)
     has_sounds = len({part.audio for part in parts}) > 1
     per_sound = Counter(part.audio for part in parts)
-    found: list[AnnotationLayer] = []
+    layers: list[AnnotationLayer] = []
     for part in parts:
         by = f" by {part.annotator}" if per_sound[part.audio] > 1 else ""
         of = f", {part.audio}" if has_sounds else ""
         for layer in _layers_of(part, grid):
             name = layer.name[: MAX_NAME - len(by + of)] + by + of if by or of else layer.name
-            found.append(replace(layer, name=_unused(name, found) if by or of else name))
-    return grid.annotation(found)
+            layers.append(replace(layer, name=_unused(name, layers) if by or of else name))
+    return grid.annotation(layers)
 
 
 def _layers_of(part: _Part, grid: SampleGrid) -> Iterator[AnnotationLayer]:
@@ -103,11 +103,11 @@ def _parts(task: dict[str, Any]) -> Iterator[_Part]:
         return
     data = about if isinstance(about, dict) else {}
     audio = _file_name(next((one for one in data.values() if isinstance(one, str) and _is_sound(one)), ""))
-    given = [one for one in map(_map, _list(task.get("annotations"))) if not one.get("was_cancelled")]
-    for one in given:
+    annotations = [one for one in map(_map, _list(task.get("annotations"))) if not one.get("was_cancelled")]
+    for one in annotations:
         results = [_map(result) for result in _list(one.get("result", []))]
         yield _Part(data, audio, _annotator(one.get("completed_by")), list(_with_times(results)))
-    if not given:
+    if not annotations:
         yield _Part(data, audio, "", [])
 
 
@@ -117,19 +117,19 @@ def _min_results(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     The task's data precede the key ``id``, the results follow it.
     """
     timed: dict[str, list[dict[str, Any]]] = {}
-    said: dict[str, list[str]] = {}
+    transcripts: dict[str, list[str]] = {}
     is_result = "id" not in task
     for name, value in task.items():
         is_result = is_result or name == "id"
         many = value if isinstance(value, list) else [value] if "id" in task else []
-        if found := [one for one in many if isinstance(one, dict) and "start" in one]:
-            timed[name] = found
+        if timed_regions := [one for one in many if isinstance(one, dict) and "start" in one]:
+            timed[name] = timed_regions
         elif is_result and name not in _MIN_KEYS and many and all(isinstance(one, str) for one in many):
-            said[name] = many
+            transcripts[name] = many
     for name, regions in timed.items():
         yield from ({"from_name": name, "type": "labels", "value": one} for one in regions)
     regions = next(iter(timed.values()), [])
-    for name, texts in said.items():
+    for name, texts in transcripts.items():
         if len(texts) == len(regions):
             for region, text in zip(regions, texts, strict=True):
                 times = {edge: region.get(edge) for edge in ("start", "end")}
@@ -150,7 +150,7 @@ def _with_times(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _of_this_sound(parts: list[_Part], grid: SampleGrid) -> list[_Part]:
-    """The parts whose sound is as long as this one, as far as they tell. Raises BadFile if there are none."""
+    """The parts whose sound is as long as this one, as far as they state a length. Raises BadFile if there are none."""
     length_s = grid.samples / grid.rate_hz
 
     def fits(part: _Part) -> bool:
@@ -160,8 +160,8 @@ def _of_this_sound(parts: list[_Part], grid: SampleGrid) -> list[_Part]:
         is_long = all(end <= length_s + grid.grace_s for end in ends)
         return bool(part.results) and is_long and all(abs(one - length_s) <= _SAME_LENGTH_S for one in lengths)
 
-    if found := [part for part in parts if fits(part)]:
-        return found
+    if fitting := [part for part in parts if fits(part)]:
+        return fitting
     names = ", ".join(sorted({part.audio for part in parts}))
     raise BadFile(
         f"the file holds tasks of several sounds ({names[:200]}), and none is as long as this one ({length_s:.3f} s)",
@@ -177,11 +177,11 @@ def _file_name(url: str) -> str:
     return PurePosixPath(url.partition("?")[0]).name[-30:]
 
 
-def _annotator(given: Any) -> str:
+def _annotator(user: Any) -> str:
     """A number, or the e-mail address or id of a user."""
-    if isinstance(given, dict):
-        given = given.get("email") or given.get("id")
-    return " ".join(str(given).split())[:30] if given is not None else "someone"
+    if isinstance(user, dict):
+        user = user.get("email") or user.get("id")
+    return " ".join(str(user).split())[:30] if user is not None else "someone"
 
 
 def _unused(name: str, among: list[AnnotationLayer]) -> str:
@@ -207,10 +207,10 @@ def _parsed(data: bytes) -> list[Any]:
     check_count(text, "[{", MAX_LISTS, "lists and objects")
     check_count(text, ",", MAX_VALUES, "values")
     try:
-        found = json.loads(text, parse_constant=_no_constant)
+        tasks = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:  # digits without end are a ValueError, too
         raise BadFile("this is no JSON that can be read", _HINT) from error
-    return found if isinstance(found, list) else [found]
+    return tasks if isinstance(tasks, list) else [tasks]
 
 
 def _no_constant(name: str) -> float:
@@ -240,11 +240,11 @@ def _marks(result: Mapping[str, Any], where: str, grid: SampleGrid) -> Iterator[
         )
 
 
-def _layers(given: list[Any]) -> tuple[dict[str, Kind], dict[str, tuple[str, ...]]]:
+def _layers(entries: list[Any]) -> tuple[dict[str, Kind], dict[str, tuple[str, ...]]]:
     """Kinds and sets of labels by layer, as ``write`` left them."""
     kinds: dict[str, Kind] = {}
     labels: dict[str, tuple[str, ...]] = {}
-    for one in map(_map, given):
+    for one in map(_map, entries):
         name, kind = one.get("name"), one.get("kind")
         if not isinstance(name, str) or kind not in ("regions", "points"):
             raise BadFile("the task's layers cannot be read", "leave data.layers out, or as it was written")

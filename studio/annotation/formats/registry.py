@@ -52,7 +52,7 @@ def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """
     grid, text = SampleGrid(rate_hz, samples), text_of(data)
     check_count(text, "\n", MAX_LINES, "lines")
-    found: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
+    marks: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
     for at, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("\\"):
             continue
@@ -64,9 +64,9 @@ def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
         first, last = (grid.sample(parse_number(one, where), where) for one in (start, end))
         if last < first:
             raise BadFile(f"{where} ends before it begins", "export the labels again")
-        _add(found[_POINTS if first == last else _REGIONS], AnnotationMark(first, last, label), where)
-    layers = [AnnotationLayer(_REGIONS, "regions", marks=tuple(found[_REGIONS]))]
-    layers.append(AnnotationLayer(_POINTS, "points", marks=tuple(found[_POINTS])))
+        _add(marks[_POINTS if first == last else _REGIONS], AnnotationMark(first, last, label), where)
+    layers = [AnnotationLayer(_REGIONS, "regions", marks=tuple(marks[_REGIONS]))]
+    layers.append(AnnotationLayer(_POINTS, "points", marks=tuple(marks[_POINTS])))
     return grid.annotation([one for one in layers if one.marks] or layers[:1])
 
 

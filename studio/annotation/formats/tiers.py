@@ -46,11 +46,11 @@ class SampleGrid:
 
     def annotation(self, layers: Iterable[AnnotationLayer]) -> Annotation:
         """The annotation of these layers. Raises BadFile where it is invalid or has too many layers."""
-        found = tuple(layers)
-        if len(found) > MAX_LAYERS:
-            raise BadFile(f"the file holds {len(found):,} layers", f"at most {MAX_LAYERS} are read")
+        checked = tuple(layers)
+        if len(checked) > MAX_LAYERS:
+            raise BadFile(f"the file holds {len(checked):,} layers", f"at most {MAX_LAYERS} are read")
         try:
-            return Annotation(self.rate_hz, self.samples, found).validated()
+            return Annotation(self.rate_hz, self.samples, checked).validated()
         except BadOption as error:
             raise BadFile(error.what, error.do) from error
 
@@ -64,10 +64,10 @@ def check_size(data: bytes) -> bytes:
 
 def check_count(content: str | bytes, signs: Sequence[str], most: int, what: str) -> None:
     """Raise BadFile where the signs occur more than ``most`` times: counting takes much less than parsing."""
-    found = 0
+    count = 0
     for sign in signs:
-        found += content.count(sign) if isinstance(content, str) else content.count(sign.encode())
-    if found > most:
+        count += content.count(sign) if isinstance(content, str) else content.count(sign.encode())
+    if count > most:
         raise BadFile(f"the file has more than {most:,} {what}", "divide it")
 
 
@@ -103,7 +103,7 @@ def split_into_tiers(layer: AnnotationLayer, span: Span) -> list[tuple[Annotatio
     Raises BadOption: more than 100 marks overlap.
 
     Args:
-        span: start and end of a mark in the format's unit; two points at one place overlap.
+        span: start and end of a mark in the format's unit; two points at one time overlap.
     """
     tiers: list[list[AnnotationMark]] = [[]]
     ends: list[int] = [-1]
@@ -142,8 +142,8 @@ def layers_from_tiers(tiers: Sequence[MarkTier]) -> list[AnnotationLayer]:
     layers: dict[str, dict[int, MarkTier]] = {}
     rest: list[MarkTier] = []
     for tier in tiers:
-        found = None if _NOTES.fullmatch(tier.name) else _PART.fullmatch(tier.name)
-        layer, part = (found["layer"], int(found["part"])) if found else (tier.name, 1)
+        match = None if _NOTES.fullmatch(tier.name) else _PART.fullmatch(tier.name)
+        layer, part = (match["layer"], int(match["part"])) if match else (tier.name, 1)
         if _NOTES.fullmatch(tier.name) or part in layers.get(layer, {}):
             rest.append(tier)
         else:
@@ -166,9 +166,9 @@ def layers_from_tiers(tiers: Sequence[MarkTier]) -> list[AnnotationLayer]:
 
 def _attach_notes(tier: MarkTier, layers: dict[str, dict[int, MarkTier]]) -> bool:
     """Attach a tier of notes to its marks; False where a note has no mark."""
-    found = _NOTES.fullmatch(tier.name)
-    parts = layers.get(found["layer"], {}) if found else {}
-    part = int(found["part"] or 1) if found else 0
+    match = _NOTES.fullmatch(tier.name)
+    parts = layers.get(match["layer"], {}) if match else {}
+    part = int(match["part"] or 1) if match else 0
     if part not in parts or parts[part].kind != tier.kind:
         return False
     notes = {(one.start_sample, one.end_sample): one.label for one in tier.marks}

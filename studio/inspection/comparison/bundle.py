@@ -233,8 +233,8 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]])
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
     for one in rows:
         table.add_row(*(_cell(value) if not isinstance(value, str) else escape(to_printable(value)) for value in one))
     return table

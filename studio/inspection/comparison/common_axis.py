@@ -62,7 +62,7 @@ def stretched(
                 spent[first].append(float(own_s[next_mine] - own_s[mine]))
     at_s = np.concatenate([[0.0], np.cumsum([float(np.mean(each)) for each in spent])])
     return [
-        TimeMap(at_s[[place for place, _ in known]], own_s[[mine for _, mine in known]])
+        TimeMap(at_s[[edge for edge, _ in known]], own_s[[mine for _, mine in known]])
         for own_s, known in zip(edges, knots, strict=True)
     ]
 
@@ -80,7 +80,7 @@ def _knots(pairs: Sequence[tuple[int, int]], reference: int, own: int) -> list[t
 
 
 def _interpolate(at: np.ndarray, known: np.ndarray, values_at_knots: np.ndarray) -> np.ndarray:
-    """Linear interpolation; of two knots at one place, the later one counts."""
+    """Linear interpolation; of two knots at one time, the later one counts."""
     values = np.asarray(at, np.float64)
     right = np.clip(np.searchsorted(known, values, side="right"), 1, len(known) - 1)
     left = right - 1
@@ -186,11 +186,11 @@ def difference_db(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def on_axis(pcm: np.ndarray, rate_hz: int, laid: TimeMap, at_s: np.ndarray, high_hz: float) -> np.ndarray:
     """The spectrogram of an utterance at axis times: float32 [bands, N]; NaN where its own time stands still."""
     own_s = laid.own(at_s)
-    found = spectrogram_db(pcm, rate_hz, own_s, high_hz)
+    picture = spectrogram_db(pcm, rate_hz, own_s, high_hz)
     edge = np.clip(np.searchsorted(laid.axis_s, at_s, side="right"), 1, len(laid.axis_s) - 1)
     stands = (laid.own_s[edge] <= laid.own_s[edge - 1]) & (at_s >= laid.axis_s[0]) & (at_s < laid.axis_s[-1])
-    found[:, stands] = np.nan
-    return found
+    picture[:, stands] = np.nan
+    return picture
 
 
 def mean_difference_db(difference: np.ndarray) -> float:

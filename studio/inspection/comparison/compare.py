@@ -62,7 +62,7 @@ class ComparedWord:
         pitch_hz, level_db: median of the voiced part, and RMS in dB of full scale; None where unvoiced or not measured.
     """
 
-    place: int
+    place: int  # a key of the JSON figures
     start_s: float
     end_s: float
     known_to_heard_ms: float | None = None
@@ -154,10 +154,10 @@ def compare(utterances: Sequence[ComparedUtterance]) -> UtteranceComparison:
     lengths_s = [utterance.length_s for utterance in utterances]
     shares = tuple(_share(ours, utterance) for utterance in utterances)
     can_stretch = all(utterance.is_timed for utterance in utterances) and min(shares) >= MIN_SHARED_WORDS
-    places = [dict(each) for each in pairs]
+    index_of = [dict(each) for each in pairs]
     words_of = [_compared_words(utterance) for utterance in utterances]
     rows = tuple(
-        tuple(words_of[k][places[k][i]] if i in places[k] else None for k in range(len(utterances)))
+        tuple(words_of[k][index_of[k][i]] if i in index_of[k] else None for k in range(len(utterances)))
         for i in range(len(ours.words))
     )
     # ``stretched`` wants the reference first
@@ -226,38 +226,38 @@ def spectral_difference(comparison: UtteranceComparison, one: int, other: int, *
 
 def clock_figures(utterance: ComparedUtterance) -> Mapping[str, Any]:
     """Summary figures of one utterance: voice, lengths, latencies."""
-    found = facts(utterance.trace, utterance.line)
-    lag = found["lags"]["known_to_heard_ms"]
-    stalls = [pause for pause in found["pauses"] if pause["is_stall"]]
-    is_recording = found["heard_by"] == "recording"
+    figures = facts(utterance.trace, utterance.line)
+    lag = figures["lags"]["known_to_heard_ms"]
+    stalls = [pause for pause in figures["pauses"] if pause["is_stall"]]
+    is_recording = figures["heard_by"] == "recording"
     return {
         "name": utterance.name,
-        "about": found["about"],
-        "text": found["text"].strip(),
-        "audio_s": found["audio_s"],
+        "about": figures["about"],
+        "text": figures["text"].strip(),
+        "audio_s": figures["audio_s"],
         "words": len(utterance.texts),
         "timed": len(utterance.words),
-        "segments": len(found["segments"]),
-        "forced": len(found["forced"]),
-        "first_audio_ms": found["ladder"].get("t2_t0_ms"),
+        "segments": len(figures["segments"]),
+        "forced": len(figures["forced"]),
+        "first_audio_ms": figures["ladder"].get("t2_t0_ms"),
         "known_to_heard_p50_ms": lag and lag["p50"],
         "known_to_heard_p95_ms": lag and lag["p95"],
         "stalls": None if is_recording else len(stalls),
         "stalled_ms": None if is_recording else sum(pause["duration_ms"] for pause in stalls),
-        "rtf": found["rtf"],
+        "rtf": figures["rtf"],
     }
 
 
 def _compared_words(utterance: ComparedUtterance) -> list[ComparedWord]:
     """The timed words of an utterance, in their order."""
     by_sample = {word.start: word for word in utterance.line.words if word.start is not None}
-    found: list[ComparedWord] = []
-    for place, one in enumerate(utterance.words):
+    compared: list[ComparedWord] = []
+    for index, one in enumerate(utterance.words):
         clocked = by_sample.get(round(one.start_s * utterance.trace.rate_hz))
-        known, heard = (clocked.known_ms, clocked.heard_ms) if clocked else (None, None)
-        lag_ms = None if known is None or heard is None else heard - known
-        found.append(ComparedWord(place, one.start_s, one.end_s, lag_ms))
-    return found
+        known_ms, heard_ms = (clocked.known_ms, clocked.heard_ms) if clocked else (None, None)
+        lag_ms = None if known_ms is None or heard_ms is None else heard_ms - known_ms
+        compared.append(ComparedWord(index, one.start_s, one.end_s, lag_ms))
+    return compared
 
 
 def _share(ours: ComparedUtterance, utterance: ComparedUtterance) -> float:
@@ -286,9 +286,9 @@ def labels(traces: Sequence[Trace]) -> list[str]:
     names = dict.fromkeys(name for one in known for name in one)
     differing = [name for name in names if len({one[name] for one in known if name in one}) > 1]
     own = _by_voice(known)
-    found = [(_label(one, differing, own), _arrival(trace)) for one, trace in zip(metadata, traces, strict=True)]
-    ways = {name: {arrival for other, arrival in found if other == name} for name, _ in found}
-    return [f"{name}, {arrival}" if arrival and len(ways[name]) > 1 else name for name, arrival in found]
+    candidates = [(_label(one, differing, own), _arrival(trace)) for one, trace in zip(metadata, traces, strict=True)]
+    ways = {name: {arrival for other, arrival in candidates if other == name} for name, _ in candidates}
+    return [f"{name}, {arrival}" if arrival and len(ways[name]) > 1 else name for name, arrival in candidates]
 
 
 def _arrival(trace: Trace) -> str:
@@ -314,10 +314,10 @@ def _label(metadata: Mapping[str, str], differing: Sequence[str], own: Sequence[
     others = [name for name in differing if name not in ("voice", "speaker", "family", *own) and name in metadata]
     # a vocoder's name needs no key
     parts = [":".join(who), *(metadata[name] if name == "vocoder" else f"{name}={metadata[name]}" for name in others)]
-    found = " ".join(filter(None, parts)) or ":".join(
+    label = " ".join(filter(None, parts)) or ":".join(
         metadata[name] for name in ("voice", "speaker") if name in metadata
     )
-    return found if len(found) <= MAX_CHARS else f"{found[: MAX_CHARS - 1]}…"
+    return label if len(label) <= MAX_CHARS else f"{label[: MAX_CHARS - 1]}…"
 
 
 def _metadata(meta: Mapping[str, Any]) -> dict[str, str]:
