@@ -81,16 +81,21 @@ class Scheduler:
         self._clock, self._meter, self._slow_run_ms = clock, meter or LoadMeter(), slow_run_ms
         self._watchdog = watchdog or Watchdog(clock)
         self._policy = SchedulingPolicy()
+        self._step_ms = self._module_ms = 0.0  # of the last step, and its modules' share
+        self._step_frames = 1  # of a row, at most
 
     def step(self, requests: Sequence[EngineRequest]) -> bool:
         """One step: schedule, run, dispatch. Returns whether anything was done."""
+        step_began_ms = self._clock.now_ms()
         scheduled, progressed = self._schedule(requests)
         began_ms = self._clock.now_ms()
         for voice in {id(request.voice): request.voice for request, _ in scheduled}.values():
             batch = [(request, wanted) for request, wanted in scheduled if request.voice is voice]
             self._run(voice, batch)
             self._dispatch(batch)
-        self._policy.on_step(len(scheduled), self._clock.now_ms() - began_ms)
+        now_ms = self._clock.now_ms()
+        self._policy.on_step(len(scheduled), now_ms - began_ms)
+        self._step_ms = now_ms - step_began_ms
         return progressed or bool(scheduled)
 
     def _schedule(self, requests: Sequence[EngineRequest]) -> tuple[list[tuple[EngineRequest, ModuleInput]], bool]:
@@ -107,10 +112,11 @@ class Scheduler:
 
     def _run(self, voice: "Voice", batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Run a voice's modules, then its vocoder; each request takes its result at once."""
-        modules = voice.family.modules
+        modules, least = voice.family.modules, self._least_frames(voice)
+        self._module_ms, self._step_frames = 0.0, 1
         for name, module in {id(module): (name, module) for name, module in modules.items()}.values():
             rows = [(request, wanted.inputs) for request, wanted in batch if modules[wanted.module] is module]
-            for frames, group in self._by_frames(voice, module, rows):
+            for frames, group in self._by_frames(voice, module, rows, least):
                 for part in _batches(group, module.max_rows):
                     for request, outputs, ms in self._run_batch(name, module, voice.family.slots, part, frames):
                         if frames > 1:
@@ -124,7 +130,7 @@ class Scheduler:
                     _fail_on_error(request, request.on_samples, samples, ms)
 
     def _by_frames(
-        self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]]
+        self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]], least: int
     ) -> Iterator[tuple[int, list[tuple[EngineRequest, Any]]]]:
         """The rows of a run, by the number of frames: several for listeners that are far ahead, to save host time."""
         if not isinstance(module, SupportsManyFrames) or voice.vocode.look_ahead_frames:  # its sound depends on chunks
@@ -132,9 +138,20 @@ class Scheduler:
             return
         now_ms, groups = self._clock.now_ms(), dict[int, list[tuple[EngineRequest, Any]]]()
         for request, inputs in rows:
-            count = 1 if inputs is not None else request.frames_ahead(now_ms, LOW_BUFFER_MS, module.max_frames)
+            count = 1 if inputs is not None else request.frames_ahead(now_ms, LOW_BUFFER_MS, module.max_frames, least)
+            self._step_frames = max(self._step_frames, count)
             groups.setdefault(1 << (count.bit_length() - 1), []).append((request, inputs))
         yield from sorted(groups.items(), key=itemgetter(0))
+
+    def _least_frames(self, voice: "Voice") -> int:
+        """Frames that rows must make in a step so that sound keeps up with the host, a power of two.
+
+        Most of the host's time is for a step and not for its frames. 1 where single frames keep up, and where the
+        modules alone take longer than their frames last.
+        """
+        frame_ms = 1000.0 * voice.card.frame_samples / voice.card.sample_rate_hz
+        host_ms, left_ms = self._step_ms - self._module_ms, frame_ms - self._module_ms / self._step_frames
+        return 1 if left_ms <= 0.0 else 1 << max(0, math.ceil(host_ms / left_ms) - 1).bit_length()
 
     def _dispatch(self, batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Send what follows the sound of this step."""
@@ -162,6 +179,7 @@ class Scheduler:
                 yield from self._run_batch(name, module, slots, [row], frames)
             return
         duration_ms = self._clock.now_ms() - began_ms
+        self._module_ms += duration_ms
         is_slow = duration_ms > self._slow_run_ms
         self._meter.on_run(voice, name, len(batch), duration_ms, is_slow=is_slow)
         if is_slow:

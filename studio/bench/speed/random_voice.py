@@ -100,9 +100,13 @@ def _vocoder(name: str) -> Any:
 class _TimedRow(SpeakStreamRow):
     """A row whose segments end by the table of lengths."""
 
+    _timed: Any = None
+    _frames = 0
+
     def on_output(self, outputs: FrameOutput) -> Any:
-        segment = self._segment
-        over = segment is not None and len(segment.frames) >= sum(frames_of(self._words[i]) for i in segment.plan.speak)
+        if (segment := self._segment) is not self._timed and segment is not None:
+            self._timed, self._frames = segment, sum(frames_of(self._words[i]) for i in segment.plan.speak)
+        over = segment is not None and len(segment.frames) >= self._frames
         return super().on_output(FrameOutput(outputs.levels, float(over), outputs.is_finite))
 
 

@@ -153,12 +153,15 @@ class EngineRequest(RequestClient):
         self._output = joined = RowOutput.join(parts)
         self._emit(*joined.before)
 
-    def frames_ahead(self, now_ms: float, low_ms: float, most: int) -> int:
-        """How many frames may be made at once: 1 unless the listener has sound meanwhile, and the credit lasts."""
+    def frames_ahead(self, now_ms: float, low_ms: float, most: int, least: int = 1) -> int:
+        """How many frames are made at once: as many as the listener has sound meanwhile, and at least ``least``.
+
+        1 before the first sound, and never more than the credit.
+        """
         samples, spare_ms = self.card.frame_samples, self._waits.buffered_ms(now_ms) - low_ms
-        if spare_ms <= 0.0:  # minus infinity before the first sound
+        if spare_ms == -math.inf:  # before the first sound
             return 1
-        spare = int(spare_ms * self.card.sample_rate_hz / (1000.0 * samples))
+        spare = max(least, int(spare_ms * self.card.sample_rate_hz / (1000.0 * samples)))
         if self._credit_until is not None:
             spare = min(spare, (self._credit_until - self._samples) // samples)
         return max(1, min(most, spare))
