@@ -230,8 +230,8 @@ class _Reply:
             self.utterance.played(position)
             if self._credit_samples is not None:
                 self.utterance.grant(position + self._credit_samples)
-        heard = heard_chars(self._words, self._starts, position)
-        self._show(heard)
+        chars = heard_chars(self._words, self._starts, position)
+        self._show(chars)
 
     def _on_event(self, event: ev.Event) -> None:
         match event:
@@ -257,11 +257,11 @@ class _Reply:
         """After ``run``."""
         was_interrupted = self._stopped is not None
         if was_interrupted:
-            heard = heard_chars(self._words, self._starts, self._stopped or 0)
+            chars = heard_chars(self._words, self._starts, self._stopped or 0)
         elif isinstance(self._last, ev.Failed):
-            heard = heard_chars(self._words, self._starts, self._samples)
+            chars = heard_chars(self._words, self._starts, self._samples)
         else:
-            heard = len(self._text.rstrip())
-        self._show(heard)
+            chars = len(self._text.rstrip())
+        self._show(chars)
         pcm = np.concatenate(self._pcm) if self._pcm else np.zeros(0, np.int16)
-        return Spoken(self._text, heard, was_interrupted, self._ladder, pcm, self._rate_hz, self._error)
+        return Spoken(self._text, chars, was_interrupted, self._ladder, pcm, self._rate_hz, self._error)

@@ -53,7 +53,7 @@ def pull(
             pulled_voices_folder(),
             accept,
             name=name,
-            taken=names,
+            reserved=names,
             limits=Limits(max_files, max_mb * 1_000_000),
             advance=lambda count: progress.advance(bar, count),
         )

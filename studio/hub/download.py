@@ -78,7 +78,7 @@ def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: C
         if not remote.matches(part):
             part.unlink()
             problem = f"{remote.name} of {repo} is not the file that the hub lists: its hash differs"
-            raise HubError(problem, "repeat the command; if it fails again, tell the repository's owner")
+            raise HubError(problem, "repeat the command; if it fails again, report it to the repository's owner")
         durable.publish(part, path)
     except OSError as error:
         if error.errno not in _NO_ROOM:

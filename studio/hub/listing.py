@@ -86,7 +86,7 @@ def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
         info = hub_api().model_info(repo, revision=revision or None, files_metadata=True, timeout=_TIMEOUT_S)
     if info.id != repo:
         moved = to_printable(info.id, 100)
-        raise HubError(f"{repo} has moved to {moved}", f"if you trust its new place: studio voices pull {moved}")
+        raise HubError(f"{repo} has moved to {moved}", f"if you trust its new owner: studio voices pull {moved}")
     siblings = info.siblings or []
     if len(siblings) > _MAX_LISTED:
         raise HubError(f"{repo} lists {len(siblings):,} files", f"a repository of a voice has up to {_MAX_LISTED:,}")
@@ -107,7 +107,7 @@ def _checked(name: str, repo: str) -> str:
     parts = PurePosixPath(name).parts
     if not name.isprintable() or "\\" in name or name.startswith("/") or ".." in parts or len(name) > 500:
         problem = f"{repo} lists {to_printable(name, 80)!r}, which leads out of its folder"
-        raise HubError(problem, "nothing was fetched; tell the repository's owner")
+        raise HubError(problem, "nothing was fetched; report it to the repository's owner")
     return name
 
 

@@ -53,7 +53,7 @@ def pull(
     accept: Callable[[Offer], bool],
     *,
     name: str = "",
-    taken: Collection[str] = (),
+    reserved: Collection[str] = (),
     limits: Limits = LIMITS,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Path:
@@ -65,7 +65,7 @@ def pull(
         root: the folder of voices.
         accept: asked once, with the licence, before the weights are fetched.
         name: another name than the card's.
-        taken: names that the voice cannot have.
+        reserved: names that the voice cannot have.
         advance: is called with numbers of fetched bytes, negative where some are fetched again.
 
     Raises:
@@ -84,7 +84,7 @@ def pull(
     durable.make_folder(root)
     _remove_stale(root / _STAGING)
     with _locked(root / _STAGING / _staging_name(listing)) as staging:
-        offer = _read_offer(listing, staging, root, name, taken, advance)
+        offer = _read_offer(listing, staging, root, name, reserved, advance)
         if not accept(offer):
             shutil.rmtree(staging)
             raise HubError("the licence was not accepted", "nothing was kept")
@@ -104,13 +104,13 @@ def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
     return None
 
 
-def look(address: str, root: Path, *, name: str = "", taken: Collection[str] = ()) -> Offer:
+def look(address: str, root: Path, *, name: str = "", reserved: Collection[str] = ()) -> Offer:
     """What ``pull`` would ask to accept; fetches the card alone. Raises as ``pull``."""
     repo, revision = parse_address(address)
     listing = list_repository(repo, revision, LIMITS)
     durable.make_folder(root)
     with _locked(root / _STAGING / _staging_name(listing)) as staging:
-        return _read_offer(listing, staging, root, name, taken, lambda count: None)
+        return _read_offer(listing, staging, root, name, reserved, lambda count: None)
 
 
 def verify(folder: Path) -> int:
@@ -143,7 +143,7 @@ def _staging_name(listing: Listing) -> str:
 
 
 def _read_offer(
-    listing: Listing, staging: Path, root: Path, name: str, taken: Collection[str], advance: Callable[[int], None]
+    listing: Listing, staging: Path, root: Path, name: str, reserved: Collection[str], advance: Callable[[int], None]
 ) -> Offer:
     """Fetch and check the card. Raises HubError, HubBusy, BadVoice, NotStored."""
     _check_space(listing, staging)
@@ -152,7 +152,7 @@ def _read_offer(
         problem = f"{_CARD} of {listing.repo} is larger than {_MAX_CARD_BYTES:,} bytes"
         raise BadVoice(problem, "it is no card of a voice")
     fetch(listing.repo, listing.revision, card_file, staging, advance)
-    return Offer(_checked_card(listing, read_card(staging), name, root, taken), listing)
+    return Offer(_checked_card(listing, read_card(staging), name, root, reserved), listing)
 
 
 @contextmanager
@@ -186,14 +186,14 @@ def _check_space(listing: Listing, staging: Path) -> None:
         raise NotStored(problem, f"free space, or set STUDIO_PULLED_VOICES to another folder than {staging.parents[1]}")
 
 
-def _checked_card(listing: Listing, card: Card, name: str, root: Path, taken: Collection[str]) -> Card:
+def _checked_card(listing: Listing, card: Card, name: str, root: Path, reserved: Collection[str]) -> Card:
     """The card with the voice's name here. Raises BadVoice, HubError."""
     for needed in card.sha256:
         listing.file(needed)
     card = replace(card, name=name or card.name)
     _check_name(card.name)
     there = read_source(root / card.name)
-    if card.name in taken or ((root / card.name).exists() and (there is None or there.repo != listing.repo)):
+    if card.name in reserved or ((root / card.name).exists() and (there is None or there.repo != listing.repo)):
         raise BadVoice(
             f"there is a voice {card.name!r} already", f"give this one another name, such as {card.name}-2 (--as)"
         )
@@ -209,7 +209,9 @@ def _check_weights(card: Card, paths: Collection[Path], repo: str) -> None:
     there = {path.name: path for path in paths}
     for name, digest in card.sha256.items():
         if sha256_of(there[name]) != digest:
-            raise BadVoice(f"{name} of {repo} is not the file that its card names", "tell the repository's owner")
+            raise BadVoice(
+                f"{name} of {repo} is not the file that its card names", "report it to the repository's owner"
+            )
 
 
 def _install(listing: Listing, card: Card, staging: Path, root: Path) -> Path:

@@ -200,7 +200,7 @@ async def ranged_file(request: Request, content: Path | bytes, media_type: str) 
     try:
         size = len(content) if isinstance(content, bytes) else (await run_in_threadpool(content.stat)).st_size
     except OSError as error:
-        raise unreadable(error, "this file cannot be read", "tell the people who run this server") from error
+        raise unreadable(error, "this file cannot be read", "report it to the people who run this server") from error
     headers = PRIVATE | {"Accept-Ranges": "bytes", "Content-Type": media_type}
     header = None if "if-range" in request.headers else request.headers.get("range")  # no validator can match
     try:

@@ -279,7 +279,7 @@ def return_freed_blocks() -> None:
     """Give large blocks back to the system once they are freed, where the allocator is glibc's.
 
     By default it raises its limit to the largest block that was freed, up to 32 MiB, and keeps twice that: after a few
-    uploads of 30 MB the process held 80 MB that nobody used.
+    uploads of 30 MB the process held 80 MB of unused memory.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library

@@ -160,9 +160,9 @@ def _serve_table(file: Path) -> Mapping[str, Any]:
     return data.get("serve", {})
 
 
-def _check_name(name: str, kinds: Mapping[str, Any], where: str, shown: str) -> None:
+def _check_name(name: str, kinds: Mapping[str, Any], where: str, label: str) -> None:
     if name not in kinds:
-        raise BadOption(f"{where} has no setting {shown!r}", f"known are {', '.join(kinds)}")
+        raise BadOption(f"{where} has no setting {label!r}", f"known are {', '.join(kinds)}")
 
 
 def _from_text(variable: str, text: str, kind: Any) -> Any:

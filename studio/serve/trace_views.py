@@ -82,7 +82,7 @@ async def run_while_connected(request: Request, work: Callable[[Callable[[], boo
         return await run_in_threadpool(work, lambda: not disconnected.is_set())
     except WorkerLost as error:
         if disconnected.is_set():
-            raise CallerGone("nobody waits for the answer") from error
+            raise CallerGone("the client is gone") from error
         raise
     finally:
         watching.cancel()
@@ -101,7 +101,7 @@ class TraceViews:
         """
         async with self._turns.turn(address_of(request)):
             if await request.is_disconnected():
-                raise CallerGone("nobody waits for the answer")
+                raise CallerGone("the client is gone")
             return await run_while_connected(
                 request, lambda is_connected: VIEWS.call(function, *arguments, should_continue=is_connected)
             )
@@ -228,7 +228,7 @@ def _attention(engine: Any, should_continue: Callable[[], bool], load: LoadTrace
     result = stored_attention(trace)
     if result is None:
         if not isinstance(engine, SupportsAttention):
-            raise NotSupported("this server's engine cannot tell what a net attended to", "`studio inspect` can")
+            raise NotSupported("this server's engine cannot compute the attention of a net", "`studio inspect` can")
         result = engine.compute_attention(trace, should_continue)
     return pack_attention(result, trace.p_eos)
 

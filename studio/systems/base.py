@@ -106,6 +106,6 @@ def refusal(where: str, status: int, body: bytes, key_env: str) -> SystemFailed:
     if status in (401, 403):
         do = f"see the key in {key_env}" if key_env else "name the variable of its key with --key-env"
         return SystemFailed(f"{where} refuses the key ({status})", do)
-    said = " ".join(body.decode("utf-8", "replace").split())[:200]
+    message = " ".join(body.decode("utf-8", "replace").split())[:200]
     do = "try again later" if status in (429, 503) else "see its address, model and voice"
-    return SystemFailed(f"{where} answers {status}: {said or 'it says nothing'}", do)
+    return SystemFailed(f"{where} answers {status}: {message or 'it says nothing'}", do)

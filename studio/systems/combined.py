@@ -26,7 +26,7 @@ def systems_file() -> Path:
 
 def declared_systems(settings: Path | None = None) -> dict[str, Any]:
     """The systems of ``systems_file``, then those of a settings file, by name. Raises BadFile, BadOption."""
-    found: dict[str, Any] = {}
+    systems: dict[str, Any] = {}
     files = [settings] if settings is not None else []
     with suppress(BadOption):  # no home folder: no systems
         files.insert(0, systems_file())
@@ -34,8 +34,8 @@ def declared_systems(settings: Path | None = None) -> dict[str, Any]:
         if file.is_file():
             from studio.systems.settings import read_systems  # pydantic: a bare machine has no systems
 
-            found |= read_systems(file)
-    return found
+            systems |= read_systems(file)
+    return systems
 
 
 def all_cards(voices: Path) -> dict[str, Card]:
@@ -88,8 +88,8 @@ def open_voices(
             return next(iter(remote.values()))
         from studio.engine.engine import open_engine
 
-        given = {"slots": slots, "limits": limits}
-        more = how | {name: value for name, value in given.items() if value is not None}
+        options = {"slots": slots, "limits": limits}
+        more = how | {name: value for name, value in options.items() if value is not None}
         local = open_engine(voices, normalise, device, own or None, **more)
         if not remote and not manages_systems:
             return local

@@ -78,7 +78,7 @@ class RemoteEngine:
         last_failure: why the last failed utterance failed, and when (ms of the clock).
 
     Args:
-        places: utterances at once; None for the system's own limit.
+        slots: utterances at once; None for the system's own limit.
         hides_failures: write why a system failed to the log only, not to its utterance.
     """
 
@@ -87,7 +87,7 @@ class RemoteEngine:
         name: str,
         system: Any,
         limits: EngineLimits | None = None,
-        places: int | None = None,
+        slots: int | None = None,
         clock: Clock | None = None,
         *,
         hides_failures: bool = False,
@@ -100,7 +100,7 @@ class RemoteEngine:
         self._card = system_card(name, system, self._adapter)
         self._limits = limits or EngineLimits()
         self._meter = LoadMeter()
-        self._admission = Admission(places or system.max_concurrent, self._limits, self._clock, self._begin)
+        self._admission = Admission(slots or system.max_concurrent, self._limits, self._clock, self._begin)
         self._draining = self._closed = False
         self.last_failure: tuple[str, float] | None = None
         self._loop = asyncio.new_event_loop()

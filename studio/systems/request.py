@@ -209,8 +209,8 @@ class RemoteRequest(EngineRequest):
             count = length or 0
         if not count:
             return None
-        taken = [self._unsent.popleft() for _ in range(count)]
-        end = self._intake.chars if self._row.has_ended and not self._unsent else taken[-1].char_end + is_live
+        words_sent = [self._unsent.popleft() for _ in range(count)]
+        end = self._intake.chars if self._row.has_ended and not self._unsent else words_sent[-1].char_end + is_live
         text = self._intake.text(self._sent_chars, end)
         if len(text) > MAX_CUT_CHARS:
             why = f"a system takes at most {MAX_CUT_CHARS} characters at once"
@@ -218,7 +218,7 @@ class RemoteRequest(EngineRequest):
         self._sent_chars, self._sent_words = self._sent_chars + len(text), self._sent_words + count
         self._row.waiting -= count
         self._record_revision_point()
-        return Cut(text[:MAX_CUT_CHARS], taken)
+        return Cut(text[:MAX_CUT_CHARS], words_sent)
 
     async def _speak_cuts(self, adapter: CutAdapter) -> None:
         async for cut in self._cuts(is_live=False):

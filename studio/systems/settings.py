@@ -45,7 +45,7 @@ def _check_base(url: str) -> str:
     return url
 
 
-def _check_shown(text: str) -> str:
+def _check_printable(text: str) -> str:
     if not is_printable(text):  # it is shown on pages, in terminals and in logs
         raise ValueError("control characters are not allowed")
     return text
@@ -66,8 +66,8 @@ def _check_entry(entry: str) -> str:
 
 WholeUrl = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
 Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # to which a path is added
-Shown = AfterValidator(_check_shown)
-Short = Annotated[str, Field(max_length=200), Shown]
+Printable = AfterValidator(_check_printable)
+Short = Annotated[str, Field(max_length=200), Printable]
 Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,99})?$")]
 Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
 
@@ -87,9 +87,9 @@ class SystemSettings(BaseModel):
     title: Short = ""
     about: Short = ""
     licence: Short = ""
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$"), Shown] = ""
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$"), Printable] = ""
     speakers: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$"), Shown], ...], Field(max_length=64)
+        tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$"), Printable], ...], Field(max_length=64)
     ] = ()
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 20.0
     max_concurrent: Annotated[int, Field(strict=True, ge=1, le=4096)] = 4
@@ -152,7 +152,7 @@ class StudioSystem(SocketSystem):
     """Another studio; a voice is one of its ``name`` or ``name/speaker``."""
 
     kind: Literal["studio"] = "studio"
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$"), Shown] = ""
+    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$"), Printable] = ""
 
 
 class ElevenLabsSystem(SocketSystem):

@@ -170,9 +170,9 @@ def _check_kind(head: bytes) -> None:
     start = head.lstrip()[:1]
     if start in (b"<", b"{") and head.isascii() and b"\0" not in head:
         what = "a page of HTML" if start == b"<" else "JSON"
-        raise SystemFailed(f"the system sent {what}, not sound: {_shown(head)}", "check its address and its key")
+        raise SystemFailed(f"the system sent {what}, not sound: {_excerpt(head)}", "check its address and its key")
 
 
-def _shown(data: bytes) -> str:
+def _excerpt(data: bytes) -> str:
     text = data[:200].decode("utf-8", "replace")
     return repr(" ".join(text.split())[:120])

@@ -29,8 +29,8 @@ class WrittenWords(WordStream):
             return
         text = "".join(self._token)
         if any(char.isalnum() for char in text):
-            place = (self._written, self._token_start, self._at)
-            yield WordChanges([SpokenWord(self._words, text, *place)])
+            position = (self._written, self._token_start, self._at)
+            yield WordChanges([SpokenWord(self._words, text, *position)])
             self._words += 1
         self._written += 1
         self._token.clear()

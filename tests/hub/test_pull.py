@@ -74,7 +74,7 @@ def test_another_name_changes_the_card_alone(tiny: str, root: Path) -> None:
     load("tiny-2")
     assert pull(REPO, root, accepted) == folder  # this commit is there
     with pytest.raises(BadVoice, match="already"):
-        pull(REPO, root, accepted, name="taken", taken=["taken"])
+        pull(REPO, root, accepted, name="taken", reserved=["taken"])
     for name in ("../tiny", "a/b", ".hidden"):
         with pytest.raises(BadVoice, match="no name of a folder"):
             pull(REPO, root, accepted, name=name)

@@ -94,7 +94,7 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
                 await self._fail(error, self._contexts.get(utterance) if utterance is not None else None)
         except Exception:
             log.exception("a client message failed")
-            await self._fail(InternalError("this message could not be obeyed", "the server's log says why"))
+            await self._fail(InternalError("this message could not be processed", "the server's log says why"))
 
     async def _fail(self, error: StudioError, context: AnyContext | None = None) -> None:
         await self._send(json.dumps(self._error(error, context)))

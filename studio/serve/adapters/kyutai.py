@@ -96,7 +96,7 @@ class KyutaiSession(SpeakSession):
             await self.send_error(error)
         except Exception:
             log.exception("a client message failed")
-            await self.send_error(InternalError("this message could not be obeyed", "the server's log says why"))
+            await self.send_error(InternalError("this message could not be processed", "the server's log says why"))
 
     # --- to the client -------------------------------------------------------------------------------
 

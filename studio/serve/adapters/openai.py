@@ -112,7 +112,7 @@ def _parsed(raw: bytes) -> SpeechBody:
 
 
 def _format(name: str, card: Card) -> AudioFormat:
-    """A format at the voice's rate, where it has that rate and a client can tell."""
+    """A format at the voice's rate, where the format has that rate and states it."""
     match name:
         case "pcm":
             return AudioFormat(name, PCM_RATE_HZ)

@@ -6,7 +6,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 
 DEFAULT = "default"
-VENDOR_MODELS = ("tts-1", "gpt-", "eleven_", "sonic")  # beginnings of names that clients send unless told otherwise
+VENDOR_MODELS = ("tts-1", "gpt-", "eleven_", "sonic")  # beginnings of names that clients send by default
 
 
 class BadModel(BadVoice):

@@ -2,7 +2,7 @@
 
 An edit is answered once it is on disk. A link's token travels in a header and gives access to one assignment: its
 annotator edits only their own document, and no layers. Where the assignment is blind, nothing below ``/annotation``
-tells which system spoke: titles and everything of a trace but its sound and text are left out.
+identifies the system: titles and everything of a trace but its sound and text are left out.
 """
 
 from functools import partial
@@ -112,12 +112,12 @@ def _add_file_routes(routes: APIRouter, access: LibraryAccess) -> None:
 
         before = await access.call(lambda library: library.document(find_entry(library, x_studio_name), annotator))
         with uploaded_file():
-            found = await access.views.compute(
+            annotation = await access.views.compute(
                 request, read_annotation, x_studio_format, body, before.rate_hz, before.samples
             )
 
         def work(library: Library) -> dict[str, Any]:
-            return add_annotation(library, find_entry(library, x_studio_name), annotator, found).to_dict()
+            return add_annotation(library, find_entry(library, x_studio_name), annotator, annotation).to_dict()
 
         return private_json(await access.call(work))
 

@@ -72,7 +72,7 @@ class VoicePulls:
     def state(self) -> dict[str, Any] | None:
         return None if self._state is None else asdict(self._state)
 
-    def taken(self, root: Path) -> set[str]:
+    def reserved_names(self, root: Path) -> set[str]:
         """Names of voices and systems that were not pulled."""
         return {card.name for card in self._engine.cards()} - {*pulled_names(root)}
 
@@ -104,7 +104,9 @@ class VoicePulls:
 
         try:
             root = pulled_voices_folder()
-            folder = pull(wanted.address, root, accept, name=wanted.name, taken=self.taken(root), advance=advance)
+            folder = pull(
+                wanted.address, root, accept, name=wanted.name, reserved=self.reserved_names(root), advance=advance
+            )
             state.voice = folder.name
         except StudioError as error:
             state.error = without_folders(str(error))
@@ -136,7 +138,7 @@ def add_voices(app: FastAPI, auth: TokenAuth, engine: Engine) -> None:
 
         def work() -> dict[str, Any]:
             root = pulled_voices_folder()
-            return _describe(look(wanted.address, root, name=wanted.name, taken=pulls.taken(root)))
+            return _describe(look(wanted.address, root, name=wanted.name, reserved=pulls.reserved_names(root)))
 
         return await answer(work)
 

@@ -54,7 +54,7 @@ class Chat:
                 async for piece in pieces:
                     await push(spoken.feed(piece))
         except StudioError as error:
-            stream.outbox.put_nowait(self._shown(error))
+            stream.outbox.put_nowait(self._public_error(error))
         except Exception:
             log.exception("a reply of the language model failed")
             stream.outbox.put_nowait(InternalError("the reply broke off", "the server's log says why; ask again"))
@@ -76,7 +76,7 @@ class Chat:
             )
         asked_s.append(now_s)
 
-    def _shown(self, error: StudioError) -> StudioError:
+    def _public_error(self, error: StudioError) -> StudioError:
         """An error as the client sees it; one with a cause repeats what the endpoint or the system says."""
         if not self._hides_failures or (error.__cause__ is None and self._url not in str(error)):
             return error

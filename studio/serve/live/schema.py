@@ -39,24 +39,24 @@ class _EventGenerator(_Generator):
 
 def protocol_schema() -> dict[str, Any]:
     """The schema of every message."""
-    found = {f"client_{name}": _schema(kind) for name, kind in wire.CLIENT_MESSAGES.items()}
+    messages = {f"client_{name}": _schema(kind) for name, kind in wire.CLIENT_MESSAGES.items()}
     for name, kind in (("hello", wire.Hello), ("error", wire.ErrorMessage), ("trace", wire.TraceMessage)):
-        found[f"server_{name}"] = _schema(kind)
+        messages[f"server_{name}"] = _schema(kind)
     for kind in ev.Event.__subclasses__():
         if kind not in NOT_AS_TEXT:
-            found[f"server_{kind.type}"] = _event(kind)
+            messages[f"server_{kind.type}"] = _event(kind)
     definitions: dict[str, Any] = {}
-    for schema in found.values():
+    for schema in messages.values():
         definitions |= schema.pop("$defs", {})
     for side in ("client", "server"):
-        refs = [{"$ref": f"#/$defs/{name}"} for name in found if name.startswith(side)]
+        refs = [{"$ref": f"#/$defs/{name}"} for name in messages if name.startswith(side)]
         definitions[f"{side}_message"] = {"oneOf": refs}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"studio/protocol/{wire.PROTOCOL}",
         "title": f"Streaming-TTS Studio, /ws/speak, protocol {wire.PROTOCOL}",
         "description": "JSON text messages: client_message or server_message. docs/protocol.md has the binary packets.",
-        "$defs": found | definitions,
+        "$defs": messages | definitions,
         "anyOf": [{"$ref": "#/$defs/client_message"}, {"$ref": "#/$defs/server_message"}],
     }
 

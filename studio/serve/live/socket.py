@@ -174,7 +174,9 @@ class SpeakSession:
             log.exception("a client message failed")
             if stream := self._streams.get(utterance) if utterance is not None else None:
                 await asyncio.to_thread(stream.cancel)
-            error = InternalError("this message could not be obeyed", "the server's log says why; open a new utterance")
+            error = InternalError(
+                "this message could not be processed", "the server's log says why; open a new utterance"
+            )
             await self._send(wire.error_message(error, utterance))
 
     async def _handle(self, data: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from studio.core.errors import Busy
 
-SHARE = 4.0  # while somebody speaks, requests run for at most one part in so many of the time
+SHARE = 4.0  # while an utterance is spoken, requests run for at most one part in so many of the time
 MAX_RUN_S = 0.02  # of a request that only waits, for a trace or for an event
 
 
@@ -61,7 +61,7 @@ class RequestPacer:
 
     @asynccontextmanager
     async def run(self, address: str, is_speaking: Callable[[], bool]) -> AsyncGenerator[None]:
-        """Wait for the turn of an address, and for a rest while somebody speaks; the block is the request."""
+        """Wait for the turn of an address, and for a rest while an utterance is spoken; the block is the request."""
         loop = asyncio.get_running_loop()
         async with self._turns.turn(address):
             if self._last is not None:

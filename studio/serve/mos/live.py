@@ -142,7 +142,9 @@ class LiveTrialSession(SpeakSession):
             del self._takes[number]
             log.warning("a voice of a listening test cannot speak: %s", error)
             await self._report_miss(take, rater, "mute")
-            raise VoiceUnavailable("this voice cannot speak now", "tell the people who run this test") from error
+            raise VoiceUnavailable(
+                "this voice cannot speak now", "report it to the people who run this test"
+            ) from error
         except StudioError:
             del self._takes[number]
             raise

@@ -35,10 +35,11 @@ class CommandAdapter(CutAdapter):
                 yield block
             status = await process.wait()
             if status:
-                said = await errors
+                error_line = await errors
                 ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
                 raise SystemFailed(
-                    f"{self._arguments[0]} {ended}: {said or 'it said nothing'}", "run it by hand to see why"
+                    f"{self._arguments[0]} {ended}: {error_line or 'it error_line nothing'}",
+                    "run it by hand to see why",
                 )
         finally:
             await kill(process, feeding, errors)

@@ -31,9 +31,9 @@ class FolderAdapter(CutAdapter):
 
     def _read(self, text: str) -> bytes:
         try:
-            for place in sorted(self._folder.glob("*.txt"))[:_MAX_FILES]:
-                if _plain(decode_text(read_bounded(place, _MAX_TEXT_BYTES), place.name)) == _plain(text):
-                    return read_bounded(place.with_suffix(".wav"), _MAX_SOUND_BYTES)
+            for path in sorted(self._folder.glob("*.txt"))[:_MAX_FILES]:
+                if _plain(decode_text(read_bounded(path, _MAX_TEXT_BYTES), path.name)) == _plain(text):
+                    return read_bounded(path.with_suffix(".wav"), _MAX_SOUND_BYTES)
         except OSError as error:
             raise SystemFailed(f"a sound cannot be read: {error.strerror}", "see its folder") from error
         raise SystemFailed(f"no sound speaks {text.strip()[:60]!r}", "its folder needs NAME.txt beside NAME.wav")

@@ -113,8 +113,8 @@ class _Program:
 
     async def _ended(self) -> SystemFailed:
         await asyncio.wait((self.errors,), timeout=1.0)
-        said = self.errors.result() if self.errors.done() else ""
-        return SystemFailed(f"{self._name} ended: {said or 'it said nothing'}", "run it by hand to see why")
+        error_line = self.errors.result() if self.errors.done() else ""
+        return SystemFailed(f"{self._name} ended: {error_line or 'it error_line nothing'}", "run it by hand to see why")
 
     async def close(self) -> None:
         """Kill it."""

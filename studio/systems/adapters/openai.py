@@ -84,9 +84,9 @@ async def _sound(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
 
 
 async def _beginning(answer: object) -> bytes:
-    found = b""
+    data = b""
     async for block in answer.aiter_bytes(_ERROR_BYTES):  # pyright: ignore[reportAttributeAccessIssue]
-        found += block
-        if len(found) >= _ERROR_BYTES:
+        data += block
+        if len(data) >= _ERROR_BYTES:
             break
-    return found
+    return data

@@ -55,5 +55,5 @@ async def kill(process: asyncio.subprocess.Process, *tasks: asyncio.Task[Any]) -
         os.killpg(process.pid, signal.SIGKILL)
     for task in tasks:
         task.cancel()
-    process._transport.close()  # pyright: ignore[reportAttributeAccessIssue] - sound that nobody reads keeps it open
+    process._transport.close()  # pyright: ignore[reportAttributeAccessIssue] - unread sound keeps it open
     await asyncio.wait((asyncio.ensure_future(process.wait()), *tasks), timeout=1.0)

@@ -84,12 +84,12 @@ class SampleBytes:
 def json_object(message: str | bytes) -> dict[str, Any]:
     """A message as a JSON object. Raises SystemFailed."""
     try:
-        found = json.loads(message)
+        decoded = json.loads(message)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        decoded = None
+    if not isinstance(decoded, dict):
         raise SystemFailed("the system sent a message that is no JSON object", "see whether its address is right")
-    return found
+    return decoded
 
 
 def broke_off() -> SystemFailed:
