@@ -41,8 +41,8 @@ def glossary_props() -> dict[str, Any]:
 def live_props() -> dict[str, Any]:
     """The terms, the example texts (none where the file is absent) and the default text of the race."""
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8")) if EXAMPLES.is_file() else []
-    shown = [{"title": one["title"], "text": one["text"]} for one in examples]
-    return {"examples": shown, "race": RACE_TEXT, **glossary_props()}
+    texts = [{"title": one["title"], "text": one["text"]} for one in examples]
+    return {"examples": texts, "race": RACE_TEXT, **glossary_props()}
 
 
 def _build_campaigns(context: PageContext) -> None:

@@ -204,7 +204,7 @@ class Pages:
     def _described(self, html: bytes, scope: Scope) -> bytes:
         """A page with our head, without Gradio's description and its link to a missing manifest."""
         ours = self._head(Request(scope)).encode()
-        return _CHARSET.sub(lambda found: found.group(0) + ours, _GRADIO_TAGS.sub(b"", html), count=1)
+        return _CHARSET.sub(lambda match: match.group(0) + ours, _GRADIO_TAGS.sub(b"", html), count=1)
 
 
 def page_policy(scope: Scope, scripts: str) -> str:

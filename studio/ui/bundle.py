@@ -43,10 +43,10 @@ def _block(path: str, source: str) -> str:
 def _import_lines(path: str, source: str) -> str:
     """A module with each import replaced by a constant, on as many lines."""
 
-    def constant(found: re.Match[str]) -> str:
-        names = re.sub(r"\s+as\s+", ": ", found[1] or "").replace("\n", " ")
-        lines = "\n" * found[0].count("\n")
-        return f"const {{{names}}} = $modules[{json.dumps(_resolve(path, found[2]))}];{lines}"
+    def constant(match: re.Match[str]) -> str:
+        names = re.sub(r"\s+as\s+", ": ", match[1] or "").replace("\n", " ")
+        lines = "\n" * match[0].count("\n")
+        return f"const {{{names}}} = $modules[{json.dumps(_resolve(path, match[2]))}];{lines}"
 
     return _IMPORT.sub(constant, source)
 
@@ -54,24 +54,24 @@ def _import_lines(path: str, source: str) -> str:
 def _check(source: str, path: str, *, is_main: bool = False) -> str:
     """The source. Raises ValueError where an import or export is left."""
     left = _EXPORT.sub("", source) if is_main else source
-    if found := _REST.search(left):
-        raise ValueError(f"{path}: bundles do not support {found[0]!r}")
+    if match := _REST.search(left):
+        raise ValueError(f"{path}: bundles do not support {match[0]!r}")
     return source
 
 
 def sources(start: str) -> list[tuple[str, str]]:
     """Path and source of a module and its imports, in dependency order."""
-    found: dict[str, str] = {}
+    source_of: dict[str, str] = {}
 
     def visit(path: str) -> None:
         source = (WIDGETS / path).read_text(encoding="utf-8")
         for _, other in _IMPORT.findall(source):
-            if (needed := _resolve(path, other)) not in found:
+            if (needed := _resolve(path, other)) not in source_of:
                 visit(needed)
-        found[path] = source
+        source_of[path] = source
 
     visit(start)
-    return [*found.items()]
+    return [*source_of.items()]
 
 
 def _resolve(path: str, other: str) -> str:

@@ -20,7 +20,7 @@ from studio.core.garbage import paused_collections
 from studio.ui.gradio_middleware import answer
 
 _log = logging.getLogger("studio.ui")
-_REST = 3.0  # while somebody speaks, imports rest for so many times their run, as requests do
+_REST = 3.0  # while an utterance is spoken, imports rest for so many times their run, as requests do
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BuiltApp:
 
 
 class _RestingImports(MetaPathFinder):
-    """Finds no module, but lets the thread that made it rest before each one while somebody speaks."""
+    """Finds no module, but lets the thread that made it rest before each one while an utterance is spoken."""
 
     def __init__(self, is_speaking: Callable[[], bool]) -> None:
         self._is_speaking = is_speaking
@@ -49,7 +49,7 @@ class _RestingImports(MetaPathFinder):
 
 @contextmanager
 def _beside_speech(is_speaking: Callable[[], bool]) -> Generator[None]:
-    """Import without long stops of other threads: with rests while somebody speaks, without garbage collections.
+    """Import without long stops of other threads: with rests during speech, without garbage collections.
 
     A collection takes a tenth of a second at the end.
     """

@@ -69,5 +69,5 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
     )
     [route] = app.routes
     assert isinstance(route, Route), "the package has one route"
-    app.routes.append(Route(MCP + "/", route.endpoint))  # as Gradio's clients are told
+    app.routes.append(Route(MCP + "/", route.endpoint))  # the address that Gradio's clients get
     return app

@@ -28,15 +28,15 @@ def read_catalogues(folder: Path | None) -> dict[str, dict[str, str]]:
 
 def chosen_language(request: Request, languages: Collection[str]) -> str:
     """The language of ``?lang=``, or the one that the browser likes best; English if it names none of ours."""
-    if (asked := request.query_params.get("lang", "")) in languages:
-        return asked
+    if (requested := request.query_params.get("lang", "")) in languages:
+        return requested
     best, best_weight = ENGLISH, 0.0
     for part in request.headers.get("accept-language", "")[:MAX_HEADER_CHARS].split(","):
-        found = _RANGE.fullmatch(part)
-        if found is None:
+        match = _RANGE.fullmatch(part)
+        if match is None:
             continue
-        language = ENGLISH if found[1] == "*" else found[1].lower()
-        weight = 1.0 if found[2] is None else float(found[2])
+        language = ENGLISH if match[1] == "*" else match[1].lower()
+        weight = 1.0 if match[2] is None else float(match[2])
         if language in languages and weight > best_weight:
             best, best_weight = language, weight
     return best
@@ -44,10 +44,10 @@ def chosen_language(request: Request, languages: Collection[str]) -> str:
 
 def markup_texts(markup: str) -> Iterator[str]:
     """The texts and labels of markup, with each run of white space as one space."""
-    for found in _TEXT.finditer(markup):
-        yield from _if_words(found[2])
-    for found in _ATTRIBUTE.finditer(markup):
-        yield from _if_words(found[2])
+    for match in _TEXT.finditer(markup):
+        yield from _if_words(match[2])
+    for match in _ATTRIBUTE.finditer(markup):
+        yield from _if_words(match[2])
 
 
 def _if_words(text: str) -> Iterator[str]:
@@ -58,10 +58,10 @@ def _if_words(text: str) -> Iterator[str]:
 def translated(markup: str, texts: Mapping[str, str]) -> str:
     """Markup with the texts and labels that the catalogue has in its language."""
 
-    def text(found: re.Match[str]) -> str:
-        return f"{found[1]}{texts.get(' '.join(found[2].split()), found[2])}{found[4]}"
+    def text(match: re.Match[str]) -> str:
+        return f"{match[1]}{texts.get(' '.join(match[2].split()), match[2])}{match[4]}"
 
-    def attribute(found: re.Match[str]) -> str:
-        return f'{found[1]}="{texts.get(" ".join(found[2].split()), found[2])}"'
+    def attribute(match: re.Match[str]) -> str:
+        return f'{match[1]}="{texts.get(" ".join(match[2].split()), match[2])}"'
 
     return _ATTRIBUTE.sub(attribute, _TEXT.sub(text, markup)) if texts else markup

@@ -47,7 +47,7 @@ class Page:
     def open(self, annotator: str = "Änne") -> "Page":
         self.page.goto(f"{self.site.url}inspect?kept={self.name}&annotator={annotator}")
         self.page.locator(".annotation .state").wait_for()
-        self.until("viewer.scene.places.pitch")  # rendered last, and moves what is below
+        self.until("viewer.scene.boxes.pitch")  # rendered last, and moves what is below
         return self
 
     def ask(self, script: str) -> Any:
@@ -64,7 +64,7 @@ class Page:
         box = canvas.bounding_box()
         run = f"viewer.scene.line.runs.findLast((run) => run.start <= {sample})"
         x = self.ask(f"viewer.scene.axis.x({run}.t_ms + ({sample} - {run}.start) * 1000 / {RATE_HZ})")
-        y = self.ask(f"viewer.scene.places['{layer}'].y") + 5 + 22 * row + 9
+        y = self.ask(f"viewer.scene.boxes['{layer}'].y") + 5 + 22 * row + 9
         return box["x"] + x, box["y"] + y
 
     def drag(self, layer: str, start: int, end: int, row: int = 0) -> None:

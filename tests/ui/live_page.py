@@ -16,7 +16,7 @@ RATE_HZ = 24_000
 # So many utterances were played and the last one is drawn, which happens in later frames.
 _SAID = """count => {
   const root = document.querySelector('.live');
-  if (Number(root.dataset.said ?? 0) < count) return false;
+  if (Number(root.dataset.spoken ?? 0) < count) return false;
   const { phase, play, player, caption, scope, isPlayedOut } = root.tap.page;
   const isOurs = play && player.clock?.position()?.play === play.play;
   const isDrawn = !caption.stale && !caption.isNew && !(scope.width && scope.dirty);

@@ -142,12 +142,12 @@ def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
 
 def utterances_played(page: Any) -> int:
     """Number of utterances played to the end."""
-    return page.evaluate("Number(document.querySelector('.live').dataset.said ?? 0)")
+    return page.evaluate("Number(document.querySelector('.live').dataset.spoken ?? 0)")
 
 
 def wait_utterances_played(page: Any, count: int, timeout_s: float) -> None:
     """Wait until ``count`` utterances have been played."""
-    script = "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count"
+    script = "count => Number(document.querySelector('.live').dataset.spoken ?? 0) >= count"
     page.wait_for_function(script, arg=count, timeout=timeout_s * 1000.0)
 
 

@@ -49,7 +49,7 @@ _FIRST = """(() => {
 _PAINTED = """() => {
   const { scene } = document.querySelector('.inspect').viewer;
   const colours = (name) => {
-    const { y, height } = scene.places[name];
+    const { y, height } = scene.boxes[name];
     const [top, tall] = [y * scale, height * scale].map(Math.round);
     const { data } = scene.paint.getImageData(Math.round(scene.canvas.width / 2), top, 64, tall);
     return new Set(new Uint32Array(data.buffer)).size;

@@ -61,14 +61,14 @@ def screenshot(
             with _recorded(page, path):
                 type_words(page, PICTURED.split(), 250.0)
                 page.keyboard.press("Control+Enter")
-                page.wait_for_function("() => Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
+                page.wait_for_function("() => Number(document.querySelector('.live').dataset.spoken ?? 0) >= 1")
                 page.wait_for_timeout(1500)
             return
         type_words(page, PICTURED.split(), 150.0)
         page.wait_for_timeout(700)
         if inspect:
             page.keyboard.press("Control+Enter")
-            page.wait_for_function("() => Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
+            page.wait_for_function("() => Number(document.querySelector('.live').dataset.spoken ?? 0) >= 1")
             page.goto(page.wait_for_selector('[data-get="inspect"]:not([hidden])').get_attribute("href"))
             page.wait_for_selector('.inspect[data-state="open"]')
             page.wait_for_timeout(700)

@@ -44,7 +44,7 @@ def build(engine: SupportsLoad) -> None:
 
     def view(before: object) -> tuple[object, object]:
         """The current figures; nothing is sent if they are unchanged."""
-        now = _shown(engine.load())
+        now = _load_html(engine.load())
         return (gr.skip(), gr.skip()) if now == before else (now, now)
 
     assert Building.root_block is not None, "pages are built inside Blocks"
@@ -54,15 +54,15 @@ def build(engine: SupportsLoad) -> None:
     timer.tick(None, None, None, js=_LOOK_JS, **QUIET)
 
 
-def _shown(load: EngineLoad) -> str:
+def _load_html(load: EngineLoad) -> str:
     stalled = f"{load.stalls:,}" + (f" · {load.stalled_ms / 1000.0:,.1f} s" if load.stalls else "")
-    memory = f"{resident_bytes() / 1e6:,.0f} MB"
+    ram = f"{resident_bytes() / 1e6:,.0f} MB"
     device = [(f"{load.device_bytes / 1e6:,.0f} MB", "memory of the GPU")] if load.device_bytes else []
     now = _facts(
         [
             (f"{load.speaking} of {load.slots}", "slots in use"),
             (f"{load.waiting} of {load.queue}", "in the queue"),
-            (memory, "memory of the process"),
+            (ram, "memory of the process"),
             *device,
         ]
     )
@@ -76,9 +76,9 @@ def _shown(load: EngineLoad) -> str:
         ]
     )
     share = load.speaking / max(1, load.slots)
-    places = f'<div class="meter" aria-hidden="true"><i style="inline-size:{100 * share:.0f}%"></i></div>'
+    meter = f'<div class="meter" aria-hidden="true"><i style="inline-size:{100 * share:.0f}%"></i></div>'
     return (
-        f'<section class="owner-card"><h2>Now</h2>{now}{places}</section>'
+        f'<section class="owner-card"><h2>Now</h2>{now}{meter}</section>'
         f'<section class="owner-card"><h2>Since the start</h2>{since}</section>'
         f'<section class="owner-card"><h2>Modules</h2>{_modules(load.modules)}</section>'
     )

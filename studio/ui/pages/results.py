@@ -208,8 +208,12 @@ def _tables(results: dict[str, Any]) -> str:
     ]
     foreseen = "".join(_table(t) for t in predicted_tables(results))
     predictions = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
-    said = "".join(f"<p><strong>{plain(text)}</strong></p>" for text in margin_sentences(results))
-    margin = f'<section class="owner-card" id="owner-margin"><h3>{MARGIN_TITLE}</h3>{said}</section>' if said else ""
+    sentences = "".join(f"<p><strong>{plain(text)}</strong></p>" for text in margin_sentences(results))
+    margin = (
+        f'<section class="owner-card" id="owner-margin"><h3>{MARGIN_TITLE}</h3>{sentences}</section>'
+        if sentences
+        else ""
+    )
     main = f'<section class="owner-card">{"".join(parts)}</section>'
     return f"{margin}{main}{second_opinion}{predictions}{_sounds(results)}"
 

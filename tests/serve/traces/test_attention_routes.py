@@ -144,7 +144,7 @@ def test_engine_without_attention_says_so(tmp_path: Path) -> None:
         writer.write(*story())
         writer.close()
         answer = httpx.get(f"{served.url}/traces/{'d' * 22}.attention")
-        assert answer.status_code == 501 and "cannot tell" in answer.json()["message"]
+        assert answer.status_code == 501 and "cannot compute" in answer.json()["message"]
         assert httpx.get(f"{served.url}/traces/{'e' * 22}.attention").status_code == 404
         assert httpx.post(f"{served.url}/inspect/attention", content=b"PK").status_code == 422
     finally:

@@ -198,7 +198,7 @@ def test_other_annotators_files_and_agreement(
     page.get_by_label("Bo", exact=True).check()
     view.until("viewer.scene.marked.some((lane) => lane.who === 'Bo')")
     before = library.document(entry, "Bo").to_dict()
-    y = view.ask("viewer.scene.places['other:Bo:l1'].y")
+    y = view.ask("viewer.scene.boxes['other:Bo:l1'].y")
     box = page.locator(".scene").bounding_box()
     x, _ = view.point("l1", 700)
     page.mouse.move(x, box["y"] + y + 12)
@@ -224,7 +224,7 @@ def test_other_annotators_files_and_agreement(
     assert names[:2] == ["faults", "seams"] and "faults 2" in names
     (tmp_path / "bad.TextGrid").write_text("no TextGrid")
     page.set_input_files("#annotation-file", tmp_path / "bad.TextGrid")
-    eventually(lambda: "added" not in page.locator(".annotation .said").text_content(), "the file is refused")
+    eventually(lambda: "added" not in page.locator(".annotation .message").text_content(), "the file is refused")
 
 
 def test_unsaved_trace_is_added_first(site: Site, library: Library, enter: Callable[..., Any], tmp_path: Any) -> None:
@@ -275,7 +275,7 @@ def test_assignment_from_the_library_to_the_last_mark(
     theirs.locator(".assigned[data-stage=open]").wait_for()
     view = Page(theirs, site, entry.name)
     theirs.locator(".annotation .state").wait_for()
-    view.until("viewer.scene.places.pitch")
+    view.until("viewer.scene.boxes.pitch")
     assert theirs.get_by_role("heading", name="Find faults").count() == 1
     assert theirs.locator(".masthead").count() == 0 and theirs.get_by_role("button", name="Add a layer").count() == 0
     assert not [url for url in asked if link.partition("#")[2] in url], "the token is in no requested URL"

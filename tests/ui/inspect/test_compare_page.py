@@ -115,9 +115,9 @@ def test_switching_continues_at_the_same_word_without_a_gap(compare: Callable[..
     tab.page.keyboard.press("Space")
     tab.page.evaluate(SWITCH_AT_MS, 850)  # within the word, on a busy machine too
     found = tab.ask(
-        "(({before, said, maps, heard, isPlaying}) => ({heard, isPlaying, own: said.offsetMs,"
-        " overlap: before.stopS - said.startS, came: maps()[1].axis(said.offsetMs),"
-        " left: maps()[0].axis(before.offsetMs + 1000 * (said.startS - before.startS))}))(viewer.player)"
+        "(({before, current, maps, heard, isPlaying}) => ({heard, isPlaying, own: current.offsetMs,"
+        " overlap: before.stopS - current.startS, came: maps()[1].axis(current.offsetMs),"
+        " left: maps()[0].axis(before.offsetMs + 1000 * (current.startS - before.startS))}))(viewer.player)"
     )
     assert found["heard"] == 1 and found["isPlaying"]
     assert found["overlap"] > 0, "the old one still plays when the new one starts"
@@ -143,7 +143,7 @@ def test_captured_sound_is_continuous(compare: Callable[..., Compare]) -> None:
     tab.page.keyboard.press("Space")
     tab.until("viewer.player.isPlaying && viewer.player.atMs > 200")
     tab.page.keyboard.press("2")
-    switched_s = tab.ask("viewer.player.said.startS")
+    switched_s = tab.ask("viewer.player.current.startS")
     tab.until(f"viewer.player.context.currentTime > {switched_s} + 0.2")
     levels = [level for at, level in tab.ask("window.levels") if abs(at - switched_s) < 0.15]
     assert len(levels) > 5 and min(levels) > 0.05, levels  # a tone of 6000 has .13
@@ -153,7 +153,7 @@ def test_position_is_kept_when_the_axis_changes(compare: Callable[..., Compare])
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.page.locator("details.words summary").click()
     tab.page.locator("details.words button", has_text="three").click()
-    tab.until("viewer.player.said && !viewer.player.isPlaying")  # it was played to its end
+    tab.until("viewer.player.current && !viewer.player.isPlaying")  # it was played to its end
     tab.ask("viewer.jump(viewer.scene.maps[0].axis(2600))")
     tab.page.click('[data-do="stretch"]')
     assert tab.ask("viewer.player.atMs") == pytest.approx(2600.0)
@@ -178,7 +178,7 @@ def test_another_pair_can_be_chosen(compare: Callable[..., Compare], trace_store
 
 def test_different_text_is_reported_and_not_aligned(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, OTHER).opened(2)
-    notice = tab.page.locator(".told").text_content()
+    notice = tab.page.locator(".notes").text_content()
     assert "“m=2” says another text: 0% of its words" in notice and "cannot be stretched" in notice
     assert tab.page.locator('[data-do="stretch"]').is_disabled()
     tab.page.locator(".scene").focus()
@@ -269,7 +269,7 @@ def test_estimated_word_boundaries_are_dashed(compare: Callable[..., Compare], t
     guessed = "g" * 22
     put(trace_store.folder / "traces", guessed, SLOW_SPANS, source="estimate", m=1)
     tab = compare().open(guessed, QUICK).opened(2)
-    assert "with dashes" in tab.page.locator(".told").text_content()
+    assert "with dashes" in tab.page.locator(".notes").text_content()
     assert tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.isEstimate))") == [
         [True] * 3,
         [False] * 3,
@@ -278,7 +278,7 @@ def test_estimated_word_boundaries_are_dashed(compare: Callable[..., Compare], t
     tab.ask("viewer.scene.draw()")
     assert tab.page.evaluate("window.dashed") == 3
     tab = compare().open(SLOW, QUICK).opened(2)
-    assert "with dashes" not in tab.page.locator(".told").text_content()
+    assert "with dashes" not in tab.page.locator(".notes").text_content()
 
 
 def test_options_refused_by_a_voice_are_left_out_and_reported(compare: Callable[..., Compare], server: Server) -> None:

@@ -36,13 +36,13 @@ def test_stored_attention_is_drawn(
     tab = inspect(viewport={"width": width, "height": 1800}).open()
     tab.drop(written(tmp_path / "a.trace", knows=True))
     tab.opened()
-    tab.until("viewer.scene.places.attention && viewer.scene.places.likelihood")
+    tab.until("viewer.scene.boxes.attention && viewer.scene.boxes.likelihood")
     assert not tab.page.locator('[data-do="attention"]').is_visible()
     assert "Attention: attention to each word" in tab.page.locator(".looked").text_content()
     tab.page.mouse.move(*tab.point(862.0, "attention"))  # within a frame, at any pixel size
     readout = tab.page.locator(".readout").text_content()
     assert "attends to two 0.60, three 0.20" in readout and "log-likelihood -33.3" in readout
-    strip = "viewer.scene.places.eos.y - viewer.scene.places.picture.y - viewer.scene.places.picture.height"
+    strip = "viewer.scene.boxes.eos.y - viewer.scene.boxes.picture.y - viewer.scene.boxes.picture.height"
     assert tab.ask(strip) == (18 if width < 560 else 0), "names are above their lanes if there is no room"
 
 
@@ -68,7 +68,7 @@ def test_attention_request_is_refused_with_a_reason(
     tab.drop(written(tmp_path / "b.trace", knows=False))
     tab.opened()
     button = tab.page.locator('[data-do="attention"]')
-    assert button.is_visible() and not tab.ask("viewer.scene.places.attention")
+    assert button.is_visible() and not tab.ask("viewer.scene.boxes.attention")
     button.click()
-    tab.until("document.querySelector('.looked').textContent.includes('cannot tell')")
+    tab.until("document.querySelector('.looked').textContent.includes('cannot compute')")
     assert button.is_enabled()

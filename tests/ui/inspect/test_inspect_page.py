@@ -38,14 +38,14 @@ class Inspect(ViewerTab):
 
     def opened(self) -> "Inspect":
         self.page.wait_for_selector(".inspect[data-state=open] .view")
-        self.until("viewer.scene.drawn > 0 && viewer.scene.places.pitch")  # rendered last, and moves what is below
+        self.until("viewer.scene.drawn > 0 && viewer.scene.boxes.pitch")  # rendered last, and moves what is below
         return self
 
     def point(self, ms: float, lane: str) -> tuple[float, float]:
         """Page coordinates of a time in a lane."""
         box = self.page.locator(".scene").bounding_box()
         x = self.ask(f"viewer.scene.axis.x({ms})")
-        y = self.ask(f"viewer.scene.places.{lane}.y + viewer.scene.places.{lane}.height / 2")
+        y = self.ask(f"viewer.scene.boxes.{lane}.y + viewer.scene.boxes.{lane}.height / 2")
         return box["x"] + x, box["y"] + y
 
 
@@ -106,7 +106,7 @@ def test_recording_is_shown_with_its_text_and_a_wrong_file_is_refused(
     tab.drop(tmp_path / "a.wav")
     tab.opened()
     assert tab.page.locator(".view h1").text_content() == "eins zwei"
-    assert tab.ask("Object.keys(viewer.scene.places).join()") == "ruler,heard,wave,pitch,picture"
+    assert tab.ask("Object.keys(viewer.scene.boxes).join()") == "ruler,heard,wave,pitch,picture"
     tab.drop(trace)  # replaced by another one
     tab.page.wait_for_function("() => document.querySelector('.view h1').textContent.startsWith('One')")
 
@@ -170,7 +170,7 @@ def test_keys_and_pointer_navigate(inspect: Callable[..., Inspect], trace: Path)
     tab.page.mouse.up()
     assert tab.ask("viewer.scene.selection") == pytest.approx([650.0, 750.0], abs=4.0)
     tab.page.click('[data-do="picture"]')
-    assert tab.ask("viewer.scene.shown") == "heard"
+    assert tab.ask("viewer.scene.pictureName") == "heard"
 
 
 def test_spoken_utterance_opens_by_its_link(visit: Callable[..., LivePage], inspect: Callable[..., Inspect]) -> None:
@@ -194,7 +194,7 @@ def test_picture_of_the_utterance_is_below_the_live_page(visit: Callable[..., Li
     picture = live.page.locator(".timeline canvas")
     live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
     assert "A word was played" in live.page.locator(".timeline p").text_content()
-    assert set(live.page.evaluate("Object.keys(document.querySelector('.live').tap.page.timeline.scene.places)")) == {
+    assert set(live.page.evaluate("Object.keys(document.querySelector('.live').tap.page.timeline.scene.boxes)")) == {
         "ruler",
         "typed",
         "made",

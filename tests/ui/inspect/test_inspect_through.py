@@ -60,7 +60,7 @@ def tab(inspect: Callable[..., Inspect], tiny: Server) -> Inspect:  # noqa: F811
 
 
 def said(tab: Inspect) -> str:
-    return tab.page.locator(".through .said").text_content() or ""
+    return tab.page.locator(".through .message").text_content() or ""
 
 
 def heard(tab: Inspect, wav: Path, text: str = "Good morning.") -> Any:
@@ -78,7 +78,7 @@ def test_recording_runs_through_the_chosen_voice(tab: Inspect, wav: Path) -> Non
     assert form.locator(".voice option").all_text_contents() == ["tiny: one", "tiny: two"]
     form.locator(".voice").select_option("tiny:two")
     form.locator(".send").click()
-    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.places.likelihood")
+    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.boxes.likelihood")
     about = tab.page.locator(".about").text_content()
     assert "a recording through tiny:two" in about and "2.00 s of sound" in about and "2 words" in about
     assert said(tab) == "good.wav went through tiny:two."
@@ -115,14 +115,14 @@ def test_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> N
     (tmp_path / "good.TextGrid").write_text(GRID, encoding="utf-8")
     form = heard(tab, wav, text="")
     form.locator(".send").click()
-    tab.until("document.querySelector('.through .said').textContent.includes('Write what')")
+    tab.until("document.querySelector('.through .message').textContent.includes('Write what')")
     assert not form.locator(".grid").is_visible()
     form.locator(".placing").select_option("textgrid")
     form.locator(".send").click()
-    tab.until("document.querySelector('.through .said').textContent.includes('Choose the TextGrid')")
+    tab.until("document.querySelector('.through .message').textContent.includes('Choose the TextGrid')")
     form.locator(".grid input").set_input_files(tmp_path / "good.TextGrid")
     form.locator(".send").click()
-    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.places.pitch")
+    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.boxes.pitch")
     tab.page.locator("details.words summary").click()
     words = tab.page.locator("details.words tr:not(:first-child)")
     assert [words.nth(k).locator("th").text_content() for k in range(2)] == ["good", "morning"]
@@ -135,7 +135,7 @@ def test_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> N
 def test_refusal_is_shown_and_can_be_retried(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav, text="...")
     form.locator(".send").click()
-    tab.until("document.querySelector('.through .said').dataset.level === 'error'")
+    tab.until("document.querySelector('.through .message').dataset.level === 'error'")
     assert "no word of the text can be spoken" in said(tab)
     tab.page.fill(".wav-text input", "Good morning.")
     form.locator(".send").click()
@@ -146,10 +146,12 @@ def test_progress_is_shown_and_can_be_stopped(tab: Inspect, wav: Path) -> None:
     form = heard(tab, wav)
     tab.page.route("**/inspect/force", lambda route: None)  # it never ends
     form.locator(".send").click()
-    tab.until("document.querySelector('.through .said').textContent.includes('good.wav goes through tiny:one … 1 s')")
+    tab.until(
+        "document.querySelector('.through .message').textContent.includes('good.wav goes through tiny:one … 1 s')"
+    )
     assert form.locator(".send").is_disabled() and form.locator(".stop").is_visible()
     form.locator(".stop").click()
-    tab.until("document.querySelector('.through .said').textContent === 'Stopped.'")
+    tab.until("document.querySelector('.through .message').textContent === 'Stopped.'")
     assert form.locator(".send").is_enabled() and not form.locator(".stop").is_visible()
     tab.page.unroute("**/inspect/force")
 

@@ -62,7 +62,7 @@ def test_it_is_in_the_list_of_voices_and_races_against_a_voice(visit: Callable[.
         "document.querySelector('.live').tap.page.race.record.lanes.map(({ firstMs, lit }) => ({ firstMs, lit }))"
     )
     assert lanes[0]["firstMs"] > 0 and lanes[1]["firstMs"] > 0 and len(lanes[0]["lit"]) == len(TEXT.split())
-    assert "was heard" in live.page.locator(".race-said").text_content()
+    assert "was heard" in live.page.locator(".race-status").text_content()
 
 
 def test_it_is_compared_with_a_voice(chromium: Any, url: str) -> None:

@@ -167,7 +167,7 @@ def test_stop_drops_the_pending_utterance(live: LivePage) -> None:
     live.wait_spoken()
     live.page.wait_for_timeout(500)
     assert live.page.locator(".live").get_attribute("data-phase") == "idle"
-    assert live.page.locator(".live").get_attribute("data-said") == "1"
+    assert live.page.locator(".live").get_attribute("data-spoken") == "1"
 
 
 def test_text_typed_during_playback_is_the_next_utterance(live: LivePage) -> None:
@@ -345,11 +345,11 @@ def test_invalid_seed_is_refused_beside_its_field(live: LivePage, typed: str) ->
     live.page.keyboard.press("Delete")
     live.page.keyboard.type(typed)
     seed.press("Tab")
-    said = live.page.locator("#live-seed-said")
+    said = live.page.locator("#live-seed-error")
     assert said.text_content() == "A seed is a whole number from 0 to 9007199254740991. The seed is still 42."
     assert said.get_attribute("role") == "status"
     assert said.is_visible()
-    assert "live-seed-said" in seed.get_attribute("aria-describedby").split()
+    assert "live-seed-error" in seed.get_attribute("aria-describedby").split()
     assert seed.get_attribute("aria-invalid") == "true"
     live.page.locator('[data-option="m"]').fill("2")  # other settings keep the typed text
     live.page.wait_for_timeout(250)

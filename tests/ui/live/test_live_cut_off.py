@@ -89,7 +89,7 @@ def test_race_keeps_the_unspoken_text(visit: Callable[..., LivePage], start_serv
     live.paste(TEXT * 4)
     with _lost_server(live, server, start_server):
         live.press("race")
-        live.page.wait_for_function("() => document.querySelector('.race-said').textContent.includes('server lost')")
+        live.page.wait_for_function("() => document.querySelector('.race-status').textContent.includes('server lost')")
         assert "your text is stored" in live.page.locator(".status").text_content()
     live.wait_status("Reconnected. Press Speak the rest")
     live.press("race")

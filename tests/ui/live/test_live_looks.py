@@ -159,7 +159,7 @@ WORDS_OF_LANES = """() => {
   const found = { typed: [], heard: [] };
   scene.paint.fillText = (text, x, y) => {
     for (const lane of ['typed', 'heard']) {
-      const place = scene.places[lane];
+      const place = scene.boxes[lane];
       const isTitle = x === 6 && text === { typed: 'text', heard: 'speech' }[lane];
       if (isTitle || y < place.y || y >= place.y + place.height) continue;
       const width = scene.paint.measureText(text).width;

@@ -33,7 +33,7 @@ def test_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) -> N
     assert found["firstWordMs"] < words["firstMs"] < found["keys"][-1]["tMs"] < sentences["firstMs"]
     waited = [int((lane["firstMs"] - found["firstWordMs"]) / 100 + 0.5) for lane in found["lanes"]]
     earlier_s = (waited[1] - waited[0]) / 10  # the difference of the displayed figures, to the digit
-    result = live.page.locator(".race-said").text_content()
+    result = live.page.locator(".race-status").text_content()
     assert f"heard {earlier_s:.1f} s earlier" in result and "Measured in this run" in result
     assert len(words["lit"]) == len(sentences["lit"]) == WORDS
     assert words["bars"] > 20 and sentences["bars"] > 20
@@ -70,7 +70,7 @@ def test_any_voice_races_against_the_selected_one(live: LivePage) -> None:
     assert len(first["lit"]) == len(other["lit"]) == WORDS and other["bars"] > 20
     names = live.page.evaluate("document.querySelector('.live').tap.page.race.record.names")
     assert names == ["Tone (no model): Low, scheme S1, m 3, n 1", "Tone (no model): High, scheme S1, m 6, n 1"]
-    result = live.page.locator(".race-said").text_content()
+    result = live.page.locator(".race-status").text_content()
     assert result.startswith("Tone (no model): Low, scheme S1, m 3, n 1 was heard") and "earlier" in result
     assert names[1] in live.page.locator(".race canvas").get_attribute("aria-label")
 
@@ -99,7 +99,7 @@ def test_invalid_settings_end_the_race_with_a_reason(live: LivePage) -> None:
     live.page.locator(".race-second summary").click()
     live.page.locator("#race-option-n").fill("6")
     live.press("race")
-    live.page.wait_for_function("() => document.querySelector('.race-said').textContent.includes('hop')")
+    live.page.wait_for_function("() => document.querySelector('.race-status').textContent.includes('hop')")
     assert live.page.locator(".race").get_attribute("data-state") == "idle"
     assert live.page.locator("#race-second").is_enabled()
 

@@ -37,7 +37,7 @@ def test_queue_position_is_shown_and_typed_text_is_spoken(visit: Callable[..., L
         live.finish(spoken=1)
     assert [word["i"] for word in live.lit] == [*range(7)]
     assert "arrive" in live.page.locator(".words").text_content()
-    assert live.figures["first_audio_cause"] == "place" and live.figures["first_audio_ms"] < 5_000
+    assert live.figures["first_audio_cause"] == "queue" and live.figures["first_audio_ms"] < 5_000
 
 
 def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:

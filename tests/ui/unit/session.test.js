@@ -95,7 +95,7 @@ test("the queue position is reported, and the latency excludes the wait", (t) =>
     kinds("queue").map((m) => m.ahead),
     [2, 0, null],
   );
-  assert.equal(session.current.closing.cause, "place");
+  assert.equal(session.current.closing.cause, "queue");
 });
 
 test("an utterance that fails in the queue leaves its text for Speak", (t) => {

@@ -122,10 +122,10 @@ class Assigned {
       this.number = number;
       const viewer = new Viewer(this.picture, parts, this.assignment.utterances[number].title);
       this.viewer = viewer;
-      const place = viewer.find(".annotation");
-      place.hidden = false;
-      place.replaceChildren();
-      const annotator = await Annotator.open(viewer, this.calls.source(number), place);
+      const container = viewer.find(".annotation");
+      container.hidden = false;
+      container.replaceChildren();
+      const annotator = await Annotator.open(viewer, this.calls.source(number), container);
       if (mine !== this.latest || !annotator) return undefined;
       const count = () => this.count(number, annotator.document);
       annotator.onChanged = count;

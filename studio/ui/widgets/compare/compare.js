@@ -113,7 +113,7 @@ class Compare {
         type: "button",
         text: "×",
         "aria-label": `Remove ${title}`,
-        on: { click: () => this.change(this.named.filter((_, place) => place !== k)) },
+        on: { click: () => this.change(this.named.filter((_, index) => index !== k)) },
       });
       return h("li", {}, h("span", { text: title }), look, away);
     };

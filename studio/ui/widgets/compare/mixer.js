@@ -109,8 +109,8 @@ export class Mixer {
     source.connect(gain).connect(context.destination);
     source.start(atS, offsetMs / 1000);
     this.voice = { take: heard, source, gain, startS: atS, offsetMs };
-    this.before = this.said; // for tests: the previous and the current source
-    this.said = this.voice;
+    this.before = this.current; // for tests: the previous and the current source
+    this.current = this.voice;
   }
 
   fadeOut(atS) {

@@ -34,7 +34,7 @@ export class Scatter {
 
   show({ takes, rows }, one, other) {
     this.labels = [one + 1, other + 1];
-    const length = (k, place) => 1000 * (takes[k].said[place][2] - takes[k].said[place][1]);
+    const length = (k, index) => 1000 * (takes[k].said[index][2] - takes[k].said[index][1]);
     this.points = rows.flatMap((row, i) =>
       row[one] === null || row[other] === null
         ? []

@@ -26,12 +26,12 @@ export class Scene extends TimelineCanvas {
       const { low, high } = peaks.levels.at(-1);
       const loudest = Math.max(1, ...high, ...low.map((value) => -value));
       const maps = { own: new TimeMap(take.own), byWord: take.by_word && new TimeMap(take.by_word) };
-      const words = take.said.map(([text, start, end, isEstimate], place) => ({
+      const words = take.said.map(([text, start, end, isEstimate], index) => ({
         text,
         isEstimate,
         startMs: 1000 * start,
         endMs: 1000 * end,
-        row: rows.findIndex((row) => row[k] === place),
+        row: rows.findIndex((row) => row[k] === index),
       }));
       return {
         name: take.name,

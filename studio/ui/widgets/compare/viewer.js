@@ -61,7 +61,7 @@ export class Viewer extends TimelineViewer {
     if (notes.length) notes.push("The utterances are shown in their own time and cannot be stretched to align words.");
     const estimated = view.takes.filter((take) => take.said.some(([, , , isEstimate]) => isEstimate));
     if (estimated.length) notes.push("Word times drawn with dashes are estimates.");
-    this.find(".told").textContent = notes.join(" ");
+    this.find(".notes").textContent = notes.join(" ");
     this.find('[data-do="stretch"]').disabled = !this.canStretch;
     this.find('[data-do="stretch"]').title = this.canStretch ? "" : "No two utterances have words that can be aligned.";
     this.find(".takes").replaceChildren(...names.map((name, k) => this.takeButton(name, k)));
@@ -225,8 +225,8 @@ export class Viewer extends TimelineViewer {
   choose(i, plays = false) {
     const { scene, player } = this;
     if (i === null) return;
-    const place = scene.rows[i][player.heard];
-    const take = place === null ? scene.reference : player.heard;
+    const index = scene.rows[i][player.heard];
+    const take = index === null ? scene.reference : player.heard;
     const word = scene.takes[take].words[scene.rows[i][take]];
     const span = [word.startMs, word.endMs].map((ms) => scene.maps[take].axis(ms));
     scene.chosen = i;

@@ -47,7 +47,7 @@ export class Preview {
   build() {
     this.stage = h("div", { class: "rate-stage" });
     this.banner = h("p", { class: "notice", data: { level: "warn" }, role: "status" });
-    this.place = h("span", { class: "muted" });
+    this.counter = h("span", { class: "muted" });
     const step = (by) => () => this.go(this.at + by);
     this.back = button("Back", step(-1));
     this.next = button("Next", step(1));
@@ -55,7 +55,7 @@ export class Preview {
       "div",
       { class: "preview-bar owner" },
       h("b", { text: "Preview" }),
-      this.place,
+      this.counter,
       this.back,
       this.next,
       button("Close", () => this.dialog.close(), { autofocus: true }),
@@ -95,17 +95,17 @@ export class Preview {
     this.closeScreen();
     this.notify();
     const { stage, trial } = this.steps[at];
-    this.place.textContent = `${at + 1} / ${this.steps.length}`;
+    this.counter.textContent = `${at + 1} / ${this.steps.length}`;
     this.back.disabled = at === 0;
     this.next.disabled = at === this.steps.length - 1;
     this.rate.dataset.stage = stage;
-    const drawn = trial ? await this.trial(trial) : this.drawn(stage);
+    const content = trial ? await this.trial(trial) : this.stageContent(stage);
     if (this.at !== at) return;
-    this.stage.replaceChildren(drawn);
+    this.stage.replaceChildren(content);
     this.dialog.scrollTo(0, 0);
   }
 
-  drawn(stage) {
+  stageContent(stage) {
     const { draft } = this;
     if (stage in UNSEEN) {
       const [title, text] = UNSEEN[stage];

@@ -134,9 +134,9 @@ export class Raters {
     });
     const { ask } = result; // of a margin
     const { items, share } = ask ?? result;
-    const shown = (value) => (ask ? `${Math.round(100 * value)}%` : `± ${value.toFixed(3)}`);
+    const format = (value) => (ask ? `${Math.round(100 * value)}%` : `± ${value.toFixed(3)}`);
     const rows = plan.curve.map(([raters, value]) =>
-      h("tr", {}, h("th", { scope: "row", text: String(raters) }), h("td", { text: shown(value) })),
+      h("tr", {}, h("th", { scope: "row", text: String(raters) }), h("td", { text: format(value) })),
     );
     this.planned.replaceChildren(
       h("p", {

@@ -39,7 +39,8 @@ export function readyCard(name, { state, not_ready: unready, advice, links }, ac
       h("p", { class: "muted", text: "A closed test cannot be changed. You can reopen it in the list of tests." }),
     ],
   };
-  const shown = state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
+  const buttons =
+    state === "draft" ? [open, look, save] : [look, save, ...(state === "open" ? [toRate] : []), toResults];
   const notes = advice.map((text) => h("p", { class: "advice", text: `Note: ${text}` }));
-  return [...content[state], ...notes, h("div", { class: "actions" }, ...shown)];
+  return [...content[state], ...notes, h("div", { class: "actions" }, ...buttons)];
 }

@@ -1,7 +1,7 @@
 // Attention of each frame over the words, and log-likelihood of each frame.
 
 import { FONT } from "../timeline/ruler.js";
-import { stretches } from "./layers.js";
+import { visibleRuns } from "./layers.js";
 
 const NAMED_PX = 11; // least row height with a word label
 const MOST_WORDS = 3; // listed for a frame
@@ -57,7 +57,7 @@ export class Attention {
   }
 }
 
-/** Visible frames of a stretch of sound: range [first, last), x of the first, width of each in px. */
+/** Visible frames of a run of sound: range [first, last), x of the first, width of each in px. */
 function seen(scene, { start, end, x, width }, count) {
   const perSample = width / (end - start);
   const first = Math.floor(start / scene.frameSamples);
@@ -73,7 +73,7 @@ function seen(scene, { start, end, x, width }, count) {
 /** One row per visible word, the first at the top; darker means more attention. */
 export function drawAttention(scene, { y, height }) {
   const { paint, axis, colours, attention } = scene;
-  const parts = [...stretches(scene)].map((part) => seen(scene, part, attention.word.length));
+  const parts = [...visibleRuns(scene)].map((part) => seen(scene, part, attention.word.length));
   const ranges = parts.map(({ first, last }) => attention.words(first, last)).filter(Boolean);
   paint.fillStyle = colours.faint;
   paint.fillRect(0, y, axis.width, height);
@@ -128,7 +128,7 @@ export function drawLikelihood(scene, { y, height }) {
   const at = (value) =>
     top + tall * (1 - Math.min(1, Math.max(0, (value - attention.low) / (attention.high - attention.low || 1))));
   paint.strokeStyle = colours.accent;
-  for (const part of stretches(scene)) {
+  for (const part of visibleRuns(scene)) {
     const { first, last, left, wide } = seen(scene, part, attention.likelihood.length);
     const step = Math.max(1, Math.floor(0.7 / wide));
     paint.beginPath();

@@ -103,14 +103,14 @@ export function start(element, { base, server: root }) {
 
   /** Show the ratings of a listening test's clip. */
   async function rated(opened, { rated: request = null }) {
-    const place = page.querySelector(".ratings");
-    place.hidden = true;
+    const container = page.querySelector(".ratings");
+    container.hidden = true;
     if (!request) return;
     try {
       const answer = await request("ratings");
       if (!answer.ok) throw new Error(await why(answer));
       const ratings = await answer.json();
-      if (opened === viewer) showRatings(place, ratings);
+      if (opened === viewer) showRatings(container, ratings);
     } catch (error) {
       if (opened === viewer)
         showMessage(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");

@@ -27,13 +27,13 @@ export const pauseColour = (reason, colours) =>
 
 export function drawTyped(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
-  let drawn = -Infinity;
+  let drawnTo = -Infinity;
   const from = lowerBound(line.keys, (key) => key.t_ms, axis.leftMs);
   for (let k = from; k < line.keys.length && line.keys[k].t_ms <= axis.rightMs; k++) {
     const key = line.keys[k];
     const x = axis.x(key.t_ms);
-    if (x - drawn < LEAST_TICK_PX) continue;
-    drawn = x;
+    if (x - drawnTo < LEAST_TICK_PX) continue;
+    drawnTo = x;
     paint.fillStyle = key.is_kept ? colours.ink : colours.stall;
     paint.fillRect(Math.round(x), y + height - 12, 1, 10);
   }
@@ -46,10 +46,10 @@ export function drawTyped(scene, { y, height }) {
   for (const { tMs, words: typed, isChosen } of typedTogether(words, scene)) {
     const x = axis.x(tMs);
     const text = fitted(paint, typed, axis.width - x);
-    const place = text && x <= axis.width && rows.place(x, widthOf(paint, text));
-    if (!place) continue;
+    const position = text && x <= axis.width && rows.place(x, widthOf(paint, text));
+    if (!position) continue;
     paint.fillStyle = isChosen ? colours.accent : colours.ink;
-    paint.fillText(text, place.x, place.y);
+    paint.fillText(text, position.x, position.y);
   }
 }
 
@@ -93,12 +93,12 @@ class Rows {
 export function drawSegments(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
-  let drawn = -Infinity;
+  let drawnTo = -Infinity;
   for (const one of visibleEntries(line.segments, axis, "made_ms", "made_whole_ms", 10000)) {
     const x = axis.x(one.made_ms);
     const width = Math.max(2, axis.x(one.made_whole_ms) - x);
-    if (!one.forced && x + width < drawn + LEAST_BOX_PX) continue;
-    drawn = x + width;
+    if (!one.forced && x + width < drawnTo + LEAST_BOX_PX) continue;
+    drawnTo = x + width;
     paint.fillStyle = colours["accent-soft"];
     paint.fillRect(x, top, width, BOX);
     if (width > 3) {
@@ -117,13 +117,13 @@ export function drawSpeech(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
   const words = visibleEntries(line.words, axis, "heard_ms", "heard_whole_ms", 0);
-  let drawn = -Infinity;
+  let drawnTo = -Infinity;
   for (const word of words) {
     const x = axis.x(word.heard_ms);
     const width = Math.max(1, axis.x(word.heard_whole_ms) - x);
     const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
-    if (!isNow && !scene.isChosen(word) && x + width < drawn + LEAST_BOX_PX) continue;
-    drawn = x + width;
+    if (!isNow && !scene.isChosen(word) && x + width < drawnTo + LEAST_BOX_PX) continue;
+    drawnTo = x + width;
     paint.fillStyle = isNow ? colours.good : colours[word.i % 2 ? "good-odd" : "good-even"];
     paint.fillRect(x, top, Math.max(1, width - (width > 4 ? 1 : 0)), BOX);
     if (scene.isChosen(word)) {
@@ -138,12 +138,12 @@ export function drawSpeech(scene, { y, height }) {
     for (const run of line.runs)
       paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
   }
-  drawn = -Infinity;
+  drawnTo = -Infinity;
   for (const pause of visibleEntries(line.pauses, axis, "start_ms", "end_ms", 0)) {
     const x = axis.x(pause.start_ms);
     const width = Math.max(1, axis.x(pause.end_ms) - x);
-    if (x + width < drawn + LEAST_BOX_PX) continue;
-    drawn = x + width;
+    if (x + width < drawnTo + LEAST_BOX_PX) continue;
+    drawnTo = x + width;
     paint.fillStyle = pauseColour(pause.reason, colours);
     paint.fillRect(x, top - 3, width, BOX + 6);
     inside(scene, CAUSES[pause.reason] ?? pause.reason, x, width, top, colours.panel);
@@ -157,11 +157,11 @@ export function drawSpeech(scene, { y, height }) {
     paint.font = `11px ${FONT}`;
     const width = widthOf(paint, word.text);
     const ideal = Math.min((axis.x(word.heard_ms) + axis.x(word.heard_whole_ms) - width) / 2, axis.width - width);
-    const place = ideal >= 0 && rows.place(ideal, width);
-    if (!place || place.x + width > axis.width) continue;
+    const position = ideal >= 0 && rows.place(ideal, width);
+    if (!position || position.x + width > axis.width) continue;
     paint.fillStyle = colours.ink;
     paint.textAlign = "left";
-    paint.fillText(word.text, place.x, place.y);
+    paint.fillText(word.text, position.x, position.y);
   }
 }
 

@@ -8,7 +8,7 @@ import { pauseColour } from "./lanes.js";
  * Visible part of each run: samples [start, end) and their x and width. Runs that share a pixel are merged, so there are
  * at most as many as pixels.
  */
-export function* stretches(scene) {
+export function* visibleRuns(scene) {
   const { axis, line, rateHz } = scene;
   const perMs = rateHz / 1000;
   let part = null;
@@ -36,7 +36,7 @@ export function drawWave(scene, { y, height }) {
   const middle = y + height / 2;
   const scale = (height / 2 - 3) / scene.loudest;
   paint.fillStyle = colours.accent;
-  for (const { start, end, x, width } of stretches(scene)) {
+  for (const { start, end, x, width } of visibleRuns(scene)) {
     const perPx = (end - start) / width;
     for (let px = Math.floor(x); px < x + width; px++) {
       const from = start + (px - x) * perPx;
@@ -101,7 +101,7 @@ export function drawPitch(scene, { y, height }) {
   const atDb = (db) => top + tall * Math.min(1, Math.max(0, (prosody.topDb - db) / LEVEL_DB));
   const span = Math.log2(prosody.highHz / prosody.lowHz);
   const atHz = (hz) => top + tall * (1 - Math.min(1, Math.max(0, Math.log2(hz / prosody.lowHz) / span)));
-  for (const { start, end, x, width } of stretches(scene)) {
+  for (const { start, end, x, width } of visibleRuns(scene)) {
     const perPx = (end - start) / width;
     paint.strokeStyle = colours.muted;
     paint.globalAlpha = 0.5;
@@ -142,7 +142,7 @@ export function drawPicture(scene, { y, height }) {
   paint.fillRect(0, y, scene.axis.width, height);
   const spend = budget();
   let isWhole = true;
-  for (const { start, end, x, width } of stretches(scene)) {
+  for (const { start, end, x, width } of visibleRuns(scene)) {
     isWhole = picture.draw(paint, start, end, x, width, y, height, spend) && isWhole;
   }
   return isWhole;
@@ -161,7 +161,7 @@ export function drawEos(scene, { y, height }) {
   paint.lineTo(axis.width, at(scene.eosAt));
   paint.stroke();
   paint.setLineDash([]);
-  for (const { start, end, x, width } of stretches(scene)) {
+  for (const { start, end, x, width } of visibleRuns(scene)) {
     const perSample = width / (end - start);
     const first = Math.floor(start / frameSamples);
     const last = Math.min(pEos.length, Math.ceil(end / frameSamples));
@@ -184,7 +184,7 @@ export function drawSeams(scene, top, bottom) {
   for (const one of line.segments) {
     if (one.heard_ms === null || one.heard_ms < axis.leftMs || one.heard_ms > axis.rightMs) continue;
     const x = Math.round(axis.x(one.heard_ms)) + 0.5;
-    const before = line.segments[scene.placeOf.get(one.index) - 1];
+    const before = line.segments[scene.segmentNumber.get(one.index) - 1];
     if (dense && !before?.forced) continue;
     paint.strokeStyle = before?.forced ? colours.stall : colours.ink;
     paint.globalAlpha = before?.forced ? 1 : 0.35;
@@ -196,15 +196,15 @@ export function drawSeams(scene, top, bottom) {
   }
   paint.setLineDash([]);
   paint.globalAlpha = 1;
-  let drawn = -Infinity;
+  let drawnTo = -Infinity;
   paint.globalAlpha = 0.14;
   for (const pause of line.pauses) {
     if (pause.end_ms < axis.leftMs || pause.start_ms > axis.rightMs) continue;
     const [x, right] = [axis.x(pause.start_ms), axis.x(pause.end_ms)];
-    if (Math.max(x + 1, right) < drawn + 1) continue; // the pixel is shaded already
-    drawn = Math.max(x + 1, right);
+    if (Math.max(x + 1, right) < drawnTo + 1) continue; // the pixel is shaded already
+    drawnTo = Math.max(x + 1, right);
     paint.fillStyle = pauseColour(pause.reason, colours);
-    paint.fillRect(x, top, drawn - x, bottom - top);
+    paint.fillRect(x, top, drawnTo - x, bottom - top);
   }
   paint.globalAlpha = 1;
 }

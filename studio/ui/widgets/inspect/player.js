@@ -6,10 +6,10 @@ import { silentWav } from "../sound/recording.js";
 export function wavAsHeard(pcm, runs, rateHz) {
   const first = runs[0]?.t_ms ?? 0;
   const last = runs.at(-1);
-  const place = (run) => Math.round(((run.t_ms - first) * rateHz) / 1000);
-  const samples = last ? place(last) + last.end - last.start : 0;
+  const offset = (run) => Math.round(((run.t_ms - first) * rateHz) / 1000);
+  const samples = last ? offset(last) + last.end - last.start : 0;
   const { bytes, pcm: sound } = silentWav(samples, rateHz);
-  for (const run of runs) sound.set(pcm.subarray(run.start, run.end).subarray(0, samples - place(run)), place(run));
+  for (const run of runs) sound.set(pcm.subarray(run.start, run.end).subarray(0, samples - offset(run)), offset(run));
   return new Blob([bytes], { type: "audio/wav" });
 }
 

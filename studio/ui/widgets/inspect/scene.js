@@ -57,9 +57,9 @@ export class Scene extends TimelineCanvas {
     );
     this.pictures = { heard: heardPicture(pcm, this.rateHz) };
     if (frames.length) this.pictures.frames = framesPicture(frames, view.channels, view.levels, this.frameSamples);
-    this.shown = frames.length ? "frames" : "heard";
+    this.pictureName = frames.length ? "frames" : "heard";
     this.byIndex = new Map(this.line.words.map((word) => [word.i, word]));
-    this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
+    this.segmentNumber = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
     this.prosody = this.attention = null; // loaded later
     this.isNarrow = false;
@@ -67,12 +67,12 @@ export class Scene extends TimelineCanvas {
     this.chosen = null; // index of the selected word
     this.atMs = -Infinity;
     this.isWhole = false; // whether all tiles were drawn
-    this.places = this.layout();
+    this.boxes = this.layout();
     this.recolour();
   }
 
   get picture() {
-    return this.pictures[this.shown];
+    return this.pictures[this.pictureName];
   }
 
   /** Positions of the visible lanes, from top to bottom. */
@@ -86,27 +86,27 @@ export class Scene extends TimelineCanvas {
       attention: Boolean(this.attention),
       likelihood: Boolean(this.attention?.hasLikelihood),
     };
-    const places = {};
+    const boxes = {};
     let y = 0;
     for (const [name, height] of Object.entries(HEIGHTS)) {
       if (isThere[name] === false || !this.lanes.includes(name)) continue;
       if (this.isNarrow && name in NAMES) y += NAME_PX;
-      places[name] = { y, height };
+      boxes[name] = { y, height };
       y += height;
       for (const lane of name === "wave" ? this.marked : []) {
         if (this.isNarrow) y += NAME_PX;
-        places[lane.id] = { y, height: lane.height, lane };
+        boxes[lane.id] = { y, height: lane.height, lane };
         y += lane.height;
       }
     }
     this.height = y;
-    return places;
+    return boxes;
   }
 
   /** Add the lane of level and pitch. */
   take(parts) {
     this.prosody = new Prosody(parts);
-    this.places = this.layout();
+    this.boxes = this.layout();
     this.resize();
   }
 
@@ -114,14 +114,14 @@ export class Scene extends TimelineCanvas {
   laneMarks(lanes) {
     const before = this.height;
     this.marked = lanes;
-    this.places = this.layout();
+    this.boxes = this.layout();
     if (this.height === before) this.ask();
     else this.resize();
   }
 
   takeAttention(parts) {
     this.attention = new Attention(parts);
-    this.places = this.layout();
+    this.boxes = this.layout();
     this.resize();
   }
 
@@ -152,30 +152,30 @@ export class Scene extends TimelineCanvas {
     if (!width) return;
     if (this.isNarrow !== width < NARROW_PX) {
       this.isNarrow = width < NARROW_PX;
-      this.places = this.layout();
+      this.boxes = this.layout();
     }
     this.fitTo(width, this.height);
   }
 
   drawAll() {
-    const { places } = this;
+    const { boxes } = this;
     this.clear(this.height);
-    drawRuler(this, places.ruler);
-    this.shade(places.ruler.height, this.height);
-    if (places.typed) {
-      drawJoins(this, places.typed, places.made, places.heard);
-      drawTyped(this, places.typed);
-      drawSegments(this, places.made);
+    drawRuler(this, boxes.ruler);
+    this.shade(boxes.ruler.height, this.height);
+    if (boxes.typed) {
+      drawJoins(this, boxes.typed, boxes.made, boxes.heard);
+      drawTyped(this, boxes.typed);
+      drawSegments(this, boxes.made);
     }
-    drawSpeech(this, places.heard);
-    drawWave(this, places.wave);
-    if (places.pitch) drawPitch(this, places.pitch);
-    this.isWhole = !places.picture || drawPicture(this, places.picture);
-    if (places.eos) drawEos(this, places.eos);
-    if (places.attention) drawAttention(this, places.attention);
-    if (places.likelihood) drawLikelihood(this, places.likelihood);
-    for (const place of Object.values(places)) place.lane?.draw(this, place);
-    drawSeams(this, places.wave.y, this.height);
+    drawSpeech(this, boxes.heard);
+    drawWave(this, boxes.wave);
+    if (boxes.pitch) drawPitch(this, boxes.pitch);
+    this.isWhole = !boxes.picture || drawPicture(this, boxes.picture);
+    if (boxes.eos) drawEos(this, boxes.eos);
+    if (boxes.attention) drawAttention(this, boxes.attention);
+    if (boxes.likelihood) drawLikelihood(this, boxes.likelihood);
+    for (const box of Object.values(boxes)) box.lane?.draw(this, box);
+    drawSeams(this, boxes.wave.y, this.height);
     this.names();
     this.drawn++;
     if (!this.isWhole) this.ask();
@@ -188,9 +188,9 @@ export class Scene extends TimelineCanvas {
     paint.font = `600 11px ${FONT}`;
     paint.textAlign = "left";
     paint.textBaseline = "middle";
-    const picture = this.shown === "frames" ? "acoustic frames" : "spectrogram";
+    const picture = this.pictureName === "frames" ? "acoustic frames" : "spectrogram";
     const names = { ...NAMES, picture, eos: this.pName, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
-    for (const [name, { y, height, lane }] of Object.entries(this.places)) {
+    for (const [name, { y, height, lane }] of Object.entries(this.boxes)) {
       if (lane) names[name] = lane.title;
       if (!names[name]) continue;
       const inside =
@@ -219,11 +219,11 @@ export class Scene extends TimelineCanvas {
   wordAt(ms, y) {
     const of = (first, last) =>
       this.line.words.findLast((word) => word[first] !== null && word[first] <= ms && ms < word[last]);
-    const within = (place) => place && y >= place.y && y < place.y + place.height;
-    if (within(this.places.typed)) {
+    const within = (box) => box && y >= box.y && y < box.y + box.height;
+    if (within(this.boxes.typed)) {
       return this.line.words.find((word) => word.typed_ms !== null && word.typed_ms <= ms && ms <= word.known_ms);
     }
-    if (within(this.places.made)) return of("made_ms", "made_whole_ms");
+    if (within(this.boxes.made)) return of("made_ms", "made_whole_ms");
     return of("heard_ms", "heard_whole_ms");
   }
 }

@@ -27,7 +27,7 @@ export class TeacherForcingForm {
     this.grid = find(".grid input");
     this.send = find(".send");
     this.stop = find(".stop");
-    this.status = find(".said");
+    this.status = find(".message");
     this.request = null; // AbortController of the request in flight
     this.voice.replaceChildren(
       ...forcing.voices.flatMap(({ name, speakers }) =>

@@ -108,7 +108,7 @@ export class Viewer extends TimelineViewer {
   act(name) {
     const { scene, player } = this;
     if (name === "half") player.speed = player.speed === 1 ? 0.5 : 1;
-    else if (name === "picture") scene.shown = scene.shown === "frames" ? "heard" : "frames";
+    else if (name === "picture") scene.pictureName = scene.pictureName === "frames" ? "heard" : "frames";
     else if (name === "png") this.savePng();
     else if (name === "attention") this.attend();
     super.act(name);
@@ -195,7 +195,7 @@ export class Viewer extends TimelineViewer {
     this.find('[data-do="play"]').textContent = player.isPlaying ? "Pause" : "Play";
     this.find('[data-do="loop"]').setAttribute("aria-pressed", Boolean(player.loop));
     this.find('[data-do="half"]').setAttribute("aria-pressed", player.speed !== 1);
-    this.find('[data-do="picture"]').textContent = scene.shown === "frames" ? "Spectrogram" : "Acoustic frames";
+    this.find('[data-do="picture"]').textContent = scene.pictureName === "frames" ? "Spectrogram" : "Acoustic frames";
   }
 
   moved(ms) {

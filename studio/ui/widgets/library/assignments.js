@@ -77,7 +77,7 @@ export class Assignments {
   }
 
   /** Load links and progress when the assignment is opened; the server reads every document for that. */
-  async fill(one, place) {
+  async fill(one, container) {
     try {
       const { people, task } = await this.calls.get(`assignment/${one.id}`);
       const head = ["annotator", "link", "done", "started", "marks"].map((text) => h("th", { scope: "col", text }));
@@ -104,7 +104,7 @@ export class Assignments {
         { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` },
         h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
       );
-      place.replaceChildren(
+      container.replaceChildren(
         ...(task ? [h("p", { class: "task", text: task })] : []),
         scroll,
         h("div", { class: "actions" }, end),

@@ -17,12 +17,12 @@ export function compareBar(ticked, untick) {
         ? "Choose one more to compare them."
         : "";
   const labels = [...ticked].map(([name, { title, text }]) => title || text || name);
-  const shown = labels.map((label) => (label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL)}…` : label));
+  const shortened = labels.map((label) => (label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL)}…` : label));
   return [
     ...(isReady
       ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })]
       : []),
     button("Choose none", untick),
-    h("span", { class: "muted", role: "status", text: hint || shown.join(" · ") }),
+    h("span", { class: "muted", role: "status", text: hint || shortened.join(" · ") }),
   ];
 }

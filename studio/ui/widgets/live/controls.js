@@ -16,7 +16,7 @@ export function bindControls(page, examples) {
   root.querySelector("#live-llm").value = longest;
   if (matchMedia("(max-width: 560px)").matches) root.querySelector(".llm").open = false;
   root
-    .querySelector('[data-set="told"]')
+    .querySelector('[data-set="announce"]')
     .addEventListener("change", (e) => page.caption.setAnnounced(e.target.checked));
   root.querySelector('[data-set="smooth"]').addEventListener("change", (e) => {
     page.post({ type: "smooth", isSmooth: e.target.checked });

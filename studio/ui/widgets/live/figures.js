@@ -9,7 +9,7 @@ const seconds = (value) =>
 const CAUSES = {
   pause: t("after a pause in typing"),
   finish: t("after Finish"),
-  place: t("after waiting in the queue"),
+  queue: t("after waiting in the queue"),
   key: t("from the last word it needed to the first sound"),
 };
 

@@ -80,7 +80,7 @@ export const MESSAGE_HANDLERS = {
     if (m.phase !== "open") page.lastWord.clear();
     if (m.finished) {
       page.hasSpoken = page.play !== null;
-      page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
+      page.root.dataset.spoken = Number(page.root.dataset.spoken ?? 0) + 1;
     }
     if (m.phase === "open") page.clearRest();
     if (m.phase === "idle") queue(page, null);

@@ -40,7 +40,7 @@ export class Settings {
     this.speaker.addEventListener("change", () => this.showPending("speaker"));
     terms.addTips(root);
     this.activeSeed = 0;
-    this.seedError = this.root.querySelector("#live-seed-said");
+    this.seedError = this.root.querySelector("#live-seed-error");
     for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.applySeed());
     this.temperatureInput.addEventListener("input", () => {
       this.temperature = Number(this.temperatureInput.value);

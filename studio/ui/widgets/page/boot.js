@@ -2,10 +2,10 @@
 
 {
   const KEY = "studio-theme";
-  const asked = new URLSearchParams(location.search).get("__theme");
+  const requested = new URLSearchParams(location.search).get("__theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isGradio = () => "gradio_config" in window;
-  const theme = () => asked ?? localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
+  const theme = () => requested ?? localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
   const apply = () => document.body.classList.toggle("dark", theme() === "dark");
   apply();
   system.addEventListener("change", apply);

@@ -14,10 +14,10 @@ export function setTexts(catalogue) {
   for (const [english, text] of Object.entries(catalogue)) texts.set(english, text);
 }
 
-/** A text in the page's language with its {places} filled; the English text if the catalogue does not have it. */
+/** A text in the page's language with its {placeholders} filled; the English text if the catalogue does not have it. */
 export const t = (text = "", values = {}) =>
-  (texts.get(text) ?? text).replace(/\{(\w+)\}/g, (place, name) =>
-    Object.hasOwn(values, name) ? String(values[name]) : place,
+  (texts.get(text) ?? text).replace(/\{(\w+)\}/g, (placeholder, name) =>
+    Object.hasOwn(values, name) ? String(values[name]) : placeholder,
   );
 
 /** A number with so many decimals. */

@@ -34,7 +34,7 @@ export class Check {
     this.responses = [];
     const { words } = this;
     this.count = h("p", { class: "count" });
-    this.place = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.text("loading_sounds") }));
+    this.container = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.text("loading_sounds") }));
     this.answers = this.kind.answers(words);
     this.inputs = this.answers.map(({ key }, k) =>
       h("input", { type: "radio", name: "rate-check", "aria-keyshortcuts": key, on: { change: () => this.choose(k) } }),
@@ -56,7 +56,7 @@ export class Check {
       h("h2", { text: words.text(`${stage}_title`), tabindex: -1 }),
       h("p", { class: "body-text", text: words.text(rater.tried === stage ? `${stage}_again` : `${stage}_text`) }),
       this.count,
-      this.place,
+      this.container,
       this.question,
       h("p", { class: "keys", text: words.text(this.kind.help) }),
       h("div", { class: "actions" }, this.go),
@@ -99,7 +99,7 @@ export class Check {
     this.players = this.deck.slots.map(
       (_, k) => new Player(this.deck, k, isPair ? "AB"[k] : this.words.text("sound"), this.words, 1),
     );
-    this.place.replaceChildren(...this.players.map((player) => player.element));
+    this.container.replaceChildren(...this.players.map((player) => player.element));
     if (n > 0) this.players[0].press.focus({ preventScroll: true });
     this.draw();
   }
@@ -159,7 +159,7 @@ export class Check {
     this.deck = null;
     this.responses.push(this.chosen);
     if (this.responses.length < this.steps) {
-      this.place.replaceChildren(h("p", { class: "spin", text: this.words.text("loading_sounds") }));
+      this.container.replaceChildren(h("p", { class: "spin", text: this.words.text("loading_sounds") }));
       this.load();
       return;
     }

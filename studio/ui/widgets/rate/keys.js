@@ -91,8 +91,8 @@ export class TrialKeys {
       trial.marks[this.at].focus();
       return true;
     }
-    const place = trial.order.indexOf(this.soundOf(target)) + (target.matches(".play") ? step : 0);
-    const slot = trial.order[Math.min(trial.order.length - 1, Math.max(0, place))];
+    const index = trial.order.indexOf(this.soundOf(target)) + (target.matches(".play") ? step : 0);
+    const slot = trial.order[Math.min(trial.order.length - 1, Math.max(0, index))];
     trial.players[slot].press.focus({ preventScroll: key === "ArrowLeft" || key === "ArrowRight" });
     return true;
   }
@@ -107,19 +107,19 @@ export class TrialKeys {
   digit(key, target) {
     const { trial } = this;
     if (trial.isPair) return false;
-    const place = this.markOf(target);
-    const mark = trial.marks[place];
+    const index = this.markOf(target);
+    const mark = trial.marks[index];
     if (!mark) return false;
     if (mark.low < 0) {
       const isSet = mark.set((this.isNegative ? -1 : 1) * Number(key));
       this.isNegative = false;
-      if (isSet) this.nextQuestion(place);
+      if (isSet) this.nextQuestion(index);
       return isSet;
     }
-    const isMore = performance.now() - (this.digitMs ?? 0) < TYPING_MS && this.digitAt === place;
+    const isMore = performance.now() - (this.digitMs ?? 0) < TYPING_MS && this.digitAt === index;
     const typed = (isMore ? this.digits : "") + key;
     this.digitMs = performance.now();
-    this.digitAt = place;
+    this.digitAt = index;
     if (Number(typed) > mark.high && mark.high >= 10) {
       // 120 means neither 0 nor 12
       this.digits = typed.slice(0, MAX_DIGITS);
@@ -128,7 +128,7 @@ export class TrialKeys {
     }
     this.digits = Number(typed) > mark.high ? key : String(Number(typed));
     if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage)
-      this.nextQuestion(place);
+      this.nextQuestion(index);
     return true;
   }
 
@@ -142,11 +142,12 @@ export class TrialKeys {
   }
 
   /** Move to the next question after a number. */
-  nextQuestion(place) {
+  nextQuestion(index) {
     const { marks, element, step } = this.trial;
     if (step !== undefined) return; // the sound must be replayed first
-    this.at = (place + 1) % marks.length;
-    for (const [k, mark] of marks.entries()) mark.element.classList.toggle("asked", marks.length > 1 && k === this.at);
+    this.at = (index + 1) % marks.length;
+    for (const [k, mark] of marks.entries())
+      mark.element.classList.toggle("current", marks.length > 1 && k === this.at);
     const within = document.activeElement?.closest?.(".marks");
     if (within && element.contains(within)) marks[this.at].focus();
     this.digits = "";

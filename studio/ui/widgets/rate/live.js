@@ -196,9 +196,9 @@ export class LiveTrial {
   remind(text = this.left) {
     this.view.missing.textContent = text;
     this.on.announce(text);
-    this.view.missing.classList.remove("asked");
+    this.view.missing.classList.remove("flash");
     void this.view.missing.offsetWidth; // restarts the animation
-    this.view.missing.classList.add("asked");
+    this.view.missing.classList.add("flash");
   }
 
   saveDraft() {

@@ -39,7 +39,7 @@ export class LiveView {
       "aria-describedby": "rate-missing",
     });
     this.skipper = button(words.text("live_skip"), () => live.skip(), { hidden: true });
-    const place = h(
+    const counter = h(
       "p",
       { class: "count", tabindex: -1 },
       h("b", { text: words.place(trial) }),
@@ -51,7 +51,7 @@ export class LiveView {
     this.element = h(
       "div",
       { class: "trial typing" },
-      h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
+      h("div", { class: "card" }, counter, ...text, ...[0, 1].map((slot) => this.voice(slot))),
       h("div", { class: "card answers" }, this.mark.element, ...this.scores.map((score) => score.element)),
       h(
         "div",

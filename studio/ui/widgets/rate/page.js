@@ -91,7 +91,7 @@ export class RaterPage {
 
   /** Announce to screen readers. */
   announce(text) {
-    this.part(".said").textContent = text;
+    this.part(".announcer").textContent = text;
   }
 
   /** Ask yes or no in a dialog. */

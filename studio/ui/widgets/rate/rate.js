@@ -118,8 +118,8 @@ class Rater extends RaterPage {
     this.root.dataset.trial = trial.trial;
     view.saveDraft(); // a reload returns to this screen, not to the break before it
     view.focus();
-    const place = this.words.place(trial);
-    this.announce(trial.practice ? `${place}. ${this.words.text("practice")}` : place);
+    const position = this.words.place(trial);
+    this.announce(trial.practice ? `${position}. ${this.words.text("practice")}` : position);
   }
 
   deckTrial(state, buffers, draft) {

@@ -6,8 +6,8 @@ import { Trial } from "./trial.js";
 export class StepTrial extends Trial {
   build() {
     const element = super.build();
-    this.place = h("p", { class: "count step" });
-    element.querySelector(".answers").prepend(this.place);
+    this.counter = h("p", { class: "count step" });
+    element.querySelector(".answers").prepend(this.counter);
     return element;
   }
 
@@ -41,8 +41,8 @@ export class StepTrial extends Trial {
   update() {
     super.update();
     for (const [k, mark] of this.marks.entries()) mark.element.hidden = k !== this.step;
-    const place = this.words.text("question_of", { n: this.step + 1, of: this.marks.length });
-    if (this.place.textContent !== place) this.place.textContent = place;
+    const text = this.words.text("question_of", { n: this.step + 1, of: this.marks.length });
+    if (this.counter.textContent !== text) this.counter.textContent = text;
     this.sender.firstElementChild.textContent = this.words.text(this.isLast ? "send" : "go_on");
   }
 
@@ -53,6 +53,6 @@ export class StepTrial extends Trial {
     this.deck.rewind(0);
     this.saveDraft();
     this.players[0].press.focus({ preventScroll: true });
-    return this.on.announce(`${this.place.textContent}. ${this.marks[this.step].legend.textContent}`);
+    return this.on.announce(`${this.counter.textContent}. ${this.marks[this.step].legend.textContent}`);
   }
 }

@@ -4,7 +4,7 @@ export class RaterStorage {
   /** `name` identifies one rater session in one campaign. */
   constructor(name) {
     this.prefix = `studio-rate|${name}|`;
-    this.memory = new Map(); // fallback if storage is blocked or full
+    this.fallback = new Map(); // where storage is blocked or full
   }
 
   get(key) {
@@ -14,11 +14,11 @@ export class RaterStorage {
     } catch {
       // Blocked, or invalid JSON: use the memory.
     }
-    return this.memory.get(key) ?? null;
+    return this.fallback.get(key) ?? null;
   }
 
   set(key, value) {
-    this.memory.set(key, value);
+    this.fallback.set(key, value);
     try {
       localStorage.setItem(this.prefix + key, JSON.stringify(value));
     } catch {
@@ -27,7 +27,7 @@ export class RaterStorage {
   }
 
   drop(key) {
-    this.memory.delete(key);
+    this.fallback.delete(key);
     try {
       localStorage.removeItem(this.prefix + key);
     } catch {

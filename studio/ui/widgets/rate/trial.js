@@ -99,8 +99,8 @@ export class Trial {
     const { screen, trial, words } = this;
     const changed = (mark) => this.marked(mark);
     if (this.isPair) return [chosen(screen.kind, screen.prompt, screen.choices, words, changed)];
-    const heard = trial.slots.filter((s) => s.place !== "reference");
-    const judged = screen.kind === "ccr" ? heard.slice(1) : heard; // only the second sound is scored
+    const candidates = trial.slots.filter((s) => s.place !== "reference");
+    const judged = screen.kind === "ccr" ? candidates.slice(1) : candidates; // only the second sound is scored
     return judged.flatMap(({ slot }) =>
       this.questions.map((question) => {
         const mark = scored(question, judged.length > 1 ? this.names[slot] : null, this.isPage, words, changed);
@@ -128,8 +128,8 @@ export class Trial {
   }
 
   restore(draft) {
-    for (const [place, value] of Object.entries(draft?.marks ?? {})) {
-      const mark = this.marks[Number(place)];
+    for (const [index, value] of Object.entries(draft?.marks ?? {})) {
+      const mark = this.marks[Number(index)];
       if (mark && value !== null) mark.set(value);
     }
   }
@@ -246,9 +246,9 @@ export class Trial {
 
   remind() {
     this.on.announce(this.left);
-    this.missing.classList.remove("asked");
+    this.missing.classList.remove("flash");
     void this.missing.offsetWidth; // restarts the animation
-    this.missing.classList.add("asked");
+    this.missing.classList.add("flash");
   }
 
   lock(isLocked) {

@@ -10,7 +10,7 @@ export function pointed(viewer, signal) {
   const fingers = new Map(); // x by pointer id
   let began = null;
 
-  const place = (e) => {
+  const positionOf = (e) => {
     const box = canvas.getBoundingClientRect();
     return { x: e.clientX - box.left, y: e.clientY - box.top };
   };
@@ -19,7 +19,7 @@ export function pointed(viewer, signal) {
     "pointerdown",
     (e) => {
       if (e.button !== 0) return;
-      const { x, y } = place(e);
+      const { x, y } = positionOf(e);
       fingers.set(e.pointerId, x);
       try {
         canvas.setPointerCapture(e.pointerId);
@@ -37,7 +37,7 @@ export function pointed(viewer, signal) {
   canvas.addEventListener(
     "pointermove",
     (e) => {
-      const { x, y } = place(e);
+      const { x, y } = positionOf(e);
       if (fingers.size === 2 && fingers.has(e.pointerId)) {
         const [other] = [...fingers].filter(([id]) => id !== e.pointerId).map(([, at]) => at);
         const before = Math.abs(fingers.get(e.pointerId) - other);
@@ -83,7 +83,7 @@ export function pointed(viewer, signal) {
   canvas.addEventListener(
     "dblclick",
     (e) => {
-      const { x, y } = place(e);
+      const { x, y } = positionOf(e);
       if (viewer.annotationInput?.double(x, y)) return;
       const word = scene.wordAt(axis.ms(x), y);
       if (word) viewer.choose(word.i, true);
@@ -94,7 +94,7 @@ export function pointed(viewer, signal) {
   canvas.addEventListener(
     "wheel",
     (e) => {
-      const { x } = place(e);
+      const { x } = positionOf(e);
       const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
       if (e.ctrlKey || e.metaKey) axis.zoom(Math.exp(-e.deltaY * WHEEL * 3), x);
       else if (sideways) axis.pan(sideways / axis.pxPerMs);

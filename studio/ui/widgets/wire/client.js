@@ -108,10 +108,10 @@ export class Utterance {
   }
 
   packet(buffer) {
-    const found = parsePacket(buffer);
-    if (!found || found.take < this.take) return; // it was taken back
-    this.items.push({ type: "audio", sample: found.first, pcm: found.pcm });
-    const received = found.first + found.pcm.length;
+    const audio = parsePacket(buffer);
+    if (!audio || audio.take < this.take) return; // it was taken back
+    this.items.push({ type: "audio", sample: audio.first, pcm: audio.pcm });
+    const received = audio.first + audio.pcm.length;
     if (!this.plays && received - this.reported >= REPORT_SAMPLES) {
       this.reported = received;
       this.played(received);

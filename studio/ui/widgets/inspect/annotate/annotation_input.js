@@ -14,8 +14,8 @@ export class AnnotationInput {
 
   /** The lane at `y` as {lane, down: offset in it}, or null; `isMine`: own lanes only. */
   lane(y, isMine = true) {
-    const place = Object.values(this.scene.places).find((one) => one.lane && y >= one.y && y < one.y + one.height);
-    return place && !(isMine && place.lane.who) ? { lane: place.lane, down: y - place.y } : null;
+    const box = Object.values(this.scene.boxes).find((one) => one.lane && y >= one.y && y < one.y + one.height);
+    return box && !(isMine && box.lane.who) ? { lane: box.lane, down: y - box.y } : null;
   }
 
   /** Description of the mark at a point, of any annotator. */

@@ -14,14 +14,14 @@ const AROUND_MS = 60; // played on each side of a point
 export class Annotator {
   /**
    * `source` has `load()`, `send(edit)`, `canLayer` (layers may be added and edited) and, for an owner, `others()` and
-   * `other(name)`; `place` is the panel's parent element.
+   * `other(name)`; `container` is the panel's parent element.
    */
-  static async open(viewer, source, place) {
+  static async open(viewer, source, container) {
     const data = await source.load();
-    return viewer.closing.signal.aborted ? null : new Annotator(viewer, source, place, data);
+    return viewer.closing.signal.aborted ? null : new Annotator(viewer, source, container, data);
   }
 
-  constructor(viewer, source, place, data) {
+  constructor(viewer, source, container, data) {
     this.viewer = viewer;
     this.source = source;
     this.onChanged = null;
@@ -42,12 +42,12 @@ export class Annotator {
       `studio-unsaved ${source.key}`,
     );
     this.active = [...this.document.layers.keys()][0] ?? null;
-    this.panel = new Panel(this, place);
+    this.panel = new Panel(this, container);
     viewer.annotationInput = new AnnotationInput(this);
     this.label = this.layer?.labels[0] ?? "";
     this.layout();
-    const guard = (event) => this.saver.isSaved || event.preventDefault();
-    addEventListener("beforeunload", guard, { signal: viewer.closing.signal });
+    const onBeforeUnload = (event) => this.saver.isSaved || event.preventDefault();
+    addEventListener("beforeunload", onBeforeUnload, { signal: viewer.closing.signal });
     viewer.closing.signal.addEventListener("abort", () => this.close());
     this.panel.showState("saved");
     restore(this, this.saver.stored());

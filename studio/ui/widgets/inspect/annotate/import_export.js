@@ -25,7 +25,7 @@ export class ImportExport {
       accept: FORMATS.map(([, , ending]) => ending).join(","),
       on: { change: () => this.upload() },
     });
-    this.status = h("p", { class: "said", role: "status" });
+    this.status = h("p", { class: "message", role: "status" });
     this.layer = h("select", { id: "annotation-agreement", on: { change: () => this.compare() } });
     this.collar = h("input", {
       type: "number",

@@ -12,14 +12,14 @@ const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9
 
 /** Colour of a label by its index in the layer's label set. */
 export function colourOf(layer, label) {
-  const place = layer.labels.indexOf(label);
-  return place < 0 ? "#7f7f7f" : COLOURS[place % COLOURS.length];
+  const index = layer.labels.indexOf(label);
+  return index < 0 ? "#7f7f7f" : COLOURS[index % COLOURS.length];
 }
 
 /** A label with its number key, if any. */
 export function numbered(layer, label) {
-  const place = layer.labels.indexOf(label);
-  return place >= 0 && place < 9 ? `${place + 1} ${label}` : label;
+  const index = layer.labels.indexOf(label);
+  return index >= 0 && index < 9 ? `${index + 1} ${label}` : label;
 }
 
 export class Lane {
@@ -54,14 +54,14 @@ export class Lane {
     paint.fillRect(0, y + height - 1, axis.width, 1);
     this.rows.forEach((row, k) => {
       const top = y + GAP + ROW * Math.min(k, MOST_ROWS - 1);
-      let drawn = -Infinity;
+      let drawnTo = -Infinity;
       for (let n = firstSeen(scene, row); n < row.length; n++) {
         const mark = row[n];
         const left = axis.x(msAt(scene, mark.start));
         if (left > axis.width) break;
         const right = axis.x(msAt(scene, mark.end, true));
-        if (right - drawn < LEAST_PX && mark.id !== this.chosen) continue;
-        drawn = right;
+        if (right - drawnTo < LEAST_PX && mark.id !== this.chosen) continue;
+        drawnTo = right;
         const until = n + 1 < row.length ? axis.x(msAt(scene, row[n + 1].start)) : axis.width;
         if (mark.id !== this.preview?.id) this.drawMark(scene, mark, left, right, top, until);
       }

@@ -24,9 +24,9 @@ const KEYS = [
 ];
 
 export class Panel {
-  constructor(annotator, place) {
+  constructor(annotator, container) {
     this.annotator = annotator;
-    this.place = place;
+    this.container = container;
     this.page = 0;
     this.state = h("p", { class: "state", role: "status" });
     this.answers = h("div", { class: "actions unsaved", hidden: true });
@@ -62,7 +62,7 @@ export class Panel {
     const whose = annotator.source.canLayer
       ? h("span", { class: "who", text: `by ${annotator.document.annotator}` })
       : null;
-    place.replaceChildren(
+    container.replaceChildren(
       h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state, this.answers),
       tools,
       h("div", { class: "actions" }, this.layers, this.form.more),
@@ -81,7 +81,7 @@ export class Panel {
 
   close() {
     cancelAnimationFrame(this.frameRequest);
-    this.place.replaceChildren();
+    this.container.replaceChildren();
   }
 
   /** `choices`: actions offered after a refusal, as [text, function]. */
@@ -129,9 +129,9 @@ export class Panel {
   }
 
   fill() {
-    const { annotator, place } = this;
+    const { annotator, container } = this;
     const { document: whole, layer } = annotator;
-    const focused = place.contains(document.activeElement)
+    const focused = container.contains(document.activeElement)
       ? /** @type {HTMLElement} */ (document.activeElement).dataset.key
       : undefined;
     this.undo.disabled = !whole.past.length;
@@ -143,7 +143,7 @@ export class Panel {
     this.labels.hidden = !layer?.labels.length;
     this.mark.fill();
     this.fillList(layer);
-    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) container.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   layerRow(layer) {

@@ -72,8 +72,8 @@ const NAME_KEY = "studio-annotator";
 
 /** Offer annotation: `name` of the library entry or empty; `keepHref` links to the page that adds it. */
 export function offerAnnotation(viewer, root, name, keepHref) {
-  const place = viewer.find(".annotation");
-  place.hidden = false;
+  const container = viewer.find(".annotation");
+  container.hidden = false;
   const head = () => h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }));
   if (!name) {
     const how = keepHref
@@ -82,9 +82,9 @@ export function offerAnnotation(viewer, root, name, keepHref) {
     const text = keepHref
       ? "Add this utterance to the library to annotate it."
       : "Add the file to the library to annotate it.";
-    return place.replaceChildren(head(), h("p", { class: "muted", text }), h("div", { class: "actions" }, how));
+    return container.replaceChildren(head(), h("p", { class: "muted", text }), h("div", { class: "actions" }, how));
   }
-  if (!isOwner()) return place.replaceChildren();
+  if (!isOwner()) return container.replaceChildren();
   const linked = new URLSearchParams(location.search).get("annotator");
   const input = h("input", { type: "text", id: "annotation-name", maxlength: 80, autocomplete: "off", required: true });
   input.value = linked ?? localStorage.getItem(NAME_KEY) ?? "";
@@ -95,12 +95,12 @@ export function offerAnnotation(viewer, root, name, keepHref) {
     if (!who) return;
     wrong.textContent = "";
     try {
-      await Annotator.open(viewer, ownersSource(root, name, who), place);
+      await Annotator.open(viewer, ownersSource(root, name, who), container);
       if (!linked) localStorage.setItem(NAME_KEY, who);
       viewer.find(".annotation-head").append(button("Change name", () => ask()));
     } catch (error) {
       wrong.textContent = error.message;
-      if (!place.contains(form)) ask();
+      if (!container.contains(form)) ask();
     }
   };
   const form = h(
@@ -115,7 +115,7 @@ export function offerAnnotation(viewer, root, name, keepHref) {
     viewer.annotator?.close();
     viewer.annotator = viewer.annotationInput = null;
     viewer.scene.laneMarks([]);
-    place.replaceChildren(head(), form);
+    container.replaceChildren(head(), form);
   };
   ask();
   if (input.value) begin();

@@ -12,8 +12,8 @@ const interval = ({ low, high }, digits, { times = 1, unit = "" } = {}) =>
 const PERCENT = { times: 100, unit: "%" };
 const WIDE = 21; // least number of scores that are drawn in groups
 
-/** Fill `place`; `ratings` is the route's answer. */
-export function showRatings(place, ratings) {
+/** Fill `container`; `ratings` is the route's answer. */
+export function showRatings(container, ratings) {
   const { script, system, heard_at: level } = ratings;
   const role = script.role === "test" ? "" : ` · ${script.role}, not part of any mean`;
   const gain = `${level.gain_db < 0 ? "−" : "+"}${Math.abs(level.gain_db).toFixed(1)} dB`;
@@ -24,7 +24,7 @@ export function showRatings(place, ratings) {
     ? ` ${ratings.left_out} ${ratings.left_out === 1 ? "rater is" : "raters are"} excluded by the gates.`
     : "";
   const about = `${sound}. Playback level for raters: ${round(level.lufs, 1)} LUFS (${gain}).${left}`;
-  place.replaceChildren(
+  container.replaceChildren(
     h(
       "header",
       {},
@@ -38,7 +38,7 @@ export function showRatings(place, ratings) {
       "section",
       { class: "people", "aria-label": "Ratings" },
       h("h3", { text: "Ratings" }),
-      h("div", { class: "asked" }, ...people(ratings)),
+      h("div", { class: "figures" }, ...people(ratings)),
       h("p", { class: "muted", text: about }),
     ),
     h(
@@ -48,7 +48,7 @@ export function showRatings(place, ratings) {
       ...predictions(ratings.predicted),
     ),
   );
-  place.hidden = false;
+  container.hidden = false;
 }
 
 function people(ratings) {
@@ -149,7 +149,7 @@ function predictions(predicted) {
   return [
     h(
       "div",
-      { class: "asked" },
+      { class: "figures" },
       ...predicted.map((one) =>
         figure(`${one.predictor} ${one.version}`, round(one.mos), `predicted MOS, weights ${one.weights.slice(0, 8)}`),
       ),

@@ -1,4 +1,4 @@
-// Talk with a language model: questions, replies whose words light up as they are heard, and what the model is told.
+// Talk with a language model: questions, replies whose words light up as they are heard, and the messages sent to the model.
 
 import { decimal, t } from "../../page/translate.js";
 
@@ -10,8 +10,8 @@ const nowMs = () => performance.timeOrigin + performance.now();
 
 /** The reply as the model receives it. */
 export function heardMessage(text, isCut) {
-  const heard = text.trim();
-  return { role: "assistant", content: isCut ? `${heard} ${CUT}`.trim() : heard };
+  const heardText = text.trim();
+  return { role: "assistant", content: isCut ? `${heardText} ${CUT}`.trim() : heardText };
 }
 
 /** One reply, while it is spoken. */
@@ -50,11 +50,11 @@ class Reply {
   }
 
   /** Show which part was heard; whether that changed. */
-  show(heard) {
+  show(heardText) {
     const [was, rest] = this.node.children;
-    if (this.isShown && was.textContent === heard) return false;
-    was.textContent = heard;
-    rest.textContent = this.chars.slice(Array.from(heard).length).join("");
+    if (this.isShown && was.textContent === heardText) return false;
+    was.textContent = heardText;
+    rest.textContent = this.chars.slice(Array.from(heardText).length).join("");
     this.isShown = true;
     return true;
   }
@@ -66,10 +66,10 @@ class Reply {
       [t("first word"), this.wordMs],
       [t("first sound"), this.soundMs],
     ];
-    const shown = steps
+    const timed = steps
       .filter(([, ms]) => ms !== null)
       .map(([name, ms]) => `${name} ${Math.round(ms - this.askedMs)} ms`);
-    return [t("question"), ...shown].join(" \u2192 ");
+    return [t("question"), ...timed].join(" \u2192 ");
   }
 }
 
@@ -179,10 +179,10 @@ export class Chat {
 
   keep(reply, stopped) {
     const wasStopped = stopped !== undefined;
-    const heard = wasStopped || reply.isCut ? reply.text(stopped ?? Infinity) : reply.chars.join("");
-    if (reply.chars.length) this.messages.push(heardMessage(heard, wasStopped || reply.isCut));
+    const heardText = wasStopped || reply.isCut ? reply.text(stopped ?? Infinity) : reply.chars.join("");
+    if (reply.chars.length) this.messages.push(heardMessage(heardText, wasStopped || reply.isCut));
     else this.messages.pop(); // the question has no reply
-    reply.show(heard);
+    reply.show(heardText);
     reply.node.classList.toggle("cut", wasStopped || reply.isCut);
     const ended = t("end {seconds} s", { seconds: decimal((nowMs() - reply.askedMs) / 1000, 1) });
     const ladder = `${reply.ladder()} \u2192 ${ended}`;

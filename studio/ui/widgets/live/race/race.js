@@ -40,7 +40,7 @@ export class Race {
     this.canvas = this.box.querySelector("canvas");
     this.paint = this.canvas.getContext("2d");
     this.button = this.box.querySelector('[data-do="race"]');
-    this.output = this.box.querySelector(".race-said");
+    this.output = this.box.querySelector(".race-status");
     this.state = "idle"; // idle | waiting | running | over
     this.channels = [];
     this.sharing = new Sharing(this.box, player, () => this.style());

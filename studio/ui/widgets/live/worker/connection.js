@@ -89,7 +89,7 @@ export class Connection {
     u.isKnown = true;
     session.post({ type: "queue", ahead: m.ahead ?? null });
     if (u.isQueued && m.type === "ready") {
-      u.closing = { tMs: now(), cause: "place" }; // the latency shown excludes the queue
+      u.closing = { tMs: now(), cause: "queue" }; // the latency shown excludes the queue
       session.keyboard.inputMs = now();
     }
     u.isQueued = m.type === "queued";

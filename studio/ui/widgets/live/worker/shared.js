@@ -16,11 +16,11 @@ export function loadShared(session, { timeline, pcm, urls }) {
   const u = new Utterance(session.nextId++, "stream", rateHz);
   Object.assign(u, { mode: "shared", base: 0, isKnown: true, ended: true });
   u.spectrum = new Spectrum(rateHz);
-  const heard = pcm.subarray(0, runs.at(-1)?.end ?? pcm.length); // a stopped utterance has more
+  const sound = pcm.subarray(0, runs.at(-1)?.end ?? pcm.length); // a stopped utterance has more
   const piece = Math.round(PIECE_S * rateHz);
-  for (let first = 0; first < heard.length; first += piece)
-    u.packet({ first, pcm: heard.subarray(first, first + piece) });
-  const pauses = timeline.pauses.filter((pause) => pause.sample > 0 && pause.sample < heard.length);
+  for (let first = 0; first < sound.length; first += piece)
+    u.packet({ first, pcm: sound.subarray(first, first + piece) });
+  const pauses = timeline.pauses.filter((pause) => pause.sample > 0 && pause.sample < sound.length);
   u.gaps = pauses.map(({ sample, reason, start_ms, end_ms }) => {
     return { sample, reason, frames: Math.round(((end_ms - start_ms) * rateHz) / 1000) };
   });
@@ -30,7 +30,7 @@ export function loadShared(session, { timeline, pcm, urls }) {
   add({ type: "text", char_start: 0, text });
   for (const { i, text: word, char_start, char_end } of words)
     add({ type: "committed", i, word, char_start, char_end });
-  add({ type: "columns", data: u.spectrum.push(heard) });
+  add({ type: "columns", data: u.spectrum.push(sound) });
   for (const { i, start, end, source } of words) {
     if (start !== null) add({ type: "word_start", i, sample: start, source });
     if (end !== null) add({ type: "word_end", i, sample: end });
