@@ -242,7 +242,7 @@ def show(out: Mapping[str, Any]) -> None:
     measured = ("FCL", "p99", "FCL 372", "p99", "LCL", "p99", "LCL/speech")
     columns = ("texts", "queries/s", *measured, "refused/failed/stalled")
     note = "ms since a query was due. FCL: to the first sample; FCL 372: to the first 372 ms of sound, as paper 004"
-    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} slots"
+    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
     print_table(title, columns, rows, note)
     rows = [[f"{one['kind']}, {one['arrivals']}", one["per_s"]] for one in out["held"]]
     print_table("Highest rate without refusals, failures and stalls", ("texts", "queries/s"), rows)
