@@ -24,8 +24,11 @@ def pull(
         False
     ),
     name: Annotated[str, typer.Option("--as", help="Name of the voice here; by default its card's.")] = "",
+    speaker: Annotated[
+        list[str] | None, typer.Option(help="Speaker of a model of Kyutai's, as a path in kyutai/tts-voices.")
+    ] = None,
     max_files: Annotated[int, typer.Option(min=1, max=10_000, help="Most files.")] = 64,
-    max_mb: Annotated[int, typer.Option(min=1, help="Most megabytes of all files together.")] = 2_000,
+    max_mb: Annotated[int, typer.Option(min=1, help="Most megabytes of all files together.")] = 5_000,
 ) -> None:
     """Fetch a voice from the hub: safetensors, JSON, text and WAV files of one commit, verified by their hashes."""
     from studio.core.cards import read_cards
@@ -54,6 +57,7 @@ def pull(
             accept,
             name=name,
             reserved=names,
+            speakers=speaker or (),
             limits=Limits(max_files, max_mb * 1_000_000),
             advance=lambda count: progress.advance(bar, count),
         )

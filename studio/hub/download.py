@@ -32,12 +32,17 @@ class RemoteFile:
         size_bytes: its length.
         sha256: of a file in large file storage; empty for one in git.
         git_sha1: of a file in git.
+        path: in its repository, if it is not the name.
+        repo, revision: of its own, if it is not of the repository of the others.
     """
 
     name: str
     size_bytes: int
     sha256: str
     git_sha1: str
+    path: str = ""
+    repo: str = ""
+    revision: str = ""
 
     def matches(self, path: Path) -> bool:
         """Whether a local file has the listed size and hash."""
@@ -63,6 +68,7 @@ def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: C
         HubError, HubBusy: see ``hub_errors``; or the content is not what the hub lists.
         NotStored: the disk is full. What was fetched stays, for the next call.
     """
+    repo, revision = remote.repo or repo, remote.revision or revision
     path = folder / remote.name
     if remote.matches(path):
         advance(remote.size_bytes)
@@ -117,7 +123,7 @@ def _append(
     start = file.tell()
     if start == remote.size_bytes:
         return
-    url = hf_hub_url(repo, remote.name, revision=revision, endpoint=constants.ENDPOINT)
+    url = hf_hub_url(repo, remote.path or remote.name, revision=revision, endpoint=constants.ENDPOINT)
     headers = build_hf_headers(library_name=LIBRARY) | {"Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"

@@ -1,8 +1,8 @@
 """What a repository holds, and which of it is fetched: nothing that could run code, and no more than the limits."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,6 +13,7 @@ from studio.hub.client import HubError, hub_api, hub_errors
 from studio.hub.download import RemoteFile
 
 SUFFIXES = (".safetensors", ".json", ".txt", ".wav")
+CARD, CONFIG = "card.json", "config.json"  # of a voice of the studio, of other models
 PICKLES = (".bin", ".pt", ".ckpt", ".pth", ".pkl", ".pickle")
 _MAX_LISTED = 1_000
 _TIMEOUT_S = 20.0
@@ -24,7 +25,7 @@ class Limits:
     """Limits of a pull: files, and their bytes together."""
 
     files: int = 64
-    total_bytes: int = 2_000_000_000
+    total_bytes: int = 5_000_000_000
 
 
 LIMITS = Limits()
@@ -72,8 +73,13 @@ class Listing:
         )
 
 
-def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
+def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = False) -> Listing:
     """Resolve a revision (empty for the newest) to a commit, and list its files.
+
+    A repository without a card has no files but its configuration.
+
+    Args:
+        nested: it may have any number of files in folders, none of which is listed; see ``list_paths``.
 
     Raises:
         HubError, HubBusy: see ``hub_errors``; the repository has moved, holds more than the limits, or lists a path.
@@ -83,24 +89,38 @@ def list_repository(repo: str, revision: str, limits: Limits) -> Listing:
     if constants.is_offline_mode():
         raise HubError("HF_HUB_OFFLINE is set, so nothing is fetched", "unset it; pulled voices need no hub")
     with hub_errors(repo, revision):
-        info = hub_api().model_info(repo, revision=revision or None, files_metadata=True, timeout=_TIMEOUT_S)
+        info = hub_api().model_info(repo, revision=revision or None, files_metadata=not nested, timeout=_TIMEOUT_S)
     if info.id != repo:
         moved = to_printable(info.id, 100)
         raise HubError(f"{repo} has moved to {moved}", f"if you trust its new owner: studio voices pull {moved}")
     siblings = info.siblings or []
-    if len(siblings) > _MAX_LISTED:
+    if len(siblings) > _MAX_LISTED and not nested:
         raise HubError(f"{repo} lists {len(siblings):,} files", f"a repository of a voice has up to {_MAX_LISTED:,}")
-    names = [_checked(one.rfilename, repo) for one in siblings]
-    top = [(name, one) for name, one in zip(names, siblings, strict=True) if "/" not in name]
-    files = [_remote_file(name, one, repo) for name, one in top if name.endswith(SUFFIXES) and name != RECORD]
+    names = [] if nested else [_checked(one.rfilename, repo) for one in siblings]
+    wanted = [
+        name for name in names if (name.endswith(SUFFIXES) and name != RECORD if CARD in names else name == CONFIG)
+    ]
+    top = [(name, one) for name, one in zip(names, siblings, strict=not nested) if "/" not in name]
+    files = [_remote_file(name, one, repo) for name, one in top if name in wanted]
     refused = [name for name in names if name.lower().endswith(PICKLES)]
     others = sorted({*names} - {*refused} - {one.name for one in files})
     sha = str(info.sha)
     if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", sha) is None:  # it becomes the name of a folder
         raise HubError(f"the hub names {to_printable(sha, 80)!r} as the commit of {repo}", _NO_HUB)
     listing = Listing(repo, sha, constants.ENDPOINT, _licence_of(info), files, refused, others)
-    _check_limits(listing, limits)
+    check_limits(listing, limits)
     return listing
+
+
+def list_paths(repo: str, revision: str, paths: Mapping[str, str]) -> list[RemoteFile]:
+    """Files of a commit by their names here, from their paths there. Raises HubError, HubBusy: one is not there."""
+    with hub_errors(repo, revision):
+        found = {one.path: one for one in hub_api().get_paths_info(repo, [*paths.values()], revision=revision)}
+    for path in paths.values():
+        if not hasattr(found.get(path), "blob_id"):  # a folder has none
+            raise HubError(f"{repo} has no file {to_printable(path, 300)}", "its page at the hub lists what it has")
+    files = (_remote_file(name, found[path], repo) for name, path in paths.items())
+    return [replace(one, path=paths[one.name], repo=repo, revision=revision) for one in files]
 
 
 def _checked(name: str, repo: str) -> str:
@@ -126,7 +146,8 @@ def _licence_of(info: Any) -> str:
     return to_printable(", ".join(map(str, stated)) if isinstance(stated, list) else stated, 200)
 
 
-def _check_limits(listing: Listing, limits: Limits) -> None:
+def check_limits(listing: Listing, limits: Limits) -> None:
+    """Raises HubError where a voice needs more than the limits."""
     if len(listing.files) > limits.files:
         problem = f"{listing.repo} has {len(listing.files)} files for a voice, {limits.files} are the limit"
         raise HubError(problem, f"--max-files {len(listing.files)} takes them")

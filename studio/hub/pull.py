@@ -4,7 +4,7 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +18,8 @@ from studio.core.files import list_folder
 from studio.core.pulled import RECORD, Source, check_file, read_source
 from studio.hub.client import HubBusy, HubError, parse_address
 from studio.hub.download import fetch
-from studio.hub.listing import LIMITS, Limits, Listing, list_repository
+from studio.hub.kyutai import complete_card, kyutai_offer
+from studio.hub.listing import CARD, CONFIG, LIMITS, Limits, Listing, list_repository
 
 try:
     import fcntl
@@ -28,7 +29,6 @@ except ImportError:  # Windows: two pulls of one revision at once are not kept a
 _STAGING = ".staging"  # of voices that are being fetched; no card in it is read
 _REMOVED = ".removed"
 _STALE_S = 30 * 86_400.0
-_CARD = "card.json"
 _MAX_CARD_BYTES = 1 << 20
 _SPARE_BYTES = 64_000_000  # stay free on the disk
 
@@ -54,6 +54,7 @@ def pull(
     *,
     name: str = "",
     reserved: Collection[str] = (),
+    speakers: Sequence[str] = (),
     limits: Limits = LIMITS,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Path:
@@ -66,6 +67,7 @@ def pull(
         accept: asked once, with the licence, before the weights are fetched.
         name: another name than the card's.
         reserved: names that the voice cannot have.
+        speakers: of a model of Kyutai's; see ``kyutai_offer``.
         advance: is called with numbers of fetched bytes, negative where some are fetched again.
 
     Raises:
@@ -76,21 +78,33 @@ def pull(
     repo, revision = parse_address(address)
     if name:
         _check_name(name)
-    if there := _intact(root, repo, revision, name):
+    if not speakers and (there := _intact(root, repo, revision, name)):
         return there
     listing = list_repository(repo, revision, limits)
-    if there := _intact(root, repo, listing.revision, name):
+    if not speakers and (there := _intact(root, repo, listing.revision, name)):
         return there
     durable.make_folder(root)
     _remove_stale(root / _STAGING)
     with _locked(root / _STAGING / _staging_name(listing)) as staging:
-        offer = _read_offer(listing, staging, root, name, reserved, advance)
+        offer = _read_offer(listing, staging, root, name, reserved, advance, speakers, limits)
         if not accept(offer):
             shutil.rmtree(staging)
             raise HubError("the licence was not accepted", "nothing was kept")
-        paths = [fetch(repo, listing.revision, one, staging, advance) for one in listing.files if one.name != _CARD]
-        _check_weights(offer.card, paths, repo)
-        return _install(listing, offer.card, staging, root)
+        listing, card = offer.listing, offer.card
+        _link_unchanged(root / card.name, staging, listing)
+        paths = [fetch(repo, listing.revision, one, staging, advance) for one in listing.files if one.name != CARD]
+        if CARD not in [one.name for one in listing.files]:
+            card = complete_card(card, staging, listing.files)
+        _check_weights(card, paths, repo)
+        return _install(listing, card, staging, root)
+
+
+def _link_unchanged(folder: Path, staging: Path, listing: Listing) -> None:
+    """Take the files that an older pull of this voice has already."""
+    for one in listing.files:
+        if one.name != CARD and not (staging / one.name).exists() and one.matches(folder / one.name):
+            with suppress(OSError):  # a file system without links: it is fetched
+                (staging / one.name).hardlink_to(folder / one.name)
 
 
 def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
@@ -143,13 +157,27 @@ def _staging_name(listing: Listing) -> str:
 
 
 def _read_offer(
-    listing: Listing, staging: Path, root: Path, name: str, reserved: Collection[str], advance: Callable[[int], None]
+    listing: Listing,
+    staging: Path,
+    root: Path,
+    name: str,
+    reserved: Collection[str],
+    advance: Callable[[int], None],
+    speakers: Sequence[str] = (),
+    limits: Limits = LIMITS,
 ) -> Offer:
-    """Fetch and check the card. Raises HubError, HubBusy, BadVoice, NotStored."""
+    """Fetch and check the card, or make that of a model of Kyutai's. Raises HubError, HubBusy, BadVoice, NotStored."""
+    there = [one.name for one in listing.files]
+    if CARD not in there and CONFIG in there:
+        card, listing = kyutai_offer(listing, staging, speakers, limits, advance)
+        _check_space(listing, staging)
+        return Offer(_checked_card(listing, card, name, root, reserved), listing)
+    if speakers:
+        raise HubError(f"the speakers of {listing.repo} are part of it", "leave --speaker out")
     _check_space(listing, staging)
-    card_file = listing.file(_CARD)
+    card_file = listing.file(CARD)
     if card_file.size_bytes > _MAX_CARD_BYTES:
-        problem = f"{_CARD} of {listing.repo} is larger than {_MAX_CARD_BYTES:,} bytes"
+        problem = f"{CARD} of {listing.repo} is larger than {_MAX_CARD_BYTES:,} bytes"
         raise BadVoice(problem, "it is no card of a voice")
     fetch(listing.repo, listing.revision, card_file, staging, advance)
     return Offer(_checked_card(listing, read_card(staging), name, root, reserved), listing)
@@ -216,8 +244,8 @@ def _check_weights(card: Card, paths: Collection[Path], repo: str) -> None:
 
 def _install(listing: Listing, card: Card, staging: Path, root: Path) -> Path:
     """Write the record, and move the staging folder to its place."""
-    _rename_card(staging / _CARD, card.name)
-    files = {one.name: sha256_of(staging / one.name) for one in listing.files}
+    _rename_card(staging / CARD, card.name)
+    files = {name: sha256_of(staging / name) for name in {CARD, *(one.name for one in listing.files)}}
     pulled_at = datetime.now(UTC).isoformat(timespec="seconds")
     source = Source(listing.repo, listing.revision, listing.endpoint, listing.licence, pulled_at, files)
     for path in staging.iterdir():

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 TOKEN = "hf_" + "secret" * 6
 LARGE = (".safetensors", ".wav", ".bin", ".pt", ".parquet")  # in large file storage
@@ -242,6 +242,12 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send_entry(sha, path, repository.commits[sha][path])
 
+    def _paths(self, name: str, revision: str) -> None:
+        if found := self._open(name, revision):
+            files = found[0].commits[found[1]]
+            asked = [path for path in parse_qs(self.body.decode())["paths"] if path in files]
+            self._json([_entry(path, files[path]) for path in asked])
+
     def _send_entry(self, sha: str, path: str, data: bytes) -> None:
         headers = {"X-Repo-Commit": sha, "ETag": f'"{git_sha1(data)}"'}
         if not path.endswith(LARGE):
@@ -312,6 +318,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"errors": [], "warnings": []})
 
 
+def _entry(path: str, data: bytes) -> dict[str, Any]:
+    one = sibling(path, data)
+    found = {"type": "file", "path": path, "size": one["size"], "oid": one["blobId"]}
+    if "lfs" in one:
+        found["lfs"] = {"oid": one["lfs"]["sha256"], "size": one["size"], "pointerSize": 134}
+    return found
+
+
 def _mode(path: str) -> str:
     return "lfs" if path.endswith(LARGE) else "regular"
 
@@ -320,8 +334,9 @@ _REPO = r"((?:datasets/)?[\w.-]+/[\w.-]+)"
 _ROUTES = (
     (r"GET /api/(?:models/)?((?:datasets/)?[\w.-]+/[\w.-]+)", _Handler._info),
     (rf"GET /api/models/{_REPO}/revision/(.+)", _Handler._info),
+    (rf"POST /api/models/{_REPO}/paths-info/(.+)", _Handler._paths),
     (rf"(?:GET|HEAD) /{_REPO}/resolve/([^/]+)/(.+)", _Handler._resolve),
-    (r"(?:GET|HEAD) /large/([^/]+)/(\w+)", _Handler._large),
+    (r"(?:GET|HEAD) /large/(.+)/(\w+)", _Handler._large),
     (r"POST /api/repos/create", _Handler._create),
     (r"POST /api/validate-yaml", _Handler._valid),
     (r"POST /api/(models|datasets)/([\w.-]+/[\w.-]+)/preupload/(.+)", _Handler._preupload),

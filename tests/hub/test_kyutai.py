@@ -1,0 +1,217 @@
+"""A model as Kyutai publishes it, pulled and spoken: a tiny random one, with the published layout and names."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hub.conftest import accepted
+from hub.hubserver import Hub
+from listening import of, samples
+from safetensors.torch import load, save
+from tinyvoice import KYUTAI_VALUES, VOCODERS, tiny_text_model, write_tiny_voice
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core import events as ev
+from studio.core.errors import BadOption, BadVoice, StudioError
+from studio.core.folders import VOICES
+from studio.core.ports import SpeakRequest
+from studio.core.pulled import find_cards
+from studio.core.traces.trace import collect_trace, open_trace
+from studio.engine.engine import LocalEngine, open_engine
+from studio.hub import kyutai
+from studio.hub.client import HubError
+from studio.hub.pull import look, pull, verify
+from studio.inspection.bundle import pack
+from studio.text.normalise import best
+
+REPO, CODEC = "kyutai/tts-tiny", "tokenizer-e351c8d8-checkpoint125.safetensors"
+MODEL, TEXT = "dsm_tts_1e68beda@240.safetensors", "tokenizer_spm_8k_en_fr_audio.model"
+VALUES: dict[str, Any] = KYUTAI_VALUES | {
+    "model_type": "tts",
+    "model_id": {"sig": "1e68beda", "epoch": 240},
+    "moshi_name": MODEL,
+    "mimi_name": CODEC,
+    "tokenizer_name": TEXT,
+    "lm_gen_config": {"temp": 0.6},
+}
+HAPPY, OTHER = kyutai.DEFAULT_SPEAKERS[0], "vctk/p226_023.wav"
+Edit = Callable[[dict[str, bytes]], object]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of the model."""
+    folder = write_tiny_voice(tmp_path_factory.mktemp("voice"), family="kyutai")
+    return {
+        "README.md": b"---\nlicense: cc-by-4.0\n---\n",
+        "config.json": json.dumps(VALUES).encode(),
+        MODEL: (folder / "kyutai.safetensors").read_bytes(),
+        CODEC: (folder / "mimi.safetensors").read_bytes(),
+        TEXT: tiny_text_model(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _served(hub: Hub, published: dict[str, bytes], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kyutai, "MIMI", VOCODERS["mimi"])
+    hub.repository(REPO).commit(published)
+    torch.manual_seed(5)
+    speakers = {path: save({"speaker_wavs": torch.randn(1, 6, 3)}) for path in (HAPPY, OTHER)}
+    files = {f"{path}.1e68beda@240.safetensors": data for path, data in speakers.items()}
+    wavs = {f"folder/{number}.wav": b"RIFF" for number in range(1200)}  # more than a voice may have
+    hub.repository(kyutai.SPEAKERS).commit(files | wavs | {"vctk/odd name.wav": b""})
+
+
+def engine(name: str) -> LocalEngine:
+    return open_engine(VOICES, best(), device="cpu", voice_names=[name])
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, [*arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_published_model_is_pulled_spoken_word_by_word_and_inspected(root: Path, tmp_path: Path) -> None:
+    arguments = ["--accept-licence", "--as", "kyu", "--speaker", HAPPY, "--speaker", OTHER]
+    run("voices", "pull", REPO, *arguments)
+    assert {path.name for path in (root / "kyu").iterdir()} == {
+        *("card.json", "hub.json", "config.json", "kyutai.safetensors", "mimi.safetensors", "tokenizer.model"),
+        *("speaker-0.safetensors", "speaker-1.safetensors"),
+    }
+    assert verify(root / "kyu") == 7
+    assert "kyu: Kyutai's kyutai/tts-tiny. Speakers: ex03-ex01_happy_001_channel1_334s" in run("voices", "list")
+    assert "p226_023" in run("voices", "info", "kyu")
+    run(
+        "say",
+        "The rain has stopped.",
+        "--voice",
+        "kyu:p226_023",
+        "-o",
+        str(tmp_path / "a.wav"),
+        "--trace",
+        str(tmp_path / "a.trace"),
+    )
+    trace = open_trace(tmp_path / "a.trace")
+    assert [word.text for word in trace.words()] == ["the", "rain", "has", "stopped."]
+    assert len(trace.pcm) == 1920 * len(trace.p_eos) > 0 and trace.frames.shape == (len(trace.p_eos), 0)
+    header = json.loads(pack(trace)[4:].split(b'"arrays"')[0].rstrip(b", ") + b"}")
+    assert header["channels"] == 0 and [one["text"] for one in header["timeline"]["words"]][1] == "rain"
+    assert "rain" in run("inspect", str(tmp_path / "a.trace"))
+
+
+def test_sound_comes_before_the_last_word_and_cancel_says_what_was_heard(root: Path) -> None:
+    pull(REPO, root, accepted)
+    with closing(engine("tts-tiny")) as one:
+        utterance = one.open(SpeakRequest(voice="tts-tiny", seed=3))
+        stream, got = utterance.events(), list[ev.Event]()
+        for word in "one two three four five six seven eight".split():
+            utterance.push_text(f"{word} ")
+        while len(of(ev.WordEnd, got)) < 2:
+            got.append(next(stream))
+        utterance.cancel(of(ev.WordEnd, got)[-1].sample)
+        got += stream
+        assert of(ev.Cancelled, got)[0].heard == [0, 1] and isinstance(got[-1], ev.Ended)
+        starts = [event.sample for event in of(ev.WordStart, got)]
+        assert starts == sorted(starts) and all(sample % 1920 == 0 for sample in starts)
+        assert {event.source for event in of(ev.WordStart, got)} == {"action"} and len(samples(got))
+        assert collect_trace({}, got).p_eos.max() > 0
+        with pytest.raises(BadOption, match="guidance cannot be"):
+            one.open(SpeakRequest(voice="tts-tiny", options={"guidance": "4"}))
+
+
+def test_the_same_commit_is_not_fetched_again_but_for_other_speakers(hub: Hub, root: Path) -> None:
+    offer = look(REPO, root)
+    assert (
+        offer.licences == ["apache-2.0", "apache-2.0; speakers: apache-2.0"]
+        and "tts-voices@" in offer.card.learned_from
+    )
+    assert pull(REPO, root, accepted) == root / "tts-tiny"
+    asked = len(hub.asked("GET", MODEL))
+    assert pull(REPO, root, accepted) and len(hub.asked("GET", MODEL)) == asked
+    assert pull(REPO, root, accepted, speakers=[OTHER]) and len(hub.asked("GET", MODEL)) == asked
+    assert find_cards(VOICES)["tts-tiny"][0].speakers == ("p226_023",)
+
+
+def tensors(files: dict[str, bytes], name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    held = load(files[name])
+    change(held)
+    files[name] = save(held)
+
+
+def values(**change: Any) -> Edit:
+    return lambda files: files.update({"config.json": json.dumps(VALUES | change).encode()})
+
+
+@pytest.mark.parametrize(
+    ("edit", "speakers", "says"),
+    [
+        (lambda files: files.pop(TEXT), (), f"has no file {TEXT}"),
+        (lambda files: files.pop("config.json"), (), r"has no card\.json"),
+        (values(moshi_name=None), (), "moshi_name in config.json .* is None, no name"),
+        (values(mimi_name="../mimi.safetensors"), (), r"mimi_name .* is '\.\./mimi"),
+        (values(model_id={}), (), "names no speakers' files"),
+        (values(tts_config={}), (), "audio_delay is None"),
+        (lambda files: files.update({"config.json": b"[" * 100_000}), (), "cannot be read"),
+        (lambda files: files.update({"config.json": b'{"model_type": "bert"}'}), (), "nor a model of Kyutai's"),
+        (lambda files: files.update({MODEL: b"not tensors"}), (), r"kyutai\.safetensors is no safetensors file"),
+        (lambda files: None, ("vctk/nobody.wav",), r"tts-voices has no file vctk/nobody\.wav\.1e68beda@240"),
+        (lambda files: None, (HAPPY, HAPPY), "the same name"),
+        (lambda files: None, (HAPPY,) * 40, "so many speakers"),
+    ],
+)
+def test_what_is_no_such_model_is_named_and_nothing_is_installed(
+    hub: Hub, root: Path, published: dict[str, bytes], edit: Edit, speakers: tuple[str, ...], says: str
+) -> None:
+    files = dict(published)
+    edit(files)
+    hub.repository(REPO).commit(files)
+    with pytest.raises(StudioError, match=says):
+        pull(REPO, root, accepted, speakers=speakers)
+    assert not root.exists() or {path.name for path in root.iterdir()} <= {".staging"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (
+            lambda files: tensors(files, MODEL, lambda held: held.pop("out_norm.alpha")),
+            r"kyutai\.safetensors lacks out_norm\.alpha",
+        ),
+        (
+            lambda files: tensors(
+                files, MODEL, lambda held: held.update({"text_linear.weight": held["text_linear.weight"].int()})
+            ),
+            r"text_linear\.weight in .* is I32, not one of F32",
+        ),
+        (
+            lambda files: tensors(
+                files, CODEC, lambda held: held.update({"decoder.model.0.conv.conv.bias": torch.zeros(7)})
+            ),
+            r"decoder\.model\.0\.conv\.conv\.bias in .*mimi\.safetensors has the shape \[7\]",
+        ),
+        (values(dep_q="many"), "there is no acoustic tokenizer 'mimi-manyx16'"),
+        (values(gating="gelu"), "gating is 'gelu', and only 'silu' is known"),
+        (values(dep_q=3, depformer_weights_per_step_schedule=[0, 1, 2]), "kyutai.safetensors has unknown"),
+        (lambda files: files.update({TEXT: b"\0" * 40}), "is not a SentencePiece model"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named_when_the_voice_is_loaded(
+    hub: Hub, root: Path, published: dict[str, bytes], edit: Edit, says: str
+) -> None:
+    files = dict(published)
+    edit(files)
+    hub.repository(REPO).commit(files)
+    pull(REPO, root, accepted)
+    with pytest.raises(BadVoice, match=says):
+        engine("tts-tiny")
+
+
+def test_speakers_belong_to_kyutais_models_only(hub: Hub, tiny: str, root: Path) -> None:
+    with pytest.raises(HubError, match="leave --speaker out"):
+        pull("rook/tiny", root, accepted, speakers=[HAPPY])
