@@ -319,3 +319,17 @@ class LoadSetting(SubjectSetting):
         if "systems" in figures:
             return plot_compared(figures, self.result_name)
         return plot_load(figures, self.result_name)
+
+
+class ReplicasSetting(Parameters):
+    """Replicas behind a front: sockets come and go, a replica is killed with -9 in turn, then all are replaced."""
+
+    replicas: Annotated[int, typer.Option(min=2, max=16, help="Engine processes.")] = 2
+    places: Annotated[int, typer.Option(min=1, max=64, help="Concurrency slots of each.")] = 4
+    sockets: Annotated[int, typer.Option(min=1, max=1000, help="Sockets that come and go.")] = 200
+    seconds: Annotated[float, typer.Option(min=0.0, help="Duration of the kills.")] = 65.0
+    kill_every_s: Annotated[float, typer.Option("--kill-every", min=1.0, help="Seconds between two kills.")] = 20.0
+    drain_s: Annotated[float, typer.Option("--drain", min=0.0, help="Deadline of a drain.")] = 60.0
+    voices: Voices = VOICES
+    device: Device = "auto"
+    texts: Texts = TEXTS / "latency.txt"

@@ -88,6 +88,7 @@ for _name, _setting, _target in (
     ("load", settings.LoadSetting, "speed.load:bench_load"),
     ("wire", settings.WireSetting, "speed.throughput:bench_wire"),
     ("adapters", settings.AdaptersSetting, "speed.adapters:bench_adapters"),
+    ("replicas", settings.ReplicasSetting, "speed.replicas:bench_replicas"),
     ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure"),
     ("page", settings.PageSetting, "page.key_to_ear:bench_page"),
     ("inspect", settings.InspectSetting, "page.inspect:bench_inspect"),

@@ -5,6 +5,7 @@ Sockets and requests do not pass through Ray: a front sends them to the address 
 
 import asyncio
 import contextlib
+import hashlib
 import threading
 import time
 from typing import Any
@@ -18,6 +19,7 @@ from studio.deploy.hosting import Hosting
 from studio.deploy.members import Members
 from studio.deploy.replica import ReplicaServer
 from studio.serve.server import bind_port, build_server, prepare_process
+from studio.serve.settings import ServeSettings
 
 NAMESPACE, APP = "studio", "studio"
 _ANNOUNCE_S, _FORGET_S = 0.5, 3.0
@@ -41,16 +43,19 @@ class Directory:
         return {name: url for name, (url, _) in self._seen.items()}
 
 
-def directory() -> Any:
-    """The cluster's directory."""
+def directory(key: str) -> Any:
+    """The directory of the replicas that have this key."""
     return Directory.options(  # pyright: ignore[reportAttributeAccessIssue]
-        name="directory", namespace=NAMESPACE, get_if_exists=True, lifetime="detached"
+        name=f"directory-{hashlib.sha256(key.encode()).hexdigest()[:16]}",
+        namespace=NAMESPACE,
+        get_if_exists=True,
+        lifetime="detached",
     ).remote()
 
 
 def find_members(key: str) -> Members:
     """The replicas of this cluster, for a front."""
-    here = directory()
+    here = directory(key)
 
     async def find() -> dict[str, str]:
         return await here.replicas.remote()
@@ -66,13 +71,13 @@ class Replica:
         host = ray.util.get_node_ip_address()
         self._server = ReplicaServer(hosting, key, host, (*proxies, host), drain_s)
         self._name = serve.get_replica_context().replica_id.unique_id
-        self._ended = threading.Event()
+        self._key, self._ended = key, threading.Event()
         threading.Thread(target=self._announce, name="announce", daemon=True).start()
 
     def _announce(self) -> None:
         while not self._ended.wait(_ANNOUNCE_S):
             with contextlib.suppress(RayError):  # the directory restarts
-                ray.get(directory().announce.remote(self._name, self._server.url), timeout=_FORGET_S)
+                ray.get(directory(self._key).announce.remote(self._name, self._server.url), timeout=_FORGET_S)
 
     def check_health(self) -> None:
         """Called by Serve, which replaces a replica that raises."""
@@ -91,10 +96,10 @@ class Replica:
 
 @serve.deployment(name="front", max_replicas_per_node=1)
 class FrontServer:
-    """A front at the settings' address, on a node of a cluster."""
+    """A front at the settings' address, on a node of a cluster. ``replicas`` makes them a part of its application."""
 
-    def __init__(self, hosting: Hosting, key: str) -> None:
-        settings = hosting.settings
+    def __init__(self, settings: ServeSettings, key: str, replicas: Any) -> None:
+        del replicas  # a handle: the front finds them by the directory
         self._server = build_server(Front(settings, find_members(key)), settings)
         prepare_process()
         self._thread = threading.Thread(

@@ -10,6 +10,7 @@ import hmac
 import logging
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ from studio.serve.server import DRAIN, Drain
 from studio.serve.settings import ServeSettings
 
 _SPEAK = "/ws/speak"
+_START_S = 5.0  # for the first replica to answer, before the first client is accepted
 _METRICS_S = 2.0
 _log = logging.getLogger("studio.deploy")
 
@@ -82,6 +84,8 @@ class Front:
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout, auto_decompress=False
         ) as self._session:
             watching = asyncio.create_task(self._members.watch(self._session))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._members.until_one_answers(), _START_S)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             watching.cancel()

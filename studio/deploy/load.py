@@ -10,12 +10,14 @@ class Load:
     """What a replica reports.
 
     Attributes:
+        pid: its process.
         places, free: concurrency slots, and those that are neither used nor waited for.
         waiting: length of its queue.
         step_share: time of an engine step over the duration of its frame; at 1 it cannot keep up with speech.
         is_draining: it takes no new utterances.
     """
 
+    pid: int
     places: int
     free: int
     waiting: int

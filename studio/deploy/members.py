@@ -105,6 +105,11 @@ class Members:
         """Where an utterance waits if none has room; None without any replica."""
         return min(self.usable(), key=_wait, default=None)
 
+    async def until_one_answers(self) -> None:
+        """Returns as soon as a replica has reported its load."""
+        while all(one.load is None for one in self.by_name.values()):
+            await asyncio.sleep(_ASK_S)
+
     def by_address(self, address: str) -> list[Member]:
         """All usable ones; each address has its own order, which stays when replicas come and go."""
         return sorted(self.usable(), key=lambda one: random.Random(f"{address} {one.name}").random())

@@ -1,6 +1,7 @@
 """One engine process behind the fronts: its app on a port of its own, what it reports, and how it drains."""
 
 import json
+import os
 import threading
 import time
 from collections import deque
@@ -42,6 +43,7 @@ class LoadReporter:
         free = self._engine.free_slots()
         is_stuck = isinstance(self._engine, SupportsStuck) and bool(self._engine.stuck())
         return Load(
+            pid=os.getpid(),
             places=load.slots,
             free=0 if is_stuck else free,
             waiting=load.waiting,

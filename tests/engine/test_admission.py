@@ -67,6 +67,20 @@ def test_who_makes_no_use_of_a_place_loses_it_to_who_waits(voices: Path) -> None
         assert isinstance([*waiting.events()][-1], ev.Ended)
 
 
+def test_who_may_not_wait_gets_a_slot_or_busy(voices: Path) -> None:
+    with opened(voices, places=2) as engine:
+        taken = [engine.open(SpeakRequest(may_wait=False)) for _ in range(2)]
+        with pytest.raises(Busy, match="no place is free"):
+            engine.open(SpeakRequest(may_wait=False))
+        waiting = engine.open(SpeakRequest())
+        taken[0].cancel()
+        waiting.push_text("good morning ")
+        waiting.end()
+        assert isinstance([*waiting.events()][-1], ev.Ended), "it waited, and spoke"
+        taken[1].cancel()
+        [*taken[1].events()]
+
+
 def test_without_a_queue_the_next_one_hears_busy(voices: Path) -> None:
     with opened(voices, queue=0) as engine:
         taken = engine.open(SpeakRequest())
