@@ -94,7 +94,7 @@ class Replica:
         self._ended.set()
 
 
-@serve.deployment(name="front", max_replicas_per_node=1)
+@serve.deployment(name="front", max_replicas_per_node=1, ray_actor_options={"num_cpus": 0.1})
 class FrontServer:
     """A front at the settings' address, on a node of a cluster. ``replicas`` makes them a part of its application."""
 

@@ -11,9 +11,12 @@ from starlette.websockets import WebSocket
 from yarl import URL
 
 from studio.deploy.members import KEY_HEADER, Member
+from studio.serve.middleware.bodies import BODY_S
 
 MAX_KEPT_BYTES = 65_536  # of a request that can be sent to another replica; a longer one is passed on as it comes
+
 SERVICE_RESTART = 1012  # close code of a socket whose replica is gone; the client may connect again at once
+_HEARTBEAT_S = 20.0  # a replica whose machine is gone does not answer pings
 MAX_MESSAGE_BYTES = 4 * 2**20
 _OF_ONE_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
@@ -105,7 +108,8 @@ async def forward(
     """
     body, headers = Body(receive), headers_for(scope, key)
     try:
-        await body.begin()
+        async with asyncio.timeout(BODY_S):
+            await body.begin()
         refusal: Response = NOBODY
         for member in members:
             if not body.can_be_sent:
@@ -127,6 +131,8 @@ async def forward(
             if outcome is LOST and scope["method"] not in ("GET", "HEAD"):
                 break
         await refusal(scope, receive, send)
+    except TimeoutError:
+        await Response(status_code=408)(scope, receive, send)
     except Gone:
         return
 
@@ -135,6 +141,7 @@ async def _answer(
     scope: Scope, send: Send, member: Member, body: Body, headers: "CIMultiDict[str]", session: aiohttp.ClientSession
 ) -> Response | None:
     """Pass a replica's answer on. Its refusal, or why there is none, before anything was passed on."""
+    is_begun = False
     try:
         async with session.request(
             scope["method"],
@@ -150,6 +157,7 @@ async def _answer(
                 refusal = Response(content, 503)
                 refusal.raw_headers = [(name.lower(), value) for name, value in fields]
                 return refusal
+            is_begun = True
             await send({"type": "http.response.start", "status": response.status, "headers": fields})
             async for part in response.content.iter_any():
                 await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -157,8 +165,8 @@ async def _answer(
             return None
     except aiohttp.ClientConnectorError:
         return NOBODY
-    except aiohttp.ServerDisconnectedError:
-        return LOST  # before the head of a response
+    except aiohttp.ClientError:
+        return None if is_begun else LOST
 
 
 async def connect(
@@ -171,6 +179,7 @@ async def connect(
         protocols=scope.get("subprotocols", ()),
         max_msg_size=MAX_MESSAGE_BYTES,
         autoclose=False,
+        heartbeat=_HEARTBEAT_S,
         compress=0,
     )
 

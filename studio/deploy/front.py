@@ -26,6 +26,7 @@ from starlette.websockets import WebSocket
 import studio
 from studio.core.packets import PROTOCOL
 from studio.deploy.forwarding import forward, refuse, tunnel
+from studio.deploy.load import Load
 from studio.deploy.members import KEY_HEADER, Member, Members
 from studio.deploy.relay import SpeakRelay
 from studio.serve.middleware.addresses import network_of
@@ -35,6 +36,7 @@ from studio.serve.settings import ServeSettings
 
 _SPEAK = "/ws/speak"
 _START_S = 5.0  # for the first replica to answer, before the first client is accepted
+_NO_LOAD = Load(pid=0, places=0, free=0, waiting=0, step_share=0.0, is_draining=False)
 _METRICS_S = 2.0
 _log = logging.getLogger("studio.deploy")
 
@@ -134,10 +136,7 @@ class Front:
             yield last
 
     def _health(self) -> Response:
-        replicas = [
-            {"name": one.name, "status": _status(one), "places_free": one.free}
-            for one in sorted(self._members.by_name.values(), key=lambda one: one.name)
-        ]
+        replicas = [_state(one) for one in sorted(self._members.by_name.values(), key=lambda one: one.name)]
         is_there = any(one["status"] == "ok" for one in replicas)
         facts = {
             "status": "ok" if is_there else "no_replica",
@@ -184,10 +183,14 @@ class _MetricsOfReplicas(Collector):
         yield from found.values()
 
 
-def _status(member: Member) -> str:
-    if member.is_draining:
-        return "draining"
-    return "ok" if member.load is not None else "unreachable"
+def _state(member: Member) -> dict[str, Any]:
+    load = member.load
+    if load is None:
+        load, status = _NO_LOAD, "unreachable"
+    else:
+        status = "draining" if load.is_draining else "ok"
+    shown = {"places": load.places, "waiting": load.waiting, "step_share": round(load.step_share, 3)}
+    return {"name": member.name, "status": status, "places_free": load.free} | shown
 
 
 def shared_cookie(key: str) -> str:

@@ -1,5 +1,7 @@
 """Several replicas on one machine: ``studio app --replicas N``."""
 
+import logging
+import math
 import os
 import secrets
 import shutil
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 OBJECT_STORE_BYTES = 100 * 2**20  # nothing large passes through Ray
 _LOOPBACK = ("127.0.0.1",)
+_CPUS_BESIDE_GPU = 0.1
 
 
 def check_ray() -> None:
@@ -44,13 +47,14 @@ def local_ray() -> Generator[None]:
     import ray
     from ray import serve
 
+    logging.getLogger("ray").setLevel(logging.WARNING)
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     folder = tempfile.mkdtemp(prefix="ray-")  # a short path: it holds Unix sockets
     try:
         ray.init(
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
             _temp_dir=folder,
-            log_to_driver=False,
             configure_logging=False,
         )
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
@@ -74,10 +78,12 @@ def deploy(hosting: "Hosting", count: int, key: str, drain_s: float) -> None:
     gpus = 0 if hosting.device == "cpu" else int(resources.get("GPU", 0))
     if gpus and count > gpus:
         raise BadOption(f"{count} replicas need a GPU each", f"there are {gpus}; or give --device cpu")
-    cpus = 0.1 if gpus else min(float(hosting.threads), resources.get("CPU", 1.0) / (count + 1))
+    # One more than there are fits, for a replacement. Ray counts hundredths at most.
+    share = math.floor(100.0 * resources.get("CPU", 1.0) / (count + 1)) / 100.0
+    cpus = _CPUS_BESIDE_GPU if gpus else min(float(hosting.threads), share)
     options = {
         "num_replicas": count,
-        "ray_actor_options": {"num_cpus": round(cpus, 2), "num_gpus": 1 if gpus else 0},
+        "ray_actor_options": {"num_cpus": cpus, "num_gpus": 1 if gpus else 0},
     }
     serve.run(replicas_of(hosting, key, _LOOPBACK, drain_s, options), name=APP, route_prefix=None)
 

@@ -55,7 +55,8 @@ class Member:
 
     def rank(self) -> tuple[bool, int, float]:
         """The greater, the better: keeps up with speech, free slots, quick steps."""
-        share = 0.0 if self.load is None else self.load.step_share
+        load = self.fresh_load()
+        share = 0.0 if load is None else load.step_share
         return share < 1.0, self.free, -share
 
 

@@ -19,7 +19,7 @@ from studio.deploy.load import LOAD_PATH, Load
 from studio.serve.app import SupportsStuck
 from studio.serve.server import DRAIN, Drain, bind_port, build_server, prepare_process
 
-START_S = 120.0
+START_S = 300.0  # for the engine and the server; a busy machine takes minutes to load torch
 _QUIET_S = 0.5  # without an utterance: longer than a report may be old, so that none is on its way
 _POLL_S = 0.02
 _WINDOW_S = 0.5  # over which the time of a step is measured

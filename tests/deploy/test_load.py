@@ -1,11 +1,16 @@
 """What a replica reports, and what is made of it."""
 
+import importlib.util
 import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from studio.core.errors import NeedsPackage
 from studio.core.ports import EngineLoad, ModuleLoad
 from studio.deploy.load import Load
+from studio.deploy.local import check_ray
 from studio.deploy.members import FRESH_S, Member, Members, better_of_two
 from studio.deploy.replica import step_share
 from studio.deploy.scaling import free_slots_policy
@@ -90,3 +95,9 @@ def test_the_number_of_replicas_follows_the_used_slots() -> None:
     assert wanted(5.0, 5.0) == 4  # utterances wait
     assert wanted(0.1, 0.0) == 1
     assert wanted() == 2  # no report
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NeedsPackage, match=r"Ray Serve.*\[scale\]"):
+        check_ray()

@@ -33,32 +33,49 @@ def talk(site: Site) -> Talk:
     return Talk(site.url.replace("http", "ws", 1) + "/ws/speak", max_size=None, proxy=None, close_timeout=0.5)
 
 
+class Listener:
+    """Reads a socket until its utterance has ended; a client that reads nothing is disconnected."""
+
+    def __init__(self, socket: Talk) -> None:
+        self.last: dict = {}
+        self.at_s = 0.0
+        self._socket = socket
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self.last.get("type") not in ("trace", "error"):
+            heard = self._socket.hear(PATIENCE_S, check=False)
+            if isinstance(heard, dict) and heard["type"] in ("ended", "failed"):
+                self.end, self.at_s = heard, time.monotonic()
+            self.last = heard if isinstance(heard, dict) else self.last
+
+    def until_end(self) -> dict:
+        """The last event."""
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        return self.end
+
+
 def test_a_killed_replica_fails_its_utterance_and_others_go_on(site: Site) -> None:
     with talk(site) as one, talk(site) as two:
         for each in (one, two):
             assert each.open(credit_ms=60_000)["type"] == "ready"  # at both replicas
             each.say("text", text="The kettle is on the stove and ")
             each.until("word_start")
+        listeners = [Listener(each) for each in (one, two)]
         name, pid = sorted(site.pids().items())[0]
         os.kill(pid, signal.SIGKILL)
-        ends = {}
-
-        def listen(each: Talk) -> None:
-            ends[each] = each.until("ended", "failed")[-1], time.monotonic()
-
         killed_s = time.monotonic()
-        listening = [threading.Thread(target=listen, args=(each,), daemon=True) for each in (one, two)]
-        for each in listening:
-            each.start()
-        eventually(lambda: ends, "the end of one of the two")
-        ((lost, (end, at_s)),) = ends.items()
+        eventually(lambda: any(each.at_s for each in listeners), "the end of one of the two")
+        lost, other = sorted(listeners, key=lambda each: not each.at_s)
+        end = lost.until_end()
         assert (end["type"], end["code"]) == ("failed", "replica_lost")
-        assert at_s - killed_s < 2.0
-        other = two if lost is one else one
-        other.say("text", text="it will boil soon.")
-        other.say("end")
-        eventually(lambda: other in ends, "the end of the other one", PATIENCE_S)
-        assert ends[other][0]["type"] == "ended"
+        assert lost.at_s - killed_s < 2.0
+        socket_of_other = (one, two)[listeners.index(other)]
+        socket_of_other.say("text", text="it will boil soon.")
+        socket_of_other.say("end")
+        assert other.until_end()["type"] == "ended"
     with talk(site) as again:
         assert again.open()["type"] == "ready"
     eventually(lambda: len(site.pids()) == 2 and name not in site.pids(), "another replica", PATIENCE_S)
@@ -71,12 +88,13 @@ def test_a_rolling_drain_loses_no_utterance(site: Site) -> None:
         one.open(credit_ms=60_000)
         one.say("text", text="This sentence began before the drain ")
         one.until("word_start")
+        listener = Listener(one)
         moving = threading.Thread(target=site.redeploy, daemon=True)
         moving.start()
         eventually(lambda: site.pids().keys() - before.keys(), "a new replica", PATIENCE_S)
         one.say("text", text="and it ends when its writer wants it to.")
         one.say("end")
-        assert one.until("ended", "failed")[-1]["type"] == "ended"
+        assert listener.until_end()["type"] == "ended"
         moving.join(PATIENCE_S)
         assert not moving.is_alive()
         assert one.open(2)["type"] == "ready"  # on the same socket

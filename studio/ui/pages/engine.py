@@ -23,14 +23,37 @@ _WHAT = {  # by family, as the modules' own docstrings say
 # Runs in the page, so that it also works when the server is down.
 _LOOK_JS = """async () => {
   const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-  const response = fetch(`${root}/health`, { cache: 'no-store' });
-  const isThere = await response.then((answer) => answer.status < 500, () => false);
+  const response = await fetch(`${root}/health`, { cache: 'no-store' }).catch(() => null);
+  const isThere = response !== null && response.status < 500;
   const line = document.querySelector('#engine-away p');
   if (!line) return;
+  const facts = response === null ? {} : await response.json().catch(() => ({}));
+  const box = document.querySelector('#engine-replicas section');
+  if (box && facts.replicas) {
+    const rows = facts.replicas.map((one) => [one.name, one.status, `${one.places - one.places_free} of ${one.places}`,
+      one.waiting, `${Math.round(100 * one.step_share)}%`]);
+    box.querySelector('tbody').replaceChildren(...rows.map((cells) => {
+      const row = document.createElement('tr');
+      row.append(...cells.map((cell, at) => {
+        const element = document.createElement(at ? 'td' : 'th');
+        element.textContent = cell;
+        return element;
+      }));
+      return row;
+    }));
+    box.hidden = false;
+  }
   if (isThere) window.engineSeen = new Date().toLocaleTimeString();
   const since = window.engineSeen ?? 'the start';
   line.textContent = isThere ? '' : `The server does not answer. These figures are from ${since}.`;
 }"""
+_REPLICAS = (
+    '<section class="owner-card" hidden><h2>Replicas</h2>'
+    '<p class="muted">The figures below are those of one of them.</p>'
+    '<div class="wide"><table><thead><tr><th scope="col">Replica</th><th scope="col">state</th>'
+    '<th scope="col">slots in use</th><th scope="col">in the queue</th><th scope="col">step, % of a frame</th></tr>'
+    "</thead><tbody></tbody></table></div></section>"
+)
 _NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page to see figures here.</p>'
 
 
@@ -39,6 +62,7 @@ def build(engine: SupportsLoad) -> None:
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
         gr.HTML('<p role="alert"></p>', apply_default_css=False, elem_id="engine-away")
+        gr.HTML(_REPLICAS, apply_default_css=False, elem_id="engine-replicas")
         content = gr.HTML("", apply_default_css=False, elem_id="engine-load")
     seen = gr.State(None)
 
