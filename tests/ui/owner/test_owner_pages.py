@@ -321,6 +321,17 @@ def test_engine_page_follows_an_utterance(visit: Callable[..., LivePage], width:
     hidden = "[...document.querySelectorAll('#engine-load .wide')].map((e) => e.scrollWidth - e.clientWidth)"
     assert max(page.evaluate(hidden)) <= 0, "a table is fully visible"
     assert "a module is a part of a voice" in page.inner_text("#engine-load").lower()
+    replicas = [
+        {"name": name, "status": "ok", "places_free": 3, "places": 4, "waiting": 0, "step_share": 0.25}
+        for name in ("bpbke12k", "<b>i1k5ncoi")
+    ]
+    page.route("**/health", lambda route: route.fulfill(json={"status": "ok", "replicas": replicas}))
+    page.wait_for_selector("#engine-replicas tbody tr")
+    assert page.locator("#engine-replicas tbody tr").last.inner_text().split("\t") == [
+        "<b>i1k5ncoi", "ok", "1 of 4", "0", "25%"
+    ]  # fmt: skip
+    assert page.evaluate("document.querySelector('#engine-replicas').getBoundingClientRect().right") <= width
+    page.unroute("**/health")
     page.route("**/health", lambda route: route.abort())
     page.wait_for_selector("#engine-away p:has-text('does not answer')")
     page.unroute("**/health")
