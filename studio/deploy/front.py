@@ -36,6 +36,7 @@ from studio.serve.settings import ServeSettings
 
 _SPEAK = "/ws/speak"
 _START_S = 5.0  # for the first replica to answer, before the first client is accepted
+_KEEP_S = 2.0  # an unused connection: less than the 5 s after which a replica closes it
 _NO_LOAD = Load(pid=0, places=0, free=0, waiting=0, step_share=0.0, is_draining=False)
 _METRICS_S = 2.0
 _log = logging.getLogger("studio.deploy")
@@ -81,7 +82,7 @@ class Front:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_S)
         async with aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout, auto_decompress=False
         ) as self._session:
