@@ -14,7 +14,7 @@ import aiohttp
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from studio.core.errors import BadFile, StudioError
+from studio.core.errors import BadFile, Closing, StudioError
 from studio.core.events import Failed
 from studio.deploy.forwarding import close_code, connect, refuse, send_up
 from studio.deploy.members import Member, Members
@@ -184,6 +184,8 @@ class SpeakRelay:
     def _keep_state(self, data: dict[str, Any]) -> bool:
         """Note what a message says about its utterance; whether the client gets it."""
         kind, number = data.get("type"), data.get("utterance")
+        if kind == "error" and number is None and data.get("code") == Closing.code:
+            return False  # the replica ends, not the front
         state = self._states.get(number) if isinstance(number, int) else None
         if state is None or not isinstance(number, int):
             return True
