@@ -1,14 +1,18 @@
 """What a front promises its clients, with replicas that speak tones."""
 
+import io
 import json
 import urllib.error
 import urllib.request
 
+import httpx
+import numpy as np
 import pytest
+import soundfile
 from deploy.fronting import Fronting
 from serve.serving import eventually
 from tones import Script
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 SLOW = Script(speed=1.0)
@@ -119,6 +123,53 @@ def test_requests_go_on_when_a_replica_dies(front: Fronting) -> None:
     for _ in range(10):
         with urllib.request.urlopen(f"{fronted.url}/api/voices") as answer:
             assert answer.status == 200
+
+
+def test_speech_of_other_clients_goes_where_there_is_room(front: Fronting) -> None:
+    fronted = front(count=2, places=1, script=SLOW)
+    with fronted.talk(close_timeout=0.1) as talk:
+        talk.open()
+        talk.say("text", text=LONG)
+        full = max(fronted.speaking(), key=fronted.speaking().get)
+        spoken = httpx.post(
+            f"{fronted.url}/v1/audio/speech", json={"input": "good day", "model": "tts-1", "voice": "low"}
+        )
+        assert (spoken.status_code, spoken.headers["content-type"]) == (200, "audio/mpeg")
+        assert len(fronted.replicas[full].engine.opened) == 1, "it is full"
+
+
+def test_a_caller_that_leaves_frees_its_slot(front: Fronting) -> None:
+    fronted = front(count=1, places=1, script=SLOW)
+    asked = {"input": LONG, "model": "tts-1", "voice": "low", "response_format": "pcm"}
+    with httpx.stream("POST", f"{fronted.url}/v1/audio/speech", json=asked) as answer:
+        next(answer.iter_raw())
+        assert fronted.speaking() == {"r0": 1}
+    eventually(lambda: fronted.speaking() == {"r0": 0}, "the slot")
+
+
+def test_uploads_pass_as_they_come_and_limits_are_those_of_the_replicas(front: Fronting) -> None:
+    fronted = front(count=1)
+    wav = io.BytesIO()
+    soundfile.write(wav, np.zeros(200_000, np.float32), 24_000, format="WAV", subtype="PCM_16")
+    for content in (wav.getvalue(), iter([wav.getvalue()[:100_000], wav.getvalue()[100_000:]])):
+        answer = httpx.post(f"{fronted.url}/inspect/open", content=content, timeout=60.0)
+        assert answer.status_code in (200, 411), answer.text  # a body without a length is refused, as by one server
+    assert httpx.post(f"{fronted.url}/mos/join", content=b"x" * 70_000).status_code == 413
+
+
+def test_a_socket_of_another_client_stays_and_is_closed_with_a_code(front: Fronting) -> None:
+    fronted = front(count=2, script=SLOW)
+    url = f"ws://127.0.0.1:{fronted.port}/v1/text-to-speech/tone:low/stream-input?output_format=pcm_24000"
+    with connect(url, proxy=None) as socket:
+        socket.send(json.dumps({"text": LONG}))
+        socket.send(json.dumps({"text": LONG, "flush": True}))
+        assert json.loads(socket.recv(timeout=20.0))["audio"]
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        fronted.replicas.pop(name).die()
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                socket.recv(timeout=20.0)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
 
 
 def test_no_replica_is_a_503(front: Fronting) -> None:
