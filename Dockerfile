@@ -11,8 +11,10 @@ COPY studio studio
 COPY assets assets
 # PyTorch's index of CPU wheels saves 4 GB: --build-arg TORCH_INDEX=<its address>.
 ARG TORCH_INDEX=
+# Extras of pyproject.toml; `scale` for replicas (docs/scaling.md).
+ARG EXTRAS=app
 RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url $TORCH_INDEX} "torch==2.11.*" "torchaudio==2.11.*" \
-    && pip install --no-cache-dir --constraint constraints.txt '.[app]'
+    && pip install --no-cache-dir --constraint constraints.txt ".[$EXTRAS]"
 
 RUN useradd --create-home studio && mkdir /data && chown studio /data
 USER studio
