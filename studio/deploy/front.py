@@ -26,7 +26,7 @@ from starlette.websockets import WebSocket
 import studio
 from studio.core.packets import PROTOCOL
 from studio.deploy.forwarding import forward, refuse, tunnel
-from studio.deploy.load import Load
+from studio.deploy.load import LOAD_PATH, Load
 from studio.deploy.members import KEY_HEADER, Member, Members
 from studio.deploy.relay import SpeakRelay
 from studio.serve.middleware.addresses import network_of
@@ -109,6 +109,8 @@ class Front:
         limit = self._settings.max_sockets * max(1, len(self._members.by_name))
         if self._closing.is_closing or len(self._relays) >= limit:
             await refuse(websocket, 503)
+        elif path == LOAD_PATH:
+            await refuse(websocket, 404)  # for fronts alone
         elif path != _SPEAK:
             await tunnel(websocket, self._roomy(), self._session, self._members.key)
         else:

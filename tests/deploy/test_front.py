@@ -104,6 +104,9 @@ def test_the_key_is_checked_at_the_front_and_at_the_replica(front: Fronting) -> 
             urllib.request.urlopen(f"{url}/api/voices")
     with pytest.raises(InvalidStatus, match="403"):
         connect(f"ws://127.0.0.1:{fronted.port}/ws/speak", proxy=None)
+    with pytest.raises(InvalidStatus, match="404"):
+        url = f"ws://127.0.0.1:{fronted.port}/replica/load"
+        connect(url, proxy=None, additional_headers={"X-Studio-Key": "the key of the front"})
     asked = urllib.request.Request(f"{fronted.url}/api/voices", headers={"X-Studio-Key": "the key of the front"})
     with urllib.request.urlopen(asked) as answer:
         assert json.load(answer)["voices"]
