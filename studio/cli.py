@@ -25,6 +25,7 @@ from studio.commands.systems import systems
 from studio.commands.talk import talk
 from studio.commands.traces import force, replay
 from studio.commands.train import train
+from studio.commands.type import type_
 from studio.commands.voices import voices
 from studio.commands.words import words
 from studio.core.checks import escape_unprintable
@@ -80,6 +81,7 @@ cli.command()(restore)
 cli.command()(app)
 cli.command()(say)
 cli.command()(talk)
+cli.command("type")(type_)
 cli.command()(words)
 
 

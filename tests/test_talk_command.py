@@ -36,7 +36,8 @@ class OutputStream:
 
     def run(self):
         while not self.is_over.wait(480 / self.rate_hz):
-            timing = type("Timing", (), {"outputBufferDacTime": time.monotonic() + 0.01})
+            now = time.monotonic()
+            timing = type("Timing", (), {"currentTime": now, "outputBufferDacTime": now + 0.01})
             self.callback(np.zeros((480, 1), np.int16), 480, timing, None)
 
     def abort(self):

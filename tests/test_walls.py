@@ -140,6 +140,7 @@ def test_scripts_import_only_lower_layers():
     [
         ["say"],
         ["talk"],
+        ["type"],
         ["inspect"],
         ["timing"],
         ["force"],

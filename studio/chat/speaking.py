@@ -26,7 +26,7 @@ _FULL_S = 0.25
 class Player(Protocol):
     """Plays an utterance."""
 
-    def play(self, pcm: np.ndarray, rate_hz: int) -> None:
+    def play(self, pcm: np.ndarray) -> None:
         """Add samples int16 [T]; returns at once."""
         ...
 
@@ -245,7 +245,7 @@ class _Reply:
             case ev.Audio() if self._stopped is None:
                 self._pcm.append(event.pcm)
                 self._samples = event.sample + len(event.pcm)
-                self._player.play(event.pcm, self._rate_hz)
+                self._player.play(event.pcm)
             case ev.Failed():
                 self._error = self._error or StudioError(event.message)
             case _:

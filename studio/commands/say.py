@@ -14,7 +14,6 @@ import typer
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
 from studio.commands.lexicon import LexiconFile, normaliser
-from studio.commands.loudspeaker import sounddevice_module
 from studio.commands.markup import Pause, place_pauses, with_pauses, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
@@ -22,6 +21,7 @@ from studio.core.folders import VOICES
 from studio.core.plurals import counted
 from studio.core.speaking import PUSH_CHARS, Arrival, at_once, save_audio, speak, typed
 from studio.core.terminal import print_line
+from studio.desktop.devices import TO_FILE, sounddevice_module
 
 if TYPE_CHECKING:
     from studio.core.traces.trace import Trace
@@ -89,7 +89,7 @@ def say(
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
     if out is None:
-        sounddevice_module()  # fail before anything is spoken
+        sounddevice_module(TO_FILE)  # fail before anything is spoken
     elif out != STANDARD_OUTPUT:
         check_output_file(out, "-o", ".wav")
     elif sys.stdout.isatty():
@@ -231,8 +231,8 @@ def _save(trace: "Trace", wav: Path, *, as_heard: bool) -> float:
 
 def _play(trace: "Trace", *, as_heard: bool) -> None:
     """Play a trace's sound. Raises BadOption if that fails."""
-    sounddevice = sounddevice_module()
+    sounddevice = sounddevice_module(TO_FILE)
     try:
         sounddevice.play(trace.pcm_with_waits() if as_heard else trace.pcm, trace.rate_hz, blocking=True)
     except sounddevice.PortAudioError as error:
-        raise BadOption(f"sound cannot be played on this machine: {error}", "name a file with -o") from error
+        raise BadOption(f"sound cannot be played on this machine: {error}", TO_FILE) from error

@@ -14,10 +14,11 @@ import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
-from studio.commands.loudspeaker import Loudspeaker, sounddevice_module
 from studio.core.errors import BadText, StudioError
 from studio.core.folders import VOICES
 from studio.core.terminal import print_line
+from studio.desktop.devices import TO_FILE, open_output, sounddevice_module
+from studio.desktop.player import Player
 
 if TYPE_CHECKING:
     from studio.chat.conversation import ChatMessage
@@ -56,7 +57,7 @@ def talk(
     from studio.text.normalise import best
 
     if out is None:
-        sounddevice_module()  # fail before anything is asked
+        sounddevice_module(TO_FILE)  # fail before anything is asked
     check_output_file(out, "-o", ".wav")
     prompt = SYSTEM_PROMPT if system_prompt is None else system_prompt
     client = ChatClient(ChatEndpoint(llm, model, key_env, prompt))
@@ -110,14 +111,15 @@ class Turns:
         if len(question) > MAX_QUESTION_CHARS:
             raise BadText(f"the question has {len(question):,} characters", f"ask with at most {MAX_QUESTION_CHARS:,}")
         messages = recent([*self.messages, {"role": "user", "content": question}])
-        player = Loudspeaker(self._rate_hz) if plays else Memory()
-        with closing(player), _interruption(reads_keys=is_dialogue) as is_interrupted:
+        player = Player(self._rate_hz)
+        output = closing(open_output(player, "", TO_FILE)) if plays else nullcontext()
+        with output, _interruption(reads_keys=is_dialogue) as is_interrupted:
             spoken = speak_reply(
                 self._engine,
                 self._request,
                 self._client.reply(messages),
                 self._background,
-                player,
+                player if plays else Memory(),
                 is_interrupted=is_interrupted,
                 on_heard=lambda part: print_line(part, end=""),
                 plays=plays,
@@ -137,7 +139,7 @@ class Memory:
     def __init__(self) -> None:
         self._samples = 0
 
-    def play(self, pcm: np.ndarray, rate_hz: int) -> None:
+    def play(self, pcm: np.ndarray) -> None:
         """Count the samples."""
         self._samples += len(pcm)
 
@@ -148,9 +150,6 @@ class Memory:
     def stop(self) -> int:
         """All samples."""
         return self._samples
-
-    def close(self) -> None:
-        """There is no device."""
 
 
 def _typed_questions() -> Iterator[str]:

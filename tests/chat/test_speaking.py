@@ -35,7 +35,7 @@ class Listener:
         self.given = self.at = 0
         self.is_stopped = False
 
-    def play(self, pcm: np.ndarray, rate_hz: int) -> None:
+    def play(self, pcm: np.ndarray) -> None:
         assert not self.is_stopped
         self.given += len(pcm)
 

@@ -88,6 +88,11 @@ class LiveText:
         """Characters sent to the utterance, counting those sent again after an edit."""
         return self._sent_chars
 
+    def field_span(self, char_start: int, char_end: int) -> tuple[int, int]:
+        """Where [char_start, char_end) of the text as sent is in the field now; a correction is where it stands."""
+        with self._lock:
+            return bisect_left(self._origin, char_start), bisect_left(self._origin, char_end)
+
     def edit(self, at: int, remove: int, insert: str) -> None:
         """Replace ``[at, at + remove)`` of the field, in code points, by ``insert``.
 
