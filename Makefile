@@ -77,6 +77,7 @@ table: .venv/dev.stamp ## measure the voice and the speed of docs/results again 
 	$(BIN)/studio bench soak --live 12 --wpm 2000 --texts assets/texts/short.txt --save
 	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save
+	$(BIN)/studio bench type --save
 	$(BIN)/studio bench highlight --save
 	$(BIN)/studio bench start --save
 	$(BIN)/studio bench summary

@@ -65,6 +65,25 @@ class PageSetting(Parameters):
         return self.clicks_only
 
 
+class TypeSetting(Parameters):
+    """The terminal program: key to first sample at the output, underruns in minutes of typing.
+
+    Attributes:
+        texts: one a line, of which the first words are typed; the first ``warm`` are not counted.
+        long_texts: typed whole, for underruns.
+    """
+
+    n: Annotated[int, typer.Option("--count", min=1, help="Texts typed for first sound.")] = 20
+    wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0
+    minutes: Annotated[float, typer.Option(min=0.0, max=1440.0, help="Minutes of typing for underruns.")] = 10.0
+    voice: VoiceName = ""
+    voices: Voices = VOICES
+    device: Device = "auto"
+    texts: Path = TEXTS / "latency.txt"
+    long_texts: Path = TEXTS / "live.txt"
+    warm: int = 2
+
+
 class InspectSetting(Parameters):
     """A trace of ten minutes on the Inspect page, in headless Chromium: first picture, frames a second."""
 

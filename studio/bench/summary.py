@@ -13,7 +13,7 @@ from studio.bench.mos import coverage, design, family, load, margins
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
 from studio.bench.page import live
-from studio.bench.speed import cascade, codec, gpu, host, latency, step, throughput
+from studio.bench.speed import cascade, codec, gpu, host, latency, step, terminal, throughput
 from studio.bench.speed import load as speaking
 from studio.bench.tables import figures as tables
 from studio.core.cards import read_cards
@@ -65,6 +65,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "host": ("CPU time of a frame beside a GPU", host.show),
             "wire": ("Server CPU time per frame", throughput.show_wire),
             "page": ("First audio of the page", page.show),
+            "type": ("First sound of the terminal program", terminal.show),
             "highlight": ("Delay of the word highlight", live.show_highlight),
             "inspect": ("A long trace on the Inspect page", inspecting.show),
             "start": ("Start-up time and memory", live.show_start),

@@ -91,6 +91,7 @@ for _name, _setting, _target in (
     ("replicas", settings.ReplicasSetting, "speed.replicas:bench_replicas"),
     ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure"),
     ("page", settings.PageSetting, "page.key_to_ear:bench_page"),
+    ("type", settings.TypeSetting, "speed.terminal:bench_type"),
     ("inspect", settings.InspectSetting, "page.inspect:bench_inspect"),
     ("highlight", settings.HighlightSetting, "page.live:bench_highlight"),
     ("start", settings.StartSetting, "page.live:bench_start"),

@@ -11,8 +11,6 @@ from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.core.errors import BadOption, needs
 from studio.core.folders import VOICES
 
-_SWITCH_S = 0.001  # a thread that needs the interpreter gets it after so long, not after 5 ms
-
 
 def type_(
     voice: VoiceName = "",
@@ -52,7 +50,6 @@ def type_(
     card, _ = parse_voice(voice, all_cards(voices))
     options = merge_options(card.options, parse_options(card.options, option or []), {})
     request = SpeakRequest(voice=voice or card.name, seed=seed, options=options)
-    sys.setswitchinterval(_SWITCH_S)
     names = [card.name, *(name for name in all_cards(voices) if name != card.name)]
     with (
         closing(open_voices(voices, best(), device, names, threads=threads, vocoder=vocoder)) as engine,

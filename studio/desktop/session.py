@@ -1,5 +1,6 @@
 """Lines that are typed and heard one after the other, on one engine and one player."""
 
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +23,7 @@ from studio.desktop.player import Player
 
 MAX_LINE_CHARS = 5_000  # about six minutes
 _CREDIT_S = 2.0  # how far a voice may run ahead of the listener
+_SWITCH_S = 0.001  # a thread that needs the interpreter gets it after so long, not after 5 ms
 _POLL_S = 0.01
 _LATENCIES = 1_000
 _REPORT_S = 0.02
@@ -43,6 +45,8 @@ class Session:
     """
 
     def __init__(self, engine: Engine, request: SpeakRequest, output: str = "", folder: Path | None = None) -> None:
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_S)
         self.engine, self.folder = engine, folder
         self.cards = {card.name: card for card in engine.cards()}
         self.request = request
@@ -157,6 +161,7 @@ class Session:
         self._thread.join()
         self._output.close()
         self._writer.shutdown()
+        sys.setswitchinterval(self._switch_s)
 
     def _open_output(self, player: Player, name: str) -> Output:
         return open_output(player, name, TO_NOTHING)
