@@ -47,6 +47,7 @@ class TypeApp(App[None]):
     ) -> None:
         super().__init__()
         self.session, self._outputs, self._folder = session, outputs, folder
+        self._voice_select = self._select("voice", self._voices(), self._voice())
         self._position = 0  # of the player, at the last frame
         self.theme = "textual-light" if is_light else "textual-dark"
 
@@ -65,7 +66,7 @@ class TypeApp(App[None]):
                 yield Static(id="figures")
             with VerticalScroll(id="panel", can_focus=False):
                 yield Label("Voice")
-                yield self._select("voice", self._voices(), self._voice())
+                yield self._voice_select
                 yield Vertical(id="options")
                 yield Label("Output")
                 yield self._select("output", list(self._outputs), self.session.output_name)
@@ -130,6 +131,7 @@ class TypeApp(App[None]):
 
     async def _show_options(self) -> None:
         box, values = self.query_one("#options"), self.session.options
+        self._voice_select.value = self._voice()
         await box.remove_children()
         for spec in self.session.card.options:
             name, value = f"option-{spec.name}", values[spec.name]
@@ -145,15 +147,19 @@ class TypeApp(App[None]):
             self._load_voice(str(event.value))
         elif event.select.id == "output" and event.value != self.session.output_name:
             self._try(self.session.set_output, str(event.value))
+            event.select.value = self.session.output_name
         elif event.select.id and event.select.id.startswith("option-"):
-            self._set_option(event.select.id.removeprefix("option-"), event.value)
+            event.select.value = self._set_option(event.select.id, event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self._set_option((event.input.id or "").removeprefix("option-"), event.value)
+        event.input.value = str(self._set_option(event.input.id or "", event.value))
 
-    def _set_option(self, name: str, value: Any) -> None:
-        if str(self.session.options.get(name)) != str(value):
-            self._try(lambda: self.session.set_options(parse_options(self.session.card.options, [f"{name}={value}"])))
+    def _set_option(self, widget: str, value: Any) -> Any:
+        """Set the option of a widget, and return what it is then."""
+        name, specs = widget.removeprefix("option-"), self.session.card.options
+        if str(self.session.options.get(name, value)) != str(value):
+            self._try(lambda: self.session.set_options(parse_options(specs, [f"{name}={value}"])))
+        return self.session.options.get(name, value)  # absent: of the voice before
 
     @work(thread=True, exclusive=True)
     def _load_voice(self, voice: str) -> None:

@@ -141,14 +141,17 @@ class Spoken(Static):
 
     def __init__(self, line: Line) -> None:
         super().__init__()
-        self.line = line
+        self._line: Line | None = line  # None when it is over: it holds all its sound
         self._shown: tuple[int, int, int | None] | None = None
 
     def show(self) -> None:
         """Show what was heard of it by now."""
-        line = self.line
+        line = self._line
+        if line is None:
+            return
         start, end = line.heard
         shown = (end if line.is_over else start, end, line.stopped)
+        self._line = None if line.is_over else line
         if shown != self._shown:
             self._shown = shown
             text = light(self, Text(line.text), shown[:2])
