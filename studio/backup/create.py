@@ -33,6 +33,7 @@ from studio.backup.database import counts, named_files, snapshot, sqlite_file, t
 from studio.core.durable import PART, is_part
 from studio.core.errors import BadFile, NotStored, bad_file
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.folders import real_path
 from studio.library.annotations import read_journal
 
 _MAX_SNAPSHOTS = 3  # of the database, while files that it refers to are missing
@@ -60,7 +61,7 @@ def create_backup(
     data = data.absolute()
     if not data.is_dir():
         raise BadFile(f"there is no data folder {data}", "give it with --data")
-    if target.resolve().is_relative_to(data.resolve()):
+    if real_path(target).is_relative_to(real_path(data)):
         raise BadFile(f"{target} lies in the data folder", "give a place outside of it")
     if not database and (data / DATABASE).is_file():
         database = f"sqlite:///{data / DATABASE}"

@@ -29,6 +29,7 @@ from studio.backup.containers import (
 from studio.backup.database import check, counts, load_rows, sqlite_file
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, bad_file
+from studio.core.folders import real_path
 from studio.library.library import Library
 from studio.mos.store.database import Store
 
@@ -82,9 +83,9 @@ def restore_backup(
         raise BadOption(f"{data} is not empty", "give another --data, or move it away first")
     check_no_mount(data)
     file = sqlite_file(database) if database else None
-    if file is not None and file.resolve() == data.resolve() / DATABASE:
+    if file is not None and real_path(file) == real_path(data) / DATABASE:
         database = ""
-    elif file is not None and file.resolve().is_relative_to(data.resolve()):
+    elif file is not None and real_path(file).is_relative_to(real_path(data)):
         raise BadOption(f"the database {file} lies in the new data folder", "leave out --database")
     part = durable.part_of(data)
     try:

@@ -9,7 +9,7 @@ import typer
 from studio.bench.options import Device, Threads, Vocoder, Voices
 from studio.commands.common import Data, Database, opened, tell_token
 from studio.commands.lexicon import LexiconFile, normaliser
-from studio.core.folders import DEFAULT_DATA, DEMO, VOICES
+from studio.core.folders import DEFAULT_DATA, DEMO, VOICES, real_path
 from studio.core.garbage import paused_collections
 from studio.core.terminal import print_line
 
@@ -87,7 +87,7 @@ def app(
         own = owner_link(access.links[0], owner_code)
         print_line(f"Streaming-TTS Studio: {'  '.join(access.links)}", err=True)
         print_line(f"Your own link, which signs this browser in as the owner: {own}", err=True)
-        print_line(f"Listening tests, library and clips are stored in {data.resolve()} (--data)", err=True)
+        print_line(f"Listening tests, library and clips are stored in {real_path(data)} (--data)", err=True)
         if access.words:
             print_line(access.words, err=True, colour="yellow")
 

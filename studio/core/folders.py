@@ -75,6 +75,11 @@ def expand_folder(folder: Path, do: str) -> Path:
     return folder.absolute()
 
 
+def real_path(path: Path) -> Path:
+    """The path without links. Links in a cycle stay, where ``Path.resolve`` raises RuntimeError until Python 3.12."""
+    return Path(os.path.realpath(path))
+
+
 def without_folders(message: str) -> str:
     """A message for people elsewhere, in which files of this machine are named without their folders."""
     return _PATH.sub(lambda match: _file_name(match[0]), message)

@@ -13,7 +13,8 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
-from studio.core.sound_files import read_mono
+from studio.core.folders import real_path
+from studio.core.sound_files import MAX_MONO_SAMPLES, read_mono
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, WordSpan
 from studio.core.traces.trace import Trace, open_trace, sent_text
 from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_trace, read_trace_wav
@@ -22,6 +23,7 @@ from studio.measure.word_timing import SpokenSpan
 
 ALIGNER = "pocketsphinx"
 MAX_TEXT_CHARS = 100_000
+_SAMPLE_BYTES = 2
 _SOUNDS = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"fLaC", b"ID3", b"OggS", b"FORM")  # how sound files begin
 
 
@@ -44,7 +46,10 @@ def open_file(path: Path, text: str | None = None) -> Trace:
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """Maximal unpacked bytes of a trace's parts and of each layer, and number of events (None for no limit)."""
+    """Maximal unpacked bytes of a trace's parts and of each layer, and number of events (None for no limit).
+
+    A recording may have as many bytes of mono samples as a trace's sound.
+    """
 
     parts: Mapping[str, int]
     layer: int
@@ -58,7 +63,8 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
     the text is longer than 100,000 characters.
     """
     if data.startswith(_SOUNDS):
-        return recording_trace(*read_mono(data), text)
+        most = limits.parts["audio.wav"] // _SAMPLE_BYTES if limits else MAX_MONO_SAMPLES
+        return recording_trace(*read_mono(data, most_samples=most), text)
     chosen = limits or UnpackLimits(MAX_BYTES, MAX_LAYER_BYTES)
     return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer, chosen.events))
 
@@ -76,9 +82,10 @@ def open_blinded(data: bytes, text: str = "") -> Trace:
 def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
     """Samples int16 [T] and rate of an uploaded trace or WAV, without reading the rest.
 
-    ``max_bytes``: maximal unpacked size of a trace's sound. Raises BadFile: it is neither, damaged, or too large.
+    ``max_bytes``: maximal unpacked size of the sound. Raises BadFile: it is neither, damaged, or too large.
     """
-    return read_mono(data if data.startswith(_SOUNDS) else read_trace_wav(io.BytesIO(data), max_bytes))
+    wav = data if data.startswith(_SOUNDS) else read_trace_wav(io.BytesIO(data), max_bytes)
+    return read_mono(wav, most_samples=max_bytes // _SAMPLE_BYTES)
 
 
 def recording_trace(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:
@@ -219,8 +226,8 @@ def _described(root: Path) -> Iterator[Source]:
         texts = {one["name"]: one.get("text", "") for one in manifest["items"]}
         for one in manifest["files"]:
             file = str(one.get("trace") or one["file"])
-            path = (root / file).resolve()
-            if not path.is_relative_to(root.resolve()):
+            path = real_path(root / file)
+            if not path.is_relative_to(real_path(root)):
                 raise BadFile(f"{file!r:.100} leads out of the folder {root}", "keep files within it")
             text = "" if file.endswith(".trace") else str(texts.get(one["item"], ""))
             yield Source(path, file, str(one["system"]), str(one["item"]), text)

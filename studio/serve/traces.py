@@ -188,7 +188,7 @@ def read_recording(
     """
     if placed_by not in ("", ALIGNER):
         raise BadMessage(f"nothing here is called {placed_by!r:.40}", f"words are placed by {ALIGNER}, or by the voice")
-    pcm, rate_hz = read_mono(body[textgrid_bytes:])
+    pcm, rate_hz = read_mono(body[textgrid_bytes:], most_samples=MAX_FILE_BYTES // 2)
     max_s = MAX_ALIGNED_S if placed_by else MAX_RECORDING_S
     if len(pcm) > max_s * rate_hz:
         raise BadFile(f"the recording lasts {len(pcm) / rate_hz:.0f} s", f"give at most {max_s:.0f} s")

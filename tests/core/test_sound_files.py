@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from studio.core.clips import to_float, to_int16, wav_bytes
 from studio.core.errors import BadFile
 from studio.core.sound_files import SoundStream, read_mono, read_pcm
+from studio.inspection.opening import open_bytes, read_sound
+from studio.serve.traces import LIMITS, MAX_FILE_BYTES, read_recording
 
 RATE_HZ = 16_000
 PCM = to_int16((0.3 * np.sin(0.1 * np.arange(11_200))).astype(np.float32))
@@ -57,9 +59,13 @@ def id3(data: bytes) -> bytes:
 
 
 def flac_of_unknown_length() -> bytes:
-    data = bytearray(written("FLAC", "PCM_16"))
+    return flac_that_states(0)
+
+
+def flac_that_states(frames: int, channels: int = 1) -> bytes:
+    data = bytearray(written("FLAC", "PCM_16", channels))
     data[21] &= 0xF0  # the last 36 bits before the MD5 of STREAMINFO
-    data[22:26] = bytes(4)
+    data[22:26] = frames.to_bytes(4, "big")
     return bytes(data)
 
 
@@ -172,6 +178,35 @@ def test_long_sounds_are_refused_before_they_are_decoded(monkeypatch: pytest.Mon
         read_mono(written("FLAC", "PCM_16"), longest_s=0.3)
     with pytest.raises(BadFile, match="may have 0 MiB"):
         read_mono(PLAIN, max_bytes=1000)
+
+
+def test_samples_are_bounded_whatever_the_rate_and_the_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hours of silence at 768 kHz are a FLAC of 17 MB and would be 11 GB of samples."""
+    with pytest.raises(BadFile, match="lasts more than"):  # the header states no length
+        read_mono(flac_of_unknown_length(), most_samples=len(PCM) - 1)
+    assert len(read_mono(flac_of_unknown_length(), most_samples=len(PCM))[0]) == len(PCM)
+    eight = written("FLAC", "PCM_16", 8)
+    assert len(read_mono(eight, most_samples=len(PCM))[0]) == len(PCM)
+    sixteen = written("WAV", "PCM_16", 16)
+    monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("it was decoded"))
+    for sound in (PLAIN, eight):
+        with pytest.raises(BadFile, match=r"s are read of [18] channels at 16,000 samples a second"):
+            read_mono(sound, most_samples=len(PCM) - 1)
+    with pytest.raises(BadFile, match="16 channels"):
+        read_mono(sixteen, most_samples=len(PCM))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_uploads_hold_at_most_64_mb_of_samples(monkeypatch: pytest.MonkeyPatch, channels: int) -> None:
+    sound = flac_that_states(32_000_001, channels)
+    monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("it was decoded"))
+    for read in (
+        lambda: open_bytes(sound, "", LIMITS),
+        lambda: read_sound(sound, MAX_FILE_BYTES),
+        lambda: read_recording(sound, "Hi.", 0, "", {}),
+    ):
+        with pytest.raises(BadFile, match="at most 2000 s are read"):
+            read()
 
 
 @settings(max_examples=300, deadline=None)

@@ -175,11 +175,12 @@ def test_trace_deleted_during_the_backup_causes_another_snapshot(
     check_backup(tmp_path / "b")
 
 
-@pytest.mark.parametrize("name", ["b.tar.gz", "b.tar", "full", "empty.zip", "x/../data/b", "link"])
+@pytest.mark.parametrize("name", ["b.tar.gz", "b.tar", "full", "empty.zip", "x/../data/b", "link", "cycle"])
 def test_unusable_target_is_refused(site: Site, tmp_path: Path, name: str) -> None:
     for folder in ("x", "full", "full/one", "empty.zip"):
         (tmp_path / folder).mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "cycle").symlink_to(tmp_path / "cycle")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises((BadOption, BadFile)):
         create_backup(site.data, "", tmp_path / name)

@@ -1,9 +1,12 @@
 """dMel against its authors' own package, on real recordings."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import soundfile
 import torch
+import torchaudio.functional
 from dmel.dmel import DiscretizedLogMelFbank, LogMelFbank
 from needs import data_folder
 
@@ -85,3 +88,22 @@ def test_an_odd_rate_takes_little_memory_or_is_refused(rate_hz):
 def test_what_cannot_be_met_is_refused():
     with pytest.raises(BadFile, match="24,005 samples a second cannot be made 24,000"):
         dmel.resample(torch.zeros(24_005), 24_005, 24_000)
+
+
+@pytest.mark.parametrize("rate_hz", [768_000, 44_101, 44_100, 16_000, 1_000])
+def test_long_sounds_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch, rate_hz: int) -> None:
+    """Ten minutes at once took 1.2 GB; the blocks make the same samples."""
+    pcm = torch.from_numpy(np.random.default_rng(0).standard_normal(300_007).astype(np.float32))
+    at_once = dmel.resample(pcm, rate_hz, 24_000)
+    lengths: list[int] = []
+    resample = torchaudio.functional.resample
+
+    def counted(part: torch.Tensor, *given: int, **options: Any) -> torch.Tensor:
+        lengths.append(part.shape[-1])
+        return resample(part, *given, **options)
+
+    monkeypatch.setattr(torchaudio.functional, "resample", counted)
+    monkeypatch.setattr(dmel, "_RESAMPLED_AT_ONCE", 20_000)
+    made = dmel.resample(pcm, rate_hz, 24_000)
+    assert len(lengths) > 1 and max(lengths) < 200_000
+    assert made.shape == at_once.shape and float((made - at_once).abs().max()) < 1e-5

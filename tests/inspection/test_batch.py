@@ -221,3 +221,11 @@ def test_odd_rate_and_hostile_name_are_handled(folder: Path, tmp_path: Path) -> 
     [loud] = [row for row in found.utterances if row["file"] == "loud.trace"]
     assert (loud["voice"], loud["seed"], loud["temperature"]) == ("]0;minev", None, None)
     found.save(tmp_path)
+
+
+def test_links_in_a_cycle_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").symlink_to(tmp_path / "a.wav")
+    described = {"items": [{"name": "i"}], "files": [{"system": "a", "item": "i", "file": "a.wav"}]}
+    (tmp_path / "manifest.json").write_text(json.dumps(described), encoding="utf-8")
+    result = CliRunner().invoke(cli, ["measure", str(tmp_path), "-o", str(tmp_path / "out")])
+    assert result.exit_code == 1 and "a.wav is not a readable trace" in result.output

@@ -28,6 +28,8 @@ _HOP, _WINDOW, _FFT = 400, 800, 1024  # samples at 16 kHz
 _LOW_HZ, _HIGH_HZ = 80.0, 7600.0
 _FLOOR = 1e-10
 _MAX_TAPS = 5_000_000  # approximate, of a resampler's polyphase filters
+_ZEROS, _ROLLOFF = 64, 0.9475937167399596  # zero crossings of the filter on each side, cutoff as a share of Nyquist's
+_RESAMPLED_AT_ONCE = 1 << 21  # samples
 _MAX_DRIFT = 1e-6  # of an approximated rate: below a millisecond in ten minutes
 
 
@@ -44,14 +46,29 @@ def resample(pcm: Tensor, from_hz: int, to_hz: int) -> Tensor:
         raise BadFile(
             f"{from_hz:,} samples a second cannot be made {to_hz:,}", "give 16000, 22050, 24000, 44100 or 48000"
         )
+    step, made = near.denominator, near.numerator  # ``step`` samples become ``made``
+    beside = step * math.ceil(_ZEROS / _ROLLOFF * max(1.0, step / made) / step + 1)  # the filter's reach
+    block = step * max(1, _RESAMPLED_AT_ONCE // step, 4 * beside // step)
+    length = pcm.shape[-1]
+    if length <= block:
+        return _resample(pcm, step, made)
+    parts: list[Tensor] = []
+    for at in range(0, length, block):  # the filters of ten minutes at once take more than a gigabyte
+        first, stop = max(0, at - beside), min(length, at + block)
+        part = _resample(pcm[..., first : stop + beside], step, made)
+        parts.append(part[..., (at - first) // step * made :][..., : math.ceil((stop - at) * made / step)])
+    return torch.cat(parts, dim=-1)
+
+
+def _resample(pcm: Tensor, from_hz: int, to_hz: int) -> Tensor:
     import torchaudio.functional as audio_functional  # absent on bare machines, which analyse no recordings
 
     return audio_functional.resample(
         pcm,
-        near.denominator,
-        near.numerator,
-        lowpass_filter_width=64,
-        rolloff=0.9475937167399596,
+        from_hz,
+        to_hz,
+        lowpass_filter_width=_ZEROS,
+        rolloff=_ROLLOFF,
         resampling_method="sinc_interp_kaiser",
         beta=14.769656459379492,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
+from studio.core.folders import real_path
 from studio.measure.tables import Column, write_rows
 from studio.mos.analysis.answers import by_rater, consistency_tables, load_answers, repeated_answers, typed_scripts
 from studio.mos.analysis.quality import rater_verdicts
@@ -239,8 +240,8 @@ def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: P
 
 def _inside(folder: Path, name: str) -> Path:
     """The path of a file in the folder. Raises BadFile if .. or a link leads outside."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+    path = real_path(folder / name)
+    if not path.is_relative_to(real_path(folder)):
         raise BadFile(f"{name[:80]!r} leads out of the folder {folder}", "the database was changed by hand")
     return path
 
