@@ -9,6 +9,7 @@ header has a length. Channels beyond two are mixed by ITU-R BS.775-3, or the one
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,9 @@ _ELSEWHERE = (0.5, 0.5)
 _USUAL = {3: (0, 1, 2), 4: (0, 1, 4, 5), 5: (0, 1, 2, 4, 5), 6: (0, 1, 2, 3, 4, 5), 7: (0, 1, 2, 3, 8, 9, 10),
           8: (0, 1, 2, 3, 4, 5, 9, 10)}  # fmt: skip
 _ID3V1_BYTES = 128  # of an ID3v1 tag, at the end of a file
+_TEXTS = re.compile(
+    rb"version https://git-lfs|\s*(?:<!doctype|<html|<\?xml|\{\s*\")", re.IGNORECASE
+)  # of failed downloads
 
 
 class _Sequential(soundfile.SoundFile):
@@ -185,6 +189,11 @@ class SoundStream:
         try:
             return _Sequential(io.BytesIO(self._data))
         except (soundfile.SoundFileError, ValueError) as error:
+            if not self._data:
+                raise BadFile(f"{self.name} is empty", "copy or record it again") from error
+            if what := _TEXTS.match(self._data):
+                kind = "a pointer of Git LFS" if what[0][:1] == b"v" else "text, as of a failed download"
+                raise BadFile(f"{self.name} is {kind}, not a sound", "download the sound itself") from error
             why = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
             if is_wav(self._data) or self._data[:4] == b"fLaC":
                 raise BadFile(

@@ -210,7 +210,7 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     header = root.first("HEADER")
     if header and header.attributes.get("TIME_UNITS", "milliseconds") != "milliseconds":
         raise BadFile("the times of this EAF are not in milliseconds", "save it with ELAN")
-    times = _Times(root)
+    times = _Times(root, 1000.0 * samples / rate_hz)
     labels = _labels(root)
     tiers: list[MarkTier] = []
     sets: dict[str, tuple[str, ...]] = {}
@@ -228,12 +228,12 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
 class _Times:
     """Times of annotations in ms of the sound.
 
-    As ELAN shows them: a time slot without a time lies evenly between those of the annotations around it, annotations
-    of a symbolic subdivision share their parent's time evenly, others have all of it, and ``TIME_ORIGIN`` is where the
-    times begin in the sound.
+    As ELAN shows them: a time slot without a time lies evenly between those of the annotations around it (the first
+    and last of the file between the sound's ends), annotations of a symbolic subdivision share their parent's time
+    evenly, others have all of it, and ``TIME_ORIGIN`` is where the times begin in the sound.
     """
 
-    def __init__(self, root: Element) -> None:
+    def __init__(self, root: Element, sound_ms: float) -> None:
         order = root.first("TIME_ORDER")
         slots = list(order.all("TIME_SLOT")) if order else []
         written = {one.need("TIME_SLOT_ID"): one.attributes.get("TIME_VALUE") for one in slots}
@@ -248,8 +248,8 @@ class _Times:
             type_ = types.get(tier.attributes.get("LINGUISTIC_TYPE_REF", ""), {})
             self._share(_annotations(tier), type_.get("CONSTRAINTS") == "Symbolic_Subdivision")
             self._place_slots(_annotations(tier))
-        self._place_slots_in_order()
         self._origin_ms = _origin_ms(root)
+        self._place_slots_in_order(sound_ms)
 
     def type_of(self, tier: Element) -> str:
         """The linguistic type of the tier that has the times: itself, or the one that it depends on."""
@@ -311,12 +311,16 @@ class _Times:
                 chain.append(after[chain[-1]])
             self._spread(chain)
 
-    def _place_slots_in_order(self) -> None:
-        """Place what is left evenly between its neighbours in the order of the slots."""
+    def _place_slots_in_order(self, sound_ms: float) -> None:
+        """Place what is left evenly between its neighbours in the order of the slots, or the sound's ends."""
+        known = [at for at in self._slots.values() if at is not None]
+        if not known:
+            return
+        first, last = -self._origin_ms, max(sound_ms - self._origin_ms, *known, 0.0)
         chain: list[str] = []
+        self._slots = {"": first, **self._slots, " ": last}  # no id is empty or blank
         for slot, at in list(self._slots.items()):
-            if chain:
-                chain.append(slot)
+            chain.append(slot)
             if at is not None:
                 self._spread(chain)
                 chain = [slot]

@@ -94,7 +94,8 @@ def _layers_of(part: _Part, grid: SampleGrid) -> Iterator[AnnotationLayer]:
 def _parts(task: dict[str, Any]) -> Iterator[_Part]:
     """The annotations of a task that were not cancelled; an object of JSON_MIN is one annotation."""
     about = task.get("data")
-    if "annotations" not in task and about is None:
+    key = "annotations" if "annotations" in task else "completions"  # completions: before Label Studio 1.0
+    if key not in task and about is None:
         audio = next((one for one in task.values() if isinstance(one, str) and _is_sound(one)), "")
         results = list(_min_results(task))
         if not results and not _MIN_KEYS & task.keys():
@@ -103,7 +104,7 @@ def _parts(task: dict[str, Any]) -> Iterator[_Part]:
         return
     data = about if isinstance(about, dict) else {}
     audio = _file_name(next((one for one in data.values() if isinstance(one, str) and _is_sound(one)), ""))
-    annotations = [one for one in map(_map, _list(task.get("annotations"))) if not one.get("was_cancelled")]
+    annotations = [one for one in map(_map, _list(task.get(key))) if not one.get("was_cancelled")]
     for one in annotations:
         results = [_map(result) for result in _list(one.get("result", []))]
         yield _Part(data, audio, _annotator(one.get("completed_by")), list(_with_times(results)))

@@ -61,6 +61,11 @@ def read_manifest(
     return draft.finish(whole, incomplete)
 
 
+# Names of columns in metadata.csv of Hugging Face audio folders and of Common Voice.
+_FILE_COLUMNS = frozenset(("file_name", "filename", "path", "id"))
+_TEXT_COLUMNS = frozenset(("text", "transcription", "transcript", "sentence", "raw_text"))
+
+
 def _read_folder(draft: ManifestBuilder) -> None:
     """Read ``<system>/<item>.wav``; ``training``, ``trap`` and ``gold`` contain the same, or clips without a system.
 
@@ -181,7 +186,12 @@ def _texts(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a table (item,text[,expected][,tags]), or of lines ``item|text`` or ``item|text|spoken``."""
     text = _text_of(path)
     try:
-        is_table = {"item", "text"} <= set(read_table(text, path.name).columns)
+        columns = set(read_table(text, path.name).columns)
+        is_table = {"item", "text"} <= columns
+        if not is_table and (item := columns & _FILE_COLUMNS) and (said := columns & _TEXT_COLUMNS):
+            for line, row in read_table(text, path.name).rows:  # a Hugging Face audio folder
+                yield f"line {line} of {path.name}", {"item": row[min(item)], "text": row[min(said)]}
+            return
     except BadFile:  # the first line names no columns: in metadata raw and spoken text may be the same
         is_table = False
     if is_table:

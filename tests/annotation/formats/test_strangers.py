@@ -122,6 +122,18 @@ def test_elan_dependent_tier_has_its_parents_times() -> None:
     ]
 
 
+def test_elan_slots_without_a_time_at_the_edges_lie_between_the_ends_of_the_sound() -> None:
+    found = read("eaf", eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3"/>'))
+    assert found.layers[0].marks == (Mark(2400, 24_000 * 1125 // 1000, "hello"),)  # halfway from 250 to 2000 ms
+    first = eaf(aligned(start="ts0")).replace("<TIME_ORDER>", '<TIME_ORDER><TIME_SLOT TIME_SLOT_ID="ts0"/>')
+    assert read("eaf", first).layers[0].marks == (Mark(1200, 6000, "hello"),)
+
+
+def test_label_studio_before_1_0_calls_annotations_completions() -> None:
+    written = label_studio([region(0.5, 1.0, "Click")])
+    assert read("labelstudio", written.replace("annotations", "completions")) == read("labelstudio", written)
+
+
 def test_table_with_only_seconds_or_semicolons_is_read() -> None:
     found = read("csv", "start_s,label\n0.5,seam\n1,click\n")
     assert found.layers == (
@@ -232,7 +244,6 @@ BAD_EAFS = {
     "nested too deeply": "<a>" * 1000 + "</a>" * 1000,
     "this is html, not an EAF": "<html/>",
     "no XML": "<a><b></a>",
-    "has no time": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3"/>'),
     "a1 has no time": eaf(aligned(end="nowhere")),
     "before the sound": eaf(aligned(start="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="-5"/>'),
     "the sound ends at": eaf(aligned(end="ts3"), slots='<TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="9000"/>'),
