@@ -11,7 +11,7 @@ from ui.live_page import LivePage
 def stage(visit: Callable[..., LivePage]) -> LivePage:
     live = visit(color_scheme="light")
     live.page.goto(f"{live.url}?tap=1&stage")
-    live.page.wait_for_selector(".live[data-talk] .options input", state="attached")
+    live.page.wait_for_selector("body[data-stage] .live .options input", state="attached")
     return live
 
 
@@ -42,14 +42,14 @@ def test_stage_is_entered_from_the_page_and_left_by_escape(visit: Callable[..., 
     live = visit(color_scheme="light")
     live.paste("constantinople and alexandria were wonderful cities ")
     live.page.get_by_role("button", name="Stage view").click()
-    assert live.page.locator(".live[data-talk]").count() == 1
+    assert live.page.locator("body[data-stage]").count() == 1
     assert "stage" in live.page.url and live.page.evaluate("document.body.classList.contains('dark')")
     live.wait_lit(1)
     live.page.keyboard.press("Escape")  # stops the speech first
     live.wait_phase("idle")
-    assert live.page.locator(".live[data-talk]").count() == 1
+    assert live.page.locator("body[data-stage]").count() == 1
     live.page.keyboard.press("Escape")
-    assert live.page.locator(".live[data-talk]").count() == 0
+    assert live.page.locator("body[data-stage]").count() == 0
     assert "stage" not in live.page.url and live.page.locator(".masthead").is_visible()
     assert not live.page.evaluate("document.body.classList.contains('dark')")
     assert live.page.locator("#live-text").input_value().startswith("constantinople")

@@ -2,11 +2,15 @@
 
 {
   const KEY = "studio-theme";
-  const requested = new URLSearchParams(location.search).get("__theme");
+  const query = new URLSearchParams(location.search);
+  const requested = query.get("__theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isGradio = () => "gradio_config" in window;
   const theme = () => requested ?? localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
-  const apply = () => document.body.classList.toggle("dark", theme() === "dark");
+  const isStage = () => "stage" in document.body.dataset; // always dark
+  const apply = () => document.body.classList.toggle("dark", isStage() || theme() === "dark");
+  // The Live page's stage mode begins before the first paint, so that nothing painted moves.
+  if (query.has("stage") && location.pathname.endsWith("/")) document.body.dataset.stage = theme();
   apply();
   system.addEventListener("change", apply);
 
@@ -58,7 +62,7 @@
   });
 
   // The trace of the Inspect page's address is requested half a second before the page's script runs.
-  const trace = new URLSearchParams(location.search).get("trace");
+  const trace = query.get("trace");
   if (trace && /\/inspect\/?$/.test(location.pathname)) {
     window.earlyView = fetch(`./traces/${encodeURIComponent(trace)}.view`);
     window.earlyView.catch(() => {});

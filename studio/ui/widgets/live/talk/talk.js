@@ -44,7 +44,7 @@ export class Talk {
 
   enter() {
     const { body } = document;
-    this.wasDark = body.classList.contains("dark");
+    body.dataset.stage ??= body.classList.contains("dark") ? "dark" : "light"; // the theme of the page without it
     body.classList.add("dark");
     this.show(true);
     addEventListener("keydown", this.keys, true);
@@ -55,14 +55,13 @@ export class Talk {
   leave() {
     this.dispose();
     if (document.fullscreenElement) document.exitFullscreen();
-    document.body.classList.toggle("dark", this.wasDark);
+    document.body.classList.toggle("dark", document.body.dataset.stage === "dark");
+    delete document.body.dataset.stage;
     this.show(false);
     this.root.querySelector('[data-talk="enter"]').focus({ preventScroll: true });
   }
 
   show(isOn) {
-    if (isOn) this.root.dataset.talk = "";
-    else delete this.root.dataset.talk;
     this.bar.hidden = !isOn;
     const url = new URL(location.href);
     if (isOn) url.searchParams.set(PARAM, "");
