@@ -65,7 +65,7 @@ def test_timelines_use_the_whole_width(site: Site, opening: Opening, path: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS])
+@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS, "?stage"])
 def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: int) -> None:
     context = opening(viewport={"width": width, "height": 900})
     site.sign_in(context)
@@ -76,3 +76,22 @@ def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: i
     if path == "results":  # plotly draws late, in the room that is reserved for its figures
         page.wait_for_function(DRAWN)
     assert sum(page.evaluate("window.shifts")) < 0.05
+
+
+@pytest.mark.parametrize("path", COMPONENTS)
+def test_page_of_components_has_no_footer_of_the_framework(site: Site, opening: Opening, path: str) -> None:
+    context = opening()
+    site.sign_in(context)
+    page = context.new_page()
+    page.goto(site.url + path)
+    settled(page, path)
+    page.locator("footer[aria-label]").wait_for(state="attached")
+    assert page.locator("footer[aria-label]").is_hidden()
+
+
+def test_api_page_is_visible_at_once(server: Any, opening: Opening) -> None:
+    page = opening().new_page()
+    page.goto(server.url + "api")
+    page.locator("#api-page h1").wait_for(state="attached")
+    hidden = "getComputedStyle(document.querySelector('#api-page h1')).visibility"
+    assert page.evaluate(hidden) == "visible"
