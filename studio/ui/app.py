@@ -76,11 +76,11 @@ def _build_speak(context: PageContext) -> None:
 PAGES = (
     Page("", "Live", folder="live", words="live/words", props=live_props),
     Page("inspect", "Inspect", folder="inspect"),
-    Page("compare", "Compare", folder="compare"),
+    Page("compare", "Compare", folder="compare", props=glossary_props),
     Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # leads to an open arena's page of raters
     Page("library", "Library", access="owner", folder="library"),
     Page("campaigns", "Listening tests", access="owner", build=_build_campaigns),
-    Page("edit", "Edit a test", access="owner", parent="campaigns", folder="edit"),
+    Page("edit", "Edit a test", access="owner", parent="campaigns", folder="edit", props=glossary_props),
     Page("results", "Results", access="owner", build=_build_results),
     Page("engine", "Engine", build=_build_engine, is_available=lambda c: isinstance(c.engine, SupportsLoad)),
     Page("api", "API", parent="api", build=_build_speak, is_available=lambda c: c.speech is not None),

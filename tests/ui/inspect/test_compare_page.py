@@ -205,11 +205,11 @@ def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..
     tab = compare(server.url).open(more="text=one+two+three&n=1")
     ways = tab.page.locator(".ways button")
     assert ways.all_text_contents() == [
-        "scheme = S1, S2",
-        "m = 1..6",
-        "n = 1..6",
+        "Scheme S1, S2",
+        "Look-ahead 1 to 6",
+        "Words per step 1 to 6",
         "All voices (2)",
-        "seed = 0..3",
+        "4 variations",
         "Causal, overlapped vocoder",
         "Current settings",
     ]
@@ -283,7 +283,7 @@ def test_estimated_word_boundaries_are_dashed(compare: Callable[..., Compare], t
 
 def test_options_refused_by_a_voice_are_left_out_and_reported(compare: Callable[..., Compare], server: Server) -> None:
     tab = compare(server.url).open(more="text=one+two&m=2")
-    tab.page.locator(".ways button", has_text="n = 1..6").click()
+    tab.page.locator(".ways button", has_text="Words per step").click()
     tab.opened(2)
     said = tab.message("Left out")
     assert said.count("Left out") == 4 and "n = 3" in said and "window m = 2" in said
@@ -295,7 +295,7 @@ def test_options_refused_by_a_voice_are_left_out_and_reported(compare: Callable[
 def test_stopping_keeps_what_is_spoken(compare: Callable[..., Compare], server: Server) -> None:
     long = "+".join(["elephants"] * 30)
     tab = compare(server.url).open(more=f"text={long}")
-    tab.page.locator(".ways button", has_text="m = 1..6").click()
+    tab.page.locator(".ways button", has_text="Look-ahead").click()
     tab.message("Speaking 2 of 6")
     tab.page.get_by_role("button", name="Stop").click()
     tab.opened(1)

@@ -51,7 +51,7 @@ def test_is_created_previewed_and_opened(site: Site, enter: Callable[..., Any], 
     assert "Not ready yet" in ready.inner_text()
     assert page.get_by_role("button", name="Open for raters").is_disabled()
     for window in ("3", "2"):
-        page.get_by_label("Window m").fill(window)
+        page.get_by_label("Look-ahead").fill(window)
         page.get_by_role("button", name="Add this voice").click()
         page.locator(".system").nth(0 if window == "3" else 1).wait_for()
     assert page.locator(".system b").all_text_contents() == ["tone:low", "tone:low?m=2"]

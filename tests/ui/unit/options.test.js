@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { variantSets } from "../../../studio/ui/widgets/compare/synthesis_form.js";
+import { Terms } from "../../../studio/ui/widgets/glossary/tips.js";
 import { asCurl, asPython } from "../../../studio/ui/widgets/live/actions.js";
 import { displayName, parseOption, voiceName } from "../../../studio/ui/widgets/options/option_controls.js";
 
@@ -66,10 +67,10 @@ test("variants: all values of each option, all voices, four seeds", () => {
   assert.deepEqual(
     sets.map(({ name, jobs }) => [name, jobs.length]),
     [
-      ["m = 1..6", 6],
-      ["scheme = S1, S2", 2],
+      ["Window 1 to 6", 6],
+      ["Scheme S1, S2", 2],
       ["All voices (3)", 3],
-      ["seed = 5..8", 4],
+      ["4 variations", 4],
       ["Causal, overlapped vocoder", 1],
       ["Current settings", 1],
     ],
@@ -82,11 +83,17 @@ test("variants: all values of each option, all voices, four seeds", () => {
   assert.ok(sets[4].isOverlapped);
 });
 
+test("variants have the plain names of the glossary", () => {
+  const terms = new Terms([{ id: "look-ahead", name: "Look-ahead", options: { m: "words read" } }]);
+  const [one, other] = variantSets([voice("wren", ["a", "b"])], BASE, terms);
+  assert.deepEqual([one.name, one.title, other.name], ["Look-ahead 1 to 6", "Window (m)", "Scheme S1, S2"]);
+});
+
 test("at most eight variants, and none of an option with one value", () => {
   const wide = { ...M, low: 1, high: 40 };
   const fixed = { ...M, name: "k", low: 2, high: 2 };
   const [one] = variantSets([voice("wren", ["a"], { options: [wide, fixed] })], BASE);
-  assert.deepEqual([one.name, one.jobs.length], ["m = 1..40", 8]);
+  assert.deepEqual([one.name, one.jobs.length], ["Window 1 to 40", 8]);
   const many = Array.from({ length: 9 }, (_, k) => voice(`v${k}`, ["a", "b"], { options: [] }));
   const all = variantSets(many, { ...BASE, voice: "v0" })[0];
   assert.deepEqual([all.jobs.length, all.jobs[7].voice], [8, "v7:a"]);

@@ -1,5 +1,6 @@
 // The Compare page: shows the utterances named in its URL side by side; more can be synthesized or added.
 
+import { Terms } from "../glossary/tips.js";
 import { isOwner } from "../owner/calls.js";
 import { h } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
@@ -15,14 +16,14 @@ const TOKEN = /(?:trace=|traces\/)?([A-Za-z0-9_-]{22})(?:\.trace)?(?:&|$)/;
 const NAME = /(?:kept=)?([0-9a-f]{12,64})(?:&|$)/;
 
 class Compare {
-  constructor(element, server) {
+  constructor(element, server, props) {
     this.page = element.querySelector(".compare");
     this.server = server;
     this.viewer = null;
     this.latest = 0; // number of the newest request; older answers are dropped
     const address = new URLSearchParams(location.search);
     this.named = [...address].filter(([kind]) => kind === "trace" || kind === "kept");
-    this.synthesisForm = new SynthesisForm(this.page, server, address, {
+    this.synthesisForm = new SynthesisForm(this.page, server, address, new Terms(props.terms), {
       status: (text, level) => this.showMessage(text, level),
       room: () => MAX_UTTERANCES - this.named.length,
       added: (tokens, text, level) => this.addSpoken(tokens, text, level),
@@ -156,7 +157,7 @@ async function why(answer) {
 }
 
 /** Start the page; `server` is the server's URL with a trailing slash. */
-export function start(element, { server }) {
+export function start(element, { props, server }) {
   const page = element.querySelector(".compare");
-  page.comparison ??= new Compare(element, server);
+  page.comparison ??= new Compare(element, server, props);
 }

@@ -1,5 +1,6 @@
 // Form that synthesizes the compared utterances: one text and a set of variants per click, with progress and stop.
 
+import { Terms } from "../glossary/tips.js";
 import { h } from "../rate/dom.js";
 import { Speaker } from "./speaker.js";
 
@@ -20,12 +21,18 @@ function valuesToTry(option) {
   return values.map((value) => (isWhole ? Math.round(value) : Number(value.toFixed(3))));
 }
 
+/** The name of a set that tries the values of one option. */
+function wayName({ kind, label }, values) {
+  return kind === "choice" ? `${label} ${values.join(", ")}` : `${label} ${values[0]} to ${values.at(-1)}`;
+}
+
 /**
  * Sets of variants as {name, title, jobs}: all values of each option, all voices, a few seeds. With `isOverlapped` the
  * result is vocoded again with the overlapped vocoder.
  * `base`: common settings {voice, speaker, seed, temperature, options}.
+ * `terms`: the plain names of options.
  */
-export function variantSets(voices, base) {
+export function variantSets(voices, base, terms = new Terms()) {
   const voice = voices.find(({ name }) => name === base.voice) ?? voices[0];
   const job = (label, more = {}) => ({
     label,
@@ -41,12 +48,7 @@ export function variantSets(voices, base) {
     const jobs = values.map((value) =>
       job(`${option.name} = ${value}`, { options: { ...base.options, [option.name]: value } }),
     );
-    const isRow = option.kind !== "choice" && values.length > 2;
-    return {
-      name: `${option.name} = ${isRow ? `${values[0]}..${values.at(-1)}` : values.join(", ")}`,
-      title: option.label,
-      jobs,
-    };
+    return { name: wayName(terms.plainOption(option), values), title: `${option.label} (${option.name})`, jobs };
   });
   const pairs = voices.flatMap((one) => one.speakers.map((speaker) => [one, speaker]));
   const speaking =
@@ -67,8 +69,8 @@ export function variantSets(voices, base) {
   });
   const seeds = Array.from({ length: SEEDS }, (_, k) => job(`seed = ${base.seed + k}`, { seed: base.seed + k }));
   ways.push({
-    name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`,
-    title: "same settings, other random seeds",
+    name: `${SEEDS} variations`,
+    title: `same settings, seeds ${base.seed} to ${base.seed + SEEDS - 1}`,
     jobs: seeds,
   });
   ways.push({
@@ -82,9 +84,10 @@ export function variantSets(voices, base) {
 }
 
 export class SynthesisForm {
-  /** `on`: status(text, level), room() (how many can be added), added(tokens, text, level). `query`: the URL's parameters. */
-  constructor(page, server, query, on) {
+  /** `on`: status(text, level), room() (how many can be added), added(tokens, text, level). `query`: the URL's parameters. `terms`: plain names of options. */
+  constructor(page, server, query, terms, on) {
     this.page = page;
+    this.terms = terms;
     this.server = server;
     this.query = query;
     this.on = on;
@@ -163,7 +166,7 @@ export class SynthesisForm {
 
   offer() {
     const { base } = this;
-    const ways = variantSets(this.voices, base);
+    const ways = variantSets(this.voices, base, this.terms);
     const buttons = ways.map((way) =>
       h("button", { type: "button", text: way.name, title: way.title, on: { click: () => this.begin(way) } }),
     );

@@ -1,5 +1,6 @@
 // The owner's page for one draft: create from a template, edit with autosave, preview, and open for raters.
 
+import { Terms } from "../glossary/tips.js";
 import { AGAIN_MS, Calls, download } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
 import { ask as askIn, h } from "../rate/dom.js";
@@ -18,8 +19,9 @@ const POLL_MS = 1000; // while texts are synthesized
 const draft = (name, path = "") => `drafts/${encodeURIComponent(name)}${path}`;
 
 class Editor {
-  constructor(root, base, server) {
+  constructor(root, base, server, terms) {
     this.root = root;
+    this.terms = terms;
     this.base = base;
     this.server = server;
     this.calls = new Calls(server, "mos/owner/");
@@ -81,7 +83,7 @@ class Editor {
     this.texts = new TextList(this, this.settings, changed);
     this.parts = [
       new Questions(this.settings, state.kind, known, changed),
-      new Systems(this, this.voices),
+      new Systems(this, this.voices, this.terms),
       this.texts,
       new Raters(this, this.settings, changed),
     ];
@@ -282,11 +284,11 @@ class Editor {
 }
 
 /** Called by Gradio when the component is in the page. */
-export function start(element, { base, server }) {
+export function start(element, { props, base, server }) {
   const root = element.querySelector(".edit");
   if (root.isStarted) return;
   root.isStarted = true;
-  const editor = new Editor(root, base, server);
+  const editor = new Editor(root, base, server, new Terms(props.terms));
   editor.begin();
   addEventListener("popstate", () => location.reload());
   addEventListener(

@@ -11,8 +11,9 @@ const ROLES = [
 
 export class Systems {
   /** `page` has `change(path, body)`, `upload(system, files, onStatus)` and `ask(question)`. */
-  constructor(page, voices) {
+  constructor(page, voices, terms) {
     this.page = page;
+    this.terms = terms;
     this.voices = voices;
     this.list = h("div", { class: "systems" });
     this.folders = h("div");
@@ -78,7 +79,7 @@ export class Systems {
       const { voice } = speakers[Number(form.at)];
       this.optionValues = {};
       options.replaceChildren(
-        ...voice.options.map((option) => this.option(option)),
+        ...voice.options.map((option) => this.option(this.terms.plainOption(option))),
         this.option({ name: "seed", label: "Seed", kind: "int", default: 0, low: 0 }),
         this.option({
           name: "temperature",
