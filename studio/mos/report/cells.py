@@ -70,11 +70,11 @@ def interval_text(low: float | None, high: float | None, digits: int) -> str:
 def answer_count(counts: Mapping[str, Any]) -> str:
     """Answers that count, out of the required number, and how many were given if some do not; an arena requires none.
 
-    ``12 of 40``, or ``10 of 40 (12 given)``.
+    ``12 of 1,440``, or ``10 of 40 (12 given)``.
     """
     counted, received = counts["counted"], counts["answers"]
-    text = f"{counted} of {counts['wanted']}" if counts["wanted"] else str(counted)
-    return text if counted == received else f"{text} ({received} given)"
+    text = f"{counted:,} of {counts['wanted']:,}" if counts["wanted"] else f"{counted:,}"
+    return text if counted == received else f"{text} ({received:,} given)"
 
 
 def percent(share: float | None) -> str:

@@ -121,7 +121,7 @@ STAGE_LABELS = {
 }
 GATE_LABELS = {
     "traps": "traps answered correctly",
-    "golds": "golds within one step",
+    "golds": "known answers within one step",
     "variance": "ratings vary",
     "repeats": "repeated trials consistent",
     "sides": "both sides of pairs chosen",
@@ -204,11 +204,11 @@ def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Map
         [GATE_LABELS[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))]
         for gate in GATE_LABELS
     ]
-    notes = ["Unknown excludes no rater: the gate did not run, or not yet."]
+    notes = ["Unknown excludes no rater: the check did not run, or not yet."]
     if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
         notes.append("The headphone check is informative: this campaign excludes no rater for it.")
     if design["gates"]["environment"] and not design["gates"]["environment_required"]:
         notes.append("The environment test is informative: this campaign excludes no rater for it.")
     if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
         notes.append("Agreement with the others is informative: this campaign excludes no rater for it.")
-    return ReportTable(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)
+    return ReportTable(caption, ["Check", "ok", "fail", "unknown"], rows, notes)

@@ -292,7 +292,7 @@ def test_phone_tables_fit_or_show_that_they_scroll(enter: Callable[..., Any]) ->
         wide.locator("th").first.text_content(): wide.evaluate("e => [e.clientWidth, e.scrollWidth]")
         for wide in page.locator("#owner-tables .owner-card > .wide").all()
     }
-    assert sizes["Gate"][1] <= sizes["Gate"][0]
+    assert sizes["Check"][1] <= sizes["Check"][0]
     wide = page.locator("#owner-tables .wide").first  # eight columns of preferences
     assert wide.evaluate("e => e.scrollWidth - e.clientWidth") > 100
     # Two covers scroll and two shadows do not, so a shadow is visible where there is more. The style is
