@@ -193,7 +193,7 @@ def test_picture_of_the_utterance_is_below_the_live_page(visit: Callable[..., Li
     live.finish(spoken=1)
     picture = live.page.locator(".timeline canvas")
     live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
-    assert "A word was played" in live.page.locator(".timeline p").text_content()
+    assert "Median delay, word typed to heard: " in live.page.locator(".timeline p").text_content()
     assert set(live.page.evaluate("Object.keys(document.querySelector('.live').tap.page.timeline.scene.boxes)")) == {
         "ruler",
         "typed",

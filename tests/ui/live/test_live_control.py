@@ -289,13 +289,16 @@ def test_invalid_url_parameters_are_reported(
 
 
 def test_queued_settings_are_announced_during_an_utterance(live: LivePage) -> None:
-    speaker, note = live.page.locator('[data-set="speaker"]'), live.page.locator(".settings-note")
+    speaker, note = live.page.locator('[data-set="speaker"]'), live.page.locator(".voice-card .voice-note")
     speaker.select_option("high")
     assert note.text_content() == ""
     live.type("one two three four ")
     live.wait_lit(1)
     speaker.select_option("low")
     assert note.text_content() == "The speaker changes with the next text."
+    assert note.bounding_box()["y"] - speaker.bounding_box()["y"] < 80, "beside the control"
+    live.page.locator('[data-option="m"]').fill("2")
+    assert note.text_content(), "it still does"
 
 
 def test_options_change_at_the_next_segment(live: LivePage) -> None:

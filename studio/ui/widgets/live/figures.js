@@ -16,7 +16,8 @@ const CAUSES = {
 const TOO_SLOW = { compute: t("computer"), network: t("network") };
 const PACE = t("for slow typing: fewer, longer pauses");
 const FIRST = t("after the first word, typing included");
-const lead = (value) =>
+/** A delay: milliseconds, or seconds where it is nearly one or more. */
+export const delay = (value) =>
   value < 950 ? ms(value) : value < 9950 ? `${decimal(value / 1000, 2)} s` : `${Math.round(value / 1000)} s`;
 
 export class Figures {
@@ -44,11 +45,11 @@ export class Figures {
   }
 
   show(f) {
-    const server = f.server_ms === null ? "" : t("{time} of it in the server", { time: ms(f.server_ms) });
+    const server = f.server_ms === null ? "" : t("{time} of it in the server", { time: delay(f.server_ms) });
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
     this.write(
       "key",
-      f.first_audio_ms === null ? "–" : lead(f.first_audio_ms),
+      f.first_audio_ms === null ? "–" : delay(f.first_audio_ms),
       [server, cause].filter(Boolean).join(", ") || CAUSES.key,
     );
     this.write("first", f.from_first_word_ms === null ? "–" : seconds(f.from_first_word_ms), FIRST);

@@ -26,6 +26,7 @@ export class Settings {
     this.root = root.querySelector(".settings");
     const choice = root.querySelector(".voices");
     this.note = root.querySelector(".settings-note");
+    this.voiceNote = root.querySelector(".voice-note"); // in the card of the voice
     this.on = on;
     this.voices = [];
     this.options = {};
@@ -127,7 +128,7 @@ export class Settings {
 
   /** Clear the note: a new text uses all settings. */
   clearNote() {
-    this.note.textContent = "";
+    this.note.textContent = this.voiceNote.textContent = "";
   }
 
   /** Apply requested settings; returns a sentence for each one that cannot be applied. */
@@ -227,7 +228,9 @@ export class Settings {
 
   /** A change that does not affect the current text; says so if there is one. */
   showPending(what) {
-    this.changed(this.on.isActive() ? NEXT_TEXT[what] : "");
+    const note = this.on.isActive() ? NEXT_TEXT[what] : "";
+    if (what !== "seed") this.voiceNote.textContent = note;
+    this.changed(what === "seed" ? note : "");
   }
 
   /** Send a scheduled change now, before a text begins. */

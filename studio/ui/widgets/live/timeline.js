@@ -1,8 +1,9 @@
 // A picture of the last utterance: keys, segments and played words on one clock. The Inspect page shows more.
 
 import { Scene } from "../inspect/scene.js";
-import { language, t } from "../page/translate.js";
+import { t } from "../page/translate.js";
 import { parse } from "../timeline/bundle.js";
+import { delay } from "./figures.js";
 
 const LANES = ["ruler", "typed", "made", "heard", "wave"];
 const PX_PER_S = 72; // at least, so that words do not overlap; the box scrolls
@@ -57,12 +58,11 @@ export class Timeline {
   }
 
   showLags(lags) {
-    const ms = (value) => `${Math.round(value).toLocaleString(language)} ms`;
     this.summary.textContent = lags
-      ? t("A word was played {half} after it was known (median of {count}; 95% within {most}).", {
-          half: ms(lags.p50),
+      ? t("Median delay, word typed to heard: {half} (words: {count}; 95% within {most}).", {
+          half: delay(lags.p50),
           count: lags.n,
-          most: ms(lags.p95),
+          most: delay(lags.p95),
         })
       : "";
   }
