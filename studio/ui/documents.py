@@ -25,7 +25,8 @@ _MOON = (
     '<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true">'
     '<circle cx="10" cy="10" r="6.5"/><path d="M10 3.5v13a6.5 6.5 0 0 0 0-13z" fill="currentColor"/></svg>'
 )
-# Every address is relative: a proxy may add a prefix, and all pages are one level deep.
+# Every address is relative: a proxy may add a prefix, and all pages are one level deep. Painting waits for the whole
+# markup (`expect`): where a narrow page shows its parts in another order, a late part would move the others.
 _DOCUMENT = """<!doctype html>
 <html lang="{language}">
 <head>
@@ -35,6 +36,7 @@ _DOCUMENT = """<!doctype html>
 {tags}
 <link rel="icon" href=".{assets}/page/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href=".{assets}/{styles}">
+<link rel="expect" href="#props" blocking="render">
 <script type="module" src=".{assets}/{folder}/{folder}.js"></script>
 </head>
 <body class="plain"{marks}>

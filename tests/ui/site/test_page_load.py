@@ -78,6 +78,23 @@ def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: i
     assert sum(page.evaluate("window.shifts")) < 0.05
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("locale", ["en", "de", "fr", "es", "ja"])
+def test_live_page_does_not_shift_over_a_slow_network(site: Site, opening: Opening, locale: str, width: int) -> None:
+    context = opening(viewport={"width": width, "height": 900}, locale=locale)
+    page = context.new_page()
+    page.add_init_script(SHIFTS)
+    network = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 200_000}
+    context.new_cdp_session(page).send("Network.emulateNetworkConditions", network)
+    page.goto(site.url)
+    settled(page, "")
+    assert sum(page.evaluate("window.shifts")) < 0.05
+    clipped = """() => [...document.querySelectorAll('.voice-card, .actions, .lead')]
+      .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
+    assert page.evaluate(clipped) == []
+
+
 @pytest.mark.parametrize("path", COMPONENTS)
 def test_page_of_components_has_no_footer_of_the_framework(site: Site, opening: Opening, path: str) -> None:
     context = opening()
