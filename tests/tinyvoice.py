@@ -265,7 +265,7 @@ FAMILIES: dict[str, TinyFamily] = {
     "kyutai": TinyFamily(
         _kyutai,
         window=lambda words: {"padding": words % 3},  # two words ahead in any case
-        settings=({"padding": 3, "guidance": "1.5"},),
+        settings=({"padding": 3, "cfg": "1.5"},),
         decode="step",
         delayed=True,
         revises=False,

@@ -59,7 +59,7 @@ class KyutaiSettings:
         default = "2" if "2" in choices else choices[0]
         return (
             OptionSpec(
-                "guidance",
+                "cfg",
                 "choice",
                 default,
                 "Guidance",

@@ -121,8 +121,8 @@ def test_sound_comes_before_the_last_word_and_cancel_says_what_was_heard(root: P
         assert starts == sorted(starts) and all(sample % 1920 == 0 for sample in starts)
         assert {event.source for event in of(ev.WordStart, got)} == {"action"} and len(samples(got))
         assert collect_trace({}, got).p_eos.max() > 0
-        with pytest.raises(BadOption, match="guidance cannot be"):
-            one.open(SpeakRequest(voice="tts-tiny", options={"guidance": "4"}))
+        with pytest.raises(BadOption, match="cfg cannot be"):
+            one.open(SpeakRequest(voice="tts-tiny", options={"cfg": "4"}))
 
 
 def test_the_same_commit_is_not_fetched_again_but_for_other_speakers(hub: Hub, root: Path) -> None:

@@ -25,7 +25,7 @@ ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
 TINY = KyutaiConfig.read_published(json.loads((ORACLE / "tiny.json").read_text()))
 SPEECH: dict[str, Any] = json.loads((ORACLE / "speech.json").read_text())
 SIZE, DELAY = TINY.text_card + 1, SPEECH["delay_steps"]
-OPTIONS = {"guidance": "1", "padding": 0}
+OPTIONS = {"cfg": "1", "padding": 0}
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,8 @@ def test_each_word_has_padding_and_passages_say_who_speaks() -> None:
         row.on_output(silent(True))
     # A word of three tokens, the first of which says who speaks, has four more steps.
     assert fed[:13] == [PAD, PAD, NEW_WORD, 1, 7, 8, PAD, NEW_WORD, 7, 8, PAD, PAD, PAD]
-    with pytest.raises(BadOption, match=r"guidance cannot be 3\.0; there are 1\.0, 2\.0"):
-        row.check({"guidance": "3", "padding": 1})
+    with pytest.raises(BadOption, match=r"cfg cannot be 3\.0; there are 1\.0, 2\.0"):
+        row.check({"cfg": "3", "padding": 1})
 
 
 def test_no_word_begins_before_those_it_shows_are_committed() -> None:

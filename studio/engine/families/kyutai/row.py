@@ -46,10 +46,10 @@ class KyutaiModel:
     first: tuple[int, ...] = ()
     longest_pad: int = 8
 
-    def read_options(self, guidance: str, padding: int) -> KyutaiOptions:
+    def read_options(self, cfg: str, padding: int) -> KyutaiOptions:
         """Options of the card. Raises BadOption: the model has not learnt this strength."""
-        if (strength := float(guidance)) not in self.strengths:
-            raise BadOption(f"guidance cannot be {strength}", f"there are {', '.join(map(str, self.strengths))}")
+        if (strength := float(cfg)) not in self.strengths:
+            raise BadOption(f"cfg cannot be {strength}", f"there are {', '.join(map(str, self.strengths))}")
         return KyutaiOptions(strength, padding)
 
 
