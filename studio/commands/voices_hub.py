@@ -30,7 +30,7 @@ def pull(
     max_files: Annotated[int, typer.Option(min=1, max=10_000, help="Most files.")] = 64,
     max_mb: Annotated[int, typer.Option(min=1, help="Most megabytes of all files together.")] = 5_000,
 ) -> None:
-    """Fetch a voice from the hub: safetensors, JSON, text and WAV files of one commit, verified by their hashes."""
+    """Fetch a voice from the hub: the files of one commit that can run no code, verified by their hashes."""
     from studio.core.cards import read_cards
     from studio.core.pulled import read_source
     from studio.hub.listing import Limits

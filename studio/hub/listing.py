@@ -12,7 +12,7 @@ from studio.core.pulled import RECORD
 from studio.hub.client import HubError, hub_api, hub_errors
 from studio.hub.download import RemoteFile
 
-SUFFIXES = (".safetensors", ".json", ".txt", ".wav")
+SUFFIXES = (".safetensors", ".json", ".txt", ".wav", ".model")
 CARD, CONFIG = "card.json", "config.json"  # of a voice of the studio, of other models
 PICKLES = (".bin", ".pt", ".ckpt", ".pth", ".pkl", ".pickle")
 _MAX_LISTED = 1_000

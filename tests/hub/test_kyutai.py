@@ -215,3 +215,11 @@ def test_weights_that_do_not_fit_are_named_when_the_voice_is_loaded(
 def test_speakers_belong_to_kyutais_models_only(hub: Hub, tiny: str, root: Path) -> None:
     with pytest.raises(HubError, match="leave --speaker out"):
         pull("rook/tiny", root, accepted, speakers=[HAPPY])
+
+
+def test_a_voice_that_was_published_again_is_pulled_as_any_other(hub: Hub, root: Path, tmp_path: Path) -> None:
+    folder = write_tiny_voice(tmp_path / "voices", family="kyutai")
+    hub.repository("rook/kyu").commit({path.name: path.read_bytes() for path in folder.iterdir()})
+    pull("rook/kyu", root, accepted, name="kyu")
+    with closing(engine("kyu")) as one:
+        assert one.voice("kyu").card.family == "kyutai"

@@ -127,8 +127,8 @@ def no_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 def another_kind(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     def edit(files: dict[str, bytes]) -> None:
         card = json.loads(files["card.json"])
-        files["card.json"] = json.dumps(card | {"sha256": card["sha256"] | {"bpe.model": "0" * 64}}).encode()
-        files["bpe.model"] = b"pieces"
+        files["card.json"] = json.dumps(card | {"sha256": card["sha256"] | {"bpe.onnx": "0" * 64}}).encode()
+        files["bpe.onnx"] = b"pieces"
 
     _edit(hub, edit)
 
@@ -176,7 +176,7 @@ REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[Studio
     "wrong card": (wrong_card, BadVoice, "not the file that its card names", "owner"),
     "pickle": (pickled, HubError, "speakstream.bin of rook/tiny is a pickle, which can run code", "safetensors"),
     "only a pickle": (only_a_pickle, HubError, "no card.json.*pytorch_model.bin, a pickle", "safetensors"),
-    "another kind": (another_kind, HubError, "bpe.model of rook/tiny is of a kind", ".safetensors"),
+    "another kind": (another_kind, HubError, "bpe.onnx of rook/tiny is of a kind", ".safetensors"),
     "no card": (no_card, HubError, "has no card.json", "card.json and safetensors"),
     "bad card": (bad_card, BadVoice, "not complete", ""),
     "no hub": (no_hub, HubError, "not understood", "HF_ENDPOINT"),

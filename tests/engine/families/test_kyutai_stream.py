@@ -17,7 +17,7 @@ from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.kyutai import runner
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiOutput, KyutaiPolicy
+from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiInput, KyutaiOutput, KyutaiPolicy
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
 from studio.engine.families.kyutai.runner import KyutaiModule, KyutaiSlots
 
@@ -164,3 +164,34 @@ def test_other_tokens_are_pads() -> None:
     policy.commit([4])
     policy.ended = True
     assert [policy.feed(9) for _ in range(3)] == [PAD, PAD, NEW_WORD], "after the initial two"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_padded_batch_as_on_a_gpu_gives_what_each_row_gives_alone(
+    reference: dict[str, Tensor], dtype: torch.dtype
+) -> None:
+    """Three rows at other steps and temperatures; the fourth slot pads the batch."""
+    net = load_kyutai_lm(ORACLE / "tiny.safetensors", TINY, dtype)
+    speakers = [(reference["speakers"][[row]], reference["present"][[row]]) for row in (0, 1)]
+    settings, outputs = KyutaiSettings(DELAY, 2, (1.0, 1.5, 2.0)), list[list[list[KyutaiOutput]]]()
+    for spare in (None, 3):
+        slots = KyutaiSlots(net, 4, 5)
+        module = KyutaiModule(net, settings, speakers, slots, spare)
+        if spare is not None:
+            for capture in module.capture_steps():
+                capture()
+        found = [list[KyutaiOutput]() for _ in range(3)]
+        for at in range(14):
+            rows = [row for row in range(3) if at >= 2 * row]  # they begin one after another
+            inputs = [
+                KyutaiInput(at - 2 * row, at, at - 2 * row >= DELAY, PAD, 4, row % 2, 1.5, 0.4 * row, 7 + row)
+                for row in rows
+            ]
+            for row, output in zip(rows, module.run(slots, [(row,) for row in rows], inputs), strict=True):
+                found[row].append(output)
+        outputs.append(found)
+    for alone, together in zip(*outputs, strict=True):
+        for one, other in zip(alone, together, strict=True):
+            assert one.is_finite and other.is_finite and abs(one.p_word - other.p_word) < 0.02
+            if dtype == torch.float32:
+                assert np.array_equal(one.codes, other.codes) and one.begins == other.begins
