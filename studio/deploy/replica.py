@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,21 +15,28 @@ from studio.core.errors import StudioError
 from studio.core.ports import Engine, EngineLoad
 from studio.deploy.hosting import Hosting, opened_app
 from studio.deploy.load import LOAD_PATH, Load
+from studio.mos.store.access import RateLimit
 from studio.serve.app import SupportsStuck
 from studio.serve.server import DRAIN, Drain, bind_port, build_server, prepare_process
 
+SOCKETS_PER_S = 1000
 START_S = 300.0  # for the engine and the server; a busy machine takes minutes to load torch
-_QUIET_S = 0.5  # without an utterance: longer than a report may be old, so that none is on its way
+_QUIET_S = 1.0  # without an utterance, once every front knows of the drain: none is on its way
 _POLL_S = 0.02
 _WINDOW_S = 0.5  # over which the time of a step is measured
 _STOP_S = 6.0  # what the server takes at most
 
 
 class LoadReporter:
-    """The load of an engine, with the time of its steps in the last half a second."""
+    """The load of an engine, with the time of its steps in the last half a second.
+
+    Attributes:
+        fronts: who asks for it, and whether they were told that it drains.
+    """
 
     def __init__(self, engine: Any, drain: Drain) -> None:
         self._engine, self._drain = engine, drain
+        self.fronts = dict[object, bool]()
         self._past: deque[tuple[float, EngineLoad]] = deque()
         self._frame_ms = {card.name: 1000.0 * card.frame_samples / card.sample_rate_hz for card in engine.cards()}
 
@@ -71,10 +77,17 @@ def add_load(app: FastAPI, engine: Engine) -> LoadReporter:
     @app.websocket(LOAD_PATH)
     async def load(websocket: WebSocket) -> None:
         await websocket.accept()
-        with suppress(WebSocketDisconnect):
+        reporter.fronts[websocket] = False
+        try:
             while True:
                 await websocket.receive_text()
-                await websocket.send_text(json.dumps(asdict(reporter.report())))
+                report = reporter.report()
+                await websocket.send_text(json.dumps(asdict(report)))
+                reporter.fronts[websocket] = report.is_draining
+        except WebSocketDisconnect:
+            pass
+        finally:
+            del reporter.fronts[websocket]
 
     return reporter
 
@@ -114,6 +127,7 @@ class ReplicaServer:
                 self._drain = getattr(app.state, DRAIN)
                 self._server = build_server(app, self._hosting.settings)
                 self._server.on_ready = self._is_ready.set
+                self._server.limits.upgrades = RateLimit(SOCKETS_PER_S, SOCKETS_PER_S)  # the fronts have counted them
                 self._server.run(sockets=[self._bound])
         except BaseException as error:  # noqa: BLE001 - raised by ``check``
             self._error = error
@@ -137,13 +151,13 @@ class ReplicaServer:
 
     def drain(self) -> None:
         """Have the fronts send no more utterances; return when the running ones have ended, or at the deadline."""
-        if self._drain is None:
+        if self._drain is None or self._reporter is None:
             return
         self._drain.is_announced = True
         until_s = quiet_s = time.monotonic()
         until_s += self._drain_s
         while (now_s := time.monotonic()) < until_s and now_s - quiet_s < _QUIET_S:
-            if self._drain.is_speaking():
+            if self._drain.is_speaking() or not all([*self._reporter.fronts.values()]):
                 quiet_s = now_s
             time.sleep(_POLL_S)
 
