@@ -17,7 +17,7 @@ from studio.bench.settings import ReplicasSetting
 from studio.bench.speed.replicas import Site, running_site
 from studio.core.errors import BadOption
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(800)]
 PATIENCE_S = 120.0
 
 
