@@ -17,6 +17,7 @@ from studio.commands.app import app
 from studio.commands.backup import backup, restore
 from studio.commands.bench import bench, evaluate
 from studio.commands.campaign.app import campaign
+from studio.commands.desktop import desktop
 from studio.commands.inspect import compare, inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth, timing
@@ -79,6 +80,7 @@ cli.command()(timing)
 cli.command()(backup)
 cli.command()(restore)
 cli.command()(app)
+cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(desktop)
 cli.command()(say)
 cli.command()(talk)
 cli.command("type")(type_)

@@ -143,13 +143,14 @@ class TypeApp(App[None]):
             )
 
     def on_select_changed(self, event: Select.Changed) -> None:
-        if event.select.id == "voice" and event.value != self._voice():
+        select: Select[Any] = event.select
+        if select.id == "voice" and event.value != self._voice():
             self._load_voice(str(event.value))
-        elif event.select.id == "output" and event.value != self.session.output_name:
+        elif select.id == "output" and event.value != self.session.output_name:
             self._try(self.session.set_output, str(event.value))
-            event.select.value = self.session.output_name
-        elif event.select.id and event.select.id.startswith("option-"):
-            event.select.value = self._set_option(event.select.id, event.value)
+            select.value = self.session.output_name
+        elif select.id and select.id.startswith("option-"):
+            select.value = self._set_option(select.id, event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.input.value = str(self._set_option(event.input.id or "", event.value))

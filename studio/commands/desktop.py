@@ -1,0 +1,65 @@
+"""``studio desktop``: the pages in a window of their own."""
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import webbrowser
+from typing import IO, Annotated
+
+import typer
+
+from studio.core.errors import BadOption
+from studio.core.folders import DEFAULT_DATA, expand_folder
+from studio.core.terminal import print_line
+
+# Those with a window for one page, ``--app``.
+BROWSERS = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "microsoft-edge", "brave-browser")
+_MAC = "/Applications/{0}.app/Contents/MacOS/{0}"
+_MAC_BROWSERS = [_MAC.format(name) for name in ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")]
+_LINK = re.compile(r"as the owner: (http\S+)")
+_END_S = 10.0  # more than the server takes to finish what it speaks
+
+
+def desktop(
+    context: typer.Context,
+    browser: Annotated[str, typer.Option(help="Chrome, Chromium, Edge or Brave; by default the first one found.")] = "",
+) -> None:
+    """Open the studio in a window of its own, until that is closed. All other options are those of studio app."""
+    known = filter(None, map(shutil.which, [*BROWSERS, *_MAC_BROWSERS]))
+    program = shutil.which(browser) if browser else next(known, "")
+    if program is None:
+        raise BadOption(f"there is no program {browser!r}", f"give the path of one of {', '.join(BROWSERS)}")
+    # A profile of its own: else the window would belong to a browser that runs already, and the command would end.
+    profile = expand_folder(DEFAULT_DATA / "window", "set HOME or XDG_DATA_HOME")
+    command = [sys.executable, "-m", "studio", "app", *context.args]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            if not (link := _read_link(server)):
+                raise typer.Exit(server.wait())
+            if not program:
+                print_line("There is no Chrome, Chromium, Edge or Brave: the page opens in a tab.", err=True)
+                webbrowser.open(link)
+                server.wait()
+                return
+            subprocess.run([program, f"--app={link}", f"--user-data-dir={profile}", "--no-first-run"], check=False)
+        finally:
+            server.terminate()
+            server.wait(_END_S)
+
+
+def _read_link(server: "subprocess.Popen[str]") -> str:
+    """The link that the server prints once it answers; "" if it ended. What it prints is passed on, also later."""
+    assert server.stderr is not None
+    for line in server.stderr:
+        print_line(line, err=True, end="")
+        if found := _LINK.search(line):
+            threading.Thread(target=_pass_on, args=(server.stderr,), daemon=True).start()
+            return found[1]
+    return ""
+
+
+def _pass_on(lines: IO[str]) -> None:
+    for line in lines:
+        print_line(line, err=True, end="")
