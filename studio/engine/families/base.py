@@ -8,6 +8,7 @@ other packages.
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
@@ -295,6 +296,7 @@ def family_names() -> list[str]:
     return sorted({one.name for one in entry_points(group=ENTRY_POINTS)})
 
 
+@cache  # finding it reads the metadata of every installed package, and a request needs the family of each voice
 def family_info(name: str) -> FamilyInfo:
     """The family of a name. Raises BadVoice if it is not registered."""
     registered = {e.name: e for e in entry_points(group=ENTRY_POINTS)}

@@ -49,6 +49,7 @@ HTTP_FLOODS: Mapping[str, HttpFlood | None] = {
     "all pages": HttpFlood(("/", "/inspect", "/compare", "/rate", "/annotate", "/engine")),
     "40 pipelined pages": HttpFlood(("/rate",), 100, 40),
     "scripts": HttpFlood(("/theme.css", "/studio-assets/none/live/live.js", "/static/img/logo.svg")),
+    "lists of voices": HttpFlood(("/inspect/voices", "/api/voices", "/v1/voices", "/v1/models", "/v1/audio/voices")),
     "unknown addresses": HttpFlood(("/nothing", "/traces/none.view", "/mos/none")),
 }
 
