@@ -18,7 +18,7 @@ campaign_answers = typer.Typer()
 Preset = Annotated[
     str,
     typer.Option(
-        help="Program that wrote the file: studio, webmushra, pymushra, p808, arena, counts, votes, comparisons or "
+        help="Program that wrote the file: studio, webmushra, paired, pymushra, p808, arena, counts, votes, winners, comparisons or "
         "scores; by default recognised by its columns."
     ),
 ]

@@ -11,14 +11,9 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import MID_ANCHOR_NAME, campaign_consensus
 from studio.mos.analysis.results import analysis, consensus_rows
 from studio.mos.campaign.config import CampaignConfig, Question
-from studio.mos.import_export.answer_rows import (
-    PRESETS,
-    AnswerRow,
-    AnswerTable,
-    choose_preset,
-    read_answer_table,
-    read_rows,
-)
+from studio.mos.import_export.answer_presets import PRESETS
+from studio.mos.import_export.answer_rows import AnswerRow, choose_preset, read_rows, widened
+from studio.mos.import_export.answer_shapes import AnswerTable, read_answer_table
 from studio.mos.import_export.exported_rows import exported_answers, exported_votes, is_export
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
@@ -83,7 +78,7 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         return FileAnswers(
             export.name, export.config, export.answers, seed, export.roles, export.left_out, export.notes
         )
-    rows, left_out, preset = _mapped(table, options)
+    rows, left_out, preset, shape_notes = _mapped(table, options)
     known = PRESETS[preset]
     reference = options.reference or _named_reference(rows, known.reference)
     if reference and not any(row.system == reference for row in rows):
@@ -108,7 +103,9 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         for number, row in enumerate(rows, start=1)
     ]
     roles = {name: role for name, role in ((reference, "reference"), (anchor, "anchor")) if name}
-    return FileAnswers(path.name, config, answers, options.seed or 0, roles, left_out, [*notes, *scale_notes])
+    return FileAnswers(
+        path.name, config, answers, options.seed or 0, roles, left_out, [*shape_notes, *notes, *scale_notes]
+    )
 
 
 def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes, Mapping[str, int]]:
@@ -120,7 +117,7 @@ def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes,
     if is_export(table, options.preset):
         _no_mapping(options)
         return exported_votes(table, options.campaign, options.tag)
-    rows, left_out, _ = _mapped(table, options)
+    rows, left_out, _, _ = _mapped(table, options)
     if not rows[0].outcome:
         raise BadFile(f"{path.name} has scores, not votes", "`studio campaign scores` analyses them")
     return votes_from_rows((r.a, r.b, r.outcome, r.rater, r.item) for r in rows), left_out
@@ -132,10 +129,11 @@ def _no_mapping(options: FileOptions) -> None:
         raise BadOption(f"an export of the studio needs no {options_used[0]}", "leave that option out")
 
 
-def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], Counter[str], str]:
+def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], Counter[str], str, list[str]]:
     if options.campaign:
         raise BadOption(f"{table.name} is no export of the studio, so it names no campaign", "leave --campaign out")
-    preset, columns = choose_preset(table, options.preset, options.columns)
+    table, mapped, notes = widened(table, options.preset, options.columns)
+    preset, columns = choose_preset(table, options.preset, mapped)
     if options.tag and "tags" not in columns:
         raise BadFile(f"{table.name} has no column tags", "map it: --column tags=NAME")
     rows, left_out = read_rows(table, columns)
@@ -145,7 +143,7 @@ def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], 
         rows = tagged
     if not rows:
         raise BadFile(f"{table.name} has no answers on scripts with the tag {options.tag!r:.80}", "choose another tag")
-    return rows, left_out, preset
+    return rows, left_out, preset, notes
 
 
 def _named_reference(rows: Sequence[AnswerRow], name: str) -> str:

@@ -5,36 +5,21 @@ first) or a count of votes (a, b, wins_a, wins_b, ties). Exports of the studio h
 (studio.mos.import_export.answer_files), since they hold whole trials.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 
-from studio.core.csv_files import column_key, parse_number, read_table
+from studio.core.csv_files import column_key, parse_number
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import read_bounded
+from studio.mos.import_export.answer_presets import OUTCOME_OF, PRESETS, SCORE_OF, UNKNOWN
+from studio.mos.import_export.answer_shapes import MAX_SCORE, AnswerTable, scores_of_columns
 
-MAX_ANSWERS_BYTES = 1 << 28
-MAX_LINES = 5_000_000
 MAX_SYSTEMS = 500
-MAX_SCORE = 100  # of every scale, on either side of 0
 _MAX_VOTES = 5_000_000  # of a file with counts
 _NAME_CHARS = 300
 Cells = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class AnswerTable:
-    """Lines of a file: cells by lower-case column name, and where each line is, for messages."""
-
-    name: str
-    columns: tuple[str, ...]
-    lines: list[tuple[str, dict[str, str]]]
-    whole: dict[str, Any] = field(default_factory=dict[str, Any])  # of an export in JSON: what precedes the rows
-    is_csv: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,188 +37,18 @@ class AnswerRow:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Column names of a program's files, and what its files do not say."""
-
-    columns: Mapping[str, tuple[str, ...]]  # by field: the first that the file has
-    about: str
-    scale: tuple[int, int] | None = None
-    reference: str = ""
-
-
-_RATERS = ("rater", "participant", "subject", "listener", "worker", "user", "judge", "voter", "annotator", "assessor")
-_ITEMS = ("item", "script", "sentence", "utterance", "text_id", "stimulus", "sample", "clip", "page", "trial")
-_SYSTEMS = ("system", "model", "method", "condition", "algorithm", "codec")
-_SCORES = ("score", "rating", "vote", "mos", "value", "opinion")
-
-
-def _with_ids(names: Sequence[str]) -> tuple[str, ...]:
-    return (*names, *(f"{name}{end}" for name in names for end in ("_id", "id", "_name", "_uuid")))
-
-
-_PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
-PRESETS: Mapping[str, Preset] = {
-    "webmushra": Preset(
-        {"rater": ("session_uuid",), "item": ("trial_id",), "system": ("rating_stimulus",), "score": ("rating_score",)},
-        "mushra.csv of webMUSHRA",
-        (0, 100),
-        "reference",
-    ),
-    "pymushra": Preset(
-        {
-            "rater": ("questionaire_uuid",),
-            "item": ("wm_id",),
-            "system": ("responses_stimulus",),
-            "score": ("responses_score",),
-        },
-        "tables of pymushra, CSV or JSON, and its database",
-        (0, 100),
-        "reference",
-    ),
-    "p808": Preset(
-        {
-            "rater": ("workerid",),
-            "file": ("file",),
-            "score": ("vote",),
-            "question": ("question_type",),
-            "system": ("condition", "system", "model"),
-        },
-        "votes_per_worker and raw answers of the P.808 toolkit; system and item are the last two parts of the address",
-        (1, 5),
-    ),
-    "arena": Preset(
-        {**_PAIRED, "a": ("model_a",), "b": ("model_b",), "outcome": ("winner",)},
-        "votes with model_a, model_b, winner",
-    ),
-    "counts": Preset(
-        {
-            "a": ("a", "player1", "system_a", "model_a"),
-            "b": ("b", "player2", "system_b", "model_b"),
-            "wins_a": ("wins_a", "win1"),
-            "wins_b": ("wins_b", "win2"),
-            "ties": ("ties",),
-        },
-        "counts of votes per pair: a, b, wins_a, wins_b, as BradleyTerry2 has them",
-    ),
-    "votes": Preset(
-        {
-            **_PAIRED,
-            "a": ("a", "system_a", "model_a", "first", "left"),
-            "b": ("b", "system_b", "model_b", "second", "right"),
-            "outcome": ("outcome", "winner", "choice", "preference", "preferred"),
-        },
-        "a, b, outcome, and rater and item where known",
-    ),
-    "comparisons": Preset(
-        {
-            **_PAIRED,
-            "a": ("a", "system_a", "first"),
-            "b": ("b", "system_b", "second"),
-            "score": _SCORES,
-            "question": ("question",),
-        },
-        "a, b, score: the second against the first (CMOS)",
-    ),
-    "scores": Preset(
-        {
-            **_PAIRED,
-            "system": _with_ids(_SYSTEMS),
-            "score": _SCORES,
-            "question": ("question", "question_type", "scale", "attribute"),
-        },
-        "rater, item, system, score, and question where there are several",
-    ),
-}
 _NEEDED = {
     "counts": ("a", "b", "wins_a", "wins_b"),
     "votes": ("a", "b", "outcome"),
     "arena": ("a", "b", "outcome"),
     "comparisons": ("a", "b", "score"),
     "p808": ("score", "rater", "file"),
+    "paired": ("a", "b", "outcome"),
+    "winners": ("a", "b"),
 }
 _SCORED = ("system", "score")
 _OF_SCORES = ("rater", "item", "system", "score", "question", "tags", "file")
 FIELDS = (*_OF_SCORES, "a", "b", "outcome", "wins_a", "wins_b", "ties")
-
-
-def read_answer_table(path: Path) -> AnswerTable:
-    """Read a CSV or JSON file. JSON: a list of objects, an export of the studio, or a database of pymushra.
-
-    Raises BadFile: the file is missing, too large, neither of both, or has no rows.
-    """
-    data = _bytes_of(path)
-    if path.suffix.lower() == ".json":
-        table = _json_table(data, path.name)
-    else:
-        read = read_table(data, path.name, max_bytes=MAX_ANSWERS_BYTES, max_lines=MAX_LINES, exact=_is_export(data))
-        lines = [(f"line {number} of {path.name}", cells) for number, cells in read.rows]
-        table = AnswerTable(path.name, read.columns, lines, is_csv=True)
-    if any(column.endswith("_url") and _VOTE_COLUMN.fullmatch(column) for column in table.columns):
-        table = _melted(table)
-    if not table.lines:
-        raise BadFile(f"{path.name} has no answers", "write one line per answer under a header")
-    return table
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return read_bounded(path, MAX_ANSWERS_BYTES)
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no file {path}", "check the path") from error
-    except OSError as error:
-        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check the path and its permissions") from error
-
-
-def _is_export(data: bytes) -> bool:
-    """Whether a CSV is an export as the studio wrote it, in which blanks around names belong to the names."""
-    return data.startswith(b"campaign,rater,")
-
-
-def _json_table(data: bytes, name: str) -> AnswerTable:
-    try:
-        document: Any = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
-    whole: dict[str, Any] = {}
-    if isinstance(document, dict):
-        whole = cast("dict[str, Any]", document)
-        rows = whole.pop("rows", None)
-        document = _of_tinydb(whole) if rows is None else rows
-    if not isinstance(document, list) or not all(isinstance(row, dict) for row in cast("list[Any]", document)):
-        raise BadFile(f"{name} is no list of answers", "give a list of objects with the same keys, or CSV")
-    records = cast("list[dict[str, Any]]", document)
-    columns = tuple(dict.fromkeys(column_key(str(key)) for row in records for key in row))
-    lines = [
-        (
-            f"row {number} of {name}",
-            {**dict.fromkeys(columns, ""), **{column_key(str(k)): _cell(v) for k, v in row.items()}},
-        )
-        for number, row in enumerate(records, start=1)
-    ]
-    return AnswerTable(name, columns, lines, whole)
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else str(value)
-
-
-def _of_tinydb(document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The responses in a database of pymushra (TinyDB), with the column names of its tables; None if it is none."""
-    tables = [cast("dict[str, Any]", table) for table in document.values() if isinstance(table, dict)]
-    trials = [cast("dict[str, Any]", t) for table in tables for t in table.values() if isinstance(t, dict)]
-    if not trials or not all(isinstance(t.get("responses"), list) for t in trials):
-        return None
-    return [
-        {
-            **{f"responses_{key}": value for key, value in cast("dict[str, Any]", response).items()},
-            "questionaire_uuid": dict(t.get("questionaire") or {}).get("uuid"),
-            "wm_id": t.get("id"),
-        }
-        for t in trials
-        for response in t["responses"]
-        if isinstance(response, dict)
-    ]
 
 
 def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -255,13 +70,55 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
             what: next((c for c in names if c in table.columns), "") for what, names in PRESETS[preset].columns.items()
         }
         columns |= {what: column_key(column) for what, column in mapped.items()}
-        if missing := [what for what in _NEEDED.get(preset, _SCORED) if not columns.get(what)]:
+        if preset == "votes" and columns["outcome"] and _are_signed(table, columns["outcome"]):
+            columns |= {"score": columns.pop("outcome")}
+            preset = "comparisons"  # from -3 to 3, whatever the column is called
+        missing = [what for what in _NEEDED.get(preset, _SCORED) if not columns.get(what)]
+        if missing == ["system"] and columns.get("file"):
+            missing = []  # the last two parts of the file's path
+        if missing:
             closest = missing if not closest or len(missing) < len(closest) else closest
         else:
             return preset, {what: column for what, column in columns.items() if column}
     lacking = ", ".join(closest)
     raise BadFile(
         f"{table.name} has no column that is known as {lacking}", f"map it: --column {closest[0]}=NAME; {_has(table)}"
+    )
+
+
+def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[AnswerTable, dict[str, str], list[str]]:
+    """A table with a column of scores per system or question as one with a score per line, the other mapped columns,
+    and what was done; as it is where it has a line per answer, or another shape.
+
+    Raises BadOption: one of several columns of scores that were named is not there.
+    """
+    chosen = [column_key(one) for one in mapped.get("score", "").split(",")] if "," in mapped.get("score", "") else []
+    others = {what: column for what, column in mapped.items() if what != "score"}
+    if column_key(mapped.get("score", "")) in table.columns or name not in ("", "scores"):
+        return table, dict(mapped), []
+    if missing := [one for one in chosen if one not in table.columns]:
+        raise BadOption(f"{table.name} has no column {missing[0]!r:.80} for score", _has(table))
+    known = {
+        what: next((c for c in names if c in table.columns), "") for what, names in PRESETS["scores"].columns.items()
+    } | {what: column_key(column) for what, column in others.items()}
+    if not chosen:
+        try:
+            choose_preset(table, name, mapped)
+        except BadFile:
+            pass
+        else:
+            return table, dict(mapped), []
+        if known["score"]:
+            return table, dict(mapped), []
+    found = scores_of_columns(table, known, chosen)
+    return (found[0], others, [found[1]]) if found else (table, dict(mapped), [])
+
+
+def _are_signed(table: AnswerTable, column: str) -> bool:
+    """Whether a column holds numbers of which some are below -1, so that they are scores and no outcomes."""
+    cells = {line[column].strip().replace("\u2212", "-") for _, line in table.lines}
+    return any(re.fullmatch(r"-(?:[2-9]|[1-9]\d+|\d+[.,]\d+)", cell) for cell in cells) and all(
+        re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", cell) for cell in cells if cell and cell.casefold() not in UNKNOWN
     )
 
 
@@ -277,14 +134,19 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
     """
     rows: list[AnswerRow] = []
     left_out: Counter[str] = Counter()
+    as_share = _shares(table, columns["outcome"]) if "outcome" in columns else {}
     for where, line in table.lines:
         cells = {what: line[column].strip() for what, column in columns.items()}
-        empty = next((what for what in ("score", "outcome") if what in cells and not cells[what]), None)
+        empty = next((what for what in ("score", "outcome") if _is_missing(what, cells, line)), None)
         if empty:
             left_out[f"without {'an' if empty == 'outcome' else 'a'} {empty}"] += 1
             continue
         if "file" in cells:
-            cells = {**_of_file(cells.pop("file")), **{k: v for k, v in cells.items() if v}}
+            cells = {**_of_file(cells.pop("file"), cells.get("system", "")), **{k: v for k, v in cells.items() if v}}
+        if not cells.keys() & {"score", "outcome", "wins_a"}:
+            cells["outcome"] = "a"  # a line names the winner and the loser
+        elif as_share:
+            cells["outcome"] = as_share[cells["outcome"]]
         _check_names(cells, where)
         rows += _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
         if len(rows) > _MAX_VOTES:
@@ -298,6 +160,29 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
             f"{table.name} has {len(systems):,} systems, {MAX_SYSTEMS} are allowed", "map the column of the systems"
         )
     return rows, left_out
+
+
+def _is_missing(what: str, cells: Cells, line: Cells) -> bool:
+    if what not in cells:
+        return False
+    text = cells[what].casefold()
+    return not text or (text in UNKNOWN and cells[what] not in (cells.get("a"), cells.get("b")))
+
+
+def _shares(table: AnswerTable, column: str) -> dict[str, str]:
+    """Outcomes that are the first system's share of a vote (1, 0.5, 0), as words; empty for others.
+
+    Raises BadFile: they are 0 and 1 only, which may also be the winner's place.
+    """
+    cells = {line[column].strip() for _, line in table.lines} - {""}
+    if not cells <= {"0", "1", "0.5", "0,5", "0.0", "1.0", ".5"}:
+        return {}
+    shares = {cell: float(cell.replace(",", ".")) for cell in cells}
+    if set(shares.values()) == {0.0, 1.0}:
+        raise BadFile(f"{table.name} has only the outcomes 0 and 1", "write a, b or tie in that column")
+    if 0.5 not in shares.values():
+        return {}
+    return {cell: {1.0: "a", 0.5: "tie", 0.0: "b"}[share] for cell, share in shares.items()}
 
 
 def _check_names(cells: Cells, where: str) -> None:
@@ -328,6 +213,12 @@ def _row(cells: Cells, where: str) -> AnswerRow:
 
 
 def _score(text: str, where: str) -> float:
+    """A number, a word of the scales of P.800, or both: 4, Good, 4 - Good, Good (4)."""
+    label = re.sub(r"\s+", " ", text.casefold())
+    number = re.fullmatch(r"([-+]?\d+)\s*[-:.=(]*\s*[a-z][a-z ]*\)?|[a-z][a-z ]*\s*[-:.=(]\s*([-+]?\d+)\)?", label)
+    if label in SCORE_OF:
+        return SCORE_OF[label]
+    text = (number[1] or number[2]) if number else text
     if not abs(score := parse_number(text, where, "write a score such as 4 or 3.5")) <= MAX_SCORE:
         raise BadFile(f"{where} has the score {text!r:.40}", f"scores may be -{MAX_SCORE} to {MAX_SCORE}")
     return int(score) if score == int(score) else score  # as a campaign has them
@@ -344,15 +235,6 @@ def _votes(cells: Cells, where: str) -> list[AnswerRow]:
     return out
 
 
-_OUTCOMES = {
-    "a": ("a", "model_a", "system_a", "left", "first", "1", "a_wins", "a wins", "player1"),
-    "b": ("b", "model_b", "system_b", "right", "second", "2", "b_wins", "b wins", "player2"),
-    "tie": ("tie", "draw", "equal", "same", "no preference", "no difference", "none", "0", "x", "="),
-    "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
-}
-_OUTCOME_OF = {word: outcome for outcome, words in _OUTCOMES.items() for word in words}
-
-
 def read_outcome(text: str, a: str, b: str, where: str) -> str:
     """a, b, tie or both_bad from what a file says: one of the usual words, or the name of the preferred system.
 
@@ -360,31 +242,18 @@ def read_outcome(text: str, a: str, b: str, where: str) -> str:
     """
     if text in (a, b):  # before the words: a system may be called b
         return "a" if text == a else "b"
-    if (outcome := _OUTCOME_OF.get(text.casefold())) is None:
+    if (outcome := OUTCOME_OF.get(text.casefold())) is None:
         raise BadFile(
             f"{where} has the outcome {text!r:.80}", "write a, b, tie or both_bad, or the name of the preferred system"
         )
     return outcome
 
 
-def _of_file(address: str) -> dict[str, str]:
-    """System and item from the last two parts of a file's path or address."""
+def _of_file(address: str, system: str) -> dict[str, str]:
+    """System and item from the last two parts of a file's path or address; the item without the system's name."""
     path = PurePosixPath(address.replace("\\", "/").split("?")[0])
-    return {"system": path.parent.name, "item": path.stem}
-
-
-_VOTE_COLUMN = re.compile(r"answer\.(q\d+)(_\w+)?")
-
-
-def _melted(table: AnswerTable) -> AnswerTable:
-    """Raw answers of the P.808 toolkit, a line per session, as a line per rated clip."""
-    return AnswerTable(table.name, (*table.columns, "file", "vote", "question_type"), list(_clips(table)))
-
-
-def _clips(table: AnswerTable) -> Iterator[tuple[str, dict[str, str]]]:
-    vote_columns = [match for column in table.columns if (match := _VOTE_COLUMN.fullmatch(column))]
-    for where, line in table.lines:
-        for match in vote_columns:
-            url = line.get(f"answer.{match[1]}_url", "")
-            if url and match[2] != "_url" and line[match[0]].strip():
-                yield where, {**line, "file": url, "vote": line[match[0]], "question_type": (match[2] or "").strip("_")}
+    system, item = system or path.parent.name, path.stem
+    named = re.escape(system)
+    if system and (match := re.fullmatch(rf"{named}[-_. ]+(.+)|(.+)[-_. ]+{named}", item)):
+        item = match[1] or match[2]
+    return {"system": system, "item": item}

@@ -11,7 +11,8 @@ from studio.core.errors import BadFile
 from studio.measure.tables import plain_text
 from studio.mos.campaign.config import CampaignConfig, Question, from_json
 from studio.mos.campaign.names import read_tags
-from studio.mos.import_export.answer_rows import MAX_SYSTEMS, AnswerTable
+from studio.mos.import_export.answer_rows import MAX_SYSTEMS
+from studio.mos.import_export.answer_shapes import AnswerTable
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import MATCH

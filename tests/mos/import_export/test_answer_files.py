@@ -61,12 +61,19 @@ def rated(answer: CountedAnswer) -> tuple[str, str, str, float]:
         ("WorkerId,Answer.q1,Answer.q1_url\nr1,4,https://x/heron/s1.wav\nr2,2,https://x/teal/s1.wav\n", FileOptions()),
         ("session_test_id,email,session_uuid,trial_id,rating_stimulus,rating_score,rating_time,rating_comment\nt,,r1,s1,heron,4,900,\nt,,r2,s1,teal,2,900,\n", FileOptions()),  # noqa: E501
         ("questionaire_uuid,wm_id,responses_stimulus,responses_score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
+        ("uuid,trial_id,responses.stimulus,responses.score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
+        ("WorkerId,Input.Q1,Input.Q2,Answer.q1,Answer.q2\nr1,https://x/heron/s1.wav,,4,\nr2,https://x/teal/s1.wav,,2,\n", FileOptions()),  # noqa: E501
+        ("rater,item,system,score\nr1,s1,heron,4 - Good\nr2,s1,teal,NA\nr2,s1,teal,Poor\n", FileOptions()),
+        ("subject,audio_path,votes\nr1,wavs/heron/s1.wav,4\nr2,wavs/teal/teal_s1.wav,2\n", FileOptions()),
+        ("rater,item,age,heron,teal\nr1,s1,30,4,\nr2,s1,40,nan,2\n", FileOptions()),
+        ("rater,age,heron_s1,heron_s2,teal_s1,teal_s2\nr1,30,4,,,\nr2,40,,NA,2,\n", FileOptions(columns={"score": "heron_s1,heron_s2,teal_s1,teal_s2"})),  # noqa: E501
+        ("rater,item,heron,teal,rank\nr1,s1,4,,1\nr2,s1,,2,2\n", FileOptions(columns={"score": "heron,teal"})),
     ],
 )  # fmt: skip
 def test_scores_of_other_programs(tmp_path: Path, text: str, options: FileOptions) -> None:
     found = read_answers(written(tmp_path / "v.csv", text), options)
     assert [rated(a) for a in found.answers] == [("r1", "s1", "heron", 4.0), ("r2", "s1", "teal", 2.0)]
-    assert found.config.kind == "acr" and not found.left_out
+    assert found.config.kind == "acr" and set(found.left_out) <= {"without a score"}
 
 
 def test_json_of_other_programs(tmp_path: Path) -> None:
@@ -119,6 +126,11 @@ def test_votes_with_the_winner_in_words(tmp_path: Path) -> None:
         "a;b;outcome\nheron;teal;a\nheron;teal;b\n",
         "sep=;\nA;B;Outcome\nheron;teal;a\nheron;teal;B\n",
         "a,b,wins_a,wins_b\nheron,teal,1,1\n",
+        "model_a,model_b,winner_model_a,winner_model_b,winner_tie\nheron,teal,1,0,0\nheron,teal,0,1,0\n",
+        "winner,loser\nheron,teal\nteal,heron\n",
+        "participant,A,B,response\nr1,heron,teal,A\nr2,heron,teal,teal\nr3,heron,teal,NA\n",
+        "session_uuid,trial_id,choice_reference,choice_non_reference,choice_answer\nr1,s1,heron,teal,reference\n"
+        "r2,s1,heron,teal,non_reference\n",
     ],
 )
 def test_votes_of_any_shape_are_ranked_alike(tmp_path: Path, text: str) -> None:
@@ -137,6 +149,24 @@ def test_comparisons_of_a_file(tmp_path: Path) -> None:
     assert found["kind"] == "ccr" and (found["questions"][0]["low"], found["questions"][0]["high"]) == (-3, 3)
 
 
+def test_tables_with_a_column_per_question_and_shares_of_votes(tmp_path: Path) -> None:
+    text = "rater,item,system,SIG,BAK\nr1,s1,heron,4,3\nr1,s1,teal,2,1\n"
+    found = read_answers(written(tmp_path / "v.csv", text))
+    assert [one.id for one in found.config.questions] == ["SIG", "BAK"] and len(found.answers) == 4
+    assert found.notes[0] == "the columns SIG, BAK are read as questions; --column score=NAME,NAME chooses others"
+    lines = '{"system": "heron", "score": 4}\n\n{"system": "teal", "score": 2}\n'
+    assert len(read_answers(written(tmp_path / "v.jsonl", lines)).answers) == 2
+    with pytest.raises(BadOption, match="no column 'bad' for score"):
+        read_answers(tmp_path / "v.csv", FileOptions(columns={"score": "SIG,BAD"}))
+    votes, _ = read_votes(written(tmp_path / "w.csv", "a,b,winner\nx,y,1\nx,y,0.5\nx,y,0\n"))
+    assert votes.outcome.tolist() == [A, TIE, B]
+    found = read_answers(written(tmp_path / "c.csv", "rater,a,b,response\nr1,x,y,-2\nr2,x,y,3\n"))
+    assert found.config.kind == "ccr"
+    crossed = "rater,heron_s1,heron_s2,teal_s1,teal_s2\nr1,4,3,2,1\n"
+    found = read_answers(written(tmp_path / "x.csv", crossed))
+    assert [rated(one) for one in found.answers][1] == ("r1", "s2", "heron", 3) and found.systems == ["heron", "teal"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -150,7 +180,8 @@ def test_comparisons_of_a_file(tmp_path: Path) -> None:
         ("a,b,outcome,rater\nx,y,a,r\nx,y,a,\n", "line 3 of v.csv has no rater"),
         ("a,b,outcome,item\nx,y,a,\n", "line 2 of v.csv has no item"),
         ('a,b,outcome\n"x,y,a\n', "line 2 of v.csv is not CSV"),
-        ("rater,item,system,score\nr,i,s,good\n", "line 2 of v.csv: 'good' is not a number"),
+        ("rater,item,system,score\nr,i,s,fine\n", "line 2 of v.csv: 'fine' is not a number"),
+        ("a,b,outcome\nx,y,0\nx,y,1\n", "only the outcomes 0 and 1"),
         ("rater,item,system,score\nr,i,s,1e9\n", "line 2 of v.csv has the score '1e9'"),
         ("rater,item,system,score\n" + "".join(f"r,i,s{k},3\n" for k in range(501)), "has 501 systems"),
         ("a,b,wins_a,wins_b\nx,y,1.5,2\n", "line 2 of v.csv has '1.5' wins_a"),

@@ -1,0 +1,151 @@
+"""Column names and words in files of answers: of programs, toolkits and labs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Column names of a program's files, and what its files do not say."""
+
+    columns: Mapping[str, tuple[str, ...]]  # by field: the first that the file has
+    about: str
+    scale: tuple[int, int] | None = None
+    reference: str = ""
+
+
+_RATERS = (
+    "rater", "participant", "subject", "listener", "worker", "user", "judge", "voter", "annotator", "assessor",
+    "evaluator", "respondent",
+)  # fmt: skip
+_ITEMS = (
+    "item", "script", "sentence", "utterance", "utt", "text_id", "stimulus", "sample", "clip", "page", "trial",
+    "prompt_id",
+)  # fmt: skip
+_SYSTEMS = ("system", "model", "method", "condition", "algorithm", "codec")
+_SCORES = ("score", "rating", "vote", "mos", "cmos", "smos", "dmos", "value", "opinion", "answer", "response", "votes")
+_FILES = (
+    "file", "filename", "file_name", "file_url", "url", "path", "file_path", "audio", "audio_path", "audio_file",
+    "audio_url", "wav", "wav_file", "wav_path", "clip_url",
+)  # fmt: skip
+
+
+def _with_ids(names: Sequence[str]) -> tuple[str, ...]:
+    return (*names, *(f"{name}{end}" for name in names for end in ("_id", "id", "_name", "_uuid")))
+
+
+_PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
+PRESETS: Mapping[str, Preset] = {
+    "webmushra": Preset(
+        {"rater": ("session_uuid",), "item": ("trial_id",), "system": ("rating_stimulus",), "score": ("rating_score",)},
+        "mushra.csv of webMUSHRA",
+        (0, 100),
+        "reference",
+    ),
+    "paired": Preset(
+        {
+            "rater": ("session_uuid",),
+            "item": ("trial_id",),
+            "a": ("choice_reference",),
+            "b": ("choice_non_reference",),
+            "outcome": ("choice_answer",),
+        },
+        "paired_comparison.csv of webMUSHRA",
+    ),
+    "pymushra": Preset(
+        {
+            "rater": ("questionaire_uuid", "questionaire.uuid", "uuid"),
+            "item": ("wm_id", "trial_id"),
+            "system": ("responses_stimulus", "responses.stimulus"),
+            "score": ("responses_score", "responses.score"),
+        },
+        "tables of pymushra, CSV or JSON, and its database",
+        (0, 100),
+        "reference",
+    ),
+    "p808": Preset(
+        {
+            "rater": ("workerid",),
+            "file": ("file",),
+            "score": ("vote",),
+            "question": ("question_type",),
+            "system": ("condition", "system", "model"),
+        },
+        "votes_per_worker and raw answers of the P.808 toolkit; system and item are the last two parts of the address",
+        (1, 5),
+    ),
+    "arena": Preset(
+        {**_PAIRED, "a": ("model_a",), "b": ("model_b",), "outcome": ("winner",)},
+        "votes with model_a, model_b, winner",
+    ),
+    "counts": Preset(
+        {
+            "a": ("a", "player1", "system_a", "model_a"),
+            "b": ("b", "player2", "system_b", "model_b"),
+            "wins_a": ("wins_a", "win1", "winner_model_a"),
+            "wins_b": ("wins_b", "win2", "winner_model_b"),
+            "ties": ("ties", "winner_tie"),
+        },
+        "counts of votes per pair: a, b, wins_a, wins_b, as BradleyTerry2 has them",
+    ),
+    "votes": Preset(
+        {
+            **_PAIRED,
+            "a": ("a", "system_a", "model_a", "first", "left"),
+            "b": ("b", "system_b", "model_b", "second", "right"),
+            "outcome": (
+                "outcome",
+                "winner",
+                "choice",
+                "preference",
+                "preferred",
+                "judgment",
+                "judgement",
+                "selected",
+                "response",
+                "answer",
+            ),
+        },
+        "a, b, outcome, and rater and item where known",
+    ),
+    "winners": Preset(
+        {**_PAIRED, "a": ("winner", "chosen"), "b": ("loser", "rejected")}, "the winner and the loser of each vote"
+    ),
+    "comparisons": Preset(
+        {
+            **_PAIRED,
+            "a": ("a", "system_a", "first"),
+            "b": ("b", "system_b", "second"),
+            "score": _SCORES,
+            "question": ("question",),
+        },
+        "a, b, score: the second against the first (CMOS)",
+    ),
+    "scores": Preset(
+        {
+            **_PAIRED,
+            "system": _with_ids(_SYSTEMS),
+            "score": _SCORES,
+            "question": ("question", "question_type", "scale", "attribute"),
+            "file": _FILES,
+        },
+        "rater, item, system, score, and question where there are several",
+    ),
+}
+_OUTCOMES = {
+    "a": ("a", "model_a", "system_a", "left", "first", "1", "a_wins", "a wins", "player1", "reference"),
+    "b": ("b", "model_b", "system_b", "right", "second", "2", "b_wins", "b wins", "player2", "non_reference",
+          "non-reference"),
+    "tie": ("tie", "draw", "equal", "same", "no preference", "no difference", "none", "0", "x", "=", "neutral",
+            "undecided", "both", "about the same", "equally good"),
+    "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
+}  # fmt: skip
+OUTCOME_OF = {said: outcome for outcome, ways in _OUTCOMES.items() for said in ways}
+UNKNOWN = frozenset(("na", "n/a", "#n/a", "nan", "null", "nil", "missing", "-", "--", ".", "?"))  # as no score
+# Scores in words: ACR, DCR and CCR of ITU-T P.800, in this order.
+_WORDS = (
+    (1, "bad poor fair good excellent".split()),
+    (1, "very annoying|annoying|slightly annoying|perceptible but not annoying|imperceptible".split("|")),
+    (-3, "much worse|worse|slightly worse|about the same|slightly better|better|much better".split("|")),
+)
+SCORE_OF = {word: lowest + at for lowest, words in _WORDS for at, word in enumerate(words)}

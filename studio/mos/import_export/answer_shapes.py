@@ -1,0 +1,225 @@
+"""Files of answers as tables with a line per answer, whatever their shape: CSV, JSON, a column per clip or system."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from studio.core.csv_files import column_key, parse_number, read_table
+from studio.core.errors import BadFile
+from studio.core.files import read_bounded
+from studio.mos.import_export.answer_presets import UNKNOWN
+
+MAX_ANSWERS_BYTES = 1 << 28
+MAX_LINES = 5_000_000
+MAX_SCORE = 100  # of every scale, on either side of 0
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """Lines of a file: cells by lower-case column name, and where each line is, for messages."""
+
+    name: str
+    columns: tuple[str, ...]
+    lines: list[tuple[str, dict[str, str]]]
+    whole: dict[str, Any] = field(default_factory=dict[str, Any])  # of an export in JSON: what precedes the rows
+    is_csv: bool = False
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])  # columns as written
+
+
+def read_answer_table(path: Path) -> AnswerTable:
+    """Read a CSV or JSON file. JSON: a list of objects or one per line, an export of the studio, or a
+    database of pymushra.
+
+    Raises BadFile: the file is missing, too large, neither of both, or has no rows.
+    """
+    data = _bytes_of(path)
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        data = b"[" + b",".join(line for line in data.splitlines() if line.strip()) + b"]"
+    if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
+        table = _json_table(data, path.name)
+    else:
+        read = read_table(data, path.name, max_bytes=MAX_ANSWERS_BYTES, max_lines=MAX_LINES, exact=_is_export(data))
+        lines = [(f"line {number} of {path.name}", cells) for number, cells in read.rows]
+        table = AnswerTable(
+            path.name, read.columns, lines, is_csv=True, titles=dict(zip(read.columns, read.titles, strict=True))
+        )
+    asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
+    if any(match[2] == "_url" or f"input.{match[1]}" in table.columns for match in asked):
+        table = _melted(table)
+    if not table.lines:
+        raise BadFile(f"{path.name} has no answers", "write one line per answer under a header")
+    return table
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return read_bounded(path, MAX_ANSWERS_BYTES)
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no file {path}", "check the path") from error
+    except OSError as error:
+        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check the path and its permissions") from error
+
+
+def _is_export(data: bytes) -> bool:
+    """Whether a CSV is an export as the studio wrote it, in which blanks around names belong to the names."""
+    return data.startswith(b"campaign,rater,")
+
+
+def _json_table(data: bytes, name: str) -> AnswerTable:
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
+    whole: dict[str, Any] = {}
+    if isinstance(document, dict):
+        whole = cast("dict[str, Any]", document)
+        rows = whole.pop("rows", None)
+        document = _of_tinydb(whole) if rows is None else rows
+    if not isinstance(document, list) or not all(isinstance(row, dict) for row in cast("list[Any]", document)):
+        raise BadFile(f"{name} is no list of answers", "give a list of objects with the same keys, or CSV")
+    found = cast("list[dict[str, Any]]", document)
+    titles = {column_key(str(key)): str(key) for row in found for key in row}
+    columns = tuple(titles)
+    lines = [
+        (
+            f"row {number} of {name}",
+            {**dict.fromkeys(columns, ""), **{column_key(str(k)): _cell(v) for k, v in row.items()}},
+        )
+        for number, row in enumerate(found, start=1)
+    ]
+    return AnswerTable(name, columns, lines, whole, titles=titles)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else str(value)
+
+
+def _of_tinydb(document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The responses in a database of pymushra (TinyDB), with the column names of its tables; None if it is none."""
+    tables = [cast("dict[str, Any]", table) for table in document.values() if isinstance(table, dict)]
+    trials = [cast("dict[str, Any]", t) for table in tables for t in table.values() if isinstance(t, dict)]
+    if not trials or not all(isinstance(t.get("responses"), list) for t in trials):
+        return None
+    return [
+        {
+            **{f"responses_{key}": value for key, value in cast("dict[str, Any]", response).items()},
+            "questionaire_uuid": dict(t.get("questionaire") or {}).get("uuid"),
+            "wm_id": t.get("id"),
+        }
+        for t in trials
+        for response in t["responses"]
+        if isinstance(response, dict)
+    ]
+
+
+_ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")
+
+
+def _melted(table: AnswerTable) -> AnswerTable:
+    """Raw answers of the P.808 toolkit, a line per session, as a line per rated clip."""
+    return AnswerTable(table.name, (*table.columns, "file", "vote", "question_type"), list(_clips(table)))
+
+
+def _clips(table: AnswerTable) -> Iterator[tuple[str, dict[str, str]]]:
+    asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
+    for where, line in table.lines:
+        for match in asked:
+            url = line.get(f"answer.{match[1]}_url") or line.get(f"input.{match[1]}", "")
+            if url and match[2] != "_url" and line[match[0]].strip():
+                yield where, {**line, "file": url, "vote": line[match[0]], "question_type": (match[2] or "").strip("_")}
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """What a column of scores stands for; empty where the line or nothing tells."""
+
+    column: str
+    system: str = ""
+    item: str = ""
+    question: str = ""
+
+
+def scores_of_columns(
+    table: AnswerTable, known: Mapping[str, str], chosen: Sequence[str] = ()
+) -> tuple[AnswerTable, str] | None:
+    """A table with a column per system, per question, or per system and script, as one with a score per line.
+
+    Args:
+        known: columns of the fields that are known.
+        chosen: the columns of scores; by default all that hold nothing but scores.
+
+    Returns:
+        The table with the columns ``score`` and ``system`` or ``question``, and what was done, in words; None where
+        there are no such columns.
+    """
+    taken = {column for column in known.values() if column}
+    columns = list(chosen) or [
+        c for c in table.columns if c not in taken and not _ABOUT.fullmatch(c) and _holds_scores(table, c)
+    ]
+    has_system = bool(known.get("system") or known.get("file"))
+    if not columns or (len(columns) < 2 and not has_system):
+        return None
+    titles = [table.titles.get(column, column) for column in columns]
+    named = ", ".join(titles[:10]) + (" and others" if len(titles) > 10 else "")
+    if has_system:
+        wide, what = [_Wide(c, question=t) for c, t in zip(columns, titles, strict=True)], "questions"
+    elif not known.get("item") and (pairs := _of_pairs(titles)):
+        wide = [_Wide(c, *pair) for c, pair in zip(columns, pairs, strict=True)]
+        what = f"systems ({', '.join(dict.fromkeys(one.system for one in wide))}) and scripts"
+    else:
+        wide, what = [_Wide(c, system=t) for c, t in zip(columns, titles, strict=True)], "systems"
+    fields = [name for name in ("system", "item", "question") if getattr(wide[0], name)]
+    kept = [c for c in table.columns if c not in columns]
+    lines = [
+        (
+            where,
+            {**{c: line[c] for c in kept}, **{name: getattr(one, name) for name in fields}, "score": line[one.column]},
+        )
+        for where, line in table.lines
+        for one in wide
+    ]
+    note = f"the columns {named} are read as {what}; --column score=NAME,NAME chooses others"
+    added = (*fields, "score")
+    return replace(table, columns=(*(c for c in kept if c not in added), *added), lines=lines), note
+
+
+# Columns of numbers that are no scores.
+_ABOUT = re.compile(
+    r"(unnamed.*|index|(.*_)?(id|uid|uuid|time|age|ms|sec|seconds|order|plays?|count|number|rank)|time_.*|timestamp|date.*"
+    r"|duration.*|session.*|years?|rt|trial|trial_.*|page|page_.*|n|seed|version|gender|sex)"
+)
+
+
+_NUMBERED = re.compile(r"(?:[a-z]|item|utt|utterance|sentence|sent|clip|sample|trial|page|text|script)?[-_ ]?\d+", re.I)
+
+
+def _holds_scores(table: AnswerTable, column: str) -> bool:
+    cells = {line[column].strip() for _, line in table.lines}
+    cells = {cell for cell in cells if cell and cell.casefold() not in UNKNOWN}
+    try:
+        return bool(cells) and all(abs(parse_number(cell, column)) <= MAX_SCORE for cell in cells)
+    except BadFile:
+        return False
+
+
+def _of_pairs(titles: Sequence[str]) -> list[tuple[str, str]] | None:
+    """System and item of titles such as ``heron_s1`` and ``teal_s1``, where all pairs are there.
+
+    Scripts are numbered (s1, 02, item3); where both parts or none are, the fewer are the systems, else the first.
+    """
+    for separator in "_/-.:| ":
+        for split in (str.split, str.rsplit):
+            pairs = [tuple(split(title, separator, 1)) for title in titles]
+            if any(len(pair) != 2 or not all(pair) for pair in pairs):
+                continue
+            first, second = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+            is_cross = len(set(pairs)) == len(titles) == len(first) * len(second)
+            if min(len(first), len(second)) < 2 or not is_cross:
+                continue
+            numbered = [all(_NUMBERED.fullmatch(name) for name in names) for names in (first, second)]
+            is_system = numbered[1] if numbered[0] != numbered[1] else len(first) <= len(second)
+            return [(a, b) if is_system else (b, a) for a, b in pairs]
+    return None
