@@ -18,15 +18,15 @@ campaign_answers = typer.Typer()
 Preset = Annotated[
     str,
     typer.Option(
-        help="Program that wrote the file: studio, webmushra, paired, pymushra, p808, arena, counts, votes, winners, comparisons or "
-        "scores; by default recognised by its columns."
+        help="Program that wrote the file: studio, webmushra, paired, pymushra, p808, arena, counts, votes, "
+        "winners, comparisons or scores; by default recognised by its columns."
     ),
 ]
 Column = Annotated[
     list[str] | None,
     typer.Option(
         help="Column of a field, as rater=WorkerId: rater, item, system, score, question, a, b, outcome, wins_a, "
-        "wins_b, ties, tags or file. Repeatable."
+        "wins_b, ties, tags or file; several columns of scores as score=SIG,BAK. Repeatable."
     ),
 ]
 Margin = Annotated[
