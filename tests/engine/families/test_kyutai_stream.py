@@ -1,6 +1,7 @@
 """Kyutai's rules of feeding text, and whole utterances, against Kyutai's own code (``make_kyutai_lm.py``)."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.kyutai import runner
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiInput, KyutaiOutput, KyutaiPolicy
+from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiInput, KyutaiOutput, KyutaiPolicy, sentence_case
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
 from studio.engine.families.kyutai.runner import KyutaiModule, KyutaiSlots
 
@@ -195,3 +196,17 @@ def test_a_padded_batch_as_on_a_gpu_gives_what_each_row_gives_alone(
             assert one.is_finite and other.is_finite and abs(one.p_word - other.p_word) < 0.02
             if dtype == torch.float32:
                 assert np.array_equal(one.codes, other.codes) and one.begins == other.begins
+
+
+def test_sentences_and_i_have_capitals() -> None:
+    words = "it's late. i know, i'm in italy. in it?".split()
+    cased = [sentence_case(word, before) for before, word in pairwise(["", *words])]
+    assert " ".join(cased) == "It's late. I know, I'm in italy. In it?"
+    read = list[str]()
+    model = KyutaiModel(DELAY, TINY.delays[1:], SIZE, 0, (1.0,))
+    row = KyutaiRow(RowSetup((0,), TIME_BASE, 0, OPTIONS, 0.0, 1), model, lambda word: [read.append(word) or 7])
+    row.commit(words[:2])
+    row.next_input()
+    row.commit(words[2:])
+    row.next_input()
+    assert read == cased

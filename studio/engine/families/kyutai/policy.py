@@ -11,11 +11,22 @@ from typing import Literal
 
 import numpy as np
 
+from studio.core.text.typography import MARKS
 from studio.engine.families.common.rows import check_finite
 from studio.engine.families.dsm.policy import next_word
 
 NEW_WORD, MAIN, OTHER, PAD = 0, 1, 2, 3  # tokens with a meaning of their own
 _NONE = -1
+
+
+def sentence_case(word: str, before: str) -> str:
+    """A spoken word with the capital that it has in writing for its place, as in the training data's transcripts.
+
+    Args:
+        before: the word before it; empty for the first one.
+    """
+    begins = not before or before[-1] in ".?!"
+    return word[:1].upper() + word[1:] if begins or word.rstrip(MARKS).partition("'")[0] == "i" else word
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from studio.engine.families.kyutai.policy import (
     KyutaiOptions,
     KyutaiOutput,
     KyutaiPolicy,
+    sentence_case,
 )
 
 FINAL_STEPS = 4  # after the end, as in Kyutai's code
@@ -167,7 +168,8 @@ class KyutaiRow(TextRow[KyutaiOptions]):
         policy, first = passage.policy, passage.first_word
         if policy.end_step is not None:
             return
-        for word in self._words[first + policy.committed :]:
+        for i in range(first + policy.committed, len(self._words)):
+            word = sentence_case(self._words[i], self._words[i - 1] if i else "")
             tokens = [*(() if policy.committed else self._model.first), *(self._encode(word) or (PAD,))]
             padding = self._options.padding
             policy.commit(tokens, padding + len(tokens) - 1 if padding else 0)
