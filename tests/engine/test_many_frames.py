@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from studio.bench.speed.host import _CpuClock, _null_voice
 from studio.bench.speed.step_baselines import begin_request
 from studio.core import events as ev
+from studio.core.time import MonotonicClock
 from studio.engine.scheduler import LOW_BUFFER_MS, Scheduler
 
 FRAMES = 120
@@ -54,3 +57,32 @@ def test_a_newcomer_and_a_short_credit_get_single_frames() -> None:
     while scheduler.step([request]):
         pass
     assert request.samples == 3 * voice.card.frame_samples
+
+
+class _SlowClock(MonotonicClock):
+    """Every look at it takes a millisecond, so that a step of some rows lasts longer than a frame."""
+
+    def __init__(self) -> None:
+        self._ms = 0.0
+
+    def now_ms(self) -> float:
+        self._ms += 1.0
+        return self._ms
+
+
+def chunks_of_a_slow_host() -> list[int]:
+    voice, clock = _null_voice(16), _SlowClock()
+    credit = FRAMES * voice.card.frame_samples
+    requests = [begin_request(voice, seed, credit, clock) for seed in range(16)]
+    scheduler = Scheduler(clock)
+    while scheduler.step([one for one in requests if not one.done]):
+        pass
+    events = [event for one in requests for event in one.poll_events()]
+    return [len(one.pcm) // voice.card.frame_samples for one in events if isinstance(one, ev.Audio)]
+
+
+def test_a_host_that_is_late_makes_more_frames_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = chunks_of_a_slow_host()
+    assert sum(chunks) == 16 * FRAMES and sum(chunks) / len(chunks) > 3.0
+    monkeypatch.setattr(Scheduler, "_least_frames", lambda self, voice: 1)
+    assert set(chunks_of_a_slow_host()) == {1}, "single frames never catch up"

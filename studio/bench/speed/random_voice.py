@@ -100,13 +100,13 @@ def _vocoder(name: str) -> Any:
 class _TimedRow(SpeakStreamRow):
     """A row whose segments end by the table of lengths."""
 
-    _timed: Any = None
-    _frames = 0
+    _timed: Any = None  # the segment of that length
+    _timed_frames = 0
 
     def on_output(self, outputs: FrameOutput) -> Any:
         if (segment := self._segment) is not self._timed and segment is not None:
-            self._timed, self._frames = segment, sum(frames_of(self._words[i]) for i in segment.plan.speak)
-        over = segment is not None and len(segment.frames) >= self._frames
+            self._timed, self._timed_frames = segment, sum(frames_of(self._words[i]) for i in segment.plan.speak)
+        over = segment is not None and len(segment.frames) >= self._timed_frames
         return super().on_output(FrameOutput(outputs.levels, float(over), outputs.is_finite))
 
 

@@ -28,7 +28,7 @@ from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 from studio.text.normalise import best
 
-LOST_S, FIRST_MS, PACKET_MS = 2.0, 5.0, 0.1  # targets of issue 42
+LOST_S, FIRST_MS, PACKET_MS = 2.0, 5.0, 0.1  # targets
 _READY_S = 180.0
 _PINGS = 200
 _WORDS_PER_S = 5.0
