@@ -74,6 +74,7 @@ def test_every_command_has_help(tmp_path: Path) -> None:
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-2000:]
     assert done.stdout.count("Usage:") == len(every) > 60
     assert "~/.local/share/" in run(tmp_path, "campaign", "list", "--help").stdout
+    assert "[serve]" in run(tmp_path, "app", "--help").stdout  # not taken for markup
     assert [*tmp_path.iterdir()] == []
 
 

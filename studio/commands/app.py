@@ -25,7 +25,7 @@ def app(
     port: Annotated[int | None, typer.Option(help="0 for any free port.")] = None,
     no_key: Annotated[bool, typer.Option("--open", help="Require no key, even if other machines can connect.")] = False,
     settings: Annotated[
-        Path | None, typer.Option(help="TOML file with the tables `serve` and `systems.NAME`.")
+        Path | None, typer.Option(help="TOML file with \\[serve], and \\[systems.NAME] for systems.")
     ] = None,
     llm: Annotated[
         str, typer.Option(help="OpenAI-compatible server of a language model to talk with: http://127.0.0.1:11434/v1.")
