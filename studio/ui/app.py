@@ -84,7 +84,7 @@ PAGES = (
     Page("results", "Results", access="owner", build=_build_results),
     Page("engine", "Engine", build=_build_engine, is_available=lambda c: isinstance(c.engine, SupportsLoad)),
     Page("api", "API", parent="api", build=_build_speak, is_available=lambda c: c.speech is not None),
-    Page("sign-in", "Sign in", parent="campaigns", folder="signin", is_available=lambda c: c.owner is not None),
+    Page("sign-in", "Sign in", parent="sign-in", folder="signin", is_available=lambda c: c.owner is not None),
     Page("glossary", "Glossary", parent="glossary", folder="glossary", props=glossary_props),  # tips lead to it
     Page(
         "design",
