@@ -22,7 +22,9 @@ from studio.serve.server import bind_port, build_server, prepare_process
 from studio.serve.settings import ServeSettings
 
 NAMESPACE, APP = "studio", "studio"
-_ANNOUNCE_S, _FORGET_S = 0.5, 3.0
+_ANNOUNCE_S, _FORGET_S = 0.5, 5.0
+_ANSWER_S = 30.0  # of the directory, whose process may still start
+_KNOWN_S = 15.0  # for a front to notice a new replica
 
 
 @ray.remote(num_cpus=0, max_restarts=-1)
@@ -31,14 +33,17 @@ class Directory:
 
     def __init__(self) -> None:
         self._seen = dict[str, tuple[str, float]]()
+        self._asked_s = -_FORGET_S
 
-    def announce(self, name: str, url: str) -> None:
-        """A replica runs at ``url``."""
+    def announce(self, name: str, url: str) -> bool:
+        """A replica runs at ``url``; whether a front asks for replicas."""
         self._seen[name] = url, time.monotonic()
+        return time.monotonic() - self._asked_s < _FORGET_S
 
     def replicas(self) -> dict[str, str]:
         """Those that run."""
-        oldest_s = time.monotonic() - _FORGET_S
+        self._asked_s = time.monotonic()
+        oldest_s = self._asked_s - _FORGET_S
         self._seen = {name: one for name, one in self._seen.items() if one[1] >= oldest_s}
         return {name: url for name, (url, _) in self._seen.items()}
 
@@ -72,12 +77,19 @@ class Replica:
         self._server = ReplicaServer(hosting, key, host, (*proxies, host), drain_s)
         self._name = serve.get_replica_context().replica_id.unique_id
         self._key, self._ended = key, threading.Event()
-        threading.Thread(target=self._announce, name="announce", daemon=True).start()
+        if self._announce():  # Serve goes on to drain another one as soon as this one is ready
+            self._server.until_asked(_KNOWN_S)
+        threading.Thread(target=self._keep_announcing, name="announce", daemon=True).start()
 
-    def _announce(self) -> None:
+    def _announce(self) -> bool:
+        with contextlib.suppress(RayError):  # the directory restarts
+            found = directory(self._key).announce.remote(self._name, self._server.url)
+            return ray.get(found, timeout=_ANSWER_S)
+        return False
+
+    def _keep_announcing(self) -> None:
         while not self._ended.wait(_ANNOUNCE_S):
-            with contextlib.suppress(RayError):  # the directory restarts
-                ray.get(directory(self._key).announce.remote(self._name, self._server.url), timeout=_FORGET_S)
+            self._announce()
 
     def check_health(self) -> None:
         """Called by Serve, which replaces a replica that raises."""

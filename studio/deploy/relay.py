@@ -7,6 +7,7 @@ does the utterance wait in a queue. Binary messages, most of them, are passed on
 
 import asyncio
 import json
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,7 @@ REFUSALS = frozenset(("busy", "closing", "stuck"))
 _HELLO_S = 10.0
 _OURS = frozenset((1007, 1008, 1009, 4000))  # close codes about this client; the others are about the replica
 _MARKS = ('"ready"', '"queued"', '"error"', '"ended"', '"failed"', '"trace"')  # of messages that are read here
+_log = logging.getLogger("studio.deploy")
 _OPENING, _SPEAKING, _ENDED = "opening", "speaking", "ended"
 
 
@@ -179,7 +181,7 @@ class SpeakRelay:
         if link is self._link:
             self._link = None
             await link.socket.close()
-            await self._on_end(*close_code(message))
+            await self._on_end(link.member.name, *close_code(message))
 
     def _keep_state(self, data: dict[str, Any]) -> bool:
         """Note what a message says about its utterance; whether the client gets it."""
@@ -211,8 +213,10 @@ class SpeakRelay:
         answer.set_result(is_taken)
         return True
 
-    async def _on_end(self, code: int, reason: str) -> None:
+    async def _on_end(self, name: str, code: int, reason: str) -> None:
         """The replica has closed the socket: end its utterances, and go on with another one at the next ``open``."""
+        if self._states:
+            _log.warning("replica %s ended %d utterances: %d %s", name, len(self._states), code, reason)
         is_offering = self._settle(is_taken=False)
         for number, state in [*self._states.items()]:
             if state == _OPENING and is_offering:

@@ -137,6 +137,12 @@ class ReplicaServer:
     def _add_load(self, app: FastAPI, engine: Engine) -> None:
         self._reporter = add_load(app, engine)
 
+    def until_asked(self, timeout_s: float) -> None:
+        """Returns when a front has asked for the load, or after the timeout."""
+        until_s = time.monotonic() + timeout_s
+        while self._reporter is not None and not self._reporter.fronts and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+
     def load(self) -> Load:
         """What it reports now."""
         assert self._reporter is not None, "set before the server is ready"

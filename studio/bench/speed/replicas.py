@@ -31,6 +31,7 @@ from studio.text.normalise import best
 LOST_S, FIRST_MS, PACKET_MS = 2.0, 5.0, 0.1  # targets
 _READY_S = 180.0
 _PINGS = 200
+_IDLE_S = 3.0
 _WORDS_PER_S = 5.0
 
 
@@ -264,10 +265,14 @@ async def _overhead(site: Site) -> dict[str, Any]:
 
 async def _packet_cpu_ms(site: Site, texts: Sequence[str]) -> float:
     """CPU time of the front for a packet of sound, with the events and reports that go with it."""
-    before_s, packets = _cpu_s(site.thread), 0
+    idle_s = _cpu_s(site.thread)
+    await asyncio.sleep(_IDLE_S)
+    before_s, packets, began_s = _cpu_s(site.thread), 0, time.monotonic()
+    idle_share = (before_s - idle_s) / _IDLE_S  # it asks the replicas for their load
     async for event in AsyncClient(site.url).speak(" ".join(texts[:20])):
         packets += isinstance(event, Audio)
-    return 1000.0 * (_cpu_s(site.thread) - before_s) / max(1, packets)
+    cpu_s = _cpu_s(site.thread) - before_s - idle_share * (time.monotonic() - began_s)
+    return 1000.0 * cpu_s / max(1, packets)
 
 
 async def _round_trips(url: str, key: str) -> list[float]:
