@@ -1,5 +1,6 @@
 """Lines that are typed and heard one after the other, on one engine and one player."""
 
+import gc
 import sys
 import threading
 import time
@@ -45,6 +46,8 @@ class Session:
     """
 
     def __init__(self, engine: Engine, request: SpeakRequest, output: str = "", folder: Path | None = None) -> None:
+        gc.collect()
+        gc.freeze()  # what is loaded: a collection of it would stop all sound for a third of a second
         self._switch_s = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_S)
         self.engine, self.folder = engine, folder
