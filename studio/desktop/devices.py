@@ -12,7 +12,8 @@ from studio.core.errors import BadOption
 from studio.desktop.player import Player
 
 NULL = "null (keeps time)"
-_NULL_BLOCK_S = 0.01
+_BLOCK_S = 0.01  # of the sink
+_LATENCY_S = 0.02  # from the callback to the loudspeaker: how late Python may be
 TO_FILE = "name a file with -o"  # instead of a loudspeaker
 TO_NOTHING = "give --null-audio, which plays nothing"
 _INSTALL = (
@@ -68,7 +69,7 @@ def open_output(player: Player, name: str, instead: str) -> Output:
             samplerate=player.rate_hz,
             channels=1,
             dtype="int16",
-            latency="low",
+            latency=_LATENCY_S,
             device=name or None,
             callback=player.fill,
         )
@@ -90,9 +91,9 @@ class _Status:
 
 
 class NullOutput:
-    """A sink that takes a block every 10 ms, as a device with two such buffers does, and drops it.
+    """A sink that takes a block every 10 ms, as a device with three such buffers does, and drops it.
 
-    A block that is fetched later than it is due is an underflow; the time lost is not made up for.
+    A block that comes 20 ms after it was asked for is an underflow; the time lost is not made up for.
     """
 
     def __init__(self, player: Player) -> None:
@@ -110,14 +111,14 @@ class NullOutput:
         self._thread.join()
 
     def _run(self) -> None:
-        frames = round(_NULL_BLOCK_S * self._player.rate_hz)
+        frames = round(_BLOCK_S * self._player.rate_hz)
         block, timing, underflow = np.zeros((frames, 1), np.int16), _Timing(), _Status()
         due_s = time.perf_counter()
         while not self._is_over.wait(max(0.0, due_s - time.perf_counter())):
             now_s = time.perf_counter()
-            is_late = now_s > due_s + _NULL_BLOCK_S
+            is_late = now_s > due_s + _LATENCY_S
             due_s = now_s if is_late else due_s
-            timing.currentTime, timing.outputBufferDacTime = now_s, due_s + _NULL_BLOCK_S
+            timing.currentTime, timing.outputBufferDacTime = now_s, due_s + _LATENCY_S
             self._player.fill(block, frames, timing, underflow if is_late else None)
             self.take(block)
             due_s += frames / self._player.rate_hz
