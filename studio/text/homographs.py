@@ -304,7 +304,7 @@ def _wind(c: _Context) -> str | None:
 
 
 def _tear(c: _Context) -> str | None:
-    if c.clause[max(0, c.at - 2) : c.at] == ["wear", "and"] or c.next in _set("apart down up off"):
+    if c.clause[max(0, c.at - 2) : c.at] == ["wear", "and"] or c.next in _set("apart down up off along out"):
         return "VERB"
     is_rip = c.next in ("in", "through") and c.word == "tear" and not _EYES.intersection(c.clause)
     return "VERB" if is_rip or _verb_or_noun(c) == "VERB" else "NOUN"
