@@ -229,7 +229,7 @@ def show_soak(out: Mapping[str, Any]) -> None:
         ["speech, s", out["audio_s"], ""],
         ["stalls", out["stalls"], ""],
         ["answers of raters", out["answers"], ""],
-        ["requests of visitors", sum(out["visits"].values()), ""],
+        *([["requests of visitors", sum(out["visits"].values()), ""]] if "visits" in out else []),  # older runs had none
         ["threads, most in the first and the last third", first["most"]["threads"], last["most"]["threads"]],
         ["descriptors, the same", first["most"]["descriptors"], last["most"]["descriptors"]],
         ["memory, MiB", first["memory_mib"], last["memory_mib"]],
@@ -240,7 +240,7 @@ def show_soak(out: Mapping[str, Any]) -> None:
                 one["memory_mib"],
                 one["children_mib"],
             ]
-            for one in out["over_time"]
+            for one in out.get("over_time", ())
         ],
         ["/health, ms: p50 and p99", out["health_ms"]["p50"], out["health_ms"]["p99"]],
     ]

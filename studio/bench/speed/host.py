@@ -4,6 +4,7 @@ A GPU waits for its host: 512 streams are 20,480 frames a second. Rows, requests
 ones; modules and vocoder answer at once.
 """
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,10 +69,13 @@ class _NullVocoder(VocodeModule):
 
 def bench_host(setting: HostSetting) -> dict[str, Any]:
     """Microseconds of CPU time per frame, by number of rows."""
+    gc.collect()
+    gc.freeze()  # as the server does
     runs = [_run(rows, setting.frames) for rows in setting.rows]
     for run in runs:  # a packet takes the frames of a chunk
         wire = bench_wire(WireSetting(frames=20_000, chunk=round(run["frames_a_chunk"]), quiet=True))
         run["socket_us"] = 1000.0 * wire["cpu_ms"]["p50"]
+    gc.unfreeze()
     out = {"frames": setting.frames, "target_us": TARGET_US, "runs": runs}
     if not setting.quiet:
         show(out)
