@@ -38,7 +38,7 @@ class CommandAdapter(CutAdapter):
                 error_line = await errors
                 ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
                 raise SystemFailed(
-                    f"{self._arguments[0]} {ended}: {error_line or 'it error_line nothing'}",
+                    f"{self._arguments[0]} {ended}: {error_line or 'it said nothing'}",
                     "run it by hand to see why",
                 )
         finally:

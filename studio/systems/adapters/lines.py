@@ -114,7 +114,7 @@ class _Program:
     async def _ended(self) -> SystemFailed:
         await asyncio.wait((self.errors,), timeout=1.0)
         error_line = self.errors.result() if self.errors.done() else ""
-        return SystemFailed(f"{self._name} ended: {error_line or 'it error_line nothing'}", "run it by hand to see why")
+        return SystemFailed(f"{self._name} ended: {error_line or 'it said nothing'}", "run it by hand to see why")
 
     async def close(self) -> None:
         """Kill it."""
