@@ -91,13 +91,12 @@ def test_dead_or_hung_process_is_replaced_and_the_word_converted_locally(
     cache: G2pCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_net", lambda word: (f"here {word}", 2))
-    monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.5)
     for sign, word in ((signal.SIGKILL, "plombinated"), (signal.SIGSTOP, "vandrosite")):
         monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 60.0)
         cache.request([word[::-1]]).result(timeout=60)  # started
         first = cache._process.pid
         assert first is not None
-        monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(g2p, "WORD_TIMEOUT_S", 0.05)  # less than a new process takes to start
         os.kill(first, sign)
         cache.request([word]).result(timeout=60)
         assert cache(word) == (f"here {word}", 2) and cache._process.pid is None, "the process was killed"
