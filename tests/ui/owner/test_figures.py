@@ -68,7 +68,7 @@ def test_report_draws_the_same() -> None:
     drawn = share_chart([("heron", "teal", (7, 0, 0, 3), mark)], "preference")
     for svg in drawn.split("</svg>")[:2]:
         assert svg.count('class="whisker"') == 3 and svg.count('class="point"') == 1
-        assert mark.shown in svg and 'class="half"' in svg
+        assert mark.value_text in svg and 'class="half"' in svg
 
 
 def test_histograms_leave_room_for_titles() -> None:
