@@ -104,8 +104,8 @@ def test_scripts_import_only_lower_layers():
         "share": {"options", "rate", "share", "sound", "timeline"},
         "design": {"glossary", "options"},
         "annotate": {"annotate", "inspect", "inspect/annotate", "page", "rate", "timeline"},
-        "compare": {"compare", "owner", "rate", "sound", "timeline", "wire"},
-        "edit": {"edit", "owner", "page", "rate"},  # its preview is drawn by the raters' own scripts
+        "compare": {"compare", "glossary", "owner", "rate", "sound", "timeline", "wire"},
+        "edit": {"edit", "glossary", "owner", "page", "rate"},  # its preview is drawn by the raters' own scripts
         "inspect": {"inspect", "inspect/annotate", "inspect/ratings", "options", "owner", "page", "rate"}
         | {"sound", "timeline"},
         "inspect/ratings": {"inspect/ratings", "page", "rate"},
