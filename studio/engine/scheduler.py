@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from studio.engine.voices import Voice
 
 MAX_SHORT_STEPS = 2  # in a row
+MAX_STEPS_WITHOUT = 4  # a newcomer, in a row, while one waits
 LOW_BUFFER_MS = 150.0  # a row with at most this much buffered sound takes part in every step
 STEP_MS = 10.0  # target duration of a step of well-buffered rows
 MIN_BUFFERED_ROWS = 4  # lower bound of such a step where no row is low: a batch is cheaper than its rows
@@ -35,17 +36,24 @@ class SchedulingPolicy:
     Paper 002 (appendix I) runs two short steps for rows without sound before each step for all. Here a short step also
     takes the rows that would run dry meanwhile, so the others spend only their buffer. It is also used for rows that
     have run dry, after a pause of the text or under overload. The size of a step of well-buffered rows is bounded by
-    what a newcomer should wait.
+    what a newcomer should wait. So many newcomers join a step as its listeners' sound lasts for: a client that opens
+    utterances and leaves them would silence the others otherwise.
     """
 
     def __init__(self) -> None:
         self._short_steps = 0
-        self._row_ms = 0.0
+        self._row_ms = self._newcomer_ms = 0.0
+        self._newcomers = 0  # of the last step
+        self._steps_without = 0  # in which newcomers waited
 
     def on_step(self, rows: int, duration_ms: float) -> None:
-        """Update the cost of a row."""
+        """Update the cost of a row, and of a newcomer, whose text is prefilled."""
         if rows:
             self._row_ms += _ROW_COST_WEIGHT * (duration_ms / rows - self._row_ms)
+        if self._newcomers:
+            newcomer_ms = duration_ms / self._newcomers
+            before_ms = self._newcomer_ms or newcomer_ms
+            self._newcomer_ms = before_ms + _ROW_COST_WEIGHT * (newcomer_ms - before_ms)
 
     def choose(self, ready: Sequence[T], buffered_ms: Callable[[T], float]) -> list[T]:
         """The rows that run now, the least buffered first.
@@ -53,7 +61,7 @@ class SchedulingPolicy:
         Args:
             buffered_ms: how long the listener's sound lasts; minus infinity before the first sound.
         """
-        by_buffer = sorted((buffered_ms(one), at) for at, one in enumerate(ready))
+        by_buffer = self._without_newcomers(sorted((buffered_ms(one), at) for at, one in enumerate(ready)))
         is_short = (
             bool(by_buffer)
             and by_buffer[0][0] <= 0.0 < by_buffer[-1][0] - LOW_BUFFER_MS
@@ -66,6 +74,18 @@ class SchedulingPolicy:
             affordable = max(MIN_BUFFERED_ROWS, affordable)
         count = low if is_short else max(low, affordable)
         return [ready[at] for _, at in by_buffer[:count]]
+
+    def _without_newcomers(self, by_buffer: list[tuple[float, int]]) -> list[tuple[float, int]]:
+        """The rows without those newcomers who have to wait until the listeners have more sound."""
+        newcomers = sum(ms == -math.inf for ms, _ in by_buffer)
+        self._newcomers = newcomers
+        if newcomers in (0, len(by_buffer)) or self._newcomer_ms == 0.0:
+            self._steps_without = 0
+            return by_buffer
+        affordable = max(0, int(by_buffer[newcomers][0] / self._newcomer_ms))
+        self._newcomers = min(newcomers, affordable or int(self._steps_without >= MAX_STEPS_WITHOUT))
+        self._steps_without = 0 if self._newcomers else self._steps_without + 1
+        return by_buffer[: self._newcomers] + by_buffer[newcomers:]
 
 
 class Scheduler:

@@ -121,6 +121,31 @@ def test_nobody_is_starved_by_newcomers_without_end() -> None:
     ] * MAX_SHORT_STEPS + [2]
 
 
+def stalls_beside_leavers(schedule: SchedulingPolicy, prefill_ms: float) -> tuple[int, int]:
+    """Stalls of a listener while three clients open utterances and leave with the first sound; and how many did."""
+    listener, now_ms, left = Speaker(0.0), 0.0, 0
+    leavers = [Speaker(0.0) for _ in range(3)]
+    while now_ms < 20_000.0:
+        buffered = {id(one): one.buffered_ms(now_ms) for one in (listener, *leavers)}
+        ready = [one for one in (listener, *leavers) if buffered[id(one)] < CREDIT_MS]
+        chosen = schedule.choose(ready, lambda one, buffered=buffered: buffered[id(one)])
+        duration_ms = sum(ROW_MS + prefill_ms * (one.first_ms is None) for one in chosen)
+        schedule.on_step(len(chosen), duration_ms)
+        now_ms += duration_ms or 1.0
+        for one in chosen:
+            one.spoke(now_ms)
+        left += sum(one.first_ms is not None for one in leavers)
+        leavers = [Speaker(now_ms) if one.first_ms is not None else one for one in leavers]
+    return listener.stalls, left
+
+
+def test_clients_that_open_utterances_and_leave_do_not_silence_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalls, left = stalls_beside_leavers(SchedulingPolicy(), 20.0)
+    assert stalls <= 3 and left > 400, "some before the cost of a newcomer is known"
+    monkeypatch.setattr(SchedulingPolicy, "_without_newcomers", lambda self, by_buffer: by_buffer)
+    assert stalls_beside_leavers(SchedulingPolicy(), 20.0)[0] > 200
+
+
 @pytest.mark.parametrize(
     ("left", "chosen"),
     [
