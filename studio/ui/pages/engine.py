@@ -28,7 +28,7 @@ _LOOK_JS = """async () => {
   const line = document.querySelector('#engine-away p');
   if (!line) return;
   const facts = response === null ? {} : await response.json().catch(() => ({}));
-  const box = document.querySelector('#engine-replicas section');
+  const box = document.querySelector('#engine-replicas');
   if (box && facts.replicas) {
     const rows = facts.replicas.map((one) => [one.name, one.status, `${one.places - one.places_free} of ${one.places}`,
       one.waiting, `${Math.round(100 * one.step_share)}%`]);
@@ -48,7 +48,7 @@ _LOOK_JS = """async () => {
   line.textContent = isThere ? '' : `The server does not answer. These figures are from ${since}.`;
 }"""
 _REPLICAS = (
-    '<section class="owner-card" hidden><h2>Replicas</h2>'
+    '<section class="owner-card" id="engine-replicas" hidden><h2>Replicas</h2>'
     '<p class="muted">The figures below are those of one of them.</p>'
     '<div class="wide"><table><thead><tr><th scope="col">Replica</th><th scope="col">state</th>'
     '<th scope="col">slots in use</th><th scope="col">in the queue</th><th scope="col">step, % of a frame</th></tr>'
@@ -61,8 +61,8 @@ def build(engine: SupportsLoad) -> None:
     """Build the page in the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
-        gr.HTML('<p role="alert"></p>', apply_default_css=False, elem_id="engine-away")
-        gr.HTML(_REPLICAS, apply_default_css=False, elem_id="engine-replicas")
+        # One element, since the column has a gap beside an empty one too.
+        gr.HTML('<p role="alert"></p>' + _REPLICAS, apply_default_css=False, elem_id="engine-away")
         content = gr.HTML("", apply_default_css=False, elem_id="engine-load")
     seen = gr.State(None)
 
