@@ -198,7 +198,7 @@ def test_next_test_is_chosen_from_a_list(site: Site, enter: Callable[..., Any]) 
     page.locator(".follows", has_text="later is a draft: open it before this one.").wait_for()
     page.get_by_label("Minimum correlation").evaluate("(one) => (one.closest('details').open = true)")
     page.get_by_label("Minimum correlation").fill("1")
-    page.locator(".advice", has_text="Nobody reaches an agreement of 1").wait_for()
+    page.locator(".advice", has_text="no rater reaches an agreement of 1").wait_for()
     assert violations(page) == []
     following.select_option("")
     page.locator(".follows").wait_for(state="hidden")
