@@ -1,12 +1,17 @@
 """A cache of compiled code that is damaged, full or missing costs time; functions still run, and a reason is given."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,17 +50,81 @@ def files(folder: Path) -> list[Path]:
     return sorted((folder / "cache").rglob("*.code"))
 
 
-def start(folder: Path, before: str = "", **environ: str) -> subprocess.Popen[str]:
+# Forks a process for each line of its input, so that numba is imported once and not by each of them.
+FORKS = """
+import json, os, sys
+import numba.core.caching
+import studio.engine.nets.cpu.jit
+
+for line in sys.stdin:
+    job = json.loads(line)
+    if "wait" in job:
+        print(os.waitstatus_to_exitcode(os.waitpid(job["wait"], 0)[1]), flush=True)
+        continue
+    pid = os.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(job["environ"])
+        numba.core.config.reload_config()
+        os.chdir(job["folder"])
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(job[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.argv = ["-c", job["folder"]]
+        try:
+            exec(job["code"], {"__name__": "__main__"})
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(pid, flush=True)
+"""
+
+
+class Forks:
+    """Processes with numba loaded; it reads ``HOME`` and the XDG folders when it is loaded."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        command = [sys.executable, "-c", FORKS]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen(command, env=environ, **pipes)
+
+    def ask(self, **job: object) -> int:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+
+@cache
+def forks() -> Forks:
+    return Forks()
+
+
+@dataclass
+class Forked:
+    forks: Forks
+    pid: int
+    out: Path
+    err: Path
+
+    def finish(self) -> tuple[int, str, str]:
+        """Exit status, output and messages."""
+        return self.forks.ask(wait=self.pid), self.out.read_text(), self.err.read_text()
+
+
+def start(folder: Path, before: str = "", **environ: str) -> Forked:
     """A new process that runs the code ``before``, then calls both functions."""
+    server = Forks(os.environ | environ) if "HOME" in environ else forks()
     environ = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")} | environ
-    command = [sys.executable, "-c", before + CODE, str(folder)]
-    return subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = (Path(tempfile.mkstemp()[1]) for _ in range(2))
+    job = {"environ": environ, "code": before + CODE, "folder": str(folder), "out": str(out), "err": str(err)}
+    return Forked(server, server.ask(**job), out, err)
 
 
-def result(process: subprocess.Popen[str]) -> tuple[int, str]:
+def result(process: Forked) -> tuple[int, str]:
     """How often a process found compiled code of ``double``, and its messages; what it computed is right."""
-    out, said = process.communicate(timeout=200)
-    assert process.returncode == 0 and "Traceback" not in said, said
+    status, out, said = process.finish()
+    assert status == 0 and "Traceback" not in said, said
     *computed, hits = out.split()
     assert computed == ["6.0", "9.0"]
     return int(hits), said
@@ -154,8 +223,7 @@ def test_a_process_that_is_killed_while_it_saves(tmp_path: Path) -> None:
     killed = start(
         tmp_path, "import os\nfrom studio.core import durable\ndurable.publish = lambda *_: os.kill(os.getpid(), 9)\n"
     )
-    killed.communicate(timeout=200)
-    assert killed.returncode == -signal.SIGKILL
+    assert killed.finish()[0] == -signal.SIGKILL
     [part] = (tmp_path / "cache").rglob("*.part")
     os.utime(part, (0, 0))
     assert run(tmp_path) == (0, "") and not part.exists(), "an old incomplete file is removed"
