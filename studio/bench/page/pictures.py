@@ -58,10 +58,10 @@ def screenshot(
             _save(path, *_raced(page))
             return
         if path.suffix in ANIMATIONS:
+            _spoken(page, "Hello.")  # the first utterance of a process is late
+            page.goto(url)
             with _recorded(page, path):
-                type_words(page, PICTURED.split(), 250.0)
-                page.keyboard.press("Control+Enter")
-                page.wait_for_function("() => Number(document.querySelector('.live').dataset.spoken ?? 0) >= 1")
+                _spoken(page, PICTURED)
                 page.wait_for_timeout(1500)
             return
         type_words(page, PICTURED.split(), 150.0)
@@ -73,6 +73,12 @@ def screenshot(
             page.wait_for_selector('.inspect[data-state="open"]')
             page.wait_for_timeout(700)
         page.screenshot(path=path)
+
+
+def _spoken(page: Any, text: str) -> None:
+    type_words(page, text.split(), 250.0)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function("() => Number(document.querySelector('.live').dataset.spoken ?? 0) >= 1")
 
 
 @contextmanager
