@@ -229,7 +229,7 @@ def show_soak(out: Mapping[str, Any]) -> None:
         ["speech, s", out["audio_s"], ""],
         ["stalls", out["stalls"], ""],
         ["answers of raters", out["answers"], ""],
-        *([["requests of visitors", sum(out["visits"].values()), ""]] if "visits" in out else []),  # older runs had none
+        *([["requests of visitors", sum(out["visits"].values()), ""]] if "visits" in out else []),  # not in old files
         ["threads, most in the first and the last third", first["most"]["threads"], last["most"]["threads"]],
         ["descriptors, the same", first["most"]["descriptors"], last["most"]["descriptors"]],
         ["memory, MiB", first["memory_mib"], last["memory_mib"]],
