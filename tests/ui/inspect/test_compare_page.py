@@ -374,8 +374,8 @@ def test_exported_file_needs_no_network(chromium: Any, trace_store: Site, tmp_pa
     tab.opened(2)
     assert tab.page.locator("[data-take]").all_text_contents() == ["1 a", "2 b"]
     assert not tab.page.locator(".open").is_visible()
-    tile = "viewer.scene.difference.picture.tile(1, 0, Infinity).getContext('2d').getImageData(0, 0, 100, 80)"
-    whole = f"[...{tile}.data].join()"
+    tile = "viewer.scene.difference.picture.tile(1, 0, { leftMs: Infinity })"
+    whole = f"[...{tile}.getContext('2d').getImageData(0, 0, 100, 80).data].join()"
     before = tab.ask(whole)
     tab.page.select_option('[data-pair="other"]', "0")
     tab.page.select_option('[data-pair="one"]', "1")
