@@ -276,8 +276,8 @@ def _kappa(one: Sequence[int] | np.ndarray, other: Sequence[int] | np.ndarray, e
 
 
 def _alpha(matrix: np.ndarray, empty: str) -> AgreementFigure:
-    units = matrix.shape[1]
-    value = krippendorff(matrix, "nominal") if units else None
+    units, judged = matrix.shape[1], np.isfinite(matrix)
+    value = krippendorff(matrix[judged], np.nonzero(judged)[1], "nominal")
     return AgreementFigure(value, units, "" if value is not None else "all used a single label" if units else empty)
 
 

@@ -1,8 +1,5 @@
 """Bootstrap percentile intervals over sentences; agreement of raters: Krippendorff's alpha and Cohen's kappa."""
 
-# pandas comes without types.
-# pyright: reportMissingTypeStubs=false
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +10,7 @@ import numpy.typing as npt
 from studio.core.errors import BadOption
 
 REPEATS = 10_000
-Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
+Measurement = Literal["nominal", "ordinal", "interval"]
 
 
 @dataclass(frozen=True)
@@ -65,25 +62,44 @@ def _means(each: Sequence[float] | np.ndarray, repeats: int, seed: int) -> np.nd
     return draw_counts(len(each), repeats, seed) @ np.asarray(each, np.float64) / len(each)
 
 
-def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal") -> float | None:
-    """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
+def krippendorff(
+    values: npt.NDArray[np.float64], units: npt.NDArray[np.int64], scale: Measurement = "ordinal"
+) -> float | None:
+    """Krippendorff's alpha of scores (Krippendorff 2018, chapter 12): 1 is agreement, 0 is chance.
 
-    1 is agreement, 0 is chance. None if undefined: nothing was scored twice, or all scores are equal.
+    Ordinal distances are those of mid-ranks and interval distances those of values, so sums of squares within units
+    replace the table of coincidences, whose size is the square of the number of values.
+
+    Args:
+        values: score, or code of a category, of each judgement [N].
+        units: code from 0 of the unit that it judges [N]; one judgement per rater and unit.
+        scale: nominal, ordinal or interval.
+
+    Returns:
+        None if undefined: nothing was scored twice, or all scores are equal.
 
     Raises:
         BadOption: unknown scale.
     """
-    # Imported here: evalica loads pandas, which takes a second.
-    import evalica
-    import pandas as pd
-
-    if scale not in ("nominal", "ordinal", "interval", "ratio"):
-        raise BadOption(f"{scale!r} is not a scale", "known are nominal, ordinal, interval, ratio")
-    paired = matrix[:, np.isfinite(matrix).sum(axis=0) > 1]
-    values = paired[np.isfinite(paired)]
-    if len(np.unique(values)) < 2:
+    if scale not in ("nominal", "ordinal", "interval"):
+        raise BadOption(f"{scale!r} is not a scale", "known are nominal, ordinal, interval")
+    paired = np.bincount(units)[units] > 1
+    levels, code, count = np.unique(values[paired], return_inverse=True, return_counts=True)
+    if len(levels) < 2:
         return None
-    return float(evalica.alpha(pd.DataFrame(paired), distance=scale).alpha)
+    _, unit, size = np.unique(units[paired], return_inverse=True, return_counts=True)
+    n = len(code)
+    if scale == "nominal":
+        cell, shared = np.unique(unit * len(levels) + code, return_counts=True)
+        within = size.astype(np.float64) ** 2 - np.bincount(cell // len(levels), shared.astype(np.float64) ** 2)
+        expected = float(n) ** 2 - float((count.astype(np.float64) ** 2).sum())
+    else:
+        place = levels if scale == "interval" else np.cumsum(count) - count / 2
+        place = place - (place * count).sum() / n  # without digits that cancel
+        of_unit, squares = (np.bincount(unit, power) for power in (place[code], place[code] ** 2))
+        within = 2 * (size * squares - of_unit**2)
+        expected = 2 * n * float(squares.sum())
+    return 1.0 - float((within / (size - 1)).sum()) * (n - 1) / expected
 
 
 def cohen_kappa(

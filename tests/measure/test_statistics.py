@@ -20,6 +20,12 @@ TEXTBOOK = np.array(
 )
 
 
+def judged(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The judgements and their units in a matrix [raters, units]."""
+    rater, unit = np.nonzero(np.isfinite(matrix))
+    return matrix[rater, unit], unit
+
+
 def test_interval_has_its_nominal_coverage():
     rng = np.random.default_rng(3)
     hits = 0
@@ -56,19 +62,17 @@ def test_one_sentence_has_no_interval():
     assert math.isnan(bootstrap_mean_difference([3.0], [2.0, 2.5], paired=False).low)
 
 
-@pytest.mark.parametrize(
-    ("scale", "alpha"), [("nominal", 0.743421), ("ordinal", 0.815388), ("interval", 0.849107), ("ratio", 0.797403)]
-)
+@pytest.mark.parametrize(("scale", "alpha"), [("nominal", 0.743421), ("ordinal", 0.815388), ("interval", 0.849107)])
 def test_krippendorff_of_the_textbook(scale, alpha):
-    assert krippendorff(TEXTBOOK, scale) == pytest.approx(alpha, abs=5.1e-7)
+    assert krippendorff(*judged(TEXTBOOK), scale) == pytest.approx(alpha, abs=5.1e-7)
 
 
 def test_alpha_is_none_if_undefined():
-    assert krippendorff(np.full((3, 4), 5.0)) is None
-    assert krippendorff(np.array([[1.0, N], [N, 2.0]])) is None
-    assert krippendorff(np.zeros((0, 0))) is None
+    assert krippendorff(*judged(np.full((3, 4), 5.0))) is None
+    assert krippendorff(*judged(np.array([[1.0, N], [N, 2.0]]))) is None
+    assert krippendorff(*judged(np.zeros((0, 0)))) is None
     with pytest.raises(BadOption, match="'rank' is not a scale"):
-        krippendorff(TEXTBOOK, "rank")
+        krippendorff(*judged(TEXTBOOK), "rank")
 
 
 def coded(letters: str) -> list[int]:
@@ -79,8 +83,8 @@ def test_krippendorff_of_two_annotators() -> None:
     """Krippendorff 2011, sections A (two categories, alpha .095) and B (five categories, alpha .692)."""
     meg, owen = coded("0 1 0 0 0 0 0 0 1 0"), coded("1 1 1 0 0 1 0 0 0 0")
     ben, gerry = coded("a a b b d c c c e d d a"), coded("b a b b b c c c e d d d")
-    assert krippendorff(np.array([meg, owen], float), "nominal") == pytest.approx(0.095, abs=5e-4)
-    assert krippendorff(np.array([ben, gerry], float), "nominal") == pytest.approx(0.692, abs=5e-4)
+    assert krippendorff(*judged(np.array([meg, owen], float)), "nominal") == pytest.approx(0.095, abs=5e-4)
+    assert krippendorff(*judged(np.array([ben, gerry], float)), "nominal") == pytest.approx(0.692, abs=5e-4)
 
 
 def of_table(counts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -72,6 +72,7 @@ def scores(
     """Analyse answers of a file as those of a campaign: every table of results and report."""
     from dataclasses import replace
 
+    from studio.core.garbage import paused_collections
     from studio.mos.campaign.config import margins_of
     from studio.mos.import_export.answer_files import file_results, parse_scale, read_answers
     from studio.mos.kinds.registry import kind_of
@@ -89,12 +90,14 @@ def scores(
         everyone=everyone,
     )
     check_report(out)
-    read = read_answers(answers, options)
-    if margin is not None:
-        settings = replace(read.config, margins=margins_of(read.config, margin))
-        kind_of(settings.kind).check_margins(settings)
-        read = replace(read, config=settings)
-    show_results(file_results(read), out, as_json=as_json)
+    with paused_collections():
+        read = read_answers(answers, options)
+        if margin is not None:
+            settings = replace(read.config, margins=margins_of(read.config, margin))
+            kind_of(settings.kind).check_margins(settings)
+            read = replace(read, config=settings)
+        summary = file_results(read)
+    show_results(summary, out, as_json=as_json)
     if not as_json:
         print_notes(read.notes)
         for why, count in read.left_out.items():

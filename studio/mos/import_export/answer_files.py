@@ -87,21 +87,23 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     notes = _unknown_notes(rows)
     config, scale_notes = _config(kind, rows, replace(options, scale=options.scale or known.scale, reference=reference))
     anchor = _mid_anchor(rows) if kind == "mushra" else None
-    answers = [
-        CountedAnswer(
-            rater=row.rater or f"answer {number}",
-            item=row.item or f"answer {number}",
-            systems=(row.a, row.b) if row.a else (row.system,),
-            scores={}
-            if row.score is None
-            else {(row.question or config.questions[0].id, 1 if row.a else 0): row.score},
-            outcomes={"preference": row.outcome} if row.outcome else {},
-            reference=reference or None,
-            mid_anchor=anchor,
-            tags=row.tags,
+    shared: dict[Any, Any] = {}  # equal marks are one object: files have up to millions of answers
+    answers: list[CountedAnswer] = []
+    for number, row in enumerate(rows, start=1):
+        systems = (row.a, row.b) if row.a else (row.system,)
+        key = (row.question or config.questions[0].id, 1 if row.a else 0, row.score) if row.score is not None else None
+        answers.append(
+            CountedAnswer(
+                rater=row.rater or f"answer {number}",
+                item=row.item or f"answer {number}",
+                systems=shared.setdefault(systems, systems),
+                scores={} if key is None else shared.setdefault(key, {key[:2]: key[2]}),
+                outcomes=shared.setdefault(row.outcome, {"preference": row.outcome}) if row.outcome else {},
+                reference=reference or None,
+                mid_anchor=anchor,
+                tags=row.tags,
+            )
         )
-        for number, row in enumerate(rows, start=1)
-    ]
     roles = {name: role for name, role in ((reference, "reference"), (anchor, "anchor")) if name}
     return FileAnswers(
         path.name, config, answers, options.seed or 0, roles, left_out, [*shape_notes, *notes, *scale_notes]

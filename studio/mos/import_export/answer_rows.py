@@ -22,7 +22,7 @@ _NAME_CHARS = 300
 Cells = Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AnswerRow:
     """One answer: a score of ``system``, or a choice or score of ``a`` against ``b``; rater and item may be unknown."""
 
@@ -116,7 +116,7 @@ def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[A
 
 def _are_signed(table: AnswerTable, column: str) -> bool:
     """Whether a column holds numbers of which some are below -1, so that they are scores and no outcomes."""
-    cells = {line[column].strip().replace("\u2212", "-") for _, line in table.lines}
+    cells = {cell.strip().replace("\u2212", "-") for cell in set(table.cells[column])}
     return any(re.fullmatch(r"-(?:[2-9]|[1-9]\d+|\d+[.,]\d+)", cell) for cell in cells) and all(
         re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", cell) for cell in cells if cell and cell.casefold() not in UNKNOWN
     )
@@ -135,9 +135,9 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
     rows: list[AnswerRow] = []
     left_out: Counter[str] = Counter()
     as_share = _shares(table, columns["outcome"]) if "outcome" in columns else {}
-    for where, line in table.lines:
-        cells = {what: line[column].strip() for what, column in columns.items()}
-        empty = next((what for what in ("score", "outcome") if _is_missing(what, cells, line)), None)
+    for where, line in table.lines(columns):
+        cells = {what: cell.strip() for what, cell in line.items()}
+        empty = next((what for what in ("score", "outcome") if _is_missing(what, cells)), None)
         if empty:
             left_out[f"without {'an' if empty == 'outcome' else 'a'} {empty}"] += 1
             continue
@@ -162,7 +162,7 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[Answ
     return rows, left_out
 
 
-def _is_missing(what: str, cells: Cells, line: Cells) -> bool:
+def _is_missing(what: str, cells: Cells) -> bool:
     if what not in cells:
         return False
     text = cells[what].casefold()
@@ -174,7 +174,7 @@ def _shares(table: AnswerTable, column: str) -> dict[str, str]:
 
     Raises BadFile: they are 0 and 1 only, which may also be the winner's place.
     """
-    cells = {line[column].strip() for _, line in table.lines} - {""}
+    cells = {cell.strip() for cell in set(table.cells[column])} - {""}
     if not cells <= {"0", "1", "0.5", "0,5", "0.0", "1.0", ".5"}:
         return {}
     shares = {cell: float(cell.replace(",", ".")) for cell in cells}

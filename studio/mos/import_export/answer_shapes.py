@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,14 +19,50 @@ MAX_SCORE = 100  # of every scale, on either side of 0
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """Lines of a file: cells by lower-case column name, and where each line is, for messages."""
+    """A file's cells by lower-case column name, ``cells[column][N]``; equal cells share one string.
+
+    Attributes:
+        numbers: number [N] of each line (CSV) or row (JSON) in the file, for messages.
+        whole: of an export in JSON: what precedes the rows.
+        titles: columns as written.
+    """
 
     name: str
-    columns: tuple[str, ...]
-    lines: list[tuple[str, dict[str, str]]]
-    whole: dict[str, Any] = field(default_factory=dict[str, Any])  # of an export in JSON: what precedes the rows
+    cells: Mapping[str, Sequence[str]]
+    numbers: Sequence[int]
+    whole: dict[str, Any] = field(default_factory=dict[str, Any])
     is_csv: bool = False
-    titles: Mapping[str, str] = field(default_factory=dict[str, str])  # columns as written
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(self.cells)
+
+    def where(self, row: int) -> str:
+        """Which line a row is, for messages."""
+        return f"{'line' if self.is_csv else 'row'} {self.numbers[row]} of {self.name}"
+
+    def lines(self, columns: Mapping[str, str] | None = None) -> Iterator[tuple[str, dict[str, str]]]:
+        """Place and cells of each row; ``columns``: key and column of the cells to give, by default all."""
+        names = dict(zip(self.columns, self.columns, strict=True)) if columns is None else columns
+        for row, cells in enumerate(zip(*(self.cells[column] for column in names.values()), strict=True)):
+            yield self.where(row), dict(zip(names, cells, strict=True))
+
+
+def _table_of(
+    name: str, columns: Sequence[str], rows: Iterable[tuple[int, Mapping[str, str]]], **more: Any
+) -> AnswerTable:
+    """A table of rows (number, cells by column); a cell that is missing is empty."""
+    shared: dict[str, str] = {}
+    cells: dict[str, list[str]] = {column: [] for column in columns}
+    numbers: list[int] = []
+    for number, row in rows:
+        numbers.append(number)
+        for column, column_cells in cells.items():
+            cell = row.get(column, "")
+            column_cells.append(shared.setdefault(cell, cell))
+    return AnswerTable(name, cells, numbers, **more)
 
 
 def read_answer_table(path: Path) -> AnswerTable:
@@ -42,14 +78,12 @@ def read_answer_table(path: Path) -> AnswerTable:
         table = _json_table(data, path.name)
     else:
         read = read_table(data, path.name, max_bytes=MAX_ANSWERS_BYTES, max_lines=MAX_LINES, exact=_is_export(data))
-        lines = [(f"line {number} of {path.name}", cells) for number, cells in read.rows]
-        table = AnswerTable(
-            path.name, read.columns, lines, is_csv=True, titles=dict(zip(read.columns, read.titles, strict=True))
-        )
+        titles = dict(zip(read.columns, read.titles, strict=True))
+        table = _table_of(path.name, read.columns, read.rows, is_csv=True, titles=titles)
     asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
     if any(match[2] == "_url" or f"input.{match[1]}" in table.columns for match in asked):
         table = _melted(table)
-    if not table.lines:
+    if not table.numbers:
         raise BadFile(f"{path.name} has no answers", "write one line per answer under a header")
     return table
 
@@ -82,15 +116,8 @@ def _json_table(data: bytes, name: str) -> AnswerTable:
         raise BadFile(f"{name} is no list of answers", "give a list of objects with the same keys, or CSV")
     found = cast("list[dict[str, Any]]", document)
     titles = {column_key(str(key)): str(key) for row in found for key in row}
-    columns = tuple(titles)
-    lines = [
-        (
-            f"row {number} of {name}",
-            {**dict.fromkeys(columns, ""), **{column_key(str(k)): _cell(v) for k, v in row.items()}},
-        )
-        for number, row in enumerate(found, start=1)
-    ]
-    return AnswerTable(name, columns, lines, whole, titles=titles)
+    rows = ({column_key(str(k)): _cell(v) for k, v in row.items()} for row in found)
+    return _table_of(name, tuple(titles), enumerate(rows, start=1), whole=whole, titles=titles)
 
 
 def _cell(value: Any) -> str:
@@ -120,16 +147,18 @@ _ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")
 
 def _melted(table: AnswerTable) -> AnswerTable:
     """Raw answers of the P.808 toolkit, a line per session, as a line per rated clip."""
-    return AnswerTable(table.name, (*table.columns, "file", "vote", "question_type"), list(_clips(table)))
+    columns = (*table.columns, "file", "vote", "question_type")
+    return _table_of(table.name, columns, _clips(table), is_csv=table.is_csv)
 
 
-def _clips(table: AnswerTable) -> Iterator[tuple[str, dict[str, str]]]:
+def _clips(table: AnswerTable) -> Iterator[tuple[int, dict[str, str]]]:
     asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
-    for where, line in table.lines:
+    for number, (_, line) in zip(table.numbers, table.lines(), strict=True):
         for match in asked:
             url = line.get(f"answer.{match[1]}_url") or line.get(f"input.{match[1]}", "")
             if url and match[2] != "_url" and line[match[0]].strip():
-                yield where, {**line, "file": url, "vote": line[match[0]], "question_type": (match[2] or "").strip("_")}
+                about = {"file": url, "vote": line[match[0]], "question_type": (match[2] or "").strip("_")}
+                yield number, {**line, **about}
 
 
 @dataclass(frozen=True)
@@ -172,18 +201,14 @@ def scores_of_columns(
     else:
         wide, what = [_Wide(c, system=t) for c, t in zip(columns, titles, strict=True)], "systems"
     fields = [name for name in ("system", "item", "question") if getattr(wide[0], name)]
-    kept = [c for c in table.columns if c not in columns]
-    lines = [
-        (
-            where,
-            {**{c: line[c] for c in kept}, **{name: getattr(one, name) for name in fields}, "score": line[one.column]},
-        )
-        for where, line in table.lines
-        for one in wide
-    ]
+    cells: dict[str, list[str]] = {
+        c: [cell for cell in column for _ in wide] for c, column in table.cells.items() if c not in columns
+    }
+    cells |= {name: [getattr(one, name) for one in wide] * len(table.numbers) for name in fields}
+    scores = zip(*(table.cells[one.column] for one in wide), strict=True)
+    cells["score"] = [cell for row in scores for cell in row]
     note = f"the columns {named} are read as {what}; --column score=NAME,NAME chooses others"
-    added = (*fields, "score")
-    return replace(table, columns=(*(c for c in kept if c not in added), *added), lines=lines), note
+    return replace(table, cells=cells, numbers=[number for number in table.numbers for _ in wide]), note
 
 
 # Columns of numbers that are no scores.
@@ -197,7 +222,7 @@ _NUMBERED = re.compile(r"(?:[a-z]|item|utt|utterance|sentence|sent|clip|sample|t
 
 
 def _holds_scores(table: AnswerTable, column: str) -> bool:
-    cells = {line[column].strip() for _, line in table.lines}
+    cells = {cell.strip() for cell in table.cells[column]}
     cells = {cell for cell in cells if cell and cell.casefold() not in UNKNOWN}
     try:
         return bool(cells) and all(abs(parse_number(cell, column)) <= MAX_SCORE for cell in cells)

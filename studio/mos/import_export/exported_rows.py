@@ -102,7 +102,7 @@ def _counted_lines(
     lines: list[_Line] = []
     left_out: Counter[str] = Counter()
     names: dict[str, None] = {}
-    for where, cells in table.lines:
+    for where, cells in table.lines():
         line = {what: plain_text(cell) for what, cell in cells.items()} if table.is_csv else cells
         if campaign and line["campaign"] != campaign:
             left_out["of another campaign"] += 1

@@ -43,7 +43,7 @@ class AnswerMark:
     outcome: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CountedAnswer:
     """A counted answer for the analysis."""
 

@@ -47,8 +47,8 @@ def score_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[s
     ratings = _scaled_ratings(answers, question)
     if not len(ratings):
         return {"n": 0}
-    matrix = agreement.score_matrix(ratings)
-    icc = agreement.icc(matrix)
+    first, rater, stimulus = agreement.first_scores(ratings)
+    icc = agreement.icc(first, rater, stimulus)
     return {
         "n": len(ratings),
         "systems": {m: _as_dicts(means.by_system(ratings, m)) for m in ("two_way", "by_rater", "plain")},
@@ -60,8 +60,8 @@ def score_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[s
         ],
         "differences": [asdict(d) for d in means.pairwise_differences(ratings)],
         "agreement": {
-            "alpha_ordinal": krippendorff(matrix, "ordinal"),
-            "alpha_interval": krippendorff(matrix, "interval"),
+            "alpha_ordinal": krippendorff(first, stimulus, "ordinal"),
+            "alpha_interval": krippendorff(first, stimulus, "interval"),
             "icc": None if icc is None else asdict(icc),
         },
         "tags": {

@@ -22,24 +22,24 @@ class Icc:
     stimuli: int
 
 
-def score_matrix(ratings: Ratings) -> F8:
-    """Scores [raters, stimuli], NaN where missing; the first score of a repeated trial."""
-    raters, rater = np.unique(ratings.rater, return_inverse=True)
-    stimuli, stimulus = np.unique(ratings.system * max(1, len(ratings.items)) + ratings.item, return_inverse=True)
-    matrix = np.full(len(raters) * len(stimuli), np.nan)
-    cell, first = np.unique(rater * len(stimuli) + stimulus, return_index=True)
-    matrix[cell] = ratings.score[first]
-    return matrix.reshape(len(raters), len(stimuli))
+def first_scores(ratings: Ratings) -> tuple[F8, I8, I8]:
+    """Score, rater code and stimulus code [N] without repeats: the first score of a rater of a stimulus."""
+    _, rater = np.unique(ratings.rater, return_inverse=True)
+    _, stimulus = np.unique(ratings.system * max(1, len(ratings.items)) + ratings.item, return_inverse=True)
+    _, first = np.unique(rater * (1 + stimulus.max(initial=0)) + stimulus, return_index=True)
+    return ratings.score[first], rater[first].astype(np.int64), stimulus[first].astype(np.int64)
 
 
-def icc(matrix: F8) -> Icc | None:
-    """ICC(2,1) and ICC(2,k) of scores [raters, stimuli] (Shrout & Fleiss 1979): two-way random, absolute agreement.
+def icc(score: F8, rater: I8, stimulus: I8) -> Icc | None:
+    """ICC(2,1) and ICC(2,k) of ``first_scores`` (Shrout & Fleiss 1979): two-way random, absolute agreement.
 
     None unless every rater scored every stimulus, there are at least two of each, and the scores vary.
     """
-    k, n = matrix.shape
-    if min(k, n) < 2 or not np.isfinite(matrix).all():
+    k, n = (int(codes.max(initial=-1)) + 1 for codes in (rater, stimulus))
+    if min(k, n) < 2 or len(score) < k * n:
         return None
+    matrix = np.empty((k, n))
+    matrix[rater, stimulus] = score
     total = matrix.mean()
     between = k * ((matrix.mean(axis=0) - total) ** 2).sum() / (n - 1)
     between_raters = n * ((matrix.mean(axis=1) - total) ** 2).sum() / (k - 1)
@@ -138,8 +138,10 @@ def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensu
     comparable = others > 0
     means = np.divide(total, others, out=np.zeros(len(answers.value)), where=comparable)
     results: list[RaterConsensus] = []
-    for rater in range(len(pool)):
-        rows = np.flatnonzero(comparable & (answers.rater == rater))
+    order = np.flatnonzero(comparable)
+    order = order[np.argsort(answers.rater[order], kind="stable")]
+    ends = np.searchsorted(answers.rater[order], np.arange(len(pool)), side="right")
+    for rows in np.split(order, ends)[:-1]:
         groups = np.where(answers.signed[rows], -1, answers.group[rows])
         r = _centred_correlation(answers.value[rows], means[rows], groups)
         results.append(RaterConsensus(r, len(rows), float(others[rows].mean()) if len(rows) else 0.0))

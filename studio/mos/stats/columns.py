@@ -1,6 +1,7 @@
 """Answers of a listening test as columns: ratings (one score each) and votes (one choice between two systems)."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -75,7 +76,10 @@ class Ratings:
 
     def where(self, rows: Mask | I8) -> "Ratings":
         """Select rows by a mask [N] or by indices; the lists of names are unchanged."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in ("score", "rater", "item", "system")})
+        chosen = copy(self)  # rows of valid columns are valid: no check of all names for each of many selections
+        for name in ("score", "rater", "item", "system"):
+            object.__setattr__(chosen, name, getattr(self, name)[rows])
+        return chosen
 
     def code_of(self, system: str) -> int:
         """Raises BadOption for an unknown system."""

@@ -232,6 +232,7 @@ def clustered_error(
         size: [N], share of each rating in the variance of independent ratings; None if equal, as in a mean.
         tested: whether the estimate is a difference (``two_way_variance``).
     """
+    rater, item = dense_codes(rater), dense_codes(item)
     by_rater = cluster_variance(influence, rater, size)
     by_both = cluster_variance(influence, np.unique(rater * (item.max() + 1) + item, return_inverse=True)[1], size)
     heads = [count_distinct(rater)]
@@ -246,8 +247,14 @@ def clustered_error(
     return se, float(min(heads) - 1 if is_zero_error(se) else df)
 
 
+def dense_codes(codes: I8) -> I8:
+    """Codes [N] without gaps, where the gaps of a selection of few rows would take more memory than the rows."""
+    few = codes.max(initial=0) > 2 * len(codes)
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64) if few else codes
+
+
 def count_distinct(codes: I8) -> int:
-    return int(np.count_nonzero(np.bincount(codes)))
+    return int(np.count_nonzero(np.bincount(dense_codes(codes))))
 
 
 def _half_width_of_equal_answers(df: float, level: float, scale: ScoreScale, tested: bool) -> float:

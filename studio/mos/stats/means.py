@@ -116,8 +116,13 @@ class Difference:
 
 def pairwise_differences(ratings: Ratings, clusters: Clusters = "two_way") -> list[Difference]:
     """Differences of all pairs of rated systems, with Holm-corrected p values."""
-    used = [s for code, s in enumerate(ratings.systems) if (ratings.system == code).any()]
-    return with_holm([difference(ratings, a, b, clusters) for a, b in combinations(used, 2)])
+    order = np.argsort(ratings.system, kind="stable")
+    starts = np.searchsorted(ratings.system[order], np.arange(len(ratings.systems) + 1))
+    rows = {name: order[starts[code] : starts[code + 1]] for code, name in enumerate(ratings.systems)}
+    pairs = combinations([name for name in ratings.systems if len(rows[name])], 2)
+    return with_holm(
+        [difference(ratings.where(np.union1d(rows[a], rows[b])), a, b, clusters) for a, b in pairs]
+    )  # few rows at a time: there may be 100,000 pairs
 
 
 def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way") -> Difference:

@@ -1,5 +1,6 @@
 """Agreement of raters: ICC, consensus, and the post-screening of MUSHRA."""
 
+import tracemalloc
 from itertools import chain
 
 import numpy as np
@@ -7,31 +8,38 @@ import pytest
 from scipy.stats import pearsonr
 
 from studio.core.errors import BadOption
-from studio.mos.stats.agreement import ConsensusAnswers, icc, rater_consensus, score_matrix
-from studio.mos.stats.columns import ratings_from_rows
+from studio.measure.statistics import krippendorff
+from studio.mos.stats.agreement import ConsensusAnswers, first_scores, icc, rater_consensus
+from studio.mos.stats.columns import Ratings, ratings_from_rows
 from studio.mos.stats.means import by_system, exclude_raters, post_screen, quartiles
 
 SHROUT_FLEISS = np.array([[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]], float)
 
 
+def cells(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores [raters, stimuli] as ``first_scores`` gives them."""
+    rater, stimulus = np.nonzero(np.isfinite(matrix))
+    return matrix[rater, stimulus], rater, stimulus
+
+
 def test_icc_of_shrout_and_fleiss():
-    found = icc(SHROUT_FLEISS)
+    found = icc(*cells(SHROUT_FLEISS))
     assert found is not None
     assert (round(found.single, 2), round(found.average, 2)) == (0.29, 0.62)
     assert (found.raters, found.stimuli) == (4, 6)
 
 
 def test_icc_needs_every_score():
-    assert icc(np.array([[1.0, 2.0], [1.0, np.nan]])) is None
-    assert icc(SHROUT_FLEISS[:1]) is None
-    assert icc(np.ones((3, 3))) is None
+    assert icc(*cells(np.array([[1.0, 2.0], [1.0, np.nan]]))) is None
+    assert icc(*cells(SHROUT_FLEISS[:1])) is None
+    assert icc(*cells(np.ones((3, 3)))) is None
 
 
 def test_first_of_repeated_scores_counts():
     ratings = ratings_from_rows([("a", "i", "s", 1), ("b", "i", "s", 2), ("a", "i", "s", 5), ("b", "j", "s", 3)])
-    matrix = score_matrix(ratings)
-    assert np.array_equal(matrix, [[1, np.nan], [2, 3]], equal_nan=True)
-    assert score_matrix(ratings.where(ratings.score > 9)).shape == (0, 0)
+    assert [column.tolist() for column in first_scores(ratings)] == [[1, 2, 3], [0, 1, 1], [0, 0, 1]]
+    none = first_scores(ratings.where(ratings.score > 9))
+    assert [len(column) for column in none] == [0, 0, 0] and icc(*none) is None
 
 
 def of(rows: list[tuple[int, int, float]], group: list[int] | None = None, signed: bool = False) -> ConsensusAnswers:
@@ -165,3 +173,21 @@ def test_quartiles():
 def test_unknown_reference_or_anchor_is_refused(wrong):
     with pytest.raises(BadOption, match="no system 'anchor'"):
         post_screen(ratings_from_rows(screened_rows("four", 4)), *wrong)
+
+
+def test_agreement_of_many_raters_needs_no_matrix() -> None:
+    """A table of 10,000 raters and stimuli would have 800 MB."""
+    n = 10_000
+    raters, stimuli = np.arange(n).repeat(2), np.column_stack([np.arange(n), (np.arange(n) + 1) % n]).ravel()
+    ratings = Ratings(
+        (stimuli % 5 + 1).astype(float), raters, stimuli, np.zeros_like(raters),
+        [f"r{k}" for k in range(n)], [f"i{k}" for k in range(n)], ["s"],
+    )  # fmt: skip
+    tracemalloc.start()
+    score, rater, stimulus = first_scores(ratings)
+    assert krippendorff(score, stimulus) == pytest.approx(1.0) and icc(score, rater, stimulus) is None
+    consensus = rater_consensus(of([*zip(raters, stimuli, score, strict=True)]), np.ones(n, bool))
+    assert [one.others for one in consensus[:2]] == [1.0, 1.0] and len(consensus) == n
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6, peak

@@ -21,7 +21,6 @@ from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.opening import open_bytes
 from studio.library import exchange
 from studio.library.library import Library
-from studio.serve.trace_views import VIEWS
 
 LAYER = {"op": "put_layer", "layer": "l1", "was": 0, "name": "faults", "kind": "regions", "labels": ["click", "seam"]}
 ASKED = [{"name": "faults", "kind": "regions", "labels": ["click"]}, {"name": "ends", "kind": "points", "labels": []}]
@@ -38,12 +37,6 @@ def mark(name: str, start: int, end: int, was: int = 0, layer: str = "l1", label
         "label": label,
         "note": "",
     }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def packages_of_the_trace_process() -> None:
-    """Imported before a test waits for them: that takes seconds on a busy machine."""
-    VIEWS.call(exec, "import evalica, pandas")
 
 
 class Desk:
