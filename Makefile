@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Speaking compiles what speaks, once (docs/adr/0021): here, so that nobody waits for it later.
 COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
 
+# Most tests start processes, whose modules take longest where they are compiled anew by each of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Two arenas of memory: more of them keep what the threads of servers freed.
 PYTEST := MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -n 3 --dist loadfile
 SLOW := slow or browser or postgres or gpu or alone
