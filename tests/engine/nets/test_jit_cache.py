@@ -1,19 +1,14 @@
 """A cache of compiled code that is damaged, full or missing costs time; functions still run, and a reason is given."""
 
 import errno
-import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
+from forking import Forked, Forks
 
 pytestmark = pytest.mark.slow
 
@@ -50,75 +45,25 @@ def files(folder: Path) -> list[Path]:
     return sorted((folder / "cache").rglob("*.code"))
 
 
-# Forks a process for each line of its input, so that numba is imported once and not by each of them.
-FORKS = """
-import json, os, sys
+# Numba's compiler is set up once for each environment: it reads home folders and the processor's name by then.
+SET_UP = """
 import numba.core.caching
 import studio.engine.nets.cpu.jit
 
-for line in sys.stdin:
-    job = json.loads(line)
-    if "wait" in job:
-        print(os.waitstatus_to_exitcode(os.waitpid(job["wait"], 0)[1]), flush=True)
-        continue
-    pid = os.fork()
-    if pid == 0:
-        os.environ.clear()
-        os.environ.update(job["environ"])
-        numba.core.config.reload_config()
-        os.chdir(job["folder"])
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(job[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        sys.argv = ["-c", job["folder"]]
-        try:
-            exec(job["code"], {"__name__": "__main__"})
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    print(pid, flush=True)
+numba.njit("float64(float64)")(lambda x: x)
 """
 
 
-class Forks:
-    """Processes with numba loaded; it reads ``HOME`` and the XDG folders when it is loaded."""
-
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-c", FORKS]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen(command, env=environ, **pipes)
-
-    def ask(self, **job: object) -> int:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(json.dumps(job), file=self._process.stdin, flush=True)
-        return int(self._process.stdout.readline())
-
-
 @cache
-def forks() -> Forks:
-    return Forks()
-
-
-@dataclass
-class Forked:
-    forks: Forks
-    pid: int
-    out: Path
-    err: Path
-
-    def finish(self) -> tuple[int, str, str]:
-        """Exit status, output and messages."""
-        return self.forks.ask(wait=self.pid), self.out.read_text(), self.err.read_text()
+def forks(**environ: str) -> Forks:
+    return Forks(SET_UP, os.environ | environ)
 
 
 def start(folder: Path, before: str = "", **environ: str) -> Forked:
     """A new process that runs the code ``before``, then calls both functions."""
-    server = Forks(os.environ | environ) if "HOME" in environ else forks()
-    environ = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")} | environ
-    out, err = (Path(tempfile.mkstemp()[1]) for _ in range(2))
-    job = {"environ": environ, "code": before + CODE, "folder": str(folder), "out": str(out), "err": str(err)}
-    return Forked(server, server.ask(**job), out, err)
+    server, environ = forks(**environ), os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")} | environ
+    code = f"import numba\nnumba.core.config.reload_config()\n{before}{CODE}"
+    return server.start(code, str(folder), folder=folder, environ=environ)
 
 
 def result(process: Forked) -> tuple[int, str]:
