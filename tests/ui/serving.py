@@ -11,7 +11,16 @@ from pathlib import Path
 
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(
-    ["studio.serve.app", "studio.serve.server", "studio.ui.app", "studio.mos.service", "studio.mos.stimuli.building"]
+    [
+        "studio.serve.app",
+        "studio.serve.server",
+        "studio.ui.app",
+        "studio.ui.components",
+        *(f"studio.ui.pages.{name}" for name in ("campaigns", "results", "engine", "speak")),
+        "studio.mos.service",
+        "studio.mos.stimuli.building",
+        "pyloudnorm",
+    ]
 )
 
 
