@@ -54,12 +54,6 @@ def test_the_engine_says_which_voices_are_loaded_and_what_cannot_be_is_not_waite
     engine.close()
 
 
-def test_a_missing_weight_file_is_named(folder):
-    (folder / "sourcefilter.safetensors").unlink()
-    with pytest.raises(BadVoice, match=r"no file sourcefilter\.safetensors"):
-        opened(folder)
-
-
 def test_voices_of_one_folder_share_a_vocoder(folder):
     """A voice whose vocoder lies in the folder beside it speaks; with another of that name there it does not."""
     beside = folder.parent / "beside" / "sourcefilter.safetensors"
@@ -95,16 +89,19 @@ def test_weights_of_another_size_do_not_load(folder):
         opened(folder)
 
 
-def test_a_card_that_is_no_json(folder):
-    (folder / "card.json").write_text("{")
-    with pytest.raises(BadVoice, match="not valid JSON"):
-        opened(folder)
-
-
-def test_a_card_in_another_voices_folder_is_no_voice(folder):
-    """It would be found by one name and loaded by the other."""
-    folder.rename(folder.parent / "copy")
-    with pytest.raises(BadVoice, match=r"copy is of a voice .tiny.*rename the folder to tiny"):
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "sourcefilter.safetensors").unlink(), r"no file sourcefilter\.safetensors"),
+        (lambda folder: (folder / "card.json").write_text("{"), "not valid JSON"),
+        # It would be found by one name and loaded by the other.
+        (lambda folder: folder.rename(folder.parent / "copy"), "copy is of a voice .tiny.*rename the folder to tiny"),
+    ],
+    ids=["no weights", "no JSON", "another voice's folder"],
+)
+def test_a_folder_that_is_no_voice(folder, damage, message):
+    damage(folder)
+    with pytest.raises(BadVoice, match=message):
         opened(folder)
 
 

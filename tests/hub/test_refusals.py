@@ -77,14 +77,12 @@ def offline(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-def another_file(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [*hub.repository(REPO).commits.values()][-1]
-    hub.faults.changed = {"speakstream.safetensors": names["speakstream.safetensors"][:-1] + b"?"}
+def changed(change: Callable[[bytes], bytes]) -> Callable[[Hub, pytest.MonkeyPatch], None]:
+    def apply(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        files = [*hub.repository(REPO).commits.values()][-1]
+        hub.faults.changed = {"speakstream.safetensors": change(files["speakstream.safetensors"])}
 
-
-def longer_file(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [*hub.repository(REPO).commits.values()][-1]
-    hub.faults.changed = {"speakstream.safetensors": names["speakstream.safetensors"] + b"more"}
+    return apply
 
 
 def _edit(hub: Hub, edit: Callable[[dict[str, bytes]], object]) -> None:
@@ -152,10 +150,6 @@ def negative_size(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.faults.listed[-1]["size"] = -(10**12)
 
 
-def traversal(name: str) -> Callable[[Hub, pytest.MonkeyPatch], None]:
-    return listing(name)
-
-
 REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[StudioError], str, str]] = {
     "private": (private, HubError, "no repository rook/tiny, or it is private", "HF_TOKEN"),
     "gated": (gated, HubError, "is gated", "accept its conditions"),
@@ -171,8 +165,8 @@ REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[Studio
     "silent": (silent, HubBusy, "does not answer", "HF_HUB_DOWNLOAD_TIMEOUT"),
     "slow": (slow, HubError, "less than", "goes on where it stopped"),
     "offline": (offline, HubError, "HF_HUB_OFFLINE", "unset it"),
-    "another file": (another_file, HubError, "its hash differs", "owner"),
-    "longer file": (longer_file, HubError, "longer than", "pull another revision"),
+    "another file": (changed(lambda data: data[:-1] + b"?"), HubError, "its hash differs", "owner"),
+    "longer file": (changed(lambda data: data + b"more"), HubError, "longer than", "pull another revision"),
     "wrong card": (wrong_card, BadVoice, "not the file that its card names", "owner"),
     "pickle": (pickled, HubError, "speakstream.bin of rook/tiny is a pickle, which can run code", "safetensors"),
     "only a pickle": (only_a_pickle, HubError, "no card.json.*pytorch_model.bin, a pickle", "safetensors"),
@@ -180,12 +174,12 @@ REFUSALS: dict[str, tuple[Callable[[Hub, pytest.MonkeyPatch], None], type[Studio
     "no card": (no_card, HubError, "has no card.json", "card.json and safetensors"),
     "bad card": (bad_card, BadVoice, "not complete", ""),
     "no hub": (no_hub, HubError, "not understood", "HF_ENDPOINT"),
-    "parent": (traversal("../evil.json"), HubError, "leads out", "nothing was fetched"),
-    "nested parent": (traversal("a/../../evil.json"), HubError, "leads out", "nothing was fetched"),
-    "absolute": (traversal("/etc/evil.json"), HubError, "leads out", "nothing was fetched"),
-    "backslash": (traversal("..\\evil.json"), HubError, "leads out", "nothing was fetched"),
-    "escape": (traversal("\x1b[2Jevil.json"), HubError, "leads out", "nothing was fetched"),
-    "hidden": (traversal(".evil.json"), HubError, "lists", "letters, digits"),
+    "parent": (listing("../evil.json"), HubError, "leads out", "nothing was fetched"),
+    "nested parent": (listing("a/../../evil.json"), HubError, "leads out", "nothing was fetched"),
+    "absolute": (listing("/etc/evil.json"), HubError, "leads out", "nothing was fetched"),
+    "backslash": (listing("..\\evil.json"), HubError, "leads out", "nothing was fetched"),
+    "escape": (listing("\x1b[2Jevil.json"), HubError, "leads out", "nothing was fetched"),
+    "hidden": (listing(".evil.json"), HubError, "lists", "letters, digits"),
     "commit as a path": (commit_path, HubError, "as the commit of", "HF_ENDPOINT"),
     "negative size": (negative_size, HubError, "without a size", "HF_ENDPOINT"),
     "many files": (listing(*(f"{n}.json" for n in range(70))), HubError, "64 are the limit", "--max-files 7"),

@@ -36,29 +36,16 @@ def test_scheme_2_as_printed():
     assert printed(cut("S2", 3, 2, 8)) == [([1, 2, 3], [1, 2]), ([4, 5], [3, 4]), ([6, 7], [5, 6]), ([8], [7, 8])]
 
 
+@pytest.mark.parametrize("scheme", ["S1", "S2"])
 @pytest.mark.parametrize(("m", "n"), WINDOWS)
 @pytest.mark.parametrize("t", range(1, 20))
-def test_scheme_1_closed_form(m, n, t):
-    plans = printed(cut("S1", m, n, t))
-    assert len(plans) == math.ceil(t / n)
-    for i, (fed, spoken) in enumerate(plans, 1):
-        assert fed == [*range(n * (i - 1) + 1, min(t, n * (i - 1) + m) + 1)]
-        assert spoken == [*range(n * (i - 1) + 1, min(t, n * i) + 1)]
-
-
-@pytest.mark.parametrize(("m", "n"), WINDOWS)
-@pytest.mark.parametrize("t", range(1, 20))
-def test_scheme_2_closed_form(m, n, t):
-    plans = printed(cut("S2", m, n, t))
+def test_closed_forms(scheme, m, n, t):
+    plans = printed(cut(scheme, m, n, t))
     x = max(1, math.ceil((t - m) / n) + 1)  # the printed x is not positive for t < m
     assert len(plans) == math.ceil(t / n)
     for i, (fed, spoken) in enumerate(plans, 1):
-        if i == 1:
-            assert fed == [*range(1, min(m, t) + 1)]
-        elif i <= x:
-            assert fed == [*range(n * (i - 2) + m + 1, min(t, n * (i - 1) + m) + 1)]
-        else:
-            assert fed == []
+        first = n * (i - 2) + m + 1 if scheme == "S2" and i > 1 else n * (i - 1) + 1
+        assert fed == ([*range(first, min(t, n * (i - 1) + m) + 1)] if scheme == "S1" or i <= x else [])
         assert spoken == [*range(n * (i - 1) + 1, min(t, n * i) + 1)]
 
 

@@ -57,28 +57,16 @@ def test_a_pause_belongs_to_no_word(chunk, boundary):
     }
 
 
-def test_silence_of_a_stop_moves_nothing():
-    events = {0: [start(0, 0)], 4: [end(0, 4), start(1, 4)], 8: [end(1, 8)]}
-    assert spoken("####..##", events) == [
-        ("word_start", 0, 0),
-        ("word_end", 0, 4),
-        ("word_start", 1, 4),
-        ("word_end", 1, 8),
-    ]
+@pytest.mark.parametrize(("pattern", "boundary"), [("####..##", 4), ("###......", 3)])
+def test_silence_of_a_stop_or_of_a_whole_word_moves_nothing(pattern, boundary):
+    last = len(pattern)
+    events = {0: [start(0, 0)], boundary: [end(0, boundary), start(1, boundary)], last: [end(1, last)]}
+    times = [("word_start", 0, 0), ("word_end", 0, boundary), ("word_start", 1, boundary), ("word_end", 1, last)]
+    assert spoken(pattern, events) == times
 
 
 def test_leading_silence_and_a_click_are_no_onset():
     assert spoken("..#....###", {0: [start(0, 0)], 10: [end(0, 10)]}) == [("word_start", 0, 7), ("word_end", 0, 10)]
-
-
-def test_a_silent_word_keeps_its_times():
-    events = {0: [start(0, 0)], 3: [end(0, 3), start(1, 3)], 9: [end(1, 9)]}
-    assert spoken("###......", events) == [
-        ("word_start", 0, 0),
-        ("word_end", 0, 3),
-        ("word_start", 1, 3),
-        ("word_end", 1, 9),
-    ]
 
 
 def test_start_comes_with_its_sound_and_not_before():

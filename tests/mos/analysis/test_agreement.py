@@ -89,16 +89,10 @@ def test_without_a_minimum_agreement_is_reported_without_a_verdict(world: World)
 
 
 @SQLITE_ONLY
-def test_too_few_answers_or_unfinished_sessions_give_unknown(world: World) -> None:
-    world.campaign(replace(SMALL, gates=replace(APPLIED, consensus_answers=9)))
-    rate_script_order(world)
-    assert {j.verdicts["consensus"] for j in gate_verdicts(world).values()} == {"unknown"}
-
-
-@SQLITE_ONLY
-def test_unfinished_rater_is_unknown(world: World) -> None:
-    world.campaign(replace(SMALL, gates=replace(APPLIED, consensus_answers=3)))
-    rate_script_order(world, screens=6)
+@pytest.mark.parametrize(("answers", "rated"), [(9, {}), (3, {"screens": 6})])
+def test_too_few_answers_or_unfinished_sessions_give_unknown(world: World, answers: int, rated: dict[str, int]) -> None:
+    world.campaign(replace(SMALL, gates=replace(APPLIED, consensus_answers=answers)))
+    rate_script_order(world, **rated)
     assert {j.verdicts["consensus"] for j in gate_verdicts(world).values()} == {"unknown"}
 
 
