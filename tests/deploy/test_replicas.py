@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from serve.serving import Talk, eventually
+from tinyvoice import write_tiny_voice
 
 from studio.bench.page.browser import free_port
 from studio.bench.settings import ReplicasSetting
@@ -22,9 +23,15 @@ PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One small voice: each replica that starts loads all of the folder."""
+    return write_tiny_voice(tmp_path_factory.mktemp("voices")).parent
+
+
+@pytest.fixture(scope="module")
+def site(voices: Path) -> Iterator[Site]:
     """Two replicas with one slot each."""
-    with running_site(ReplicasSetting(replicas=2, places=1, sockets=8, device="cpu")) as site:
+    with running_site(ReplicasSetting(replicas=2, places=1, sockets=8, device="cpu", voices=voices)) as site:
         yield site
 
 
@@ -112,7 +119,7 @@ def test_ray_listens_on_loopback_only(site: Site) -> None:
 
 
 def test_serve_runs_fronts_and_replicas_of_a_config_file(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, voices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ray import serve
 
@@ -127,7 +134,7 @@ def test_serve_runs_fronts_and_replicas_of_a_config_file(
     config = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "serve.yaml").read_text(encoding="utf-8"))
     given = config["applications"][0]["args"] | {"networks": ["127.0.0.0/8"], "data": tmp_path, "database": ""}
     options = {"ray_actor_options": {"num_cpus": 0.1}}
-    app = application(Arguments(**given, device="cpu", replica_options=options))
+    app = application(Arguments(**given, voices=voices, device="cpu", replica_options=options))
     serve.run(app, name="cluster", route_prefix=None)
     with Talk(f"ws://127.0.0.1:{port}/ws/speak", max_size=None, proxy=None) as talk:
         assert talk.open()["type"] == "ready"

@@ -101,6 +101,8 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
         thread.start()
         site = Site(f"http://127.0.0.1:{port}", key, members, thread, redeploy)
         site.until_ready(setting.replicas)
+        while thread.is_alive() and not server.started:  # its first look at the replicas comes before it listens
+            time.sleep(0.01)
         try:
             yield site
         finally:
