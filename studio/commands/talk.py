@@ -66,7 +66,9 @@ def talk(
     questions = [text] if text else _typed_questions() if is_dialogue else map(str.strip, sys.stdin)
     replies: list[Spoken] = []
     with (
-        closing(open_voices(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)) as engine,
+        closing(
+            open_voices(voices, best(), device, [card.name], threads=threads, vocoder=vocoder, warms_up=True)
+        ) as engine,
         closing(Background()) as background,
     ):
         turns = Turns(engine, SpeakRequest(voice=voice, seed=seed), client, background, card.sample_rate_hz)

@@ -52,7 +52,7 @@ def type_(
     request = SpeakRequest(voice=voice or card.name, seed=seed, options=options)
     names = [card.name, *(name for name in all_cards(voices) if name != card.name)]
     with (
-        closing(open_voices(voices, best(), device, names, threads=threads, vocoder=vocoder)) as engine,
+        closing(open_voices(voices, best(), device, names, threads=threads, vocoder=vocoder, warms_up=True)) as engine,
         closing(Session(engine, request, NULL if null_audio else output, record)) as session,
     ):
         TypeApp(session, outputs, record or Path(), is_light=light).run()

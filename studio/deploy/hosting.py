@@ -79,6 +79,7 @@ def opened_app(
                 limits=limits,
                 settings=hosting.settings_file,
                 manages_systems=True,
+                warms_up=True,
                 hides_failures=not is_loopback(settings.host),
             )
         ) as engine,

@@ -36,6 +36,7 @@ MAX_THREADS = 256
 DEFAULT_LIMITS = EngineLimits()
 _HUNG_GRACE_S = 1.0  # grace period for a hung step
 _TIMEOUT_MARGIN_S = 0.001  # an early wake-up would cost another wait
+_WARM_UP_TEXT = "Good morning to you."
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class LocalEngine:
         self._scheduler = Scheduler(clock, self._meter, limits.slow_run_ms, self._watchdog)
         self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
         self._pending: deque[_PendingOpen] = deque()
+        self._cold: deque[Voice] = deque()  # voices to warm up
         self._recomputer = Recomputer(self._voices, device, threads, normalise)
         self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
         self._wakeup = threading.Event()  # set when something arrived since the last step began
@@ -89,6 +91,14 @@ class LocalEngine:
     def voice(self, name: str) -> Voice:
         """Load a voice, once. Raises BadVoice; a failed load is not retried."""
         return self._voices.get(name)
+
+    def warm_up(self, name: str) -> None:
+        """Load a voice and, while nobody speaks, let it speak a few words to nobody. Raises BadVoice.
+
+        The first run of a process loads kernels and fills caches, for which the first listener would wait otherwise.
+        """
+        self._cold.append(self.voice(name))
+        self._wakeup.set()
 
     def is_loaded(self, voice: str) -> bool:
         """Whether a voice was loaded, or failed to load."""
@@ -178,7 +188,7 @@ class LocalEngine:
         """The loop of the engine's thread: open, admit, step; wait where there is nothing to do."""
         torch.set_num_threads(self._threads)  # per thread: torch's default would use every core for some products
         while self._admit():
-            if not self.step():
+            if not self.step() and not self._warm_up_next():
                 timeout_ms = self._admission.next_timeout_ms()
                 self._wakeup.wait(None if timeout_ms is None else timeout_ms / 1000.0 + _TIMEOUT_MARGIN_S)
         self._open_pending()  # refuses them now
@@ -213,6 +223,35 @@ class LocalEngine:
             for request in running:
                 request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
             return True
+
+    def _warm_up_next(self) -> bool:
+        """Warm up a voice until somebody wants the engine; returns whether any was waiting for that.
+
+        The request has KV slots, but is no running one: nothing counts it, and it ends before another is admitted.
+        """
+        if self._admission.running() or not self._cold:
+            return False
+        voice = self._cold.popleft()
+        card, scheduler = voice.card, Scheduler(self._clock, watchdog=self._watchdog)
+        asked = SpeakRequest(voice=card.name, options=default_options(card.options))
+        try:
+            request = self._new_request(_PendingOpen(voice, card.speakers[0], asked, card.temperature))
+            request.push_text(_WARM_UP_TEXT)
+            request.end()
+            request.assign_slots()
+            try:
+                request.begin()
+                while not (request.done or self._is_wanted()) and scheduler.step([request]):
+                    pass
+            finally:
+                request.fail("closed", "the voice is warm")
+        except Exception:  # noqa: BLE001 - a voice that fails here tells its first listener why
+            _log.exception("%s could not be warmed up", card.name)
+        return True
+
+    def _is_wanted(self) -> bool:
+        with self._lock:
+            return bool(self._pending) or self._draining or self._closed
 
     def _drop_finished(self) -> None:
         for request in self._admission.pop_finished():
@@ -301,6 +340,8 @@ def open_engine(
     clock: Clock | None = None,
     vocoder: str = "",
     limits: EngineLimits = DEFAULT_LIMITS,
+    *,
+    warms_up: bool = False,
 ) -> LocalEngine:
     """An engine over a folder of voices. The first loadable voice is loaded at once, the others on first use.
 
@@ -311,6 +352,7 @@ def open_engine(
         threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share,
             and threads that wait for each other stall whenever another process wants a core.
         vocoder: use this vocoder for the voices that have it; empty for each card's default.
+        warms_up: warm the first voice up in the background, for a process whose first listener comes later.
 
     Raises:
         BadVoice, BadOption, NeedsPackage.
@@ -332,6 +374,8 @@ def open_engine(
             engine.voice(next(iter(cards)))
         else:
             engine._voices.load_first()
+        if warms_up:
+            engine.warm_up(next(iter(engine._voices.cards)))
     except StudioError:
         engine.close()
         raise
