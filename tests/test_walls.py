@@ -104,7 +104,7 @@ def test_scripts_import_only_lower_layers():
         "share": {"options", "rate", "share", "sound", "timeline"},
         "design": {"glossary", "options"},
         "annotate": {"annotate", "inspect", "inspect/annotate", "page", "rate", "timeline"},
-        "compare": {"compare", "glossary", "owner", "rate", "sound", "timeline", "wire"},
+        "compare": {"compare", "glossary", "options", "owner", "rate", "sound", "timeline", "wire"},
         "edit": {"edit", "glossary", "owner", "page", "rate"},  # its preview is drawn by the raters' own scripts
         "inspect": {"inspect", "inspect/annotate", "inspect/ratings", "options", "owner", "page", "rate"}
         | {"sound", "timeline"},

@@ -6,6 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from studio.core.plurals import counted
 from studio.mos.report.cells import confidence, p_value
 from studio.mos.report.charts import ScatterPoint, padded_range_ms
 from studio.mos.report.models import bins_by_latency, elo_by_latency, latency_results, mean_by_latency
@@ -44,8 +45,8 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
             orientation="h",
             name=what,
             marker={"color": colour},
-            customdata=[[name, p[part]] for name, p in zip(names, pairs, strict=True)],
-            hovertemplate="%{customdata[0]}, " + what + ": %{x:.1f}% (%{customdata[1]} votes)<extra></extra>",
+            customdata=[[name, counted(p[part], "vote")] for name, p in zip(names, pairs, strict=True)],
+            hovertemplate="%{customdata[0]}, " + what + ": %{x:.1f}% (%{customdata[1]})<extra></extra>",
         )
         for part, what, colour in parts
     ]

@@ -67,7 +67,7 @@ class RatePage:
             self.wait("welcome")
             self.press("Begin")
         self.wait("consent")
-        self.press("I agree")
+        self.press("I agree: begin with voice A" if is_arena else "I agree")
         if not is_arena:
             self.wait("instructions")
             self.press("Continue")

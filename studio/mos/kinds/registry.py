@@ -1,11 +1,12 @@
 """The kinds of listening tests."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from studio.core.errors import BadOption
-from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.config import CampaignConfig, load_template, template_names
 from studio.mos.campaign.design import Unit
 from studio.mos.kinds.base import (
     AnswerMark,
@@ -318,6 +319,21 @@ _KINDS = (
     ),
 )
 KINDS = {kind.name: kind for kind in _KINDS}
+
+
+def template_titles() -> dict[str, str]:
+    """What the templates are called on pages, by name, in the order of the kinds.
+
+    Two templates of one kind differ in what they ask for.
+    """
+    configs = {name: load_template(name) for name in template_names()}
+    counts = Counter(config.kind for config in configs.values())
+    titles = dict[str, str]()
+    for name, config in sorted(configs.items(), key=lambda one: [*KINDS].index(one[1].kind)):
+        title = kind_of(config.kind).title
+        asked = ", ".join(question.id for question in config.questions)
+        titles[name] = title if counts[config.kind] == 1 else f"{title}: {asked}"
+    return titles
 
 
 def kind_of(name: str) -> Kind:

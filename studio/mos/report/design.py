@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studio.mos.kinds.registry import KINDS
 from studio.mos.report.cells import NONE, ReportTable, number, percent, with_interval
 from studio.mos.report.pairs import post_screening
 
@@ -11,7 +12,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     """Rows (setting, value) on how the test was run and analysed."""
     design, level = results["design"], f"{100 * results['rule']['level']:g}%"
     if design is None:  # of a file
-        rows = [["Kind of test", results["kind"]], ["Seed of the posterior", str(results["seed"])]]
+        rows = [["Kind of test", _kind(results["kind"])], ["Seed of the posterior", str(results["seed"])]]
         return [*rows, ["Level of every interval", level], *_methods(results)]
     quota = f"{design['raters_per_stimulus']}{' usable' if design['replace_excluded'] else ''} raters for each unit"
     quotas = f"{quota}, {design['trials_per_sitting']} trials per session"
@@ -25,7 +26,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     gates = ", ".join(name if value is True else f"{name} {value}" for name, value in on.items())
     loud = results["loudness"]
     rows = [
-        ["Kind of test", results["kind"]],
+        ["Kind of test", _kind(results["kind"])],
         ["Seed of the assignment and of the posterior", str(results["seed"])],
         ["Quotas", quotas],
         ["Repeated trials", f"{design['repeats']} per session; not part of any mean"],
@@ -212,3 +213,8 @@ def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Map
     if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
         notes.append("Agreement with the others is informative: this campaign excludes no rater for it.")
     return ReportTable(caption, ["Check", "ok", "fail", "unknown"], rows, notes)
+
+
+def _kind(name: str) -> str:
+    """A kind with its name in the settings."""
+    return f"{KINDS[name].title} ({name})" if name in KINDS else name

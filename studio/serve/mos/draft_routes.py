@@ -5,7 +5,6 @@ Settings, systems and texts are read and checked by the same functions as on the
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -18,13 +17,14 @@ from starlette.concurrency import run_in_threadpool
 
 from studio.core.cards import parse_voice, voice_address
 from studio.core.errors import BadFile, BadOption, Busy
+from studio.core.folders import TEXTS
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Engine
 from studio.core.sound_files import MAX_FILE_BYTES
 from studio.mos.analysis.planning import advice, plan_draft, plan_draft_margin, planned_test, raters_needed
-from studio.mos.campaign.config import campaign_config, from_json, load_template, template_names, to_json, to_toml
+from studio.mos.campaign.config import campaign_config, from_json, load_template, to_json, to_toml
 from studio.mos.campaign.voices import TEACHER, parse_voice_spec
-from studio.mos.kinds.registry import KINDS, kind_of
+from studio.mos.kinds.registry import kind_of, template_titles
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, load_campaign, opening_problems
 from studio.mos.sessions.parts import follow_candidates
@@ -38,6 +38,7 @@ from studio.serve.mos.schemas import DraftCreate, PlanAsk, SettingsChange, Sound
 from studio.serve.responses import PRIVATE, private_json, ranged_file, read_body, takes
 from studio.serve.trace_views import VIEWS
 
+EXAMPLE_TEXTS = TEXTS / "demo.txt"  # of a new test
 UPLOADS = {UPLOAD: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take an upload
 T = TypeVar("T")
 
@@ -255,17 +256,14 @@ def _sound_routes(drafts: _DraftService) -> APIRouter:
 
 
 def _templates() -> dict[str, Any]:
-    """The templates of a new draft, with their questions."""
+    """The templates of a new draft, with their questions, and example texts."""
     rows: list[dict[str, Any]] = []
-    configs = {name: load_template(name) for name in template_names()}
-    kinds = Counter(config.kind for config in configs.values())
-    for name, config in sorted(configs.items(), key=lambda one: [*KINDS].index(one[1].kind)):
+    for name, title in template_titles().items():
+        config = load_template(name)
         kind = kind_of(config.kind)
         asks = [asdict(q) for q in config.questions] or [{"prompt": config.prompt}]
-        # Two templates of one kind differ in what they ask for.
-        title = kind.title if kinds[config.kind] == 1 else f"{kind.title}: {', '.join(q.id for q in config.questions)}"
         rows.append({"name": name, "kind": kind.name, "title": title, "about": kind.about, "asks": asks})
-    return {"templates": rows}
+    return {"templates": rows, "example_texts": EXAMPLE_TEXTS.read_text(encoding="utf-8")}
 
 
 def _system(system: System, items: list[int], tests: set[int | None]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from studio.core.traces.trace import open_trace
 from studio.inspection.opening import recording_trace
 from studio.mos.analysis.clips import find_sound, rated_sound
 from studio.mos.analysis.results import funnel, overview
-from studio.mos.campaign.config import template_names
+from studio.mos.kinds.registry import template_titles
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, set_state
 from studio.mos.stimuli.building import remove_sounds
@@ -103,13 +103,13 @@ def _add_drafts(routes: APIRouter, listening: ListeningTests, trace_store: Trace
         return private_json(await run_in_threadpool(add))
 
 
-def _drafts(listening: ListeningTests) -> dict[str, list[str]]:
-    """Drafts to which an utterance can be added, the newest first, and templates for a new one."""
+def _drafts(listening: ListeningTests) -> dict[str, Any]:
+    """Drafts to which an utterance can be added, the newest first, and templates for a new one with their titles."""
     with listening.store.read() as session:
         rows = session.exec(
             select(Campaign.name).where(Campaign.state == "draft").order_by(col(Campaign.created_at).desc())
         )
-        return {"drafts": list(rows), "templates": template_names()}
+        return {"drafts": list(rows), "templates": template_titles()}
 
 
 def _all(listening: ListeningTests) -> list[dict[str, Any]]:

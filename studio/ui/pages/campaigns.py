@@ -8,6 +8,7 @@ from sqlmodel import col, select
 
 from studio.core.plurals import plural
 from studio.mos.analysis.results import overview
+from studio.mos.kinds.registry import kind_of
 from studio.mos.report.cells import answer_count
 from studio.mos.sessions.campaigns import set_state
 from studio.mos.stimuli.building import delete_campaign
@@ -94,7 +95,7 @@ def _list(rows: list[dict[str, Any]]) -> str:
 
 
 def _card(row: dict[str, Any]) -> str:
-    name, opened = plain(row["name"]), row["state"] == "open"
+    name, opened, kind = plain(row["name"]), row["state"] == "open", plain(kind_of(row["kind"]).title)
     share = min(1.0, row["counted"] / row["wanted"]) if row["wanted"] else 0.0
     erased = row["forgotten"]["raters"]
     facts = [
@@ -122,7 +123,7 @@ def _card(row: dict[str, Any]) -> str:
     return (
         f'<article class="campaign" data-name="{name}"><header><h2>{name}</h2>'
         f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
-        f'<p class="muted">{plain(row["title"])} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
+        f'<p class="muted">{plain(row["title"])} <span class="kind">{kind}</span></p>{lacking}'
         f'{meter if row["wanted"] else ""}<dl>{facts_html}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
         f"{'Close' if opened else 'Open'}</button>{_draft(row)}"

@@ -217,7 +217,7 @@ def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..
     tab.message("Speaking 1 of 6: m = 1")
     tab.opened(6)
     assert tab.page.locator("[data-take]").all_text_contents() == [f"{m} m={m}" for m in range(1, 7)]
-    assert tab.page.locator(".view .about").text_content() == "tone:low · scheme S1 · n 1 · seed 0"
+    assert tab.page.locator(".view .about").text_content() == "tone:low · scheme S1 · hop n 1 · seed 0"
     assert tab.page.url.count("trace=") == 6, "the comparison has a shareable URL"
     ways.nth(0).click()
     tab.opened(8)

@@ -69,9 +69,9 @@ def test_any_voice_races_against_the_selected_one(live: LivePage) -> None:
     assert first["firstMs"] < other["firstMs"], "three words before six"
     assert len(first["lit"]) == len(other["lit"]) == WORDS and other["bars"] > 20
     names = live.page.evaluate("document.querySelector('.live').tap.page.race.record.names")
-    assert names == ["Tone (no model): Low, scheme S1, m 3, n 1", "Tone (no model): High, scheme S1, m 6, n 1"]
+    assert names == ["Tone (no model): Low, Look-ahead 3", "Tone (no model): High, Look-ahead 6"]
     result = live.page.locator(".race-status").text_content()
-    assert result.startswith("Tone (no model): Low, scheme S1, m 3, n 1 was heard") and "earlier" in result
+    assert result.startswith("Tone (no model): Low, Look-ahead 3 was heard") and "earlier" in result
     assert names[1] in live.page.locator(".race canvas").get_attribute("aria-label")
 
 
@@ -86,7 +86,7 @@ def test_opponent_is_in_the_url(live: LivePage) -> None:
     assert page.locator("#race-second").input_value() == "tone:high"
     assert page.locator("#race-option-m").input_value() == "6"
     names = page.evaluate("document.querySelector('.live').tap.page.race.record.names")
-    assert names[1] == "Tone (no model): High, scheme S1, m 6, n 1"
+    assert names[1] == "Tone (no model): High, Look-ahead 6"
     page.locator("#race-second").select_option(index=0)
     page.wait_for_function("() => !location.search.includes('against')")
     page.goto(page.url + "&against=tone:high&against.m=2.5&against.n=9")

@@ -30,7 +30,8 @@ def _note(live: LivePage, part: str) -> None:
     live.page.wait_for_function(script, arg=part, timeout=TRACE_MS)
 
 
-def test_shared_link_plays_what_was_heard(visit: Callable[..., Any], go: Callable[[str], LivePage]) -> None:
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_shared_link_plays_what_was_heard(visit: Callable[..., Any], go: Callable[[str], LivePage], key: str) -> None:
     sender = visit(permissions=["clipboard-read", "clipboard-write"])
     sender.type(TEXT, delay_ms=60)
     sender.finish(spoken=1)
@@ -43,14 +44,18 @@ def test_shared_link_plays_what_was_heard(visit: Callable[..., Any], go: Callabl
     assert live.page.locator("#live-text").input_value() == TEXT
     play = live.page.get_by_role("button", name="Play", exact=True).first
     assert play.bounding_box()["width"] >= 70
-    play.click()
+    assert play.evaluate("one => one === document.activeElement"), "a key plays it"
+    live.page.keyboard.press(key)
     live.wait_lit(6)
     live.wait_phase("idle")
     assert live.events("ready") == [], "the server did not speak"
     resumes = live.resumes()
     assert np.array_equal(without_fades(live.rendered(), resumes), without_fades(sender.sent(), resumes))
+    live.page.get_by_role("button", name="Play", exact=True).first.click()
+    live.wait_lit(12)
+    live.wait_phase("idle")
     live.type("now mine ")
-    live.finish(spoken=3)
+    live.finish(spoken=4)
     assert live.page.locator(".shared").count() == 0 and "heard=" not in live.page.url
 
 

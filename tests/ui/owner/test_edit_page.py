@@ -19,9 +19,9 @@ TEXTS = "Good morning to you.\nrain|Will it rain tomorrow?"
 def begin(page: Any, name: str, template: str) -> None:
     """From the list of tests to a draft."""
     page.get_by_role("link", name="New listening test").click()
-    page.locator(f'.kind-card input[value="{template}"]').check()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Create draft", exact=True).click()
+    page.get_by_role("checkbox").uncheck()  # without voices and texts
+    page.locator(f'.kind-card[data-template="{template}"]').click()
     page.locator(".edit-columns").wait_for()
     assert "/edit?campaign=" in page.url
 

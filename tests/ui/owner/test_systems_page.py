@@ -21,7 +21,7 @@ def test_a_system_is_added_tested_and_removed(site: Site, enter: Callable[..., A
     section = opened(page)
     section.get_by_role("button", name="Add a system").click()
     kinds = section.get_by_label("Kind").locator("option").all_text_contents()
-    assert "cartesia" in kinds and not {"command", "python", "lines", "folder"} & {*kinds}
+    assert "Cartesia" in kinds and not {"Program", "Python function", "Folder of sounds"} & {*kinds}
     section.get_by_label("Kind").select_option("cartesia")
     section.get_by_label("Name", exact=True).fill("far")
     section.get_by_label("Address").fill("http://127.0.0.1:9")

@@ -30,7 +30,7 @@ def fight(live: Live, trial: str, key: str) -> None:
     live.type()
     live.hear()
     assert not [name for name in NAMED if name in received(live.page)], "nothing identifies the systems before the vote"
-    live.page.key(key, "Enter")
+    live.page.key(key)
     live.page.wait("revealed")
 
 
@@ -80,8 +80,9 @@ def test_menu_leads_to_the_first_battle_over_one_screen(rate: Rate) -> None:
     texts = page.locator(".rate .card").inner_text()
     assert texts.index("What to do") < texts.index("Taking part") and "I have a code" in texts
     assert violations(page) == []
-    arena.press("I agree")
+    arena.press("I agree: begin with voice A")
     arena.trial()
+    page.locator(".voice textarea:not([readonly])").wait_for()
     page.reload()
     arena.trial()
     assert not arena.errors

@@ -20,6 +20,7 @@ class Live:
     def __init__(self, page: RatePage) -> None:
         self.page = page
         self.trial = page.begin()
+        self.has_begun = page.campaign == "arena"  # together with the consent, before the first battle
 
     def field(self, slot: int) -> Any:
         return self.page.page.locator(f"{VOICE.format(slot=slot)} textarea")
@@ -31,7 +32,9 @@ class Live:
         self.page.page.wait_for_selector(f'{VOICE.format(slot=slot)} .state[data-state="{state}"]', timeout=60_000)
 
     def type(self, text: str = TEXT) -> None:
-        self.page.press("Begin with voice A")
+        if not self.has_begun:
+            self.page.press("Begin with voice A")
+        self.has_begun = False
         self.page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
         self.page.page.keyboard.type(text, delay=40)
         self.page.press("I have finished typing")

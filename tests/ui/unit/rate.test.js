@@ -232,9 +232,18 @@ test("a long scale is a slider that accepts whole numbers of the scale", () => {
 });
 
 test("choices are shown with A left and B right, whatever their order", () => {
-  const mark = chosen("ab", "", ["b", "tie", "a"], words, () => {});
+  const mark = /** @type {any} */ (chosen("ab", "", ["b", "tie", "a"], words, () => {}));
   assert.deepEqual([...mark.inputs.keys()], ["a", "tie", "b"]);
   assert.equal(mark.set("both_bad"), false);
+});
+
+test("a vote is sent by the press of its button", () => {
+  const votes = [];
+  const mark = /** @type {any} */ (chosen("ab", "", ["b", "tie", "a"], words, (one) => votes.push(one.value), true));
+  assert.deepEqual([...mark.buttons.keys()], ["a", "tie", "b"]);
+  mark.buttons.get("tie").emit("click");
+  assert.equal(mark.set("both_bad"), false);
+  assert.deepEqual(votes, ["tie"]);
 });
 
 function storage(isBlocked) {

@@ -1,5 +1,7 @@
 // Tables of the comparison: utterances, words, and the figures of a pair.
 
+import { optionTexts } from "../options/option_controls.js";
+import { counted } from "../page/plurals.js";
 import { h } from "../rate/dom.js";
 
 const ms = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
@@ -15,11 +17,9 @@ export function common(takes) {
   const same = (name) =>
     about.every((one) => one[name] !== undefined && one[name] === about[0][name]) ? about[0][name] : null;
   const who = [same("voice"), same("speaker")].filter(Boolean).join(":");
-  const options = Object.keys(about[0].options ?? {})
-    .filter((name) => same(name) !== null)
-    .map((name) => `${name} ${same(name)}`);
+  const shared = Object.entries(about[0].options ?? {}).filter(([name]) => same(name) !== null);
   const seed = same("seed") === null ? [] : [`seed ${same("seed")}`];
-  return [who, ...options, ...seed].filter(Boolean).join(" · ");
+  return [who, ...optionTexts(Object.fromEntries(shared)), ...seed].filter(Boolean).join(" · ");
 }
 
 export function fillUtterances(details, { takes }) {
@@ -96,7 +96,7 @@ export function fillPair(list, pairs, [one, other], meanDb) {
   return list.replaceChildren(
     ...fact(
       entry.duration_r === null ? null : entry.duration_r.toFixed(2),
-      `correlation of word durations (${entry.words} words)`,
+      `correlation of word durations (${counted(entry.words, "word")})`,
     ),
     ...fact(ratio === null ? null : `${Math.round(100 * ratio)}%`, `word duration, ${from}`),
     ...fact(signed(turned(entry.pitch_st), 1), `semitones of pitch, ${from} (median)`),

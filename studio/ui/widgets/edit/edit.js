@@ -28,16 +28,19 @@ class Editor {
     this.name = new URLSearchParams(location.search).get("campaign") ?? "";
     this.page = root.querySelector(".edit-page");
     this.status = root.querySelector(".status");
-    this.templates = this.voices = null; // fetched once
+    this.templates = this.voices = []; // of the server
     /** @type {Promise<any>} */
     this.saving = Promise.resolve(); // changes are sent one at a time
   }
 
   async begin() {
     try {
-      this.templates ??= (await this.calls.get("templates")).templates;
-      if (!this.name) return this.drawNew();
-      this.voices ??= (await (await fetch(new URL("api/voices", this.server))).json()).voices;
+      const [offer, { voices }] = await Promise.all([
+        this.calls.get("templates"),
+        fetch(new URL("api/voices", this.server)).then((answer) => answer.json()),
+      ]);
+      Object.assign(this, { templates: offer.templates, voices });
+      if (!this.name) return this.drawNew(offer);
       this.draw(await this.calls.get(draft(this.name)));
     } catch (error) {
       this.page.replaceChildren();
@@ -52,21 +55,23 @@ class Editor {
     this.status.hidden = !text;
   }
 
-  drawNew() {
+  async drawNew(offer) {
+    const taken = (await this.calls.get("campaigns")).map(({ name }) => name);
     this.showMessage();
     this.root.dataset.stage = "new";
-    const create = async (request) => {
+    const create = async ({ template, name, systems, texts }) => {
       try {
-        if (!request.template) return this.showMessage("Choose a kind of test first.", "error");
-        const state = await this.calls.post("drafts", request);
+        const state = await this.calls.post("drafts", { template, name });
         this.name = state.name;
+        for (const system of systems) await this.calls.post(draft(this.name, "/systems"), { system, role: "test" });
+        if (texts) await this.calls.post(draft(this.name, "/texts"), { texts, sure: false });
         history.pushState(null, "", `${location.pathname}?${new URLSearchParams({ campaign: state.name })}`); // Gradio sets a base
         return await this.begin();
       } catch (error) {
         return this.showMessage(error.message, "error");
       }
     };
-    this.page.replaceChildren(...newTest(this.templates, create));
+    this.page.replaceChildren(...newTest(offer, this.voices, taken, create));
   }
 
   // --- a draft ----------------------------------------------------------------------------------
@@ -96,14 +101,7 @@ class Editor {
     this.chip = h("span", { class: "state" });
     this.aside = h("aside", { class: "owner-card ready", "aria-label": "Ready to open" });
     this.dialog = h("dialog", { class: "owner-ask" });
-    const head = h(
-      "header",
-      { class: "edit-head" },
-      h("h1", { text: state.name }),
-      this.chip,
-      h("span", { class: "kind", text: state.kind }),
-      this.saved,
-    );
+    const head = h("header", { class: "edit-head" }, h("h1", { text: state.name }), this.chip, this.saved);
     const form = h(
       "fieldset",
       { class: "edit-form", disabled: state.state !== "draft" },
@@ -140,6 +138,10 @@ class Editor {
     this.drawAside(state);
     clearTimeout(this.pollTimer);
     if (state.speaking && !state.speaking.over) this.pollTimer = setTimeout(() => this.poll(), POLL_MS);
+    else if (this.opensOnceSpoken) {
+      this.opensOnceSpoken = false;
+      if (!state.unspoken && !state.not_ready.length) this.open();
+    }
   }
 
   async poll() {
@@ -152,7 +154,12 @@ class Editor {
   }
 
   drawAside(state) {
-    const actions = { preview: () => this.preview(), download: () => this.download(), open: () => this.open() };
+    const actions = {
+      preview: () => this.preview(),
+      download: () => this.download(),
+      open: () => this.open(),
+      speak: () => this.speakAndOpen(),
+    };
     this.aside.replaceChildren(...readyCard(this.name, state, actions));
   }
 
@@ -263,6 +270,13 @@ class Editor {
     } catch (error) {
       this.showStatus(error.message, "error");
     }
+  }
+
+  /** Let the voices speak what is missing, then ask whether to open the test. */
+  async speakAndOpen() {
+    await this.settle();
+    this.opensOnceSpoken = true;
+    if (await this.change("/speak")) this.opensOnceSpoken = false;
   }
 
   async open() {

@@ -1,22 +1,41 @@
-// The form for a new test: a kind of test, and a name.
+// The page of a new test: a name, whether to begin with an example, and the kinds of test, a click on which creates it.
 
+import { counted } from "../page/plurals.js";
 import { h } from "../rate/dom.js";
+import { check } from "./fields.js";
 
-/** The form; `create` takes `{template, name}`. */
-export function newTest(templates, create) {
-  const request = { template: "", name: "" };
+const EXAMPLE_VOICES = 2; // the fewest that a pair needs
+
+/** The speakers that an example test begins with, as systems. */
+const exampleSystems = (voices) =>
+  voices
+    .flatMap(({ name, speakers }) => speakers.map((speaker) => ({ speaker, system: `${name}:${speaker}` })))
+    .slice(0, EXAMPLE_VOICES);
+
+/** A name that no test has. */
+function freeName(taken) {
+  let n = 1;
+  while (taken.includes(`test-${n}`)) n += 1;
+  return `test-${n}`;
+}
+
+/**
+ * The page. `taken` are the names of the owner's tests; `create` takes `{template, name, systems, texts}`.
+ */
+export function newTest({ templates, example_texts: texts }, voices, taken, create) {
   const name = h("input", {
     type: "text",
     id: "edit-name",
     maxlength: 80,
-    required: true,
     autocomplete: "off",
-    on: { input: () => (request.name = name.value.trim()) },
+    value: freeName(taken),
   });
-  const kinds = templates.map((one) => kindCard(one, () => (request.template = one.name)));
-  const submit = (event) => {
-    event.preventDefault();
-    return create(request);
+  const systems = exampleSystems(voices);
+  const choice = { isExample: systems.length > 0 };
+  const start = (template) => {
+    const example = { systems: systems.map(({ system }) => system), texts };
+    const content = choice.isExample ? example : { systems: [], texts: "" };
+    return create({ template, name: name.value.trim(), ...content });
   };
   const field = h(
     "div",
@@ -25,42 +44,49 @@ export function newTest(templates, create) {
     name,
     h("small", { class: "muted", text: "Only you see the name. Raters see the title." }),
   );
-  const form = h(
-    "form",
-    { class: "new-test", on: { submit } },
-    h("fieldset", { class: "kinds" }, h("legend", { text: "Kind of test" }), ...kinds),
-    field,
-    h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Create draft" })),
+  const speakers = systems.map(({ speaker }) => speaker).join(" and ");
+  const count = counted(texts.trim().split("\n").length, "example text");
+  const example = check(
+    choice,
+    "isExample",
+    `Begin with ${systems.length === 1 ? "the voice" : "the voices"} ${speakers} and ${count}; you can replace them`,
+    () => {},
   );
   return [
     h("h1", { text: "New listening test" }),
     h("p", {
       class: "muted",
-      text: "The test starts as a draft with the settings of a template. You can change everything except the kind.",
+      text: "Choose a kind of test: a draft with its settings is created. You can change everything except the kind.",
     }),
-    form,
+    h(
+      "div",
+      { class: "new-test" },
+      field,
+      systems.length ? example : null,
+      h(
+        "section",
+        { class: "kinds", "aria-label": "Kinds of test" },
+        ...templates.map((one) => kindCard(one, () => start(one.name))),
+      ),
+    ),
   ];
 }
 
 function kindCard({ name, title, about, asks }, take) {
-  const input = h("input", {
-    type: "radio",
-    name: "edit-template",
-    value: name,
-    required: true,
-    on: { change: take },
-  });
   const quoted = asks.map(({ prompt }) => `“${prompt}”`).join(" ");
+  const id = `edit-kind-${name}`;
   return h(
-    "label",
-    { class: "kind-card" },
-    input,
-    h(
-      "span",
-      {},
-      h("b", { text: title }),
-      h("span", { text: about }),
-      h("small", { class: "muted", text: `${name}: ${quoted}` }),
-    ),
+    "button",
+    {
+      type: "button",
+      class: "kind-card",
+      "aria-labelledby": id,
+      "aria-describedby": `${id}-about`,
+      data: { template: name },
+      on: { click: take },
+    },
+    h("b", { id, text: title }),
+    h("span", { id: `${id}-about`, text: about }),
+    h("small", { class: "muted", text: quoted }),
   );
 }

@@ -1,5 +1,6 @@
 // Tables of the timeline's data (accessible alternative to the canvas); seams can be sorted.
 
+import { optionTexts } from "../options/option_controls.js";
 import { counted } from "../page/plurals.js";
 import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
@@ -23,7 +24,6 @@ const make = (tag, text = "", attributes = {}) => {
 export function about(view) {
   const { about: who, audio_s: audioS, forced, rtf } = view.facts;
   const { words, segments } = view.timeline;
-  const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
   const heard = {
     player: "played as the player reported",
     listener: "as heard by a listener who never pauses",
@@ -32,11 +32,13 @@ export function about(view) {
   return [
     who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
     who.placed_by ? `word times from ${who.placed_by}` : "",
-    ...options,
+    ...optionTexts(who.options ?? {}),
     who.seed === undefined ? "" : `seed ${who.seed}`,
     `${audioS.toFixed(2)} s of sound`,
-    `${words.length} ${words.length === 1 ? "word" : "words"}`,
-    segments.length ? `${segments.length} segments${forced.length ? `, ${forced.length} forced to end` : ""}` : "",
+    counted(words.length, "word"),
+    segments.length
+      ? `${counted(segments.length, "segment")}${forced.length ? `, ${forced.length} forced to end` : ""}`
+      : "",
     rtf ? `rtf ${rtf.toFixed(2)}` : "",
     heard[view.timeline.heard_by],
   ]

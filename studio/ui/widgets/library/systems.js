@@ -24,6 +24,23 @@ const FIELDS = [
   { name: "licence", text: "Licence of its speech", maxlength: 200 },
 ];
 
+// Kinds as the page names them.
+const KINDS = {
+  studio: "Another studio",
+  openai: "OpenAI-compatible server",
+  realtime: "Realtime socket",
+  elevenlabs: "ElevenLabs",
+  "elevenlabs-multi": "ElevenLabs, many utterances on one socket",
+  cartesia: "Cartesia",
+  deepgram: "Deepgram",
+  kyutai: "Kyutai",
+  command: "Program",
+  lines: "Program that takes text while it speaks",
+  python: "Python function",
+  folder: "Folder of sounds",
+};
+const kindTitle = (kind) => KINDS[kind] ?? kind;
+
 export class Systems {
   /** `calls` has the prefix `systems`; `confirm(question, text, yes)` asks the user. */
   constructor(calls, confirm) {
@@ -92,7 +109,8 @@ export class Systems {
     try {
       const { systems, kinds } = await work();
       this.list.replaceChildren(...systems.map((one) => this.row(one)));
-      if (!this.kind.options.length) this.kind.replaceChildren(...kinds.map((kind) => new Option(kind, kind)));
+      if (!this.kind.options.length)
+        this.kind.replaceChildren(...kinds.map((kind) => new Option(kindTitle(kind), kind)));
       return true;
     } catch (error) {
       this.showMessage(error.message);
@@ -135,7 +153,7 @@ export class Systems {
       "li",
       { class: "system", data: { name } },
       h("b", { text: name }),
-      h("p", { class: "muted", text: `${[kind, address].filter(Boolean).join(" · ")} · ${state}${counts}` }),
+      h("p", { class: "muted", text: `${[kindTitle(kind), address].filter(Boolean).join(" · ")} · ${state}${counts}` }),
       h("p", { class: "muted", text: one.notes }),
       failure,
       h(

@@ -108,7 +108,9 @@ export const ACTIONS = {
       ? t("It plays this speech while the server has it.")
       : isTooLong
         ? t("The text is too long for it.")
-        : "";
+        : page.phase === "idle"
+          ? ""
+          : t("It has the text. Copy it again at the end to share this speech too.");
     return copy(
       page,
       "link",

@@ -44,7 +44,8 @@ export class CollectForm {
     const option = (text, value = text) => new Option(text, value);
     this.campaign.replaceChildren(...drafts.map((name) => option(name)), option(t("A new test"), NEW));
     if (drafts.includes(before)) this.campaign.value = before;
-    if (!this.template.length) this.template.replaceChildren(...templates.map((name) => option(name)));
+    if (!this.template.length)
+      this.template.replaceChildren(...Object.entries(templates).map(([name, title]) => option(title, name)));
     this.campaignChanged();
   }
 

@@ -115,7 +115,7 @@ export class Live {
     this.player.prepare(this.rateHz);
     if (early) this.editor.send(performance.now());
     if (this.root.isFinished) this.do("finish");
-    this.focus();
+    if (early || !this.shared.focus()) this.focus();
   }
 
   /** Focus the field, except where that would open an on-screen keyboard. */

@@ -8,6 +8,12 @@ const MAX_SEGMENTS = 4; // more choices do not fit in a row
 export const displayName = (name) =>
   name.replace(/(^|[\s_-]+)(\p{L})/gu, (_, gap, first) => `${gap && " "}${first.toUpperCase()}`);
 
+const PARAMETERS = { m: "window m", n: "hop n", k: "look-ahead k" };
+
+/** Options as text for people who study a voice: `window m 3`, `hop n 1`. */
+export const optionTexts = (options) =>
+  Object.entries(options).map(([name, value]) => `${PARAMETERS[name] ?? name.replaceAll("_", " ")} ${value}`);
+
 /** A control for an option; `set(value)` is called on changes. `prefix` makes its DOM ids unique. */
 export const optionControl = (option, set, prefix = "live") =>
   (CONTROLS[option.kind] ?? CONTROLS.float)(option, set, prefix);

@@ -6,6 +6,10 @@ import { button, h } from "./dom.js";
 /** The one screen before the first battle of an arena: what to do, and the consent. */
 export function entry(rater, state, answer, refuse) {
   const { words } = rater;
+  const start = async () => {
+    await answer(true);
+    rater.running?.begin?.(0); // the consent and the first voice are one click
+  };
   const consentText = h("div", {
     class: "consent-text",
     tabindex: 0,
@@ -19,7 +23,7 @@ export function entry(rater, state, answer, refuse) {
     h("h3", { text: words.text("consent_title") }),
     consentText,
     actions(
-      button(words.text("agree"), () => answer(true), { class: "primary" }),
+      button(words.text("agree_begin"), start, { class: "primary" }),
       button(words.text("disagree"), refuse),
       ladder(rater),
     ),

@@ -41,6 +41,11 @@ export class LiveTrial {
     this.update();
   }
 
+  /** In an arena without further questions, the choice is the whole answer. */
+  get isVote() {
+    return this.screen.kind === "arena" && !this.screen.questions.length;
+  }
+
   // --- input ------------------------------------------------------------------------------------
 
   get isTyping() {
@@ -80,6 +85,7 @@ export class LiveTrial {
   }
 
   pressed(event) {
+    if (this.speaking >= 0) this.connection.player.wake(this.screen.rate_hz, false); // it may await a gesture
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || this.isLocked) return;
     const target = event.target instanceof Element ? event.target : document.body;
     if (
@@ -103,6 +109,7 @@ export class LiveTrial {
     if (this.isRestoring) return;
     this.update();
     this.on.announce(mark.announcement);
+    if (this.isVote) this.send();
   }
 
   // --- messages of the Worker -------------------------------------------------------------------
@@ -243,7 +250,7 @@ export class LiveTrial {
   lock(isLocked) {
     this.isLocked = isLocked;
     this.element.classList.toggle("sending", isLocked);
-    for (const field of this.element.querySelectorAll("input")) field.disabled = isLocked;
+    for (const field of this.element.querySelectorAll("input, .answers button")) field.disabled = isLocked;
     this.update();
   }
 

@@ -25,7 +25,8 @@ export class LiveView {
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => live.begin(slot), { class: slot ? "" : "primary" }));
     this.finisher = button(words.text("live_finish"), () => live.finish(), { hidden: true, class: "primary" });
-    this.mark = chosen("ab", live.screen.prompt, live.screen.choices, words, () => live.marked(this.mark));
+    const marked = () => live.marked(this.mark);
+    this.mark = chosen("ab", live.screen.prompt, live.screen.choices, words, marked, live.isVote);
     this.scores = [0, 1].flatMap((slot) =>
       live.screen.questions.map((question) => {
         const prompt = `${words.text("live_voice", { name: NAMES[slot] })}: ${question.prompt}`;
@@ -56,9 +57,14 @@ export class LiveView {
       h(
         "div",
         { class: "send-row" },
-        h("div", {}, this.missing, h("p", { class: "keys", text: words.text("keys_live") })),
+        h(
+          "div",
+          {},
+          this.missing,
+          h("p", { class: "keys", text: words.text(live.isVote ? "keys_vote" : "keys_live") }),
+        ),
         this.skipper,
-        this.sender,
+        live.isVote ? null : this.sender,
       ),
     );
   }

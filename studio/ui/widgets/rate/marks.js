@@ -1,7 +1,7 @@
 // Answer inputs: a scale of labelled steps, a slider with a number, or a choice. Each has `element`, `value` (null until
 // it is set), `set(value)` and `focus()`.
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 
 const MAX_STEPS = 11; // longer scales use a slider
 
@@ -45,6 +45,34 @@ class Radios {
   /** The chosen label, for screen readers. */
   get announcement() {
     return this.inputs.get(this.value)?.parentElement.textContent ?? "";
+  }
+}
+
+/** A fieldset of buttons: pressing one is the answer. */
+class Presses {
+  constructor(legend, options, changed) {
+    this.value = null;
+    this.changed = changed;
+    this.buttons = new Map(
+      options.map(({ value, label, key }) => [
+        value,
+        button(label, () => this.set(value), { value, "aria-keyshortcuts": key }),
+      ]),
+    );
+    this.legend = h("legend", { text: legend });
+    const row = h("div", { class: "actions" }, ...this.buttons.values());
+    this.element = h("fieldset", { class: "marks" }, this.legend, row);
+  }
+
+  set(value) {
+    if (!this.buttons.has(value)) return false;
+    this.value = value;
+    this.changed(this);
+    return true;
+  }
+
+  get announcement() {
+    return this.buttons.get(this.value)?.textContent ?? "";
   }
 }
 
@@ -159,8 +187,8 @@ const signed = (value, isSigned) => (isSigned && value > 0 ? `+${value}` : Strin
 
 export const CHOICE_KEYS = { a: "a", b: "b", tie: "t", both_bad: "x" };
 
-/** The choice between two sounds; `kind` is ab, similarity or abx. */
-export function chosen(kind, prompt, choices, words, changed) {
+/** The choice between two sounds; `kind` is ab, similarity or abx. With `isVote`, pressing a choice sends it. */
+export function chosen(kind, prompt, choices, words, changed, isVote = false) {
   const available = Object.keys(CHOICE_KEYS).filter((choice) => choices.includes(choice));
   const order = ["a", "tie", "both_bad", "b"].filter((choice) => available.includes(choice)); // A left, B right
   const options = order.map((value) => ({
@@ -169,5 +197,6 @@ export function chosen(kind, prompt, choices, words, changed) {
     sub: CHOICE_KEYS[value].toUpperCase(),
     key: CHOICE_KEYS[value],
   }));
-  return new Radios(prompt || words.text(`${kind}_prompt`), options, changed, "choice");
+  const legend = prompt || words.text(`${kind}_prompt`);
+  return isVote ? new Presses(legend, options, changed) : new Radios(legend, options, changed, "choice");
 }

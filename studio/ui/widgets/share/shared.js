@@ -26,6 +26,7 @@ export class Shared {
   constructor(page) {
     this.page = page;
     this.token = page.params.get(PARAM) ?? "";
+    this.button = null;
     this.state = "none"; // none | loading | ready | gone | offline
     if (!TOKEN.test(this.token)) return;
     this.picture = icon(PLAY);
@@ -43,10 +44,18 @@ export class Shared {
     this.load();
   }
 
+  /** Focus the button, so that Enter and Space press it; false where the page shows none. */
+  focus() {
+    this.button?.focus({ preventScroll: true });
+    return document.activeElement === this.button;
+  }
+
   setState(state, note) {
     this.state = state;
     this.note.textContent = note;
+    const hadFocus = document.activeElement === this.button;
     this.button.hidden = state === "gone" && !this.page.params.get("text");
+    if (hadFocus && this.button.hidden) this.page.focus();
     this.button.setAttribute("aria-label", state === "gone" ? t("Speak it again") : t("Play"));
   }
 

@@ -5,10 +5,6 @@ import { t } from "../../page/translate.js";
 
 const PARAM = "against"; // in the address; options are against.name
 const SENTENCES = [t("Word by word"), t("Sentence by sentence")];
-const describe = (options) =>
-  Object.entries(options)
-    .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)
-    .join(", ");
 
 export class Opponent {
   /** `requested` are settings of the page's address, as text; `changed()` is called when the selection changes. */
@@ -109,6 +105,21 @@ export class Opponent {
     const { card, selected } = this.settingsOfPage;
     const first = `${voiceName(card)}: ${displayName(selected.voice.split(":")[1])}`;
     const second = this.select.selectedOptions[0].textContent;
-    return [`${first}, ${describe(selected.options)}`, `${second}, ${describe(this.options)}`];
+    return [
+      [first, ...this.describe(card, selected.options, this.options)].join(", "),
+      [second, ...this.describe(this.card, this.options, selected.options)].join(", "),
+    ];
+  }
+
+  /** The options of a lane that are not its voice's defaults, or not those of the other lane. */
+  describe(card, options, other) {
+    const { terms } = this.settingsOfPage;
+    const isNamed = ({ name, default: initial }) => {
+      const value = options[name];
+      return value !== undefined && (value !== initial || (name in other && other[name] !== value));
+    };
+    return card.options
+      .filter(isNamed)
+      .map((option) => `${t(terms.plainOption(option).label)} ${t(String(options[option.name]))}`);
   }
 }
