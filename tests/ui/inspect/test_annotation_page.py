@@ -284,6 +284,7 @@ def test_assignment_from_the_library_to_the_last_mark(
     assert not [url for url in asked if link.partition("#")[2] in url], "the token is in no requested URL"
     assert view.ask("Object.keys(viewer.view.facts.about)") == ["source"], "assignments are blind"
     assert theirs.locator(".inspect .tables").is_hidden() and "eos" not in theirs.locator(".inspect").inner_text()
+    assert "next seam" not in theirs.locator(".inspect").inner_text(), "no key for what is not shown"
     view.drag(layer_id(view), 600, 1800)
     view.saved()
     theirs.get_by_label("This utterance is done").check()

@@ -56,7 +56,7 @@ def test_is_created_previewed_and_opened(site: Site, enter: Callable[..., Any], 
         page.locator(".system").nth(0 if window == "3" else 1).wait_for()
     assert page.locator(".system b").all_text_contents() == ["tone:low", "tone:low?m=2"]
     page.get_by_label("Texts, one per line").fill(TEXTS)
-    page.get_by_role("button", name="Speak 4 sounds").click()
+    page.get_by_role("button", name="Speak 4 sounds", exact=True).click()
     page.get_by_role("heading", name="Ready to open").wait_for(timeout=60_000)
     page.get_by_label("5", exact=True).first.fill("Like a person")
     page.get_by_role("button", name="Add quality").click()

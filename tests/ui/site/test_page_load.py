@@ -65,7 +65,7 @@ def test_timelines_use_the_whole_width(site: Site, opening: Opening, path: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS, "?stage"])
+@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS, "?stage", "edit?campaign=kestrel"])
 def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: int) -> None:
     context = opening(viewport={"width": width, "height": 900})
     site.sign_in(context)

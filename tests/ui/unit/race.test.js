@@ -95,6 +95,11 @@ test("the outcome is the difference of the two shown times", () => {
   assert.equal(outcome(one), "heard 2.0 s earlier");
   one.lanes[1].firstMs = 100;
   assert.equal(outcome(one), "heard 0.3 s later");
+  one.lanes[0].firstMs = 136.4;
+  assert.equal(latencyText(one, 0), "36 ms after the first word");
+  assert.equal(outcome(one), "heard at the same time");
+  one.lanes[0].firstMs = 60;
+  assert.equal(latencyText(one, 0), "before the first word was complete");
 });
 
 test("all words fit on a phone, and a word being typed is whole with a faint rest", () => {

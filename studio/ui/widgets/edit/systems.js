@@ -42,7 +42,7 @@ export class Systems {
 
   system({ name, role, sounds, aside, speaks }, texts, isDraft) {
     const roles = role === "anchor" ? null : this.role(name, role, isDraft);
-    const kind = speaks ? "voice" : aside ? "clips for practice and checks" : "clips";
+    const kind = speaks ? "voice" : sounds || !aside ? "clips" : "clips for practice and checks";
     const drop = button(
       "Remove",
       () =>

@@ -98,7 +98,7 @@ export class TextList {
     const press = isOn
       ? button("Stop", () => this.page.change("/speak/stop"))
       : unspoken
-        ? button(`Speak ${counted(unspoken, "sound")}`, () => this.page.change("/speak"), { class: "primary" })
+        ? button(`Speak ${counted(unspoken, "sound")}`, () => this.page.change("/speak"))
         : null;
     const status = isOn
       ? `${speaking.done} of ${speaking.of} spoken`

@@ -44,6 +44,13 @@ export class Viewer extends TimelineViewer {
     fillSeams(page.querySelector("details.seams"), view, (seam) => this.toSeam(seam.sample));
     fillWords(page.querySelector("details.words"), view, (word) => this.choose(word.i, true));
     this.find('[data-do="picture"]').hidden = !this.scene.pictures.frames;
+    const { seams, forced } = view.facts;
+    const has = {
+      words: view.timeline.words.some(({ start }) => start !== null),
+      seams: seams.length,
+      forced: forced.length,
+    };
+    for (const [name, some] of Object.entries(has)) this.find(`[data-keys="${name}"]`).hidden = !some;
     this.changed();
   }
 

@@ -28,13 +28,21 @@ export function outcome(race) {
 
 /** A lane's time from the first finished word to the first sound, as text. */
 export function latencyText(race, lane) {
-  return race.lanes[lane].firstMs
-    ? t("{seconds} s after the first word", { seconds: seconds(waitedMs(race, lane)) })
-    : "";
+  const { firstMs } = race.lanes[lane];
+  if (!firstMs) return "";
+  const ms = firstMs - race.firstWordMs;
+  if (ms < 0) return t("before the first word was complete");
+  if (ms < TIE_MS) return t("{ms} ms after the first word", { ms: Math.round(ms) });
+  return t("{seconds} s after the first word", { seconds: seconds(waitedMs(race, lane)) });
 }
 
 /** The same time without its beginning, `1.2 s`; a dash before the first sound. */
-export const latency = (race, lane) => (race.lanes[lane].firstMs ? `${seconds(waitedMs(race, lane))} s` : "–");
+export function latency(race, lane) {
+  const { firstMs } = race.lanes[lane];
+  if (!firstMs) return "–";
+  const ms = firstMs - race.firstWordMs;
+  return ms < TIE_MS ? `${Math.round(ms)} ms` : `${seconds(waitedMs(race, lane))} s`;
+}
 
 /** The least height at which all of the text is visible in both lanes. */
 export function heightFor(paint, race, width, em) {
