@@ -16,7 +16,7 @@ os.environ["TRITON_INTERPRET"] = "1"  # kernels of the CUDA form run on the CPU;
 os.environ["STUDIO_PULLED_VOICES"] = "/nonexistent/voices"  # no test depends on voices of the user
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 _SLOW_FOLDERS = {"bench", "durability", "train"}
-_MARKS = {"chromium": "browser", "postgresql": "postgres"}
+_MARKS = {"playwright": "browser", "postgresql": "postgres"}
 _TESTS = Path(__file__).parent
 
 
@@ -55,7 +55,7 @@ def _seed() -> None:
 @pytest.fixture(autouse=True)
 def _without_browser_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hide Playwright's event loop, which runs in this thread from the first browser test on, from other tests."""
-    loop = None if "launch" in request.fixturenames else asyncio._get_running_loop()
+    loop = None if "playwright" in request.fixturenames else asyncio._get_running_loop()
     if loop is not None:
         asyncio._set_running_loop(None)
     yield

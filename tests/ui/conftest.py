@@ -95,11 +95,14 @@ def server(start_server: Callable[..., Server]) -> Server:
 
 
 def _patient(browser: Any) -> Any:
-    """A browser whose contexts wait longer than Playwright's 30 s, for busy machines."""
+    """A browser whose contexts wait longer than Playwright's 30 s, for busy machines.
+
+    Without service workers, whose requests Playwright cannot route; tests/ui/deployed has them.
+    """
     new_context = browser.new_context
 
     def open_context(**options: Any) -> Any:
-        context = new_context(**options)
+        context = new_context(**{"service_workers": "block", **options})
         context.set_default_timeout(WAIT_MS)
         return context
 
@@ -108,24 +111,36 @@ def _patient(browser: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Iterator[Callable[..., Any]]:
-    """Starts Chromium; ``any_time`` allows sound without a gesture."""
+def playwright() -> Iterator[Any]:
     needs(find_spec("playwright"), "the package playwright")
-    chromium = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    needs(chromium, "the system package chromium")
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browsers: list[Any] = []
+    with sync_playwright() as started:
+        yield started
 
-        def start(*, any_time: bool) -> Any:
-            flags = [*FLAGS, ANY_TIME] if any_time else [*FLAGS, "--autoplay-policy=document-user-activation-required"]
-            browsers.append(_patient(playwright.chromium.launch(executable_path=chromium, args=flags)))
-            return browsers[-1]
 
-        yield start
-        for browser in browsers:
-            browser.close()
+def browser_path(*names: str) -> str:
+    """The first of these browsers that is installed."""
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    needs(found, "the system package chromium")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def launch(playwright: Any) -> Iterator[Callable[..., Any]]:
+    """Starts Chromium; ``any_time`` allows sound without a gesture."""
+    chromium = browser_path(*BROWSERS)
+    browsers: list[Any] = []
+
+    def start(*, any_time: bool) -> Any:
+        flags = [*FLAGS, ANY_TIME] if any_time else [*FLAGS, "--autoplay-policy=document-user-activation-required"]
+        browsers.append(_patient(playwright.chromium.launch(executable_path=chromium, args=flags)))
+        return browsers[-1]
+
+    yield start
+    for browser in browsers:
+        browser.close()
 
 
 @pytest.fixture(scope="session")

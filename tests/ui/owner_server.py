@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--empty", action="store_true", help="no campaigns")
     parser.add_argument("--key", default="", help="of the studio")
+    parser.add_argument("--root-path", default="", help="prefix that a proxy on loopback strips")
     args = parser.parse_args()
     sys.path.insert(0, str(TESTS))
     from dataclasses import replace
@@ -48,7 +49,11 @@ def main() -> None:
             rate(world, f"PID-{k}", "merlin", screens=5 if k == 3 else 99)
         predict(world, "kestrel")
     (folder / "token.txt").write_text(token, encoding="utf-8")
-    settings = ServeSettings(port=args.port, key=args.key, traces_folder=folder / "traces")
+    proxies = ("127.0.0.1",) if args.root_path else ()
+    traces = folder / "traces"
+    settings = ServeSettings(
+        port=args.port, key=args.key, traces_folder=traces, root_path=args.root_path, proxies=proxies
+    )
     os.environ["STUDIO_SYSTEMS"] = str(folder / "systems.toml")
     engine = ManagedFake()
     app = create_app(engine, settings, listening=world.listening)
