@@ -24,10 +24,13 @@ from studio.serve.middleware.bodies import replay_body
 from studio.serve.middleware.headers import POLICY
 from studio.ui.bundle import WIDGETS, bundle
 from studio.ui.gradio_middleware import path_of
+from studio.ui.translation import read_catalogues, translated
 
 STYLES = "styles.css"
+SERVICE_WORKER = "page/service_worker.js"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".png": "image/png",
@@ -66,8 +69,20 @@ _STYLE_FILES = (
     "../owner.css",
 )
 # Scripts of their own: of Workers and of the audio thread, and the classic script of every page.
-_SCRIPTS = ("live/worker/worker.js", "rate/live.worker.js", "sound/player.worklet.js", "page/boot.js")
-_DATA = ("rate/words.json", "live/race/card.png", "page/icon.svg")
+_SCRIPTS = (
+    "live/worker/worker.js",
+    "rate/live.worker.js",
+    "sound/player.worklet.js",
+    "page/boot.js",
+    SERVICE_WORKER,
+)
+_DATA = (
+    "rate/words.json",
+    "live/race/card.png",
+    "page/icon.svg",
+    "page/manifest.json",
+    *(f"page/icons/{name}.png" for name in ("icon-192", "icon-512", "maskable-512")),
+)
 _GRADIO_TAGS = re.compile(
     rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*|<link\s+rel="manifest"[^>]*>\s*', re.IGNORECASE
 )
@@ -95,6 +110,10 @@ def _files() -> dict[str, bytes]:
     files |= {path: bundle(path).encode() for path in _SCRIPTS}
     files |= {path: (WIDGETS / path).read_bytes() for path in _DATA}
     files |= {"inspect/sample.trace": SAMPLE.read_bytes()}
+    offline = WIDGETS / "page" / "offline"
+    page = (offline / "offline.html").read_text(encoding="utf-8")
+    for language, texts in read_catalogues(offline / "words").items():
+        files[f"page/offline/{language}.html"] = translated(page.replace("{language}", language), texts).encode()
     return files | {STYLES: "\n".join((WIDGETS / name).read_text(encoding="utf-8") for name in _STYLE_FILES).encode()}
 
 
@@ -123,6 +142,10 @@ def add_assets(app: FastAPI) -> None:
             "Content-Security-Policy": script_policy(request.scope),
             "Vary": "Accept-Encoding",
         }
+        if path.endswith(".html"):
+            headers["Content-Security-Policy"] = page_policy(request.scope, "'none'")
+        if path == SERVICE_WORKER:  # of all pages, which are above it
+            headers["Service-Worker-Allowed"] = f"{request.scope.get('root_path', '')}/"
         if "gzip" in request.headers.get("accept-encoding", "") and not path.endswith((".png", ".trace")):
             content, headers["Content-Encoding"] = _compressed(path), "gzip"
         return Response(content, media_type=_MEDIA_TYPES[Path(path).suffix], headers=headers)
@@ -217,6 +240,7 @@ def page_policy(scope: Scope, scripts: str) -> str:
         "img-src": "'self' data: blob:",
         "font-src": "'self'",
         "media-src": "'self' blob:",
+        "manifest-src": "'self'",
         "connect-src": _connections(scope),
         "base-uri": "'self'",
         "form-action": "'self'",

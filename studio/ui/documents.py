@@ -48,6 +48,12 @@ _DOCUMENT = """<!doctype html>
 {texts}</body>
 </html>
 """
+_APP = (
+    '<link rel="manifest" href=".{assets}/page/manifest.json">'
+    '<link rel="apple-touch-icon" href=".{assets}/page/icons/icon-192.png">'
+    '<meta name="theme-color" content="#f6f5f1" media="(prefers-color-scheme: light)">'
+    '<meta name="theme-color" content="#0d1117" media="(prefers-color-scheme: dark)">'
+)
 IsOwner = Callable[[Request], Awaitable[bool]]
 HasArena = Callable[[], Awaitable[bool]]
 SignIn = Callable[[Request], Awaitable[str | None]]
@@ -67,9 +73,9 @@ def masthead(current: Page, pages: Sequence[Page]) -> str:
 
 
 def head_tags(request: Request, page: Page) -> str:
-    """Description and picture for link previews.
+    """Description and picture for link previews, and what makes the pages an app that can be installed.
 
-    Pages of raters and annotators have a title only, so that previews of their links do not reveal the studio.
+    Pages of raters and annotators have a title only, so that no preview of a link and no app reveals the studio.
     """
     if page.access == "link":
         return '<meta name="robots" content="noindex">'
@@ -80,7 +86,8 @@ def head_tags(request: Request, page: Page) -> str:
     properties |= {"og:image": address, "og:image:width": "1200", "og:image:height": "630"}
     names |= {"twitter:image": address}
     tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in properties.items()]
-    return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in names.items()])
+    tags += [f'<meta name="{name}" content="{escape(value)}">' for name, value in names.items()]
+    return "".join(tags) + _APP.format(assets=asset_path())
 
 
 class Document:

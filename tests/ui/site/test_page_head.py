@@ -1,5 +1,6 @@
 """Metadata of shared links."""
 
+import json
 import re
 import struct
 import urllib.request
@@ -11,6 +12,9 @@ import pytest
 from ui.conftest import Server
 from ui.rate_page import RatePage, Ratings
 from ui.waits import comes_to
+
+from studio.ui.documents import CLAIM
+from studio.ui.page import TITLE
 
 
 def _page(url: str) -> str:
@@ -40,11 +44,15 @@ def test_shared_link_shows_our_title_description_and_picture_once(server: Any) -
 
 def test_link_to_a_listening_test_shows_nothing_of_the_studio(ratings: Ratings) -> None:
     tags = _tags(_page(ratings.url + "rate"))
-    assert not [name for name in tags if name.startswith(("og:", "twitter:", "description"))]
+    assert not [name for name in tags if name.startswith(("og:", "twitter:", "description", "theme-color"))]
+    assert 'rel="manifest"' not in _page(ratings.url + "rate")
 
 
-def test_page_links_to_no_missing_manifest(server: Any) -> None:
-    assert 'rel="manifest"' not in _page(server.url)
+@pytest.mark.parametrize("path", ["", "engine"])
+def test_page_links_to_one_manifest(server: Any, path: str) -> None:
+    (address,) = re.findall(r'<link rel="manifest" href="\.([^"]+)"', _page(server.url + path))
+    manifest = json.loads(_page(server.url[:-1] + address))
+    assert (manifest["name"], manifest["description"]) == (TITLE, CLAIM)
 
 
 PAGES = {

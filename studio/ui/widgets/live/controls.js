@@ -62,6 +62,8 @@ export function updateControls(page) {
   button("rest").hidden = !page.hasRest || isBusy || !page.isOnline;
   page.shared.update();
   page.status.chip(state(page), page.mode);
+  const voice = page.settings.speaker.selectedOptions[0]?.text ?? "";
+  page.mediaKeys.update(!isBusy ? "none" : player.isPaused ? "paused" : "playing", voice);
 }
 
 /** The state shown by the chip. */

@@ -20,6 +20,7 @@ import { Figures } from "./figures.js";
 import { checkSound, drawFrame } from "./frame.js";
 import { History } from "./history/history.js";
 import { updateLinks } from "./links.js";
+import { MediaKeys } from "./media_keys.js";
 import { MESSAGE_HANDLERS } from "./messages.js";
 import { RACE_WPM, Race } from "./race/race.js";
 import { Settings } from "./settings.js";
@@ -80,6 +81,11 @@ export class Live {
       ask: (messages) => this.ask(messages),
       stop: () => this.do("stop"),
       isActive: () => this.isActive,
+    });
+    this.mediaKeys = new MediaKeys(`${base}/page/icons/icon-512.png`, {
+      play: () => (this.phase === "idle" || this.player.isPaused) && this.do("speak"),
+      pause: () => this.phase !== "idle" && !this.player.isPaused && this.pause(),
+      stop: () => this.do("stop"),
     });
     this.talk = new Talk(root, this.player, props.examples ?? [], on);
     if (this.params.has("tap")) this.tapInto();
@@ -295,6 +301,7 @@ export class Live {
     this.root.ownerDocument.removeEventListener("keydown", this.escape);
     this.highlights.dispose();
     this.talk?.dispose();
+    this.mediaKeys.dispose();
     this.chat.dispose();
     cancelAnimationFrame(this.frame);
     for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.wake, true);

@@ -54,6 +54,14 @@
     true,
   );
 
+  // The installed app's page for when the server cannot be reached; raters' pages have no manifest.
+  const { src } = /** @type {any} */ (document.currentScript);
+  addEventListener("load", () => {
+    if (!navigator.serviceWorker || !document.querySelector('link[rel="manifest"]')) return;
+    const scope = new URL("./", location.href).href;
+    navigator.serviceWorker.register(new URL("service_worker.js", src), { scope }).catch(console.warn);
+  });
+
   // Ctrl+Enter on the Live page before its script runs finishes the text.
   document.addEventListener("keydown", (event) => {
     /** @type {any} */
