@@ -41,6 +41,7 @@ class How(TypedDict, total=False):
         options: of the voice's family, such as ``{"m": 3, "n": 1}``.
         source: ``keyboard`` for edits of a text field.
         markup: ``markdown`` leaves the marks of Markdown out of what is spoken; a text of a language model has them.
+            ``ssml`` and ``breaks`` read pauses.
         plays: the caller reports what was played, and gets sound 2 s ahead of it.
     """
 
@@ -48,7 +49,7 @@ class How(TypedDict, total=False):
     temperature: float | None
     options: dict[str, Any]
     source: Literal["stream", "keyboard"]
-    markup: Literal["plain", "markdown"]
+    markup: Literal["plain", "markdown", "ssml", "breaks"]
     plays: bool
 
 

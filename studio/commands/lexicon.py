@@ -23,8 +23,7 @@ def normaliser(lexicon: Path | None) -> "Normaliser":
 
     if lexicon is None:
         return best()
-    from studio.engine.families.common.text_tokens import PHONEMES
-    from studio.text.lexicon import LexiconNormaliser, read_lexicon
+    from studio.text.lexicon import PHONEMES, LexiconNormaliser, read_lexicon
     from studio.text.phonemes import add_pronunciations
 
     entries = read_lexicon(lexicon.expanduser(), PHONEMES)

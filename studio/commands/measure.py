@@ -8,6 +8,7 @@ import typer
 
 from studio.bench.options import Device, Voices
 from studio.commands.common import progress_bar
+from studio.commands.markup import Markup
 from studio.core.errors import bad_file
 from studio.core.folders import VOICES
 from studio.core.terminal import print_line
@@ -60,6 +61,7 @@ def synth(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sounds, traces and the manifest.")],
     count: Annotated[int, typer.Option(min=0, help="Number of texts, from the first; 0 for all.")] = 0,
+    markup: Annotated[Markup, typer.Option(help="What the texts are written in.")] = "plain",
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
@@ -74,7 +76,13 @@ def synth(
     with progress_bar() as bar:
         task = bar.add_task("Speaking", total=len(spoken) * len(systems))
         manifest = speak_all(
-            systems, spoken, out, voices=voices, device=device, spoken=lambda: bar.update(task, advance=1)
+            systems,
+            spoken,
+            out,
+            voices=voices,
+            device=device,
+            markup=markup,
+            spoken=lambda: bar.update(task, advance=1),
         )
     print_line(manifest)
 

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
 from studio.commands.lexicon import LexiconFile, normaliser
-from studio.commands.markup import Pause, place_pauses, with_pauses, without_markdown
+from studio.commands.markup import Markup, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MAX_ARRIVALS_BYTES = 16_000_000
 MAX_ARRIVAL_MS = 86_400_000.0  # a day
 STANDARD_OUTPUT = Path("-")
-Markup = Literal["plain", "markdown", "ssml"]
 
 
 def say(
@@ -70,7 +69,8 @@ def say(
     ] = None,
     as_heard: Annotated[bool, typer.Option("--as-heard", help="Include waits for text in the output.")] = False,
     markup: Annotated[
-        Markup, typer.Option(help="What the text is written in: marks of Markdown are not spoken; SSML has pauses.")
+        Markup,
+        typer.Option(help="What the text is written in: marks of Markdown are not spoken; SSML has pauses and rates."),
     ] = "plain",
     lexicon: LexiconFile = None,
     voices: Voices = VOICES,
@@ -84,6 +84,7 @@ def say(
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
     from studio.core.traces.captions import SUFFIXES, write_captions
+    from studio.markup.parts import MarkedEngine
     from studio.systems.combined import all_cards, open_voices
 
     if arrivals and (text or typing_wpm is not None):
@@ -103,14 +104,10 @@ def say(
     else:
         source = list(at_once(text) if typing_wpm is None else typed(text, typing_wpm))
     card, _ = parse_voice(voice, all_cards(voices))
-    pauses: list[Pause] = []
     if markup == "markdown":
         source = without_markdown(source)
-    elif markup == "ssml":
-        if as_heard or arrivals or typing_wpm is not None:
-            raise BadOption("SSML is read whole", "leave out --as-heard, --arrivals and --typing-wpm")
-        ssml, pauses = with_pauses("".join(one.text for one in source))
-        source = list(at_once(ssml))
+    elif markup == "ssml" and (arrivals or typing_wpm is not None):
+        raise BadOption("SSML is read whole", "leave out --arrivals and --typing-wpm")
     flags = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
     assignments = options_from_flags(card.options, flags) + (option or [])
     options = merge_options(card.options, parse_options(card.options, assignments), {})
@@ -121,10 +118,8 @@ def say(
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with _progress() as on_progress:
-            result = speak(engine, request, source, MonotonicClock(), folder, on_progress)
+            result = speak(MarkedEngine(engine, markup), request, source, MonotonicClock(), folder, on_progress)
     spoken, error = result.trace, result.error
-    if pauses:
-        spoken, as_heard = place_pauses(spoken, pauses), True
     if error and not len(spoken.pcm):
         raise error
     for reason in _unspoken(spoken):

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from studio.core.clips import to_int16, write_wav
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.names import read_texts
 from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec
 from studio.mos.stimuli.speech import Speaker, SpeechTask, engine_speaker
@@ -29,40 +29,51 @@ def speak_all(
     voices: Path,
     device: str,
     references: Sequence[str] = (),
+    markup: str = "plain",
     spoken: Callable[[], None] = lambda: None,
 ) -> Path:
     """Speak every text by every system into ``out``, and return its ``manifest.json``.
+
+    Args:
+        markup: what the texts are written in, as ``studio say --markup``.
 
     Raises:
         BadOption, BadVoice: unknown system.
         BadFile: the teacher cannot speak a text.
     """
     sayings = [SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test") for s in systems]
-    return speak_into(sayings, out, speaker(voices, device), spoken)
+    return speak_into(sayings, out, speaker(voices, device, markup), spoken)
 
 
-def speaker(voices: Path, device: str) -> Speaker:
-    """A function that speaks by a voice of the folder, or by the teacher."""
+def speaker(voices: Path, device: str, markup: str = "plain") -> Speaker:
+    """A function that speaks by a voice of the folder, or by the teacher, which reads no markup (BadOption)."""
 
     def speak(voice: SystemVoice, texts: Mapping[Path, str], spoken: Callable[[], None]) -> None:
         if not texts:
             return
+        if voice.voice == TEACHER and markup != "plain":
+            raise BadOption(f"{TEACHER} reads no markup", "leave out --markup, or choose another system")
         if voice.voice == TEACHER:
             _by_teacher(voice.speaker, texts, voices, spoken)
         else:
-            _by_voice(voice, texts, voices, device, spoken)
+            _by_voice(voice, texts, voices, device, markup, spoken)
 
     return speak
 
 
 def _by_voice(
-    voice: SystemVoice, texts: Mapping[Path, str], voices: Path, device: str, spoken: Callable[[], None]
+    voice: SystemVoice, texts: Mapping[Path, str], voices: Path, device: str, markup: str, spoken: Callable[[], None]
 ) -> None:
+    from studio.markup.parts import MarkedEngine
     from studio.systems.combined import open_voices
     from studio.text.normalise import best
 
+    if markup == "markdown":
+        from studio.text.markdown import spoken_markdown
+
+        texts = {path: spoken_markdown(text) for path, text in texts.items()}
     with closing(open_voices(voices, best(), device)) as engine:
-        engine_speaker(engine)(voice, texts, spoken)
+        engine_speaker(MarkedEngine(engine, markup))(voice, texts, spoken)
 
 
 def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: Callable[[], None]) -> None:

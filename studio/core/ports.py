@@ -31,6 +31,7 @@ class SpeakRequest:
         is_guest: leaves one slot (of several) and half of the queue free for others.
         may_wait: whether it may queue for a slot; Busy if it may not and none is free.
         client: identity of the caller, such as a network address; clients with fewer slots are admitted first.
+        via: ids of the foreign systems through which the request came (``studio.core.via``).
     """
 
     voice: str = ""
@@ -41,6 +42,7 @@ class SpeakRequest:
     is_guest: bool = False
     may_wait: bool = True
     client: str = ""
+    via: tuple[str, ...] = ()
 
 
 class Utterance(Protocol):

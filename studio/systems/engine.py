@@ -15,6 +15,7 @@ from studio.core.options import OptionSpec, default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.provenance import ANOTHER_SYSTEM, loaded_git_sha, provenance
+from studio.core.via import new_id, through
 from studio.engine.admission import Admission, EngineLimits, engine_closing
 from studio.engine.monitoring import LoadMeter
 from studio.systems.adapters.registry import open_adapter
@@ -92,7 +93,7 @@ class RemoteEngine:
         *,
         hides_failures: bool = False,
     ) -> None:
-        self._hides_failures = hides_failures
+        self._hides_failures, self._id = hides_failures, new_id()
         loaded_git_sha()  # runs git: before the first request
         self.settings = system
         self._clock = clock or MonotonicClock()
@@ -117,7 +118,8 @@ class RemoteEngine:
         return True
 
     def open(self, request: SpeakRequest) -> RemoteRequest:
-        """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
+        """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, LeadsBack, Stuck."""
+        via = through(self._card.name, self._id, request.via)
         _, speaker = parse_voice(request.voice, {self._card.name: self._card})
         options = merge_options(self._card.options, request.options, default_options(self._card.options))
         if not 0 <= request.seed <= MAX_SEED:
@@ -126,7 +128,9 @@ class RemoteEngine:
             raise self._gone()
         if self._draining:
             raise engine_closing()
-        opening = asyncio.run_coroutine_threadsafe(self._open(replace(request, options=options), speaker), self._loop)
+        opening = asyncio.run_coroutine_threadsafe(
+            self._open(replace(request, options=options, via=via), speaker), self._loop
+        )
         try:
             return opening.result(timeout=self._limits.open_ms / 1000.0)
         except TimeoutError:
@@ -222,7 +226,7 @@ class RemoteEngine:
         )
         meta = provenance(card, device=ANOTHER_SYSTEM, threads=0, temperature=card.temperature)
         new = RemoteRequest(self.settings, card, ready, self._clock, self._wake, request.credit_samples, meta)
-        new.is_guest, new.client = request.is_guest, request.client
+        new.is_guest, new.client, new.via = request.is_guest, request.client, request.via
         new.hides_failures, new.note_failure = self._hides_failures, self._note_failure
         self._admission.enqueue(new)
         self._admission.admit()

@@ -15,6 +15,7 @@ from studio.core.cards import Card
 from studio.core.errors import StudioError
 from studio.core.text.words import SpokenWord
 from studio.core.time import Clock
+from studio.core.via import set_current
 from studio.engine.request.request import EngineRequest
 from studio.engine.request.text_intake import IntakeStep, TextIntake
 from studio.systems.base import Adapter, CutAdapter, LiveAdapter, log
@@ -92,6 +93,7 @@ class RemoteRequest(EngineRequest):
 
     _row: Any
     note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # before it is reported: why, for the owner
+    via: tuple[str, ...] = ()  # see ``studio.core.via``; with this system
     hides_failures = False  # from visitors: messages of systems may hold addresses and output of programs
 
     def __init__(
@@ -151,6 +153,7 @@ class RemoteRequest(EngineRequest):
     # ------------------------------------------------------------ speaking
 
     async def _run(self, adapter: Adapter) -> None:
+        set_current(self.via)
         try:
             if isinstance(adapter, CutAdapter):
                 await self._speak_cuts(adapter)

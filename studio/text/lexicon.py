@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, StudioError
 from studio.core.files import read_bounded
 from studio.core.ports import Normaliser
 from studio.core.text.typography import split_mark
 
+# IPA that voices are trained on, with capitals for diphthongs and the flap.
+PHONEMES = "AIOWYbdfhijklmnpstuvwzæðŋɑɐɔəɛɜɡɪɹɾTʃʊʌʒʔʤʧθᵊᵻ"
 MAX_BYTES, MAX_ENTRIES, MAX_READING_CHARS = 1_000_000, 10_000, 200
 _SHAPE = "each line must be a word, white space, and /IPA/ or words: GIF /dʒɪf/ or nginx engine x"
 _LINE = re.compile(r"(\S{1,40})\s+(\S.*)")
@@ -83,12 +85,12 @@ def read_lexicon(path: Path, inventory: str) -> Lexicon:
                 f"{where}: {match[1]!r} has IPA and is no word of letters", "respell it: W3C double u three c"
             )
         else:
-            phonemes[word] = _checked(reading[1:-1], inventory, where)
+            phonemes[word] = checked_ipa(reading[1:-1], inventory, where)
     return Lexicon(phonemes, respellings)
 
 
-def _checked(ipa: str, inventory: str, where: str) -> str:
-    """IPA in the voices' symbols, each stress before its vowel. Raises BadFile."""
+def checked_ipa(ipa: str, inventory: str, where: str, error: type[StudioError] = BadFile) -> str:
+    """IPA in the voices' symbols, each stress before its vowel; ``error`` is raised where that fails."""
     symbols = _WRITTEN.sub(
         lambda match: _AS_WRITTEN[match[0]], unicodedata.normalize("NFC", re.sub("[ \u0361]", "", ipa))
     )
@@ -96,9 +98,9 @@ def _checked(ipa: str, inventory: str, where: str) -> str:
         if symbol not in inventory and symbol not in _STRESSES:
             nearest = f"the nearest is {_NEAREST[symbol]!r}; " if symbol in _NEAREST else ""
             name = unicodedata.name(symbol, "a character without a name").lower()
-            raise BadFile(f"{where}: no voice has {symbol!r} ({name})", f"{nearest}use {' '.join(inventory)}")
+            raise error(f"{where}: no voice has {symbol!r} ({name})", f"{nearest}use {' '.join(inventory)}")
     if not any(symbol in _VOWELS for symbol in symbols):
-        raise BadFile(f"{where}: /{ipa}/ has no vowel", f"use at least one of {' '.join(_VOWELS)}")
+        raise error(f"{where}: /{ipa}/ has no vowel", f"use at least one of {' '.join(_VOWELS)}")
     return re.sub(rf"([{_STRESSES}])([^{_VOWELS}{_STRESSES}]+)(?=[{_VOWELS}])", r"\2\1", symbols)
 
 

@@ -1,17 +1,23 @@
 """A subset of SSML: a text becomes parts of plain text with pauses between them."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 from xml.etree.ElementTree import Element, ParseError
 
 from studio.core.errors import BadText, needs
 from studio.text import numbers
+from studio.text.inline_phonemes import pronounced
 
 MAX_PAUSE_MS, MAX_PARTS = 10_000.0, 100
 _MAX_DEPTH = 20  # of tags within tags
 _STRENGTH_MS = {"none": 0.0, "x-weak": 100.0, "weak": 200.0, "medium": 400.0, "strong": 700.0, "x-strong": 1200.0}
 _TIME = re.compile(r"(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})(ms|s)")
+_MAX_BREAK_CHARS = 80
+_OPEN_BREAK = re.compile(  # a text that may become a break
+    r"""<(?:b(?:r(?:e(?:a(?:k(?:\s{1,9}[a-z]{0,8}(?:\s{0,9}=\s{0,9}(?:["'][^"'<>]{0,20}["']?)?)?\s{0,9})?/?)?)?)?)?)?"""
+)
 _BREAK = re.compile(r"""<break(?:\s{1,9}(time|strength)\s{0,9}=\s{0,9}["']([^"'<>]{0,20})["'])?\s{0,9}/>""")
 _TAGS: dict[str, frozenset[str]] = {  # with their attributes
     "speak": frozenset({"version", "lang"}),
@@ -20,16 +26,36 @@ _TAGS: dict[str, frozenset[str]] = {  # with their attributes
     "break": frozenset({"time", "strength"}),
     "sub": frozenset({"alias"}),
     "say-as": frozenset({"interpret-as", "format", "detail"}),
+    "prosody": frozenset({"rate"}),
+    "phoneme": frozenset({"ph", "alphabet"}),
 }
+_RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.3, "x-fast": 1.7}
+MIN_RATE, MAX_RATE = 0.5, 2.0
+_PERCENT = re.compile(r"([+-]?)(\d{1,4}(?:\.\d{1,4})?)%")
 _ENDS = (".", "!", "?", ":", ";", ",", "…")
 
 
 @dataclass(frozen=True)
 class SpokenPart:
-    """Text, and the silence after it."""
+    """Text, the silence after it, and how fast it is spoken: 2 is twice as fast.
+
+    Attributes:
+        tag: what stands for the silence in the text as sent, where positions count it.
+    """
 
     text: str
     pause_ms: float = 0.0
+    rate: float = 1.0
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class _Spoken:
+    """A piece of text within an element, or a pause."""
+
+    text: str = ""
+    pause_ms: float = 0.0
+    rate: float = 1.0
 
 
 def read_ssml(text: str) -> list[SpokenPart]:
@@ -55,57 +81,107 @@ def read_ssml(text: str) -> list[SpokenPart]:
     parts = [SpokenPart("")]
     for one in _spoken(root):
         last = parts[-1]
-        if not isinstance(one, str):
-            parts[-1] = SpokenPart(last.text, min(last.pause_ms + one, MAX_PAUSE_MS))
-        elif last.pause_ms and one.strip():
-            parts.append(SpokenPart(one))
+        if one.pause_ms:
+            parts[-1] = replace(last, pause_ms=min(last.pause_ms + one.pause_ms, MAX_PAUSE_MS))
+        elif one.text.strip() and not last.pause_ms and not last.text.strip():
+            parts[-1] = SpokenPart(last.text + one.text, rate=one.rate)
+        elif one.text.strip() and (last.pause_ms or last.rate != one.rate):
+            parts.append(SpokenPart(one.text, rate=one.rate))
         else:
-            parts[-1] = SpokenPart(last.text + one, last.pause_ms)
+            parts[-1] = replace(last, text=last.text + one.text)
     if not any(part.text.strip() for part in parts):
         raise BadText("the SSML holds nothing to speak", "give some text")
     if len(parts) > MAX_PARTS:
-        raise BadText(f"the SSML has {len(parts)} parts", f"give at most {MAX_PARTS - 1} breaks")
-    return [SpokenPart(re.sub(r"\s+", " ", part.text).strip(), part.pause_ms) for part in parts]
+        limit = f"give at most {MAX_PARTS - 1} breaks and changes of rate"
+        raise BadText(f"the SSML has {len(parts)} parts", limit)
+    return [replace(part, text=re.sub(r"\s+", " ", part.text).strip()) for part in parts]
 
 
-def split_breaks(text: str) -> list[SpokenPart]:
-    """The parts of a plain text between tags ``<break time="1s"/>``, the only ones that are read.
+class PartReader(Protocol):
+    """Reads the parts of a text that comes in pieces."""
 
-    Raises BadText: a time is not allowed, or there are too many breaks.
-    """
-    parts, at = list[SpokenPart](), 0
-    for tag in _BREAK.finditer(text):
-        pause_ms = _pause_ms(Element("break", {tag[1]: tag[2]} if tag[1] else {}))
-        parts.append(SpokenPart(text[at : tag.start()].strip(), pause_ms))
-        at = tag.end()
-    if len(parts) >= MAX_PARTS:
-        raise BadText(f"the text has {len(parts)} breaks", f"give at most {MAX_PARTS - 1}")
-    return [*parts, SpokenPart(text[at:].strip() if parts else text)]
+    def feed(self, text: str) -> Sequence[SpokenPart]:
+        """The parts that are complete with this text; the last one may go on without a pause. Raises BadText."""
+        ...
+
+    def end(self) -> Sequence[SpokenPart]:
+        """The rest; the text has ended. Raises BadText."""
+        ...
 
 
-def _spoken(element: Element, depth: int = 1) -> Iterator[str | float]:
-    """Texts, and pauses in milliseconds. Raises BadText."""
+class SsmlReader:
+    """Reads SSML at its end: a document is whole."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def feed(self, text: str) -> Sequence[SpokenPart]:
+        """Nothing yet."""
+        self._texts.append(text)
+        return ()
+
+    def end(self) -> Sequence[SpokenPart]:
+        """All parts. Raises BadText, NeedsPackage: as ``read_ssml``."""
+        return read_ssml("".join(self._texts))
+
+
+class BreakReader:
+    """Reads tags ``<break time="1s"/>`` in a plain text, the only ones that are read, wherever it is cut."""
+
+    def __init__(self) -> None:
+        self._held, self._count = "", 0
+
+    def feed(self, text: str) -> Sequence[SpokenPart]:
+        """What is no beginning of a tag. Raises BadText: a time is not allowed, or there are too many breaks."""
+        parts, text, at = list[SpokenPart](), self._held + text, 0
+        for tag in _BREAK.finditer(text):
+            pause_ms = _pause_ms(Element("break", {tag[1]: tag[2]} if tag[1] else {}))
+            if pause_ms:  # without a pause it is left out as other tags are
+                parts.append(SpokenPart(text[at : tag.start()], pause_ms, tag=tag[0]))
+                at = tag.end()
+        self._count += len(parts)
+        if self._count >= MAX_PARTS:
+            raise BadText(f"the text has {self._count} breaks", f"give at most {MAX_PARTS - 1}")
+        rest = text[at:]
+        opening = rest.rfind("<", max(0, len(rest) - _MAX_BREAK_CHARS))
+        cut = opening if opening >= 0 and _OPEN_BREAK.fullmatch(rest, opening) else len(rest)
+        self._held = rest[cut:]
+        return [*parts, SpokenPart(rest[:cut])]
+
+    def end(self) -> Sequence[SpokenPart]:
+        """The rest."""
+        return (SpokenPart(self._held),)
+
+
+PART_READERS: Mapping[str, Callable[[], PartReader]] = {"ssml": SsmlReader, "breaks": BreakReader}
+
+
+def _spoken(element: Element, depth: int = 1, rate: float = 1.0) -> Iterator[_Spoken]:
+    """Texts and pauses, in order. Raises BadText."""
     if depth > _MAX_DEPTH:
         raise BadText("the SSML has too many tags within tags", f"give at most {_MAX_DEPTH}")
     name = _checked(element)
     if name == "break":
-        yield _pause_ms(element)
+        yield _Spoken(pause_ms=_pause_ms(element))
     elif name == "sub":
-        yield element.get("alias", "")
+        yield _Spoken(element.get("alias", ""), rate=rate)
     elif name == "say-as":
-        yield _said_as(element)
+        yield _Spoken(_said_as(element), rate=rate)
+    elif name == "phoneme":
+        yield _Spoken(_pronounced(element), rate=rate)
     else:
-        yield element.text or ""
+        rate = _rate(element) if name == "prosody" else rate
+        yield _Spoken(element.text or "", rate=rate)
         last: str = element.text or ""
         for child in element:
-            for one in _spoken(child, depth + 1):
-                last = one if isinstance(one, str) and one.strip() else last
+            for one in _spoken(child, depth + 1, rate):
+                last = one.text if one.text.strip() else last
                 yield one
             tail = child.tail or ""
             last = tail if tail.strip() else last
-            yield tail
+            yield _Spoken(tail, rate=rate)
         if name in ("p", "s"):
-            yield " " if not last.strip() or last.rstrip().endswith(_ENDS) else ". "
+            yield _Spoken(" " if not last.strip() or last.rstrip().endswith(_ENDS) else ". ", rate=rate)
 
 
 def _checked(element: Element) -> str:
@@ -117,7 +193,7 @@ def _checked(element: Element) -> str:
     if unknown:
         known = ", ".join(sorted(_TAGS[name]))
         raise BadText(f"<{name}> has no attribute {unknown[0][:40]!r}", f"use {known}")
-    if name in ("break", "sub", "say-as") and len(element):
+    if name in ("break", "sub", "say-as", "phoneme") and len(element):
         raise BadText(f"<{name}> holds another tag", "give text only")
     return name
 
@@ -137,6 +213,28 @@ def _pause_ms(element: Element) -> float:
     if not 0.0 <= pause_ms <= MAX_PAUSE_MS:
         raise BadText(f"a break has no time {time[:20]!r}", "use 0s to 10s, or 0ms to 10000ms")
     return pause_ms
+
+
+def _rate(element: Element) -> float:
+    """How many times as fast: a word, a number, a percentage of the usual rate or (with a sign) a change of it."""
+    value = element.get("rate", "medium").strip()
+    if percent := _PERCENT.fullmatch(value):
+        rate = float(percent[2]) / 100.0
+        rate = 1.0 + rate * (1 if percent[1] == "+" else -1) if percent[1] else rate
+    else:
+        rate = _RATES.get(value) or (float(value) if re.fullmatch(r"\d{1,2}(?:\.\d{1,4})?", value) else 0.0)
+    if not MIN_RATE <= rate <= MAX_RATE:
+        allowed = f"use {', '.join(_RATES)}, or {MIN_RATE:.0%} to {MAX_RATE:.0%}"
+        raise BadText(f"<prosody> has no rate {value[:20]!r}", allowed)
+    return rate
+
+
+def _pronounced(element: Element) -> str:
+    """The word of a phoneme, with its pronunciation. Raises BadText: its alphabet, its symbols or its word."""
+    alphabet = element.get("alphabet", "ipa")
+    if alphabet not in ("ipa", "x-ipa"):
+        raise BadText(f"<phoneme> has no alphabet {alphabet[:20]!r}", "use ipa")
+    return pronounced(" ".join((element.text or "").split()), element.get("ph", ""))
 
 
 def _said_as(element: Element) -> str:

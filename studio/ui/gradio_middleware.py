@@ -13,15 +13,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.bodies import read_body_bytes, replay_body
+from studio.serve.middleware.callers import LateCaller, with_caller
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -33,11 +34,14 @@ MAX_WAITING = 16  # pending calls of one page
 IDLE_S = 0.02  # Gradio polls every 1 ms: 6% of a core while idle
 MAX_QUEUED = 128  # pending calls of all pages
 FORGOTTEN_S = 30.0  # a page without a listener for so long is dropped
+LISTEN_S = 5.0  # a call to which nobody listens after so long has no caller any more
 _LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to disconnect
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
+_CANCEL_KEYS = {"fn_index", "session_hash", "event_id"}
+_CLOSE = b'"close_stream"'  # the last message of a stream that no call needs any more
 _BUSY = "too many pages are open; try again in a minute"
 SESSION = "[A-Za-z0-9-]{1,64}"
-JOIN, DATA = "/gradio_api/queue/join", "/gradio_api/queue/data"
+JOIN, DATA, CANCEL = "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/cancel"
 MCP = "/gradio_api/mcp"
 DESCRIPTIONS = ("/config", "/gradio_api/info")  # of the functions, for Gradio's clients
 # Gradio's pages hold this request for as long as they are open, and browsers allow six per host: it ends at once.
@@ -58,6 +62,7 @@ def limit_queue(blocks: "gr.Blocks") -> None:
 class _PageState:
     seen_s: float = 0.0
     listeners: int = 0
+    caller: LateCaller = field(default_factory=LateCaller)  # of the calls since a listener left
 
 
 class PageSessions:
@@ -79,10 +84,30 @@ class PageSessions:
             if silent is None:
                 return False
             await self._forget(silent)
-        self._see(session, self._pages.setdefault(session, _PageState()))
+        page = self._pages.setdefault(session, _PageState())
+        self._see(session, page)
+        asyncio.get_running_loop().call_later(LISTEN_S, self._check_listened, page, page.caller)
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep_till_empty())
         return True
+
+    def caller(self, session: str) -> LateCaller:
+        """Who calls: lost when the page's listener leaves, or when none comes."""
+        return self._pages[session].caller
+
+    def leave(self, session: str) -> None:
+        """A listener was lost before the calls ended that it listened for."""
+        page = self._pages.get(session)
+        if page is not None and page.listeners <= 1:
+            self._lose_caller(page)
+
+    def _check_listened(self, page: _PageState, caller: LateCaller) -> None:
+        if not page.listeners and page.caller is caller:
+            self._lose_caller(page)
+
+    def _lose_caller(self, page: _PageState) -> None:
+        page.caller.lost.set()
+        page.caller = LateCaller()
 
     async def is_awaited(self, session: str) -> bool:
         """Whether a page has pending results and no listener; waits for a previous listener to disconnect.
@@ -128,7 +153,8 @@ class PageSessions:
             await self.sweep()
 
     async def _forget(self, session: str) -> None:
-        self._pages.pop(session, None)
+        if (page := self._pages.pop(session, None)) is not None:
+            self._lose_caller(page)
         queue, states = self._blocks._queue, self._blocks.state_holder
         await queue.clean_events(session_hash=session)
         queue.pending_messages_per_session.pop(session, None)
@@ -164,6 +190,8 @@ class QueueCalls:
             await self._join(scope, receive, send)
         elif path == DATA:
             await self._listen(scope, receive, send)
+        elif path == CANCEL:
+            await self._cancel(scope, receive, send)
         elif path.startswith(HEARTBEAT):
             await answer(send, 204, "")
         else:
@@ -178,7 +206,18 @@ class QueueCalls:
         if not await self._sessions.admit(call.session):
             await answer(send, 503, _BUSY)
             return
+        # The call goes on when this request has ended; its caller is the one who listens.
+        scope = with_caller(scope, self._sessions.caller(call.session))
         await self._app(scope, replay_body(call.body, receive), send)
+
+    async def _cancel(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Gradio's clients cancel a call of theirs."""
+        try:
+            body = self._parse_cancel(await read_body_bytes(receive) or b"")
+        except (ValueError, RecursionError):
+            await answer(send, 422, "the message is not what Gradio's clients send")
+            return
+        await self._app(scope, replay_body(body, receive), send)
 
     async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = scope["query_string"].decode("latin-1").partition("=")[2]
@@ -187,7 +226,18 @@ class QueueCalls:
             if not (is_known and is_awaited):
                 await answer(send, 404, "this page has no pending call; reload the page")
                 return
-            await self._app(scope, receive, send)
+            is_over = False
+
+            async def send_seen(message: Message) -> None:
+                nonlocal is_over
+                is_over = is_over or _CLOSE in message.get("body", b"")  # no call is pending; the next has a new stream
+                await send(message)
+
+            try:
+                await self._app(scope, receive, send_seen)
+            finally:
+                if not is_over:
+                    self._sessions.leave(session)
 
     def _parse(self, body: bytes) -> QueueCall:
         """Parse a call. Raises ValueError, RecursionError."""
@@ -208,6 +258,19 @@ class QueueCalls:
                 raise ValueError("no event")
             _check_plain([*event.values()])
         return QueueCall(session, json.dumps(call, ensure_ascii=False, allow_nan=False).encode())
+
+    def _parse_cancel(self, body: bytes) -> bytes:
+        """A message that cancels a call, serialised again. Raises ValueError, RecursionError."""
+        call = json.loads(body)
+        if not isinstance(call, dict) or call.keys() != _CANCEL_KEYS:
+            raise ValueError("no call")
+        if type(call["fn_index"]) is not int or call["fn_index"] not in self._functions:
+            raise ValueError("no function of a page")
+        call["event_id"] = call["event_id"] or "unknown"  # the client had no answer to its call yet
+        for name in (call["session_hash"], call["event_id"]):
+            if not isinstance(name, str) or not re.fullmatch(SESSION, name, re.ASCII):
+                raise ValueError("no session")
+        return json.dumps(call).encode()
 
 
 def _check_data(data: Any, count: int) -> None:
@@ -247,6 +310,7 @@ STATIC_ROUTES = (
 
 CALL_ROUTES = (
     OpenRoute(frozenset({"POST"}), JOIN),
+    OpenRoute(frozenset({"POST"}), CANCEL),
     OpenRoute(_GET, DATA, query=f"session_hash={SESSION}"),
     OpenRoute(_GET, f"{HEARTBEAT}{SESSION}"),
     *(OpenRoute(_GET, path) for path in DESCRIPTIONS),

@@ -5,7 +5,9 @@ import time
 import pytest
 
 from studio.core.errors import BadText
-from studio.text.ssml import SpokenPart, read_ssml, split_breaks
+from studio.text.inline_phonemes import without_pronunciation
+from studio.text.phonemes import pronounce
+from studio.text.ssml import BreakReader, SpokenPart, read_ssml
 
 
 @pytest.mark.parametrize(
@@ -76,21 +78,94 @@ def test_entities_that_grow_are_refused() -> None:
     assert time.process_time() - began_s < 1.0
 
 
+def read_breaks(text: str, size: int = 1000) -> list[tuple[str, float]]:
+    """Texts and pauses, in whatever pieces they come."""
+    reader = BreakReader()
+    parts = [one for at in range(0, len(text), size) for one in reader.feed(text[at : at + size])] + [*reader.end()]
+    assert "".join(one.text + one.tag for one in parts) == text
+    out = [("", 0.0)]
+    for part in parts:
+        out[-1] = out[-1][0] + part.text, part.pause_ms
+        out += [("", 0.0)] * bool(part.pause_ms)
+    return out
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
 @pytest.mark.parametrize(
     ("written", "spoken"),
     [
         (" a & <b> b ", [(" a & <b> b ", 0)]),
-        ('Wait. <break time="1.0s" /> Go.', [("Wait.", 1000), ("Go.", 0)]),
-        ("<break/>Go <break strength='weak'/>", [("", 400), ("Go", 200), ("", 0)]),
+        ('Wait. <break time="1.0s" /> Go.', [("Wait. ", 1000), (" Go.", 0)]),
+        ("<break/>Go <break strength='weak'/>", [("", 400), ("Go ", 200), ("", 0)]),
         ('One<break time="1s">two', [('One<break time="1s">two', 0)]),
+        ("a < b <br> <bre", [("a < b <br> <bre", 0)]),
+        ('<<break time="300ms"/>', [("<", 300), ("", 0)]),
+        ('a <break time="0s"/> b', [('a <break time="0s"/> b', 0)]),
     ],
 )
-def test_breaks_of_a_plain_text(written: str, spoken: list[tuple[str, float]]) -> None:
-    assert split_breaks(written) == [SpokenPart(text, pause_ms) for text, pause_ms in spoken]
+def test_breaks_of_a_plain_text_however_it_is_cut(written: str, spoken: list[tuple[str, float]], size: int) -> None:
+    assert read_breaks(written, size) == spoken
 
 
 def test_breaks_are_bounded() -> None:
     with pytest.raises(BadText, match="at most 99"):
-        split_breaks("a <break/>" * 100)
+        read_breaks("a <break/>" * 100)
     with pytest.raises(BadText, match="0s to 10s"):
-        split_breaks('<break time="99s"/>')
+        read_breaks('<break time="99s"/>')
+
+
+@pytest.mark.parametrize("text", ["<break " + " " * 100_000, "<" * 100_000, '<break time="' * 10_000])
+def test_what_never_becomes_a_break_is_passed_on_in_linear_time(text: str) -> None:
+    began_s = time.process_time()
+    read_breaks(text, 1)
+    assert time.process_time() - began_s < 5.0
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ('<prosody rate="slow">One</prosody> two', [("One", 0.75), ("two", 1.0)]),
+        (
+            'a <prosody rate="150%"> b <prosody rate="50%">c</prosody> d</prosody>',
+            [("a", 1), ("b", 1.5), ("c", 0.5), ("d", 1.5)],
+        ),
+        ('<prosody rate="+20%">a</prosody><prosody rate="-20%">b</prosody>', [("a", 1.2), ("b", 0.8)]),
+        ('<p><prosody rate="fast">One</prosody></p>', [("One", 1.3), (".", 1.0)]),
+        ('<prosody rate="0.9">a</prosody> <prosody rate="90%">b</prosody>', [("a b", 0.9)]),
+    ],
+)
+def test_rates_are_parts(written: str, spoken: list[tuple[str, float]]) -> None:
+    assert [(one.text, one.rate) for one in read_ssml(written)] == spoken
+
+
+@pytest.mark.parametrize("rate", ["warp", "0", "3", "201%", "49%", "-60%", "", "1e1", "9" * 100])
+def test_rates_out_of_range_are_named(rate: str) -> None:
+    with pytest.raises(BadText, match="50% to 200%"):
+        read_ssml(f'<prosody rate="{rate}">x</prosody>')
+
+
+def test_phonemes_are_those_of_the_word() -> None:
+    one, other = (
+        read_ssml(f'<phoneme alphabet="ipa" ph="{ph}">tomato</phoneme>.')[0].text for ph in ("təˈmeɪtoʊ", "təˈmɑːtəʊ")
+    )
+    assert one != other and one.replace("'", "") == other.replace("'", "") == "tomato."
+    assert read_ssml('<phoneme ph="təˈmeɪtoʊ">Tomato</phoneme>.')[0].text == one
+    assert pronounce([one.rstrip("."), other.rstrip("."), "tomato"])[:2] == ["təmˈATO".replace("T", "t"), "təmˈɑtO"]
+    assert without_pronunciation(one.rstrip(".")) == "tomato"
+    assert without_pronunciation("don't") == "don't"
+
+
+@pytest.mark.parametrize(
+    ("ph", "word", "told"),
+    [
+        ("", "x y", "no vowel"),
+        ("bøt", "boat", "the nearest is"),
+        ("a" * 300, "ah", "at most 200"),
+        ("ɪf", "7", "at least two letters"),
+    ],
+)
+def test_phonemes_that_cannot_be_are_named(ph: str, word: str, told: str) -> None:
+    with pytest.raises(BadText, match=told):
+        read_ssml(f'<phoneme ph="{ph}">{word}</phoneme>')
+    with pytest.raises(BadText, match="use ipa"):
+        read_ssml('<phoneme alphabet="x-sampa" ph="A">ah</phoneme>')

@@ -22,7 +22,7 @@ from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
-from studio.serve.adapters.validation import spoken_text, validated
+from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.responses import private_json
@@ -206,7 +206,7 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
     voice = find_voice(body.voice_name, body.model_id, requests.engine.cards())
-    text = spoken_text(body.transcript, body.written_in)
+    text = body.transcript, body.written_in
     return await speech_response(requests, request, voice, text, _file(body.output_format))
 
 

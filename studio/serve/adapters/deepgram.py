@@ -23,7 +23,7 @@ from studio.core.ports import Engine
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
-from studio.serve.adapters.validation import spoken_text, validated
+from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import InternalError
@@ -254,4 +254,4 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
         raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
     voice, wanted = _voice(query.model, requests.engine), query.audio_format("mp3")
-    return await speech_response(requests, request, voice, spoken_text(text, query.markup), wanted)
+    return await speech_response(requests, request, voice, (text, query.markup), wanted)

@@ -133,7 +133,7 @@ class ElevenLabsSession(ContextSession[_Context]):
             name = query.get("output_format", DEFAULT_FORMAT)
             if name not in FORMATS:
                 raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
-            self._markup: wire.Markup = markup_of(query)
+            self._markup: wire.Markup = markup_of(query, "breaks")
         except StudioError as error:
             await self._fail(error)
             return

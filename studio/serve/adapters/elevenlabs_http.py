@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,13 +22,13 @@ from studio.serve.adapters.speech import (
     SpeechFailed,
     SpeechRequests,
     SpeechResponse,
-    encoded_parts,
+    encoded,
     retry_header,
 )
+from studio.serve.adapters.validation import markup_of
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
-from studio.text.ssml import SpokenPart, split_breaks
 
 _STATUS: dict[type[StudioError], int] = {BadVoice: 404, Busy: 503, SpeechFailed: 500, StudioError: 422}
 
@@ -56,8 +56,6 @@ class _Conversion:
     encoder: Encoder
     media_type: str
     speed: float
-    address: str
-    parts: Sequence[SpokenPart]
 
     def times(self, characters: Iterable[tuple[str, int, int]]) -> dict[str, list[Any]]:
         """Characters with their times in seconds, in three lists of one length."""
@@ -91,9 +89,8 @@ def add_elevenlabs_http(app: FastAPI, requests: SpeechRequests) -> None:
         except StudioError as error:
             return _error_response(error)
 
-    async def sound(request: Request, one: _Conversion) -> Response:
-        content = encoded_parts(requests, request, one.address, one.speech, one.parts, one.encoder)
-        return SpeechResponse(requests, one.speech, content, one.media_type)
+    async def sound(_: Request, one: _Conversion) -> Response:
+        return SpeechResponse(requests, one.speech, encoded(one.speech, one.encoder), one.media_type)
 
     async def whole(_: Request, one: _Conversion) -> Response:
         sound, words = bytearray(), list[AlignedToken]()
@@ -132,11 +129,8 @@ async def _open(request: Request, voice: str, requests: SpeechRequests) -> _Conv
     card, address = find_voice(voice, body.model_id, requests.engine.cards())
     speed = (body.voice_settings.speed if body.voice_settings else None) or 1.0
     encoder = await open_encoder(FORMATS[name], card.sample_rate_hz, speed)
-    # Times refer to the text as written and to one utterance: there, breaks are left out as other tags are.
-    is_timed = request.url.path.endswith("/with-timestamps")
-    parts = [SpokenPart(body.text)] if is_timed else split_breaks(body.text)
-    speech, parts = await requests.open_parts(request, address, parts)
-    return _Conversion(speech, encoder, FORMATS[name].media_type, speed, address, parts)
+    speech = await requests.open(request, address, body.text, markup_of(request.query_params, "breaks"))
+    return _Conversion(speech, encoder, FORMATS[name].media_type, speed)
 
 
 def _parsed(raw: bytes) -> ConvertBody:

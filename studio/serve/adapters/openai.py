@@ -20,15 +20,12 @@ from studio.serve.adapters.speech import (
     SpeechRequests,
     SpeechResponse,
     encoded,
-    encoded_parts,
     error_status,
     retry_header,
 )
-from studio.serve.adapters.validation import spoken_text
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
 from studio.serve.live.protocol import Markup, Text
 from studio.serve.responses import private_json
-from studio.text.ssml import SpokenPart, read_ssml
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -50,7 +47,7 @@ class SpeechBody(BaseModel):
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
-    markup: Markup | Literal["ssml"] = "markdown"  # ours: what the input is written in
+    markup: Markup = "markdown"  # ours: what the input is written in
 
 
 class BadField(BadMessage):
@@ -85,17 +82,11 @@ def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
 
 async def _speak(request: Request, requests: SpeechRequests) -> Response:
     body = _parsed(await request.body())
-    parts = read_ssml(body.input) if body.markup == "ssml" else [SpokenPart(spoken_text(body.input, body.markup))]
-    if body.markup == "ssml" and body.stream_format == "sse":
-        raise BadField("stream_format", "SSML is not spoken as sse", "use audio")
     voice = body.voice if isinstance(body.voice, str) else body.voice.id
     card, address = find_voice(voice, body.model, requests.engine.cards())
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
-    speech, parts = await requests.open_parts(request, address, parts)
-    if body.markup == "ssml":
-        content = encoded_parts(requests, request, address, speech, parts, encoder)
-        return SpeechResponse(requests, speech, content, wanted.media_type)
+    speech = await requests.open(request, address, body.input, body.markup)
     if body.stream_format == "sse":
         return SpeechResponse(requests, speech, _sse(speech, encoder), "text/event-stream")
     return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)

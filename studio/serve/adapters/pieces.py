@@ -11,7 +11,6 @@ from studio.core import events as ev
 from studio.core.errors import BadFile, BadText
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
-from studio.serve.adapters.validation import spoken_text
 from studio.serve.adapters.voices import find_voice
 
 _PIECE_S = 0.25
@@ -51,7 +50,7 @@ async def speak_pieces(
     if len(text) > MAX_INPUT_CHARS:
         raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
     card, address = find_voice(voice, "", requests.engine.cards())
-    speech: Speech | None = await requests.open(caller, address, spoken_text(text, "markdown"))
+    speech: Speech | None = await requests.open(caller, address, text, "markdown")
     try:
         rate_hz, alignment = card.sample_rate_hz, Alignment()
         pcm, sample, words = bytearray(), 0, list[WordTime]()

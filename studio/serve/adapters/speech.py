@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from typing import Any
 
-import numpy as np
 from starlette.requests import HTTPConnection
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -16,21 +14,27 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import BadText, Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
+from studio.core.via import HEADER, read_via
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.live import protocol as wire
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
-from studio.serve.middleware.connections import connection_of
+from studio.serve.middleware.callers import caller_of
 from studio.serve.responses import PRIVATE
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
-from studio.text.ssml import SpokenPart
 
 MAX_INPUT_CHARS = 4096
 SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
 RETRY_S = 1  # when a client that found the server full may try again
-_FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (Busy, Closing, Stuck)}
+_FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (BadText, Busy, Closing, Stuck)}
+
+
+class CallerLeft(StudioError):
+    """Nobody waits for the sound any more."""
+
+    code = "left"
 
 
 class SpeechFailed(StudioError):
@@ -54,9 +58,9 @@ def retry_header(error: StudioError) -> dict[str, str]:
 class Speech:
     """One utterance that a request speaks, until ``close``. For ``Drain`` it is a session."""
 
-    def __init__(self, stream: UtteranceStream, request: HTTPConnection) -> None:
-        self._stream = stream
-        self._connection = connection_of(request.scope)
+    def __init__(self, stream: UtteranceStream, request: HTTPConnection, *, has_pauses: bool = False) -> None:
+        self._stream, self._has_pauses = stream, has_pauses
+        self._caller = caller_of(request.scope)
         self._blocked_ms = 0.0
         self._coming = self._events()
         self._begun: list[ev.Event] = []
@@ -85,10 +89,10 @@ class Speech:
             BadText: nothing of the text can be spoken.
             StudioError: as ``events``.
         """
-        reason = "give at least one word"
+        reason = "it holds nothing to speak: give at least one word"
         async for event in self._coming:
             self._begun.append(event)
-            if isinstance(event, ev.Audio):
+            if isinstance(event, ev.Audio) and (not self._has_pauses or event.pcm.any()):
                 return
             if isinstance(event, ev.Unsupported):
                 reason = event.why
@@ -133,8 +137,8 @@ class Speech:
 
     def break_off(self) -> None:
         """Close the connection in the middle of a response, so that the client does not take it for a whole one."""
-        if self._connection is not None:
-            self._connection.abort()
+        if self._caller is not None:
+            self._caller.abort()
 
     async def finish(self) -> None:
         """Cancel the utterance unless it is over, and wait until its trace is stored."""
@@ -145,8 +149,8 @@ class Speech:
             self._account(item)
 
     async def _cancel_when_lost(self) -> None:
-        if self._connection is not None:
-            await self._connection.lost.wait()
+        if self._caller is not None:
+            await self._caller.lost.wait()
             await self.cancel_all()
 
     # --- for Drain -----------------------------------------------------------------------------------
@@ -176,28 +180,35 @@ class SpeechRequests:
         self._opening = 0
         self._ends: set[asyncio.Task[None]] = set()
 
-    async def open(self, request: HTTPConnection, voice: str, text: str) -> Speech:
+    async def open(self, request: HTTPConnection, voice: str, text: str, markup: wire.Markup = "plain") -> Speech:
         """Speak a text for a request, and wait for its first sound; ``close`` it.
+
+        What the text is written in is read as on a socket, by other threads than the one that sends sound.
 
         It is cancelled at once when the client leaves.
 
         Raises:
             Busy: as many requests are being spoken as may be, or as ``Engine.open``.
             BadVoice, BadOption: as ``Engine.open``.
-            BadText: nothing of the text can be spoken.
+            BadText: nothing of the text can be spoken, or the markup is wrong.
+            CallerLeft: the client has left.
             StudioError: the utterance failed before its first sound.
         """
+        if (caller := caller_of(request.scope)) is not None and caller.lost.is_set():
+            raise CallerLeft("the client has left")
         limit = self._settings.max_sockets
         if len(self.running) + self._opening >= limit:
             raise Busy(f"{limit} requests are being spoken", "try again in a moment")
-        message = wire.Open(utterance=0, voice=voice)
+        if not text.strip():
+            raise BadText("the text holds nothing to speak", "give some text")
+        message = wire.Open(utterance=0, voice=voice, markup=markup)
         self._opening += 1
         try:
-            client = address_of(request)
-            stream = await open_stream(message, self.engine, self._trace_store, self._settings, client=client)
+            origin: Any = {"client": address_of(request), "via": read_via(request.headers.get(HEADER, ""))}
+            stream = await open_stream(message, self.engine, self._trace_store, self._settings, **origin)
         finally:
             self._opening -= 1
-        speech = Speech(stream, request)
+        speech = Speech(stream, request, has_pauses=markup in ("ssml", "breaks"))
         self.running.add(speech)
         stream.start()
         await stream.put(wire.TextIn(utterance=0, text=text))
@@ -209,24 +220,6 @@ class SpeechRequests:
             raise
         return speech
 
-    async def open_parts(
-        self, request: HTTPConnection, voice: str, parts: Sequence[SpokenPart]
-    ) -> tuple[Speech, Sequence[SpokenPart]]:
-        """Speak the first part that can be spoken; answers also the parts, without the text of those before it.
-
-        Raises as ``open``.
-        """
-        reason = BadText("the text has breaks only", "give some text")
-        for n, part in enumerate(parts):
-            if part.text:
-                try:
-                    speech = await self.open(request, voice, part.text)
-                except BadText as error:
-                    reason = error
-                else:
-                    return speech, [*(replace(one, text="") for one in parts[:n]), *parts[n:]]
-        raise reason
-
     def close(self, speech: Speech) -> "asyncio.Task[None]":
         """Let a speech go: free its slot, and store its trace in the background; done when it is stored."""
         self.running.discard(speech)
@@ -237,12 +230,16 @@ class SpeechRequests:
 
 
 async def speech_response(
-    requests: "SpeechRequests", request: HTTPConnection, voice: tuple[Card, str], text: str, wanted: AudioFormat
+    requests: "SpeechRequests",
+    request: HTTPConnection,
+    voice: tuple[Card, str],
+    text: tuple[str, wire.Markup],
+    wanted: AudioFormat,
 ) -> "SpeechResponse":
     """A whole text as sound, from ``find_voice``. Raises as ``SpeechRequests.open``."""
     card, address = voice
     encoder = await open_encoder(wanted, card.sample_rate_hz)
-    speech = await requests.open(request, address, text)
+    speech = await requests.open(request, address, *text)
     return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)
 
 
@@ -256,39 +253,6 @@ async def encoded(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
         yield await encoder.finish()
     except StudioError:
         speech.break_off()
-
-
-async def encoded_parts(
-    requests: SpeechRequests,
-    request: HTTPConnection,
-    voice: str,
-    first: Speech,
-    parts: Sequence[SpokenPart],
-    encoder: Encoder,
-) -> AsyncIterator[bytes]:
-    """As ``encoded``, of parts with silence between them, each an utterance; ``first`` is that of the first text."""
-    speech: Speech | None = first
-    try:
-        for part in parts:
-            if part.text and speech is None:
-                with contextlib.suppress(BadText):  # a mark between two breaks
-                    speech = await requests.open(request, voice, part.text)
-            if part.text and speech is not None:
-                async for event in speech.events():
-                    if isinstance(event, ev.Audio) and (data := await encoder.encode(event.pcm)):
-                        with speech.sending():
-                            yield data
-                if speech is not first:
-                    requests.close(speech)
-                speech = None
-            if samples := round(part.pause_ms * first.card.sample_rate_hz / 1000.0):
-                yield await encoder.encode(np.zeros(samples, np.int16))
-        yield await encoder.finish()
-    except StudioError:
-        first.break_off()
-    finally:
-        if speech is not None and speech is not first:
-            requests.close(speech)
 
 
 class SpeechResponse(StreamingResponse):

@@ -5,9 +5,8 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from studio.core.errors import BadMessage, BadOption, BadText
+from studio.core.errors import BadMessage, BadOption
 from studio.serve.live.protocol import Markup
-from studio.text.markdown import spoken_markdown
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -22,21 +21,13 @@ def validated(kind: type[Model], data: dict[str, Any]) -> Model:
     raise BadMessage(f"{name}: {first['msg'][:200]}", "see docs/clients.md")
 
 
-def markup_of(query: Mapping[str, str]) -> Markup:
-    """``markup`` of an address; plain unless asked for, where times refer to what the client wrote.
+def markup_of(query: Mapping[str, str], default: Markup = "plain") -> Markup:
+    """``markup`` of an address.
 
     Raises BadOption.
     """
-    name = query.get("markup", "plain")
+    name = query.get("markup", default)
     for markup in get_args(Markup):
         if name == markup:
             return markup
     raise BadOption(f"there is no markup {name[:40]!r}", f"there are {', '.join(get_args(Markup))}")
-
-
-def spoken_text(text: str, markup: Markup) -> str:
-    """What is spoken of a whole text. Raises BadText: nothing."""
-    text = spoken_markdown(text) if markup == "markdown" else text
-    if not text.strip():
-        raise BadText("the text holds nothing to speak", "give some text")
-    return text

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadMessage
 from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.markup.parts import open_marked
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import UtteranceStream
 from studio.serve.settings import ServeSettings
@@ -24,6 +25,7 @@ async def open_stream(
     client: str,
     is_guest: bool = False,
     revises: bool = True,
+    via: tuple[str, ...] = (),
 ) -> UtteranceStream:
     """Open an utterance; its stream is not started yet.
 
@@ -31,10 +33,11 @@ async def open_stream(
         client: the network address of the caller.
         is_guest: leaves slots for others.
         revises: whether edits of a keyboard revise text that was sent and not yet played.
+        via: ids of the systems through which the request came.
 
     Raises:
         BadMessage: the credit is above the limit, or a keyboard's text has markup.
-        BadVoice, BadOption, Busy: as ``Engine.open``.
+        BadVoice, BadOption, Busy, LeadsBack: as ``Engine.open``.
     """
     if message.source == "keyboard" and message.markup != "plain":
         raise BadMessage("edits refer to the text as typed", "leave 'markup' out, or set 'source' to 'stream'")
@@ -49,8 +52,9 @@ async def open_stream(
         is_guest=is_guest,
         may_wait=message.wait,
         client=client,
+        via=via,
     )
-    utterance = await _open_in_thread(engine, card.name, request)
+    utterance = await _open_in_thread(engine, card.name, request, message.markup)
     try:
         return UtteranceStream(
             message,
@@ -73,10 +77,10 @@ def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> 
     return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
 
 
-async def _open_in_thread(engine: Engine, voice: str, request: SpeakRequest) -> Utterance:
+async def _open_in_thread(engine: Engine, voice: str, request: SpeakRequest, markup: wire.Markup) -> Utterance:
     """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
     threads = _OPENERS if engine.is_loaded(voice) else _LOADER
-    opening = asyncio.get_running_loop().run_in_executor(threads, engine.open, request)
+    opening = asyncio.get_running_loop().run_in_executor(threads, open_marked, engine, request, markup)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
 from studio.core.ports import Engine
+from studio.core.via import HEADER, read_via
 from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox, SharedTimeout
 from studio.serve.live.chat import Chat
@@ -264,6 +265,7 @@ class SpeakSession:
             client=self.address,
             is_guest=self.is_guest,
             revises=self.revises,
+            via=read_via(self._websocket.headers.get(HEADER, "")),
         )
         try:
             self._begin(stream)

@@ -95,6 +95,7 @@ class UtteranceStream:
         self._live: LiveText | None = None
         if message.source == "keyboard":
             self._live = LiveText(utterance, self._clock, settings.idle_flush_ms, revises=revises)
+        self._is_marked = message.markup != "plain"
         self._markdown = MarkdownStream() if message.markup == "markdown" else None
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
@@ -283,7 +284,7 @@ class UtteranceStream:
 
     def _revise(self, message: wire.Revise) -> None:
         self._require_stream("revise")
-        if self._markdown:
+        if self._is_marked:
             raise BadMessage("text with markup cannot be revised", "open the utterance without 'markup'")
         self._check_length(message.text)
         self._push_half()

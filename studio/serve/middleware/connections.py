@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from studio.core.addresses import is_loopback
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import network_of
+from studio.serve.middleware.callers import CALLER, caller_of
 from studio.serve.middleware.turns import RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head
@@ -35,7 +36,6 @@ HEALTH = "/health"
 _POLICY_VIOLATION = 1008
 _TOO_MANY = "too many connections; try again later\n"
 _RETRY = {"Retry-After": "5", "Connection": "close"}
-_STATE = "studio.connection"  # in the state of an ASGI scope
 _EXPECTED = ("ASGI callable returned without completing handshake.", "Invalid UTF-8 sequence received from client.")
 
 
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
     limits: ClassVar[ConnectionLimits]
 
     def __init__(self, *, app_state: dict[str, Any], **kwargs: Any) -> None:
-        self._protocol: asyncio.Protocol = H11Protocol(app_state=app_state | {_STATE: self}, **kwargs)
+        self._protocol: asyncio.Protocol = H11Protocol(app_state=app_state | {CALLER: self}, **kwargs)
         self.loop = asyncio.get_running_loop()
         self._head_timer, self._stall_timer = _Timer(self._on_head_timeout), _Timer(self._on_stall_timeout)
         self._running, self._unsent_bytes, self._active_s = 0, 0, 0.0
@@ -356,4 +356,5 @@ def _address_in(scope: Scope) -> str:
 
 def connection_of(scope: Scope) -> Connection | None:
     """The connection of an ASGI scope; None where another server made the scope."""
-    return scope.get("state", {}).get(_STATE)
+    connection = caller_of(scope)
+    return connection if isinstance(connection, Connection) else None

@@ -4,6 +4,7 @@ import base64
 from collections.abc import AsyncIterator
 
 from studio.core.errors import needs
+from studio.core.via import via_headers
 from studio.systems.adapters.sockets import json_object
 from studio.systems.base import CutAdapter, is_here, refusal
 from studio.systems.settings import OpenAISystem, secret
@@ -32,6 +33,7 @@ class OpenAIAdapter(CutAdapter):
     async def fetch(self, text: str, speaker: str) -> AsyncIterator[bytes]:
         """Blocks of the answer's body. Raises SystemFailed, BadOption."""
         key = secret(self._system.key_env)
+        headers = {**via_headers(), **({"Authorization": f"Bearer {key}"} if key else {})}
         body = {
             "model": self._system.model,
             "input": text.strip(),
@@ -41,9 +43,7 @@ class OpenAIAdapter(CutAdapter):
         is_sse = self._system.stream_format == "sse"
         body |= {"stream_format": "sse"} if is_sse else {}
         try:
-            async with self._client.stream(
-                "POST", self._url, json=body, headers={"Authorization": f"Bearer {key}"} if key else {}
-            ) as answer:
+            async with self._client.stream("POST", self._url, json=body, headers=headers) as answer:
                 if answer.status_code != 200:
                     raise refusal(self._url, answer.status_code, await _beginning(answer), self._system.key_env)
                 kind = answer.headers.get("content-type", "").partition(";")[0].lower()

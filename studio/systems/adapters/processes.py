@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from studio.core.checks import escape_unprintable
+from studio.core.via import via_variables
 from studio.systems.sound import SystemFailed
 
 _MAX_ERROR_BYTES = 4_000
@@ -15,7 +16,7 @@ _MAX_ERROR_BYTES = 4_000
 
 def environment() -> dict[str, str]:
     """The environment without the studio's own settings, which hold its key."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("STUDIO_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith("STUDIO_")} | {**via_variables()}
 
 
 async def start(

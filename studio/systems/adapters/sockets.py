@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.errors import needs
+from studio.core.via import via_headers
 from studio.systems.base import MAX_MESSAGE_BYTES, is_here, refusal
 from studio.systems.sound import SystemFailed
 
@@ -34,7 +35,7 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_
     try:
         async with Connect(
             url,
-            additional_headers=dict(headers),
+            additional_headers={**headers, **via_headers()},
             open_timeout=timeout_s,
             close_timeout=0.5,
             max_size=MAX_MESSAGE_BYTES,

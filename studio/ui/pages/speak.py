@@ -89,8 +89,7 @@ def build(requests: SpeechRequests) -> None:
 
 def _caller(request: gr.Request | None) -> HTTPConnection:
     assert request is not None and request.request is not None, "Gradio passes the request"
-    # The call may be answered long before the speech ends, so its connection says nothing.
-    return HTTPConnection({**request.request.scope, "state": {}})
+    return HTTPConnection(request.request.scope)  # with the listener in its state, see QueueCalls
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_full_server_answers_503(serving: Serving) -> None:
     assert answer.json()["detail"]["status"] == "busy"
 
 
-def test_a_break_is_silence_where_no_times_are_sent(serving: Serving) -> None:
+def test_a_break_is_silence_and_counts_in_times(serving: Serving) -> None:
     speech = client_of(serving()).text_to_speech
     broken = 'Alpha. <break time="0.5s" /> Beta.'
     sound = np.frombuffer(b"".join(speech.convert("tone:low", text=broken, output_format=FORM)), "<i2")
@@ -114,5 +114,7 @@ def test_a_break_is_silence_where_no_times_are_sent(serving: Serving) -> None:
     assert not sound[len(first) :][: RATE_HZ // 2].any() and np.array_equal(sound[-len(second) :], second)
     timed = speech.convert_with_timestamps("tone:low", text=broken, output_format=FORM)
     assert timed.alignment is not None and "".join(timed.alignment.characters) == broken  # as written
+    begin_s = timed.alignment.character_start_times_seconds[broken.index("Beta")]
+    assert abs(begin_s - (len(first) / RATE_HZ + 0.5)) < 0.03
     with pytest.raises(ApiError, match="0s to 10s"):
         b"".join(speech.convert("tone:low", text='A <break time="60s"/> b.', output_format=FORM))

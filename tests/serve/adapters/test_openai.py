@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import socket
 import wave
 from typing import Any
 
@@ -191,20 +190,6 @@ def test_full_server_answers_busy_at_once(serving: Serving) -> None:
         assert spoken(client_of(server), "pcm")
 
 
-def test_client_that_leaves_frees_its_slot(serving: Serving) -> None:
-    """While it reads, and before the first sound."""
-    server = serving(script=Script(speed=1.0, cold_ms=500.0))
-    for reads in (0, 10):
-        body = json.dumps({"input": LONG, "model": "tts-1", "voice": "low", "response_format": "pcm"}).encode()
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
-            client.sendall(head.encode() + body)
-            eventually(lambda: server.engine.free_slots() == server.engine.places - 1, "the utterance")
-            assert len(client.recv(reads)) == reads
-        assert eventually(lambda: server.engine.free_slots() == server.engine.places, "the slot") < 2.0
-        assert engines_sound(server) < 5 * RATE_HZ
-
-
 def test_failure_has_a_status_before_the_first_sound(serving: Serving) -> None:
     with pytest.raises(openai.InternalServerError) as error:
         spoken(client_of(serving(script=Script(speed=20.0, fail_at_word=0))), "pcm")
@@ -244,8 +229,20 @@ def test_pauses_of_ssml_are_silence(client: openai.OpenAI) -> None:
     assert np.array_equal(pcm[lead:][: len(first)], first) and np.array_equal(pcm[-len(second) :], second)
     with pytest.raises(openai.BadRequestError, match="<voice> is not supported; use <speak>"):
         spoken(client, "pcm", input="<voice name='x'>y</voice>", extra_body=ssml)
-    with pytest.raises(openai.BadRequestError, match="not spoken as sse"):
-        spoken(client, "pcm", input="Alpha.", stream_format="sse", extra_body=ssml)
+    sse = spoken(client, "pcm", input=written, stream_format="sse", extra_body=ssml).decode()
+    events = [json.loads(line.removeprefix("data: ")) for line in sse.splitlines() if line.startswith("data: ")]
+    assert b"".join(base64.b64decode(one.get("audio", "")) for one in events) == pcm.tobytes()
+    assert events[-1]["usage"]["input_tokens"] == 3
+
+
+def test_rates_of_ssml_are_those_of_the_speech(client: openai.OpenAI) -> None:
+    def samples(text: str) -> int:
+        return len(spoken(client, "pcm", input=text, extra_body={"markup": "ssml"})) // 2
+
+    usual = samples("One two three.")
+    assert abs(samples('<prosody rate="50%">One two three.</prosody>') - 2 * usual) < 3
+    with pytest.raises(openai.BadRequestError, match="50% to 200%"):
+        samples('<prosody rate="900%">One.</prosody>')
 
 
 @pytest.mark.parametrize(

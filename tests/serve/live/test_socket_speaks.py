@@ -209,3 +209,26 @@ def test_what_is_left_out_counts_as_text(serving: Serving) -> None:
         talk.say("text", text="<think>" + "x" * 900)
         talk.say("text", text="y" * 900)
         assert talk.until("error")[-1]["code"] == "bad_text"
+
+
+def test_ssml_and_breaks_are_one_utterance(serving: Serving) -> None:
+    with serving().talk() as talk:
+        talk.open(1, markup="ssml")
+        for piece in ("<speak>alpha <brea", 'k time="500ms"/><prosody rate="50%">beta', "</prosody></speak>"):
+            talk.say("text", 1, text=piece)
+        talk.say("end", 1)
+        heard = talk.until("ended", "failed")
+        assert [one["word"] for one in of(heard, "committed")] == ["alpha", "beta"]
+        sound = pcm(heard)
+        assert heard[-1]["samples"] == len(sound)
+        start, end = of(heard, "word_start")[1]["sample"], of(heard, "word_end")[0]["sample"]
+        assert not sound[end:start].any() and start - end >= 12_000
+        talk.open(2, markup="breaks")
+        talk.say("text", 2, text='alpha <break time="500ms"/> beta')
+        talk.say("end", 2)
+        again = talk.until("ended", "failed", utterance=2)
+        assert "".join(one["text"] for one in of(again, "text", 2)) == 'alpha <break time="500ms"/> beta'
+        talk.open(3, markup="ssml")
+        talk.say("text", 3, text="<b>alpha</b>")
+        talk.say("end", 3)
+        assert "<b> is not supported" in talk.until("ended", "failed", utterance=3)[-1]["message"]

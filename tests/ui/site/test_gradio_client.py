@@ -5,6 +5,8 @@ import base64
 import html
 import io
 import json
+import subprocess
+import sys
 import urllib.request
 import wave
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
 from tones import RATE_HZ, Script, tone_card
 
+from studio.ui import gradio_middleware
 from studio.ui.app import mount
 
 pytestmark = pytest.mark.slow
@@ -76,6 +79,77 @@ def test_a_stream_grows(served: Pages, tmp_path: Path) -> None:
     starts = [one["sample"] for one in pieces]
     assert starts == sorted(set(starts)) and len(starts) >= 3
     assert [w["word"] for one in pieces for w in one["words"]] == "Alpha beta gamma delta epsilon zeta.".split()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Pages]:
+    """Its speech takes minutes."""
+    server = Pages(tmp_path, script=Script(speed=0.2))
+    yield server
+    server.stop()
+
+
+def speaks(server: Served) -> bool:
+    return server.engine.free_slots() < server.engine.places
+
+
+CALLING = """
+import sys, time
+from gradio_client import Client
+client = Client(sys.argv[1], verbose=False, analytics_enabled=False, httpx_kwargs={"timeout": 120.0})
+job = client.submit("Alpha beta gamma delta. " * 100, api_name=sys.argv[2])
+while job.status().code.name not in ("PROCESSING", "ITERATING"):
+    time.sleep(0.02)
+print("listens", flush=True)
+job.result()
+"""
+
+
+@pytest.mark.parametrize("name", ["/speak", "/speak_stream"])
+def test_a_client_that_is_killed_frees_its_place(slow: Pages, name: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", CALLING, slow.url, name], stdout=subprocess.PIPE) as calling:
+        assert calling.stdout is not None and calling.stdout.readline() == b"listens\n"
+        eventually(lambda: speaks(slow), "the speech")
+        calling.kill()
+    assert eventually(lambda: not speaks(slow), "a free place") < 3.0
+
+
+@pytest.mark.parametrize("name", ["/speak", "/speak_stream"])
+def test_a_cancelled_job_frees_its_place_and_the_next_one_speaks(slow: Pages, tmp_path: Path, name: str) -> None:
+    client = client_of(slow, tmp_path)
+    job = client.submit("Alpha beta gamma delta. " * 100, api_name=name)
+    eventually(lambda: speaks(slow), "the speech")
+    job.cancel()
+    assert eventually(lambda: not speaks(slow), "a free place") < 3.0
+    slow.engine.script = Script(speed=20.0)
+    assert client.predict("Alpha.", api_name="/speak")[1]["words"]
+
+
+def test_calls_of_one_client_share_a_stream(served: Pages, tmp_path: Path) -> None:
+    """The end of a stream between two calls cancels neither."""
+    client = client_of(served, tmp_path)
+    for _ in range(5):
+        jobs = [client.submit("Alpha beta.", api_name="/speak") for _ in range(3)]
+        assert all(len(job.result(timeout=60)[1]["words"]) == 2 for job in jobs)
+
+
+def test_a_call_to_which_nobody_listens_frees_its_place(slow: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_middleware, "LISTEN_S", 0.3)
+    described = httpx2.get(f"{slow.url}/config", timeout=120.0).json()["dependencies"]
+    [function] = [one["id"] for one in described if one["api_name"] == "speak"]
+    call = {"data": ["Alpha beta gamma delta. " * 100, "default"], "fn_index": function, "session_hash": "nobody"}
+    assert httpx2.post(f"{slow.url}/gradio_api/queue/join", json=call, timeout=120.0).status_code == 200
+    eventually(lambda: slow.engine.opened, "the speech")
+    eventually(lambda: not speaks(slow), "a free place")
+    assert slow.engine.opened[-1].samples < RATE_HZ * 60
+
+
+@pytest.mark.parametrize("change", [{"fn_index": 10_000}, {"session_hash": "../x"}, {"event_id": 7}, {"more": 1}])
+def test_what_no_client_cancels_is_refused(served: Pages, change: dict[str, Any]) -> None:
+    message = {"fn_index": 0, "session_hash": "abc", "event_id": "abc"} | change
+    address = f"{served.url}/gradio_api/cancel"
+    assert httpx2.post(address, json=message, timeout=120.0).status_code == 422
+    assert httpx2.post(address, content=b"[" * 60_000, timeout=120.0).status_code == 422
 
 
 def test_mistakes_are_told(served: Pages, tmp_path: Path) -> None:
@@ -170,19 +244,16 @@ def test_an_agent_that_leaves_frees_its_place(tmp_path: Path) -> None:
     call |= {"params": {"name": "speak", "arguments": {"text": "Alpha beta gamma delta. " * 100}}}
     headers = {"Accept": "application/json, text/event-stream"}
 
-    def speaks() -> bool:
-        return server.engine.free_slots() < server.engine.places
-
     async def leave() -> None:
         async with httpx2.AsyncClient(timeout=120.0) as http:
             calling = asyncio.create_task(http.post(f"{server.url}/gradio_api/mcp", json=call, headers=headers))
-            await asyncio.to_thread(eventually, speaks, "the speech")
+            await asyncio.to_thread(eventually, lambda: speaks(server), "the speech")
             calling.cancel()
 
     try:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, leave()).result()
-        eventually(lambda: not speaks(), "a free place")
+        eventually(lambda: not speaks(server), "a free place")
         assert server.engine.opened[-1].samples < RATE_HZ * 60
     finally:
         server.stop()

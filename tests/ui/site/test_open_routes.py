@@ -74,6 +74,7 @@ FOR_ANYONE = {
     ("GET", "/theme.css"),
     ("GET", "/favicon.ico"),
     ("POST", "/gradio_api/queue/join"),
+    ("POST", "/gradio_api/cancel"),  # a call of one's own session
     ("GET", "/gradio_api/queue/data"),
     ("GET", "/config"),  # of Gradio's clients
     ("GET", "/gradio_api/info"),

@@ -19,10 +19,11 @@ from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.text.typography import MARKS
 from studio.engine.families.common.rows import CONTEXT_WORDS
 from studio.text import phonemes
+from studio.text.inline_phonemes import without_pronunciation
+from studio.text.lexicon import PHONEMES
 
 Pronounce = Callable[[Sequence[str]], list[str]]  # words seen together -> the phonemes of each
 STRESSES = "ˌˈ"
-PHONEMES = "AIOWYbdfhijklmnpstuvwzæðŋɑɐɔəɛɜɡɪɹɾTʃʊʌʒʔʤʧθᵊᵻ"  # IPA, with capitals for diphthongs and the flap
 SPACE, END = 0, 1  # a word begins with a space; the text's end counts as a word
 _ID = {symbol: i for i, symbol in enumerate(PHONEMES + MARKS, start=2)}
 SYMBOLS = 2 + len(_ID)
@@ -162,7 +163,8 @@ class Bpe:
         self, word: str, context: tuple[str, ...], is_skipped: Callable[[], bool] = lambda: False
     ) -> tuple[int, ...]:
         bare = word.rstrip(MARKS)
-        spelt = bare if self.spelling == "letters" else spell_phonemes(word if context else bare, context)
+        is_letters = self.spelling == "letters"
+        spelt = without_pronunciation(bare) if is_letters else spell_phonemes(word if context else bare, context)
         pieces = [*self._merged(WORD_START + spelt, is_skipped), *word[len(bare) :]]
         return tuple(self._ids[piece] for piece in pieces)
 
