@@ -25,6 +25,7 @@ from studio.mos.store.tables import (
 )
 
 _MARKS = (Score, Choice, Play)
+_AT_ONCE = 500  # answers in memory
 
 
 class RaterMerge:
@@ -116,7 +117,7 @@ class RaterMerge:
             self._passages(rater, row_id(here))
             trials += self._trials(trials_there, row_id(here))
             self._takes(trials_there)
-            answers += self._answers(rater)
+            answers += self._answers(rater, row_id(here))
         return raters, trials, answers
 
     def _known(self, rater: Rater, trials_there: list[Trial]) -> tuple[str, Rater | None]:
@@ -175,23 +176,36 @@ class RaterMerge:
                 self._ours.add(Take(**take.model_dump()))
                 self.traces.append(take.trace)
 
-    def _answers(self, rater: Rater) -> int:
+    def _answers(self, rater: Rater, here: int) -> int:
         """Merge a rater's answers in order: the first to a trial counts, over both databases."""
-        query = select(Answer).join(Trial, col(Trial.id) == col(Answer.trial_id)).where(Trial.rater_id == rater.id)
+        known: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)  # digest and time, by trial
+        counted: set[str] = set()
+        columns = select(Answer.trial_id, Answer.digest, Answer.received_at, Answer.counted)
+        is_of_trial = col(Trial.id) == col(Answer.trial_id)
+        for trial, digest, at, counts in self._ours.exec(
+            columns.join(Trial, is_of_trial).where(Trial.rater_id == here)
+        ):
+            known[trial].append((digest, at))
+            counted |= {trial} if counts else set()
         new = 0
-        for answer in self._theirs.exec(query.order_by(col(Answer.id))).all():
-            before = self._ours.exec(select(Answer).where(Answer.trial_id == answer.trial_id)).all()
-            if any((b.digest, b.received_at) == (answer.digest, answer.received_at) for b in before):
-                continue
-            counted = int(answer.counted and not any(b.counted for b in before))
-            row = Answer(**moved_row(answer, attempt=len(before) + 1, counted=counted))
-            self._ours.add(row)
+        query = select(Answer).join(Trial, is_of_trial).where(Trial.rater_id == rater.id).order_by(col(Answer.id))
+        for some in self._theirs.exec(query.execution_options(yield_per=_AT_ONCE)).partitions():
+            rows: dict[int, Answer] = {}
+            for answer in some:
+                before = known[answer.trial_id]
+                if (answer.digest, answer.received_at) in before:
+                    continue
+                before.append((answer.digest, answer.received_at))
+                counts = answer.counted and answer.trial_id not in counted
+                counted |= {answer.trial_id} if counts else set()
+                rows[row_id(answer)] = Answer(**moved_row(answer, attempt=len(before), counted=int(counts)))
+            self._ours.add_all(rows.values())
             self._ours.flush()
             for marks in _MARKS:
-                for mark in self._of(marks, marks.answer_id, [answer.id]):
-                    self._ours.add(marks(**mark.model_dump() | {"answer_id": row.id}))
-            new += 1
-        self._ours.flush()
+                for mark in self._of(marks, marks.answer_id, list(rows)):
+                    self._ours.add(marks(**mark.model_dump() | {"answer_id": rows[mark.answer_id].id}))
+            self._ours.flush()
+            new += len(rows)
         return new
 
     def _of(self, table: Any, column: Any, keys: list[Any]) -> Iterable[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from mos.world import AB, ACR, SQLITE_ONLY, ItemSpec, SystemSpec, World, items_of
-from sqlalchemy import create_engine, inspect, update
+from sqlalchemy import Engine, create_engine, event, inspect, update
 from sqlmodel import Session, col, select
 
 from studio.cli import main
@@ -41,8 +41,6 @@ from studio.mos.store.tables import (
 TABLES = (
     Campaign, System, Item, Clip, Stimulus, Rater, Trial, Slot, Answer, Score, Choice, Play, Passage, Removal,
 )  # fmt: skip
-
-
 ONLY_FILES = pytest.mark.parametrize("other", ["sqlite"], indirect=True)
 BOTH_FILES = pytest.mark.parametrize(("url", "other"), [("sqlite", "sqlite")], indirect=True)
 ONLY_SERVERS = pytest.mark.parametrize("other", ["postgresql"], indirect=True)
@@ -384,3 +382,19 @@ def test_command_lists_erasures_before_applying_them(
     assert "--accept-removals" in first
     assert "would go from here" in said("--dry-run", "--accept-removals") and len(world.all(Rater)) == 1
     assert "went from here" in said("--accept-removals") and world.all(Rater) == []
+
+
+@BOTH_FILES
+def test_queries_do_not_grow_with_answers(world: World, other: World) -> None:
+    """Queries of each answer took hours for a database of many answers."""
+    sent = list[int]()
+    for number in (4, 24):
+        other.campaign(replace(ACR, trials_per_sitting=number), f"of{number}", items=items_of(12), seed=number)
+        rated(other, f"of{number}", raters=1)
+        statements = list[str]()
+        listener = (Engine, "before_cursor_execute", lambda *of, to=statements: to.append(of[2]))
+        event.listen(*listener)
+        bring(world, other, only=f"of{number}")
+        event.remove(*listener)
+        sent.append(len([one for one in statements if one.startswith("SELECT") and "answer" in one]))
+    assert 0 < sent[0] == sent[1], sent
