@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -70,8 +71,10 @@ def test_long_speech_is_scored_by_halves(given):
     assert one["audio_s"] > 1.0
 
 
-def test_first_and_last_minutes_of_an_utterance_have_the_same_text(given, capsys):
+def test_first_and_last_minutes_of_an_utterance_have_the_same_text(given, tmp_path, capsys):
     asked = {name: value for name, value in given.items() if name != "count"} | {"settings": ("m=2",)}
+    asked["texts"] = tmp_path / "short.txt"
+    asked["texts"].write_text("The rain.\nMy sister.\n")
     out = eval_hour(HourSetting(**asked, minutes=0.1, block_minutes=0.02))
     one = out["speakers"]["slt"]
     assert one["audio_s"] > 6.0 and one["lines"] >= 1
@@ -285,7 +288,8 @@ def test_missing_teacher_is_reported(given, steady, tmp_path, monkeypatch, capsy
 
 def test_word_errors_are_reported_without_a_teacher(given, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    out = eval_wer(WerSetting(**{**given, "cache": None}, settings=("m=1", "m=3")))
+    shutil.copytree(given["cache"], tmp_path / "cache", ignore=shutil.ignore_patterns("teacher"))  # what was recognised
+    out = eval_wer(WerSetting(**{**given, "cache": tmp_path / "cache"}, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "m=1", "m=3"} and "above_dmel" not in figures["m=1"]
     assert figures["m=3"]["above_first"]["first"] == "m=1"
