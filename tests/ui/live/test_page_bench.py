@@ -1,30 +1,44 @@
 """The page benchmark on the real page with tones: figures exist, their values are not asserted."""
 
 import json
-import subprocess
+import os
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import Forks
 from inspection.spoken import story
+from ui.conftest import BROWSERS
 
 from studio.bench.page import key_to_ear
 from studio.core.traces.trace_writer import TraceWriter
 
 ROOT = Path(__file__).resolve().parents[3]
+Figures = Callable[[str], dict[str, Any]]
 APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
 
 
-def figures(code: str) -> dict[str, Any]:
-    """Run code in its own process, since two browser drivers cannot share one, and parse its JSON output."""
-    command = [sys.executable, "-c", f"import json\nfrom pathlib import Path\n{code}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300.0)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+    """Runs code in its own process, since two browser drivers cannot share one, and parses its JSON output."""
+    folder = tmp_path_factory.mktemp("path")
+    (folder / "chromium").symlink_to(next(path for name in BROWSERS if (path := shutil.which(name))))
+    forks = Forks("import studio.bench.page.inspect, studio.bench.page.key_to_ear, studio.bench.page.live\n")
+    environ = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(code: str) -> dict[str, Any]:
+        whole = f"import json\nfrom pathlib import Path\n{code}"
+        status, out, said = forks.start(whole, folder=ROOT, environ=environ).finish()
+        assert status == 0, said
+        return json.loads(out)
+
+    return run
 
 
-def test_bench_decomposes_the_latency(chromium: Any) -> None:
+def test_bench_decomposes_the_latency(chromium: Any, figures: Figures) -> None:
     out = figures(
         "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=4, quiet=True)\n"
@@ -52,7 +66,7 @@ def test_take_timed_from_a_later_key_is_repeated(monkeypatch: pytest.MonkeyPatch
         key_to_ear._first_audio(None, "", ["one", "two", "three"], 60.0, 3)
 
 
-def test_first_visit_clicks_are_measured_separately(chromium: Any) -> None:
+def test_first_visit_clicks_are_measured_separately(chromium: Any, figures: Figures) -> None:
     out = figures(
         "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, clicks=1, clicks_only=True, quiet=True)\n"
@@ -62,7 +76,7 @@ def test_first_visit_clicks_are_measured_separately(chromium: Any) -> None:
     assert not {"t6_key_ms", "stalls", "stalls_blocked"} & out.keys()
 
 
-def test_output_is_captured_completely(chromium: Any, tmp_path: Path) -> None:
+def test_output_is_captured_completely(chromium: Any, figures: Figures, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("one two three four\nfive six\n")
     out = figures(
@@ -78,7 +92,7 @@ def test_output_is_captured_completely(chromium: Any, tmp_path: Path) -> None:
     assert out["wer"] >= 0.0 and all(row["stalls"] >= 0 for row in out["rows"])
 
 
-def test_highlight_reports_the_lag_of_every_word(chromium: Any) -> None:
+def test_highlight_reports_the_lag_of_every_word(chromium: Any, figures: Figures) -> None:
     out = figures(
         "from studio.bench.page.live import HighlightSetting, bench_highlight\n"
         f"setting = HighlightSetting(text='one two three four', command={APP!r}, wpm=300.0, quiet=True)\n"
@@ -88,7 +102,7 @@ def test_highlight_reports_the_lag_of_every_word(chromium: Any) -> None:
     assert out["shifts"]["300"]["min_ms"] > 200.0 > out["shifts"]["0"]["min_ms"]
 
 
-def test_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None:
+def test_trace_is_opened_zoomed_and_moved(chromium: Any, figures: Figures, tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path / "spoken", {})
     writer.write(*story())
     out = figures(
@@ -106,7 +120,7 @@ def test_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None
         assert 0.0 < found["draw_ms"]["p95"] <= found["draw_ms"]["max"]
 
 
-def test_start_and_memory_are_measured() -> None:
+def test_start_and_memory_are_measured(figures: Figures) -> None:
     out = figures(
         "from studio.bench.page.live import StartSetting, bench_start\n"
         f"setting = StartSetting(text=Path('assets/texts/latency.txt'), command={APP!r}, starts=2, quiet=True)\n"
@@ -117,7 +131,7 @@ def test_start_and_memory_are_measured() -> None:
     assert out["memory"]["audio_s"] > 1.0
 
 
-def test_race_becomes_an_animation_of_six_seconds(chromium: Any, tmp_path: Path) -> None:
+def test_race_becomes_an_animation_of_six_seconds(chromium: Any, figures: Figures, tmp_path: Path) -> None:
     path = tmp_path / "race.webp"
     out = figures(
         "from PIL import Image\n"
