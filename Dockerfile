@@ -7,13 +7,15 @@ RUN python -m venv /opt/studio
 # PyTorch's index of CPU wheels saves 4 GB: --build-arg TORCH_INDEX=<its address>.
 ARG TORCH_INDEX=
 # hadolint ignore=DL3013
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url $TORCH_INDEX} "torch==2.11.*" "torchaudio==2.11.*"
+RUN pip install --no-cache-dir --no-compile ${TORCH_INDEX:+--index-url $TORCH_INDEX} "torch==2.11.*" "torchaudio==2.11.*"
 COPY pyproject.toml constraints.txt setup.py MANIFEST.in README.md LICENSE ./
 COPY studio studio
 COPY assets assets
 # Extras of pyproject.toml; `app,postgres,scale` for replicas (docs/scaling.md).
 ARG EXTRAS=app,postgres
-RUN pip install --no-cache-dir --constraint constraints.txt ".[$EXTRAS]"
+# Python compiles what is imported; pip would compile everything.
+RUN pip install --no-cache-dir --no-compile --constraint constraints.txt ".[$EXTRAS]" \
+    && python -P -c "import studio.engine.engine, studio.mos.service, studio.serve.app, studio.systems.combined, studio.ui.components"
 
 FROM python:3.11-slim-bookworm AS base
 COPY --from=build /opt/studio /opt/studio

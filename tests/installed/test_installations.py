@@ -1,0 +1,166 @@
+"""Each way to install the studio, outside the checkout: it speaks a sentence."""
+
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+import soundfile
+import yaml
+from installed.dockerfile import Image
+from installed.environments import ROOT, add_compiled, add_packages, clean_variables, run, site_of
+from packaging.requirements import Requirement
+from ui.conftest import _free_port
+from ui.waits import until
+
+from studio.client import Client, ServerGone
+from studio.core.events import Audio, Ended
+
+pytestmark = pytest.mark.slow
+
+BIN = Path(sys.executable).parent
+SPACE = ROOT / "deploy" / "space"
+KEY = "a-key-that-nobody-guesses"
+TEXT = "Good morning. The kettle is on."
+
+
+def check_says(program: Path, environment: Path, cwd: Path) -> None:
+    """The installed program speaks with the voices of its wheel."""
+    add_compiled(site_of(environment) / "studio")
+    where = "import studio, studio.core.folders as s; print(studio.__file__, s.ASSETS)"
+    assert run(environment / "bin" / "python", "-c", where, cwd=cwd).count(str(environment)) == 2
+    run(program, "say", TEXT, "-o", "said.wav", cwd=cwd)
+    pcm, rate = soundfile.read(cwd / "said.wav")
+    assert rate == 24_000 and len(pcm) > rate and abs(pcm).max() > 0.05
+
+
+def check_speaks(url: str, key: str = "") -> None:
+    """A running server speaks to a socket."""
+    with Client(url, key).utterance() as utterance:
+        utterance.send(TEXT)
+        utterance.end()
+        events = list(utterance)
+    assert isinstance(events[-1], Ended)
+    assert sum(len(event.pcm) for event in events if isinstance(event, Audio)) > 24_000
+
+
+@contextmanager
+def running(command: list[str], cwd: Path, env: dict[str, str], url: str, key: str = "") -> Iterator[None]:
+    """A server, from the time that it answers."""
+    log = cwd / "server.log"
+    with log.open("wb") as out, Popen(command, cwd=cwd, env=env, stdout=out, stderr=out) as process:
+
+        def answers() -> None:
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended: {log.read_text()}")
+            try:
+                voices = Client(url, key).voices()
+            except ServerGone:
+                voices = []
+            assert voices, log.read_text()
+
+        try:
+            until(answers)
+            yield
+        finally:
+            process.terminate()
+            process.wait(30.0)
+
+
+def test_pip(wheel: Path, packages: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    run(BIN / "python", "-m", "venv", "--without-pip", environment, cwd=tmp_path)
+    add_packages(environment, packages)
+    pip = (environment / "bin" / "python", "-m", "pip")  # pip is among the packages
+    run(*pip, "install", "--quiet", "--no-index", f"{wheel}[app,postgres]", cwd=tmp_path)
+    check_says(environment / "bin" / "studio", environment, tmp_path)
+    assets = site_of(environment) / "studio" / "assets"
+    assert (assets / "texts" / "examples.json").is_file() and (assets / "demo" / "manifest.json").is_file()
+
+
+def test_pipx(wheel: Path, packages: Path, metadata: Path, tmp_path: Path) -> None:
+    folders = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    found = f"--pip-args=--no-index --find-links={metadata}"
+    run(BIN / "pipx", "install", "--backend=uv", found, f"{wheel}[app]", cwd=tmp_path, **folders)
+    environment = tmp_path / "pipx" / "venvs" / "streaming-tts-studio"
+    add_packages(environment, packages)
+    check_says(tmp_path / "bin" / "studio", environment, tmp_path)
+
+
+def test_uv(wheel: Path, packages: Path, metadata: Path, tmp_path: Path) -> None:
+    folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    install = ("tool", "install", "--quiet", "--python", sys.executable, "--no-index", "--find-links", metadata)
+    run(BIN / "uv", *install, f"{wheel}[app]", cwd=tmp_path, **folders)
+    environment = tmp_path / "tools" / "streaming-tts-studio"
+    add_packages(environment, packages)
+    check_says(tmp_path / "bin" / "studio", environment, tmp_path)
+
+
+def test_container(packages: Path, tmp_path: Path) -> None:
+    """The steps of the image for CPUs, and its command, in a virtual environment."""
+    port = _free_port()
+    env = clean_variables(tmp_path) | {"STUDIO_SERVE_PORT": str(port), "STUDIO_SERVE_KEY": KEY}
+    image = Image(ROOT / "Dockerfile", tmp_path / "image", env | {"PATH": f"{BIN}:{env['PATH']}"})
+    environment = Path(image.placed("/opt/studio"))
+    for step in image.build("cpu"):
+        if "torch==" in step:
+            add_packages(environment, packages)
+        elif "studio say" in step:  # compiles; here the code is there, beside the sources
+            add_compiled(site_of(environment) / "studio")
+            assert image.env.pop("NUMBA_CACHE_DIR").startswith(image.placed("/home/studio/"))
+    studio = site_of(environment) / "studio"
+    assert (studio / "assets" / "voices" / "wren").is_dir()
+    url = f"http://127.0.0.1:{port}"
+    with running(image.command, tmp_path, image.env, url, KEY):
+        check_speaks(url, KEY)
+        health = [one.replace("7860", str(port)) for one in image.health]
+        image.run(health)
+        del image.env["STUDIO_SERVE_KEY"]  # as where the key was generated
+        image.run(health)
+    with pytest.raises(AssertionError, match="refused"):
+        image.run(health)
+
+
+def test_space(wheel: Path, packages: Path, tmp_path: Path) -> None:
+    """As docs/deploy.md says: its files and the wheel's content in one folder, which a Space runs."""
+    environment, folder, port = tmp_path / "environment", tmp_path / "space", _free_port()
+    run(BIN / "python", "-m", "venv", "--without-pip", environment, cwd=tmp_path)
+    add_packages(environment, packages)
+    python = environment / "bin" / "python"
+    shutil.copytree(SPACE, folder)
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, wheel, cwd=tmp_path)
+    add_compiled(folder / "studio")
+    env = clean_variables(tmp_path) | {"GRADIO_SERVER_PORT": str(port)}
+    url = f"http://127.0.0.1:{port}"
+    with running([str(python), "app.py"], folder, env, url):
+        check_speaks(url)
+
+
+def expanded(lines: list[str], extras: dict[str, list[str]], own: str) -> Iterator[str]:
+    """Requirements with those of the project's own extras in the place of these."""
+    for line in lines:
+        requirement = Requirement(line)
+        if requirement.name != own:
+            yield line
+            continue
+        for extra in requirement.extras:
+            yield from expanded(extras[extra], extras, own)
+
+
+def test_space_has_what_the_app_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras, own = project["optional-dependencies"], project["name"]
+    needed = {*project["dependencies"], *expanded(extras["app"], extras, own)}
+    lines = (SPACE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert {line for line in lines if not line.startswith("#")} == needed
+    front: dict[str, Any] = yaml.safe_load((SPACE / "README.md").read_text(encoding="utf-8").split("---")[1])
+    (gradio,) = re.findall(r"^gradio==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M)
+    assert (front["sdk"], front["sdk_version"]) == ("gradio", gradio)
+    assert (SPACE / front["app_file"]).is_file() and len(front["short_description"]) <= 60
+    assert project["requires-python"].endswith(front["python_version"])
