@@ -33,6 +33,7 @@ class Image:
         self.env["PATH"] = f"{programs}:{self.env['PATH']}"
         for name in ("home", "tmp"):
             (root / name).mkdir()
+        self._clean = dict(self.env)
 
     @property
     def command(self) -> list[str]:
@@ -60,7 +61,10 @@ class Image:
         return [*dict.fromkeys([*before, target])]
 
     def _step(self, kind: str, rest: str) -> None:
-        if kind == "RUN":
+        if kind == "FROM":
+            if ":" in rest:  # an image, not a stage
+                self.env, self._folder = dict(self._clean), self._root
+        elif kind == "RUN":
             self.run(["sh", "-c", rest])
         elif kind == "ARG":
             name, _, value = rest.partition("=")
@@ -80,7 +84,7 @@ class Image:
         elif kind == "HEALTHCHECK":
             self.health = json.loads(rest.partition("CMD ")[2])
         else:
-            assert kind in ("FROM", "USER", "EXPOSE", "VOLUME"), kind
+            assert kind in ("USER", "EXPOSE", "VOLUME"), kind
 
     def _copy(self, names: list[str]) -> None:
         if names[0].startswith("--from="):  # all stages are in one folder

@@ -1,6 +1,8 @@
 """Each way to install the studio, outside the checkout: it speaks a sentence."""
 
+import os
 import re
+import runpy
 import shutil
 import sys
 import tomllib
@@ -8,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from ui.waits import until
 
 from studio.client import Client, ServerGone
 from studio.core.events import Audio, Ended
+from studio.serve.settings import load_settings
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +115,7 @@ def test_container(packages: Path, tmp_path: Path) -> None:
     for step in image.build("cpu"):
         if "torch==" in step:
             add_packages(environment, packages)
-        elif "studio say" in step:  # compiles; here the code is there, beside the sources
+        elif "synthesize" in step:  # compiles; here the code is there, beside the sources
             add_compiled(site_of(environment) / "studio")
             assert image.env.pop("NUMBA_CACHE_DIR").startswith(image.placed("/home/studio/"))
     studio = site_of(environment) / "studio"
@@ -140,6 +144,25 @@ def test_space(wheel: Path, packages: Path, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     with running([str(python), "app.py"], folder, env, url):
         check_speaks(url)
+
+
+def test_space_on_zero_gpu_speaks_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It registers a function for the GPU and reports its start, as ``spaces`` does where Gradio is launched."""
+    calls: list[Any] = []
+    spaces, zero = ModuleType("spaces"), ModuleType("spaces.zero")
+    vars(spaces)["GPU"] = lambda function: calls.append(function.__name__)
+    vars(zero)["startup"] = lambda: calls.append("startup")
+    monkeypatch.setitem(sys.modules, "spaces", spaces)
+    monkeypatch.setitem(sys.modules, "spaces.zero", zero)
+    monkeypatch.setattr("studio.cli.main", lambda: calls.append(sys.argv[1:]))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    monkeypatch.setattr(os, "environ", {"SPACES_ZERO_GPU": "true", "SPACE_HOST": "a-b.hf.space"})
+    runpy.run_path(str(SPACE / "app.py"), run_name="__main__")
+    *before, command = calls
+    assert before == ["name_of_gpu", "startup"]
+    assert command[:2] == ["app", "--host"] and command[-2:] == ["--device", "cpu"]
+    settings = load_settings(None, os.environ)
+    assert settings.allowed_hosts == ("a-b.hf.space",) and settings.allowed_origins == ("https://huggingface.co",)
 
 
 def expanded(lines: list[str], extras: dict[str, list[str]], own: str) -> Iterator[str]:
