@@ -56,6 +56,7 @@ def opened_app(
     from studio.mos.service import open_listening_tests
     from studio.serve.app import create_app
     from studio.systems.combined import open_voices
+    from studio.text.lexicon_book import FILE, BookNormaliser
     from studio.ui.app import mount
 
     settings = hosting.settings
@@ -67,11 +68,12 @@ def opened_app(
         slow_run_ms=settings.slow_run_ms,
         stuck_run_ms=settings.stuck_run_ms,
     )
+    normalise = hosting.normaliser(hosting.lexicon or (Path(settings.lexicon) if settings.lexicon else None))
     with (
         closing(
             open_voices(
                 hosting.voices,
-                hosting.normaliser(hosting.lexicon or (Path(settings.lexicon) if settings.lexicon else None)),
+                BookNormaliser(hosting.data / FILE, normalise),
                 hosting.device,
                 slots=hosting.places,
                 threads=hosting.threads,

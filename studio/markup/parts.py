@@ -17,7 +17,6 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadText, Closed, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
-from studio.core.text.typography import MARKS
 from studio.core.text.words import SpokenWord
 from studio.core.time import MonotonicClock
 from studio.markup.stretching import Stretcher
@@ -297,7 +296,7 @@ class PartedUtterance:
                 so_far.chars += len(event.text)
                 self._emit(replace(event, char_start=event.char_start + before.chars))
             case ev.Committed():
-                spelt = without_pronunciation(event.word.rstrip(MARKS)) + event.word[len(event.word.rstrip(MARKS)) :]
+                spelt = without_pronunciation(event.word)
                 so_far.words, so_far.written = before.words + event.i + 1, before.written + event.written + 1
                 chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
                 word = SpokenWord(so_far.words - 1, spelt, so_far.written - 1, **chars)

@@ -21,8 +21,9 @@ class Stretcher:
     def __init__(self, rate_hz: int, rate: float) -> None:
         with needs("another rate of speech needs the package av", "app"):
             import av
-        self._av, self._rate_hz, self._at = av, rate_hz, 0
-        graph = av.filter.Graph()
+        self._av: Any = av
+        self._rate_hz, self._at = rate_hz, 0
+        graph = self._av.filter.Graph()
         source = f"sample_rate={rate_hz}:sample_fmt=s16:channel_layout=mono:time_base=1/{rate_hz}"
         sink = f"sample_fmts=s16:sample_rates={rate_hz}:channel_layouts=mono"
         chain = (("abuffer", source), ("atempo", str(rate)), ("aformat", sink), ("abuffersink", None))

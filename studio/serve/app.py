@@ -26,6 +26,7 @@ from studio.serve.adapters.kyutai import add_kyutai
 from studio.serve.adapters.openai import add_openai
 from studio.serve.adapters.speech import SPEECH, SpeechRequests
 from studio.serve.auth import is_owner
+from studio.serve.lexicon import LEXICON_FILES, add_lexicon
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
 from studio.serve.library.voices import add_voices
@@ -54,6 +55,7 @@ from studio.serve.traces import (
     add_teacher_forcing,
     add_traces,
 )
+from studio.text.lexicon_book import FILE
 
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # bounds of the histogram
 
@@ -111,6 +113,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
         add_library(app, access, trace_store, recomputation)
         add_voices(app, auth, engine)
+        add_lexicon(app, auth, listening.clips.root.parent / FILE)
     add_comparison(app, trace_store, views, access)
     return app
 
@@ -124,7 +127,8 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(BodyLimitMiddleware, files=FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
+    files = FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES | LEXICON_FILES
+    app.add_middleware(BodyLimitMiddleware, files=files, is_owner=owner)
     if settings.key:
         app.add_middleware(KeyMiddleware, key=settings.key, port=settings.port)
     if settings.allowed_origins:

@@ -8,6 +8,7 @@ import re
 import threading
 
 from studio.core.errors import BadText
+from studio.core.text.typography import MARKS
 from studio.text.lexicon import PHONEMES, checked_ipa
 
 MAX_PRONUNCIATIONS, MAX_IPA_CHARS, MAX_WORD_CHARS = 20_000, 200, 30
@@ -31,13 +32,16 @@ def pronounced(text: str, ipa: str) -> str:
     if len(word) < 2:
         raise BadText(f"{where}: it is no word of letters", "write the word between the tags: at least two letters")
     key = _key(word, symbols)
-    mark = text[-1] if text[-1] in ",.?!;:" else ""
+    mark = text[-1] if text[-1] in MARKS else ""
     return f"{key}{mark}"
 
 
 def without_pronunciation(word: str) -> str:
-    """A word as it is spelt: ``tomato`` for ``to'mato`` where that was made here."""
-    return _words.get(word, word) if "'" in word else word
+    """A spoken word as it is spelt: ``tomato.`` for ``to'mato.`` where that was made here."""
+    if "'" not in word:
+        return word
+    bare = word.rstrip(MARKS)
+    return _words.get(bare, bare) + word[len(bare) :]
 
 
 def _key(word: str, symbols: str) -> str:

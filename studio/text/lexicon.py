@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from studio.core.errors import BadFile, StudioError
@@ -51,6 +51,7 @@ class Lexicon:
 
     phonemes: Mapping[str, str]
     respellings: Mapping[str, tuple[str, ...]]
+    entries: Mapping[str, str] = field(default_factory=dict[str, str])  # readings as they are written
 
 
 def read_lexicon(path: Path, inventory: str) -> Lexicon:
@@ -68,16 +69,25 @@ def read_lexicon(path: Path, inventory: str) -> Lexicon:
         raise BadFile(f"the lexicon {path} cannot be read: {error.strerror}", "give a file with --lexicon") from error
     except UnicodeDecodeError as error:
         raise BadFile(f"the lexicon {path} is no text in UTF-8", _SHAPE) from error
+    return parse_lexicon(lines, inventory, str(path))
+
+
+def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
+    """As ``read_lexicon``, of lines; ``name`` is that of the file in messages. A later line of a word counts."""
     phonemes, respellings = dict[str, str](), dict[str, tuple[str, ...]]()
+    entries: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         bare = re.sub(r"(?:^|\s)#.*", "", line).strip()
         if not bare:
             continue
-        where = f"line {number} of {path}"
+        where = f"line {number} of {name}"
         match = _LINE.fullmatch(bare)
         if match is None or len(match[2]) > MAX_READING_CHARS or len(phonemes) + len(respellings) >= MAX_ENTRIES:
             raise BadFile(f"{where} is no entry", f"{_SHAPE}; at most {MAX_ENTRIES:,} lines")
         word, reading = match[1].lower(), match[2].strip()
+        entries[word] = reading
+        phonemes.pop(word, None)
+        respellings.pop(word, None)
         if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 2):
             respellings[word] = tuple(reading.split())
         elif not _LETTERS.fullmatch(word):
@@ -86,7 +96,7 @@ def read_lexicon(path: Path, inventory: str) -> Lexicon:
             )
         else:
             phonemes[word] = checked_ipa(reading[1:-1], inventory, where)
-    return Lexicon(phonemes, respellings)
+    return Lexicon(phonemes, respellings, entries)
 
 
 def checked_ipa(ipa: str, inventory: str, where: str, error: type[StudioError] = BadFile) -> str:
@@ -109,6 +119,7 @@ class LexiconNormaliser:
 
     def __init__(self, lexicon: Lexicon, other: Normaliser) -> None:
         self._lexicon, self._other = lexicon, other
+        self._spoken: Mapping[str, str] = {}  # what words with phonemes are called, where not by themselves
         self.why: str = getattr(other, "why", "")
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
@@ -126,7 +137,7 @@ class LexiconNormaliser:
             word = base.lower()
             if word in self._lexicon.phonemes:
                 read_run()
-                out.append((word + mark, at))
+                out.append((self._spoken.get(word, word) + mark, at))
             elif respelt := self._lexicon.respellings.get(word):
                 run += [(one, at) for one in (*respelt[:-1], respelt[-1] + mark)]
             else:

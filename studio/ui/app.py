@@ -79,6 +79,7 @@ PAGES = (
     Page("compare", "Compare", folder="compare", props=glossary_props),
     Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # leads to an open arena's page of raters
     Page("library", "Library", access="owner", folder="library"),
+    Page("lexicon", "Lexicon", access="owner", parent="library", folder="lexicon"),
     Page("campaigns", "Listening tests", access="owner", build=_build_campaigns),
     Page("edit", "Edit a test", access="owner", parent="campaigns", folder="edit", props=glossary_props),
     Page("results", "Results", access="owner", build=_build_results),

@@ -66,6 +66,7 @@ _STYLE_FILES = (
     "owner/fields.css",
     "edit/edit.css",
     "library/library.css",
+    "lexicon/lexicon.css",
     "../owner.css",
 )
 # Scripts of their own: of Workers and of the audio thread, and the classic script of every page.

@@ -12,6 +12,7 @@ from studio.engine.families.base import ModuleInput, NotFinite, RevisableRow, Ro
 from studio.engine.request.client import RequestClient
 from studio.engine.request.playback import RevisionPoints
 from studio.engine.request.text_intake import IntakeStep
+from studio.text.inline_phonemes import without_pronunciation
 
 _READ_AHEAD_WORDS = 64  # unspoken committed words: a long paste is read as it is spoken
 _MAX_READS = 64  # per engine step: text that commits nothing must not delay other requests
@@ -263,7 +264,7 @@ class EngineRequest(RequestClient):
         changes = step.changes
         for word in changes.words:
             source = {"written": word.written, "char_start": word.char_start, "char_end": word.char_end}
-            self._emit(ev.Committed(i=word.i, word=word.word, **source))
+            self._emit(ev.Committed(i=word.i, word=without_pronunciation(word.word), **source))
         for span in changes.unsupported:
             self._emit(ev.Unsupported(char_start=span.char_start, char_end=span.char_end, why=span.why))
         with self._lock:

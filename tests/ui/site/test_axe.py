@@ -67,7 +67,7 @@ def test_environment_test(rate: Callable[..., RatePage]) -> None:
     assert violations(rating.page) == []
 
 
-@pytest.mark.parametrize("path", ["campaigns", "results", "edit", "edit?campaign=kestrel", "library"])
+@pytest.mark.parametrize("path", ["campaigns", "results", "edit", "edit?campaign=kestrel", "library", "lexicon"])
 def test_owner_pages(enter: Callable[..., Any], path: str) -> None:
     page = enter(path)
     if path.startswith("edit"):

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 NOTHING = "there is nothing here\n"
 PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "sign-in", "glossary", "api"}
-PAGES |= {"rate", "annotate", "design"}
+PAGES |= {"rate", "annotate", "design", "lexicon"}
 DOCUMENTS = PAGES - {"campaigns", "results", "engine", "api"}  # the others are Gradio's
 # Routes that are public, and those that need a rater's or owner's token. A new route fails until it is listed.
 FOR_ANYONE = {
@@ -146,6 +146,11 @@ WITH_TOKEN = {
     ("GET", "/annotation/prosody/{number:small}"),
     ("GET", "/annotation/marks/{number:small}"),
     ("POST", "/annotation/edit/{number:small}"),
+    ("GET", "/lexicon/entries"),
+    ("POST", "/lexicon/entries"),
+    ("POST", "/lexicon/remove"),
+    ("GET", "/lexicon/file"),
+    ("POST", "/lexicon/import"),
     ("GET", "/systems"),
     ("POST", "/systems"),
     ("POST", "/systems/test"),

@@ -7,7 +7,7 @@ import pytest
 from ui.owner_site import Site
 
 Opening = Callable[..., Any]
-DOCUMENTS = ("", "inspect", "compare", "library", "edit", "sign-in", "glossary", "rate")
+DOCUMENTS = ("", "inspect", "compare", "library", "lexicon", "edit", "sign-in", "glossary", "rate")
 COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
 SHIFTS = """window.shifts = [];
 new PerformanceObserver((list) => {

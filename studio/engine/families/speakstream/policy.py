@@ -8,7 +8,6 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.core.options import OptionSpec
-from studio.core.text.typography import MARKS
 from studio.text.inline_phonemes import without_pronunciation
 
 LARGEST_WINDOW = 6
@@ -170,8 +169,7 @@ _ID = {c: i + len(_OTHER) for i, c in enumerate(CHARACTERS)}
 
 def spell(word: str) -> list[int]:
     """Character ids of a spoken word and its space."""
-    bare = word.rstrip(MARKS)
-    return [_ID[c] for c in without_pronunciation(bare) + word[len(bare) :]] + [SPACE]
+    return [_ID[c] for c in without_pronunciation(word)] + [SPACE]
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Library {
       this.none,
       this.list,
       this.more,
+      h("p", { class: "muted" }, h("a", { href: "lexicon", text: "Lexicon" }), ": how words are read."),
       this.systems.element,
       this.voices.element,
     );

@@ -1,0 +1,102 @@
+"""The owner's lexicon: a file that changes while voices speak, and a normaliser that follows it."""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.ports import Normaliser
+from studio.text.inline_phonemes import pronounced
+from studio.text.lexicon import (
+    MAX_BYTES,
+    MAX_ENTRIES,
+    PHONEMES,
+    Lexicon,
+    LexiconNormaliser,
+    parse_lexicon,
+    read_lexicon,
+)
+
+log = logging.getLogger("studio.text")
+FILE = "lexicon.txt"  # in the data folder
+
+
+class LexiconBook:
+    """Entries in a file of lines as ``read_lexicon`` takes them; every change is on disk when a call returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+
+    def entries(self) -> Mapping[str, str]:
+        """Readings by their words, in order of the words. Raises BadFile."""
+        if not self._path.exists():
+            return {}
+        return dict(sorted(read_lexicon(self._path, PHONEMES).entries.items()))
+
+    def text(self) -> str:
+        """The file. Raises BadFile."""
+        return "".join(f"{word} {reading}\n" for word, reading in self.entries().items())
+
+    def add(self, word: str, reading: str) -> None:
+        """Add an entry, or change that of its word. Raises BadFile: it is no entry, or has a symbol no voice has."""
+        line = f"{word.strip()} {reading.strip()}"
+        if len(word.split()) != 1 or not reading.strip() or len(line.splitlines()) != 1 or "#" in line:
+            what = "an entry is one line: a word without spaces or #, and its reading"
+            raise BadOption(what, "give a word, and /IPA/ or the words spoken for it")
+        self.merge([line], "the entry")
+
+    def merge(self, lines: Sequence[str], name: str = "the file") -> int:
+        """Add the entries of a file; returns how many it has. Raises BadFile."""
+        added = parse_lexicon(lines, PHONEMES, name).entries
+        if not added:
+            raise BadFile(f"{name} has no entry", "give lines of a word and /IPA/ or the words spoken for it")
+        with self._lock:
+            self._write({**self.entries(), **added})
+        return len(added)
+
+    def remove(self, word: str) -> None:
+        """Remove a word. Raises BadOption: there is none."""
+        with self._lock:
+            entries = dict(self.entries())
+            if entries.pop(word.lower(), None) is None:
+                raise BadOption(f"the lexicon has no {word[:40]!r}", "the list has what it has")
+            self._write(entries)
+
+    def _write(self, entries: Mapping[str, str]) -> None:
+        data = "".join(f"{word} {reading}\n" for word, reading in entries.items()).encode()
+        if len(entries) > MAX_ENTRIES or len(data) > MAX_BYTES:
+            raise BadOption(f"the lexicon would have {len(entries):,} entries", f"keep at most {MAX_ENTRIES:,}")
+        durable.make_folder(self._path.parent)
+        durable.replace(self._path, data)
+
+
+class BookNormaliser(LexiconNormaliser):
+    """Reads the words of a book as it is now; see ``LexiconNormaliser``.
+
+    A word with phonemes is spoken under a name of its own (``studio.text.inline_phonemes``), since voices cache the
+    tokens of words.
+    """
+
+    def __init__(self, path: Path, other: Normaliser) -> None:
+        super().__init__(Lexicon({}, {}), other)
+        self._path, self._stamp = path, 0
+
+    def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
+        try:
+            stamp = self._path.stat().st_mtime_ns
+        except OSError:
+            stamp = 0
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._reload()
+        return super().__call__(tokens, before)
+
+    def _reload(self) -> None:
+        try:
+            lexicon = read_lexicon(self._path, PHONEMES) if self._stamp else Lexicon({}, {})
+            self._spoken = {word: pronounced(word, symbols) for word, symbols in lexicon.phonemes.items()}
+            self._lexicon = lexicon
+        except StudioError as error:  # speech goes on by the entries before
+            log.warning("the lexicon is not used: %s", error)

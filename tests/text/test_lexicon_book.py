@@ -1,0 +1,80 @@
+"""The owner's lexicon: a file that is changed while voices speak."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from studio.core.errors import BadFile, BadOption
+from studio.text.lexicon_book import BookNormaliser, LexiconBook
+from studio.text.normalise import plain
+from studio.text.phonemes import pronounce
+
+
+def test_entries_are_kept_changed_and_removed(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "lexicon.txt"
+    book = LexiconBook(path)
+    assert book.entries() == {} and book.text() == ""
+    book.add("nginx", "engine x")
+    book.add("GIF", "/dʒɪf/")
+    book.add("nginx", "engine ex")
+    assert LexiconBook(path).entries() == {"gif": "/dʒɪf/", "nginx": "engine ex"}
+    assert book.merge(book.text().splitlines()) == 2
+    book.remove("GIF")
+    assert book.text() == "nginx engine ex\n"
+    with pytest.raises(BadOption, match="no 'gif'"):
+        book.remove("gif")
+
+
+@pytest.mark.parametrize(
+    ("word", "reading", "told"),
+    [
+        ("gif", "/bøf/", "the nearest is"),
+        ("two words", "", "one line"),
+        ("two words", "three", "one line"),
+        ("x", "", "one line"),
+        ("a\nb", "c", "one line"),
+        ("a # b", "c", "one line"),
+        ("W3C", "/dʌb/", "no word of letters"),
+    ],
+)
+def test_what_is_no_entry_changes_nothing(tmp_path: Path, word: str, reading: str, told: str) -> None:
+    book = LexiconBook(tmp_path / "lexicon.txt")
+    with pytest.raises((BadFile, BadOption), match=told):
+        book.add(word, reading)
+    assert book.entries() == {}
+
+
+def test_concurrent_changes_lose_nothing(tmp_path: Path) -> None:
+    book = LexiconBook(tmp_path / "lexicon.txt")
+    threads = [threading.Thread(target=book.add, args=(f"word{n}", "one")) for n in range(20)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(book.entries()) == 20
+
+
+def test_voices_follow_at_once_and_their_caches_stay_valid(tmp_path: Path) -> None:
+    book = LexiconBook(tmp_path / "lexicon.txt")
+    normalise = BookNormaliser(tmp_path / "lexicon.txt", plain())
+    assert normalise(["gif."]) == [("gif.", 0)]
+    book.add("gif", "/dʒɪf/")
+    [(first, _)] = normalise(["GIF."])
+    book.add("gif", "/ɡɪf/")
+    [(second, _)] = normalise(["gif."])
+    assert first != second and "gif." == first.replace("'", "") == second.replace("'", "")
+    assert [one.rstrip(".") for one in pronounce([first, second])] == ["ʤɪf", "ɡɪf"]
+    book.add("gif", "graphics file")
+    assert normalise(["gif"]) == [("graphics", 0), ("file", 0)]
+    book.remove("gif")
+    assert normalise(["gif"]) == [("gif", 0)]
+
+
+def test_a_damaged_file_leaves_the_entries_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.txt"
+    LexiconBook(path).add("nginx", "engine x")
+    normalise = BookNormaliser(path, plain())
+    assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"]
+    path.write_text("nonsense\n", encoding="utf-8")
+    assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"]
