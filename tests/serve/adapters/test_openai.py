@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import threading
 import wave
 from typing import Any
 
@@ -14,6 +15,9 @@ import openai
 import pytest
 from serve.serving import Served, Serving, eventually
 from tones import FRAME_SAMPLES, RATE_HZ, Script
+
+from studio.text.markdown import MarkdownStream
+from studio.text.ssml import SsmlReader
 
 KEY = "a-key-that-nobody-guesses"
 TEXT = "Alpha beta gamma."
@@ -274,3 +278,20 @@ def test_client_that_leaves_in_ssml_frees_its_slot(serving: Serving) -> None:
         next(pieces)
         eventually(lambda: len(server.engine.opened) >= 2, "the second part")
     eventually(lambda: server.engine.free_slots() == server.engine.places, "every place")
+
+
+@pytest.mark.parametrize("markup", ["markdown", "ssml"])
+def test_texts_are_read_beside_the_event_loop(serving: Serving, monkeypatch: pytest.MonkeyPatch, markup: str) -> None:
+    """The event loop sends the sound of others."""
+    threads: set[threading.Thread] = set()
+    owner: Any = MarkdownStream if markup == "markdown" else SsmlReader
+    end = owner.end
+
+    def noted(reader: Any) -> Any:
+        threads.add(threading.current_thread())
+        return end(reader)
+
+    monkeypatch.setattr(owner, "end", noted)
+    server = serving()
+    assert spoken(client_of(server), "pcm", extra_body={"markup": markup})
+    assert threads and server._thread not in threads
