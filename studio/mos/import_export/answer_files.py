@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from studio.core.csv_files import parse_number
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import MID_ANCHOR_NAME, campaign_consensus
@@ -84,7 +86,7 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     if reference and not any(row.system == reference for row in rows):
         raise BadOption(f"{path.name} has no system {reference!r:.80}", "name a rated system as the reference")
     kind = options.kind or _kind_of(rows, reference)
-    notes = _unknown_notes(rows)
+    notes = [*_unknown_notes(rows), *_repeat_notes(rows)]
     config, scale_notes = _config(kind, rows, replace(options, scale=options.scale or known.scale, reference=reference))
     anchor = _mid_anchor(rows) if kind == "mushra" else None
     shared: dict[Any, Any] = {}  # equal marks are one object: files have up to millions of answers
@@ -191,6 +193,18 @@ def _unknown_notes(rows: Iterable[AnswerRow]) -> list[str]:
         f"one {what} has several"
         for what, value in (("rater", first.rater), ("script", first.item))
         if value is None
+    ]
+
+
+def _repeat_notes(rows: Sequence[AnswerRow]) -> list[str]:
+    if rows[0].rater is None or rows[0].item is None:
+        return []
+    judged = np.array([hash((r.rater, r.item, r.system, frozenset((r.a, r.b)), r.question)) for r in rows])
+    if not (repeats := len(rows) - len(np.unique(judged))):
+        return []
+    return [
+        f"{repeats:,} answers are further ones of a rater to the same script and "
+        f"{'pair' if rows[0].a else 'system'}, and count too: take copies out of the file"
     ]
 
 

@@ -141,6 +141,15 @@ def test_votes_of_any_shape_are_ranked_alike(tmp_path: Path, text: str) -> None:
     }
 
 
+def test_answers_given_twice_are_reported(tmp_path: Path) -> None:
+    once = "rater,item,system,score\nr1,s1,heron,4\nr1,s2,heron,4\nr2,s1,heron,4\nr1,s1,teal,1\n"
+    assert not any("further" in note for note in read_answers(written(tmp_path / "a.csv", once)).notes)
+    twice = read_answers(written(tmp_path / "b.csv", once + "r1,s1,teal,2\nr1,s1,teal,2\n"))
+    assert [note[:31] for note in twice.notes if "further" in note] == ["2 answers are further ones of a"]
+    votes = "rater,item,a,b,outcome\nr1,s1,heron,teal,a\nr1,s1,teal,heron,a\n"
+    assert "script and pair" in str(read_answers(written(tmp_path / "c.csv", votes)).notes)
+
+
 def test_comparisons_of_a_file(tmp_path: Path) -> None:
     rows = [f"r{r},s{i},{a},{b},{2 if b == 'teal' else -2}" for r in range(6) for i in range(6) for a, b in (("heron", "teal"), ("teal", "heron"))]  # noqa: E501  # fmt: skip
     found = file_results(read_answers(written(tmp_path / "v.csv", "\n".join(["rater,item,a,b,score", *rows]))))
