@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ui.live_page import LivePage, without_fades
+from ui.site.test_page_load import SHIFTS
 
 TEXT = "so it goes on and on "
 TRACE_MS = 120_000  # the server's trace process starts with the first request, on a busy machine in a minute
@@ -17,7 +18,7 @@ def go(visit: Callable[..., LivePage]) -> Callable[[str], LivePage]:
     """Opens a link in a browser of its own."""
 
     def open_link(link: str) -> LivePage:
-        live = visit()
+        live = visit(script=SHIFTS)
         live.page.goto(f"{link}&tap=1")
         live.page.wait_for_selector(".live .options input", state="attached")
         return live
@@ -42,6 +43,7 @@ def test_shared_link_plays_what_was_heard(visit: Callable[..., Any], go: Callabl
     live = go(link)
     _note(live, "plays as it was heard")
     assert live.page.locator("#live-text").input_value() == TEXT
+    assert sum(live.page.evaluate("window.shifts")) < 0.05
     play = live.page.get_by_role("button", name="Play", exact=True).first
     assert play.bounding_box()["width"] >= 70
     assert play.evaluate("one => one === document.activeElement"), "a key plays it"
@@ -57,6 +59,17 @@ def test_shared_link_plays_what_was_heard(visit: Callable[..., Any], go: Callabl
     live.type("now mine ")
     live.finish(spoken=4)
     assert live.page.locator(".shared").count() == 0 and "heard=" not in live.page.url
+
+
+def test_opening_a_comparison_moves_nothing(live: LivePage) -> None:
+    live.type(TEXT)
+    live.finish(spoken=1)
+    live.page.wait_for_selector('[data-get="compare"]:not([hidden])')
+    address = live.page.locator('[data-get="compare"]').get_attribute("href")
+    live.page.add_init_script(SHIFTS)
+    live.page.goto(address)
+    live.page.locator('.compare[data-state="open"] .ways button').first.wait_for(timeout=TRACE_MS)
+    assert sum(live.page.evaluate("window.shifts")) < 0.05
 
 
 def test_link_without_its_recording_offers_to_speak_again(go: Callable[..., Any], server: Any) -> None:

@@ -77,6 +77,7 @@ class Compare {
         return last;
       };
       this.viewer = new Viewer(this.page, parts, difference);
+      delete document.body.dataset.opening;
       this.list(parts.view.takes);
       this.synthesisForm.suggest(parts.view.takes[parts.view.reference]);
       this.showMessage(
@@ -86,6 +87,7 @@ class Compare {
       const measured = await this.fetched("words");
       if (isNow()) this.viewer.take(measured);
     } catch (error) {
+      delete document.body.dataset.opening;
       if (isNow())
         this.showMessage(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }

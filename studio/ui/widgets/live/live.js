@@ -115,7 +115,7 @@ export class Live {
 
   /** Show the text of the address without speaking it; text typed before the page was ready is spoken instead. */
   restoreText() {
-    const early = this.text.value;
+    const early = this.text.value === this.text.given ? "" : this.text.value; // boot.js gives the text
     const text = this.params.get("text") ?? "";
     if (text && !early) this.editor.adopt(text.slice(0, this.text.maxLength));
     this.player.prepare(this.rateHz);

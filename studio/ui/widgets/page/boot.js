@@ -69,6 +69,18 @@
     if (root && !root.live && event.key === "Enter" && (event.ctrlKey || event.metaKey)) root.isFinished = true;
   });
 
+  // Marks of an address, before the first paint: a shared link's card and its text, and a comparison that is opened.
+  if (/^[\w-]{22}$/.test(query.get("heard") ?? "")) document.body.dataset.heard = "";
+  if ((query.has("trace") || query.has("kept")) && /\/compare\/?$/.test(location.pathname))
+    document.body.dataset.opening = "";
+  const giveText = () => {
+    /** @type {any} */
+    const field = document.getElementById("live-text");
+    const text = query.get("text") ?? "";
+    if (field && text && !field.value) field.value = field.given = text.slice(0, field.maxLength);
+  };
+  document.addEventListener("readystatechange", giveText, { once: true });
+
   // The trace of the Inspect page's address is requested half a second before the page's script runs.
   const trace = query.get("trace");
   if (trace && /\/inspect\/?$/.test(location.pathname)) {

@@ -28,7 +28,11 @@ export class Shared {
     this.token = page.params.get(PARAM) ?? "";
     this.button = null;
     this.state = "none"; // none | loading | ready | gone | offline
-    if (!TOKEN.test(this.token)) return;
+    this.card = page.root.querySelector(".shared");
+    if (!TOKEN.test(this.token)) {
+      this.card.remove();
+      return;
+    }
     this.picture = icon(PLAY);
     this.button = h(
       "button",
@@ -39,8 +43,7 @@ export class Shared {
     this.note = h("p", { class: "sub", role: "status" });
     const close = h("button", { type: "button", class: "quiet", text: t("Close"), on: { click: () => this.close() } });
     const says = h("div", {}, this.name, this.note);
-    this.card = h("section", { class: "shared", "aria-label": t("Shared speech") }, this.button, says, close);
-    page.root.querySelector(".composer").prepend(this.card);
+    this.card.append(this.button, says, close);
     this.load();
   }
 
