@@ -35,7 +35,9 @@ def welcome(settings: ServeSettings, *, is_open: bool) -> Welcome:
     """
     if settings.key and is_open:
         raise BadOption("--open requires no key, but a key is set", f"leave out --open or {ENV_PREFIX}KEY")
-    links = tuple(f"http://{name}:{settings.port}{settings.root_path}/" for name in _names(settings.host))
+    links = _public_links(settings) or tuple(
+        f"http://{name}:{settings.port}{settings.root_path}/" for name in _names(settings.host)
+    )
     if settings.key:
         return Welcome(settings, links, _KEY_KNOWN)
     if is_loopback(settings.host):
@@ -51,6 +53,12 @@ def welcome(settings: ServeSettings, *, is_open: bool) -> Welcome:
 def owner_link(link: str, code: str) -> str:
     """A link of ``Welcome`` that also signs the browser in as the owner."""
     return f"{link}{'&' if '?' in link else '?'}owner={code}"
+
+
+def _public_links(settings: ServeSettings) -> tuple[str, ...]:
+    """Addresses behind a proxy, which terminates TLS; the server's own lacks the prefix that the proxy strips."""
+    names = [name for name in settings.allowed_hosts if "*" not in name] if settings.proxies else []
+    return tuple(f"https://{name}{settings.root_path}/" for name in names)
 
 
 def _names(host: str) -> list[str]:

@@ -152,7 +152,14 @@ def test_loopback_needs_no_key() -> None:
         found = welcome(ServeSettings(host=host), is_open=False)
         assert (found.settings.key, found.words) == ("", "")
     behind = welcome(ServeSettings(allowed_hosts=("tts.example.org",)), is_open=False)
-    assert "tts.example.org" in behind.words
+    assert "tts.example.org" in behind.words and behind.links == ("http://127.0.0.1:7860/",)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_links_behind_a_proxy_are_those_of_the_proxy(host: str) -> None:
+    names, proxies = ("*.example.org", "tts.example.org"), ("10.0.0.0/8",)
+    settings = ServeSettings(host=host, key=KEY, allowed_hosts=names, proxies=proxies, root_path="/studio")
+    assert welcome(settings, is_open=False).links == ("https://tts.example.org/studio/",)
 
 
 def test_configured_key_is_required_and_not_printed() -> None:
