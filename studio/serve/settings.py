@@ -89,6 +89,8 @@ class ServeSettings:
     llm_key_env: str = ""
     llm_system_prompt: str = SYSTEM_PROMPT
     llm_replies_per_min: Positive = 20  # questions that one address may ask in a minute
+    # what clients that send a vendor's names of voices get: "alloy=wren:clara"
+    voice_aliases: tuple[str, ...] = ()
     lexicon: str = ""  # file of words with their pronunciation, as ``--lexicon``; empty for none
     log_level: Literal["critical", "error", "warning", "info"] = "warning"  # of the server; user text is never logged
 
@@ -109,6 +111,9 @@ class ServeSettings:
             raise BadOption(f"root_path cannot be {self.root_path!r}", "begin it with / and end it without one")
         if self.key and len(self.key) < MIN_KEY_CHARS:
             raise BadOption(f"a key of {len(self.key)} characters is guessed", f"give at least {MIN_KEY_CHARS}")
+        for alias in self.voice_aliases:
+            if not all(part.strip() for part in alias.partition("=")):
+                raise BadOption(f"voice_aliases cannot hold {alias!r:.80}", "give names and voices: alloy=wren:clara")
         for proxy in self.proxies:
             try:
                 ipaddress.ip_network(proxy)

@@ -149,7 +149,9 @@ class CartesiaSession(ContextSession[CartesiaContext]):
             await self._end(context)
 
     async def _new_context(self, message: Generation) -> CartesiaContext:
-        card, address = find_voice(message.voice_name, message.model_id, self._engine.cards())
+        card, address = find_voice(
+            message.voice_name, message.model_id, self._engine.cards(), self._settings.voice_aliases
+        )
         if message.output_format.container != "raw":
             raise BadMessage(f"a socket sends no {message.output_format.container}", "set the container to raw")
         encoder = await open_encoder(_raw(message.output_format), card.sample_rate_hz)
@@ -205,7 +207,7 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     body = validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards())
+    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards(), requests.aliases)
     text = body.transcript, body.written_in
     return await speech_response(requests, request, voice, text, _file(body.output_format))
 

@@ -6,7 +6,7 @@ utterance has ended, so that the sound is in order.
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 from uuid import uuid4
@@ -120,7 +120,7 @@ class DeepgramSession(ContextSession[_Utterance]):
         self._flushes, self._is_ending = 0, False
         try:
             query = validated(Query, dict(self._websocket.query_params))
-            self._card, self._address = _voice(query.model, self._engine)
+            self._card, self._address = _voice(query.model, self._engine, self._settings.voice_aliases)
             self._format = query.audio_format("linear16")
             self._markup: wire.Markup = query.markup
             if query.container not in (None, "none"):
@@ -219,8 +219,9 @@ class DeepgramSession(ContextSession[_Utterance]):
         return None
 
 
-def _voice(model: str, engine: Engine) -> tuple[Card, str]:
-    return find_voice("" if model.startswith(VENDOR_MODELS) else model, "", engine.cards())
+def _voice(model: str, engine: Engine, aliases: Sequence[str]) -> tuple[Card, str]:
+    is_vendors = model.startswith(VENDOR_MODELS) and not any(one.startswith(f"{model}=") for one in aliases)
+    return find_voice("" if is_vendors else model, "", engine.cards(), aliases)
 
 
 def add_deepgram(
@@ -253,5 +254,5 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     text = wire.decode((await request.body()).decode("utf-8", "replace")).get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
         raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    voice, wanted = _voice(query.model, requests.engine), query.audio_format("mp3")
+    voice, wanted = _voice(query.model, requests.engine, requests.aliases), query.audio_format("mp3")
     return await speech_response(requests, request, voice, (text, query.markup), wanted)

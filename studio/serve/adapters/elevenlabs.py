@@ -127,9 +127,11 @@ class ElevenLabsSession(ContextSession[_Context]):
 
     async def _send_hello(self) -> None:
         """Send nothing, or what is wrong with the address."""
-        query = self._websocket.query_params
+        query, aliases = self._websocket.query_params, self._settings.voice_aliases
         try:
-            self._card, self._address = find_voice(self._voice, query.get("model_id", ""), self._engine.cards())
+            self._card, self._address = find_voice(
+                self._voice, query.get("model_id", ""), self._engine.cards(), aliases
+            )
             name = query.get("output_format", DEFAULT_FORMAT)
             if name not in FORMATS:
                 raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
@@ -154,6 +156,9 @@ class ElevenLabsSession(ContextSession[_Context]):
         elif message.close_context:
             if context := self._current.get(name):
                 await (self._end(context) if context.is_flushed else self._cancel(context))
+            else:  # closed once more while it speaks: an interruption
+                for ending in [one for one in self._contexts.values() if one.name == name]:
+                    await self._cancel(ending)
         elif not self._is_ending:
             await self._take_text(name, message)
 

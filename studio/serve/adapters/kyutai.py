@@ -60,7 +60,7 @@ class KyutaiSession(SpeakSession):
         query = self._websocket.query_params
         self._alignment, self._is_ended = Alignment(), False
         try:
-            card, address = find_voice(query.get("voice", ""), "", self._engine.cards())
+            card, address = find_voice(query.get("voice", ""), "", self._engine.cards(), self._settings.voice_aliases)
             if (name := query.get("format", FORMAT)) != FORMAT:
                 raise BadOption(f"there is no format {name[:40]!r}", f"there is {FORMAT}")
             markup = markup_of(query)

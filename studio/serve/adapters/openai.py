@@ -83,7 +83,7 @@ def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
 async def _speak(request: Request, requests: SpeechRequests) -> Response:
     body = _parsed(await request.body())
     voice = body.voice if isinstance(body.voice, str) else body.voice.id
-    card, address = find_voice(voice, body.model, requests.engine.cards())
+    card, address = find_voice(voice, body.model, requests.engine.cards(), requests.aliases)
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
     speech = await requests.open(request, address, body.input, body.markup)

@@ -49,7 +49,7 @@ async def speak_pieces(
     """
     if len(text) > MAX_INPUT_CHARS:
         raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
-    card, address = find_voice(voice, "", requests.engine.cards())
+    card, address = find_voice(voice, "", requests.engine.cards(), requests.aliases)
     speech: Speech | None = await requests.open(caller, address, text, "markdown")
     try:
         rate_hz, alignment = card.sample_rate_hz, Alignment()

@@ -172,11 +172,13 @@ class SpeechRequests:
 
     Attributes:
         running: what ``Drain`` watches.
+        aliases: of voices; see ``find_voice``.
     """
 
     def __init__(self, engine: Engine, trace_store: TraceStore, settings: ServeSettings) -> None:
         self.engine, self._trace_store, self._settings = engine, trace_store, settings
         self.running: set[Speech] = set()
+        self.aliases = settings.voice_aliases
         self._opening = 0
         self._ends: set[asyncio.Task[None]] = set()
 

@@ -15,12 +15,13 @@ class BadModel(BadVoice):
     code = "model_not_found"
 
 
-def find_voice(voice: str, model: str, cards: Sequence[Card]) -> tuple[Card, str]:
+def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str] = ()) -> tuple[Card, str]:
     """The card and the address (``name:speaker``) of a voice.
 
     Args:
         voice: ``name``, ``name:speaker``, a speaker of the model, or ``default``.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
+        aliases: of the settings (``voice_aliases``), for names that are no voices here.
 
     Raises:
         BadModel: there is no such model.
@@ -36,6 +37,9 @@ def find_voice(voice: str, model: str, cards: Sequence[Card]) -> tuple[Card, str
     for card in candidates:
         if voice in card.speakers:
             return card, f"{card.name}:{voice}"
+    for alias, _, known in (one.partition("=") for one in aliases):
+        if voice == alias.strip():
+            return find_voice(known.strip(), "", cards)
     raise BadVoice(f"there is no voice {voice[:80]!r}", f"there are {', '.join([DEFAULT, *addresses(candidates)])}")
 
 

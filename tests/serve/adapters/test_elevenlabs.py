@@ -176,6 +176,40 @@ def test_closed_context_is_interrupted(serving: Serving) -> None:
         assert "".join("".join(one["chars"]) for one in alignments(until_final(ws, "one"))) == "beta "
 
 
+def test_context_that_is_closed_twice_is_interrupted(serving: Serving) -> None:
+    """Frameworks close a context when its text is complete, and once more when the user interrupts it."""
+    server = serving(script=Script(speed=1.0))
+    with socket_of(server, "multi-stream-input") as ws:
+        say(ws, text="alpha " * 200, context_id="one")
+        say(ws, context_id="one", flush=True)
+        say(ws, context_id="one", close_context=True)
+        while not json.loads(ws.recv(timeout=20)).get("audio"):
+            pass
+        say(ws, context_id="one", close_context=True)
+        until_final(ws, "one")
+        assert eventually(lambda: server.engine.free_slots() == server.engine.places, "the slot") < 2.0
+        assert server.engine.opened[-1].samples < 10 * RATE_HZ
+
+
+def test_breaks_are_silence_however_they_are_cut(serving: Serving) -> None:
+    server = serving()
+    written = 'Alpha <break time="0.5s" /> beta.'
+    for name, pieces in (("whole", [written]), ("cut", [*written])):
+        with socket_of(server, "multi-stream-input", "?output_format=pcm_24000&sync_alignment=true") as ws:
+            for piece in pieces:
+                say(ws, text=piece, context_id=name)
+            say(ws, context_id=name, flush=True)
+            say(ws, context_id=name, close_context=True)
+            heard = until_final(ws, name)
+        told = alignments(heard)
+        assert "".join("".join(one["chars"]) for one in told) == written
+        starts = [start for one in told for start in one["charStartTimesMs"]]
+        ends = [a + b for one in told for a, b in zip(one["charStartTimesMs"], one["charDurationsMs"], strict=True)]
+        assert starts[written.index("beta")] - ends[4] >= 500
+        sound = b"".join(base64.b64decode(one.get("audio") or "") for one in heard)
+        assert bytes(24_000) in sound and sound[-2400:] != bytes(2400)
+
+
 def test_client_that_leaves_frees_its_slots(serving: Serving) -> None:
     server = serving(script=Script(speed=1.0))
     with socket_of(server, "multi-stream-input") as ws:

@@ -16,6 +16,8 @@ import pytest
 from serve.serving import Served, Serving, eventually
 from tones import FRAME_SAMPLES, RATE_HZ, Script
 
+from studio.core.errors import BadOption
+from studio.serve.settings import ServeSettings
 from studio.text.markdown import MarkdownStream
 from studio.text.ssml import SsmlReader
 
@@ -295,3 +297,19 @@ def test_texts_are_read_beside_the_event_loop(serving: Serving, monkeypatch: pyt
     server = serving()
     assert spoken(client_of(server), "pcm", extra_body={"markup": markup})
     assert threads and server._thread not in threads
+
+
+def test_owner_may_say_who_a_vendors_name_is(serving: Serving) -> None:
+    server = serving(voice_aliases=("alloy=tone:high", "aura-2-helena-en=tone:high"))
+    assert spoken(client_of(server), "pcm", voice="alloy") == spoken(client_of(server), "pcm", voice="high")
+    for path, body in (
+        ("/v1/text-to-speech/alloy", {"text": TEXT}),
+        ("/tts/bytes", {"transcript": TEXT, "voice": "alloy"}),
+        ("/v1/speak?model=aura-2-helena-en", {"text": TEXT}),
+    ):
+        assert httpx.post(f"{server.url}{path}", json=body).status_code == 200
+        assert server.engine.opened[-1].speaker == "high"
+    with pytest.raises(openai.BadRequestError, match="there is no voice 'echo'"):
+        spoken(client_of(server), "pcm", voice="echo")
+    with pytest.raises(BadOption, match="alloy=wren:clara"):
+        ServeSettings(voice_aliases=("alloy",))
