@@ -1,0 +1,229 @@
+"""Events of an utterance in parts: those of its parts, with words, characters and samples counted through."""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from studio.core import events as ev
+from studio.core.cards import Card
+from studio.core.text.words import SpokenWord
+from studio.core.time import MonotonicClock
+from studio.markup.stretching import Stretcher
+from studio.text.inline_phonemes import without_pronunciation
+
+_SILENT_FRAMES = 40  # of one event of silence
+
+
+@dataclass
+class Part:
+    """Text that is one utterance of the engine.
+
+    Attributes:
+        pause_ms: silence before it.
+        tag: what stands for it in the text as sent.
+        texts: those that were not passed on yet.
+        is_whole: no more text is appended.
+    """
+
+    rate: float
+    pause_ms: float = 0.0
+    tag: str = ""
+    texts: deque[str] = field(default_factory=deque[str])
+    is_empty: bool = True
+    is_whole: bool = False
+
+
+@dataclass
+class Counts:
+    """How much came before a part."""
+
+    words: int = 0
+    written: int = 0
+    chars: int = 0
+    samples: int = 0
+    segments: int = 0
+    t_ms: float = 0.0
+
+
+class WholeEvents:
+    """Turns the events of one part after another into those of the whole; not thread-safe.
+
+    Attributes:
+        part: the part that is being spoken.
+        before: how much came before it; ``so_far``: how much was sent.
+        is_over: the last event was sent. ``compute_ms``: of the parts that have ended.
+        cancelled_sample: up to where the whole was heard, if it is cancelled.
+    """
+
+    def __init__(self, card: Card, part: Part) -> None:
+        self.card, self.part = card, part
+        self.out: deque[ev.Event] = deque()
+        self.before, self.so_far = Counts(), Counts()
+        self.has_frames, self._channels = True, 0  # frames of a stretched sound would not fit it
+        self.is_over = False
+        self.compute_ms, self.cancelled_sample = 0.0, 0
+        self._clock = MonotonicClock()
+        self._stretcher: Stretcher | None = None
+        self._words: list[SpokenWord] = []
+        self._starts, self._ends = dict[int, int](), dict[int, int]()  # samples, by word
+        self._began_ms = self._last_ms = 0.0
+        self._silent_ms = 0.0  # of the pause before the part that was sent
+        self._is_first = True
+
+    def to_part(self, sample: int) -> int:
+        """A sample of the whole as one of the part's utterance."""
+        return round((sample - self.before.samples) * self.part.rate)
+
+    def end(self) -> None:
+        """The end of the whole, where no part says it."""
+        self.emit(ev.Ended(samples=self.so_far.samples, compute_ms=self.compute_ms), at_ms=self.now_ms())
+
+    def finish_part(self, ended: ev.Ended) -> None:
+        """Send what is left of the part, in the length that the times of its words were counted with."""
+        self.send_tag()
+        self.send_silence()
+        if self._stretcher is not None:
+            left = max(0, self._to_whole(ended.samples) - self.so_far.samples)
+            rest = self._stretcher.finish()[:left]
+            self._send(ended, np.concatenate([rest, np.zeros(left - len(rest), np.int16)]))
+            self._stretcher = None
+
+    def begin(self, part: Part) -> None:
+        """Go on with another part."""
+        self.before = replace(self.so_far, t_ms=self._last_ms)
+        self.part, self._silent_ms = part, 0.0
+
+    def now_ms(self) -> float:
+        """Time since the first part was ready."""
+        return max(0.0, self._clock.now_ms() - self._began_ms)
+
+    def emit(self, event: ev.Event, at_ms: float | None = None) -> None:
+        """Send an event of the whole, at a time of its own or at its part's."""
+        if self.is_over:
+            return
+        self._last_ms = max(self._last_ms, event.t_ms + self.before.t_ms if at_ms is None else at_ms)
+        if isinstance(event, ev.WordStart):
+            self._starts[event.i] = event.sample
+        elif isinstance(event, ev.WordEnd):
+            self._ends[event.i] = event.sample
+        self.out.append(event.stamped(self._last_ms))
+        self.is_over = ev.is_last(event)
+
+    def forward(self, event: ev.Event) -> None:
+        """Send an event of the part, unless it is its end, as one of the whole."""
+        before, so_far = self.before, self.so_far
+        match event:
+            case ev.Queued():
+                if self._is_first:
+                    self.emit(event)
+            case ev.Ready():
+                if self._is_first:
+                    self._began_ms = self._clock.now_ms() - event.t_ms
+                    self.emit(event)
+                self._is_first, before.t_ms = False, self.now_ms() - event.t_ms
+            case ev.TextReceived():
+                self.send_tag()
+                so_far.chars += len(event.text)
+                self.emit(replace(event, char_start=event.char_start + before.chars))
+            case ev.Committed():
+                spelt = without_pronunciation(event.word)
+                so_far.words, so_far.written = before.words + event.i + 1, before.written + event.written + 1
+                chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
+                word = SpokenWord(so_far.words - 1, spelt, so_far.written - 1, **chars)
+                self._words.append(word)
+                self.emit(replace(event, i=word.i, word=spelt, written=word.written, **chars))
+            case ev.Unsupported():
+                chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
+                self.emit(replace(event, **chars))
+            case ev.Flushed():
+                self.emit(replace(event, words=event.words + before.words))
+            case ev.Played():
+                pass
+            case ev.Cancelled():
+                self.emit_cancelled()
+            case ev.Failed():
+                self.emit(event)
+            case _:
+                self._forward_sound(event)
+
+    def _forward_sound(self, event: ev.Event) -> None:
+        self.send_silence()
+        before, so_far = self.before, self.so_far
+        match event:
+            case ev.Audio():
+                if self.part.rate == 1.0:
+                    self._send(event, event.pcm)
+                else:
+                    self._stretcher = self._stretcher or Stretcher(self.card.sample_rate_hz, self.part.rate)
+                    self._send(event, self._stretcher.feed(event.pcm))
+            case ev.WordStart() | ev.WordEnd():
+                self.emit(replace(event, i=event.i + before.words, sample=self._to_whole(event.sample)))
+            case ev.Segment():
+                so_far.segments = before.segments + event.index + 1
+                words, seen = ([one + before.words for one in some] for some in (event.words, event.seen))
+                sample = self._to_whole(event.sample)
+                place = {"sample": sample, "frame": sample // self.card.frame_samples}
+                self.emit(replace(event, index=so_far.segments - 1, words=words, seen=seen, **place))
+            case ev.Eos() if self.has_frames:
+                frame = event.frame + self._first_frame()
+                self.emit(replace(event, segment=event.segment + before.segments, frame=frame))
+            case ev.Frames() if self.has_frames:
+                self._channels = event.levels.shape[1]
+                self.emit(replace(event, first_frame=event.first_frame + self._first_frame()))
+            case ev.Wait():
+                self.emit(replace(event, sample=self._to_whole(event.sample)))
+            case ev.Eos() | ev.Frames():
+                pass
+            case _:
+                self.emit(event)
+
+    def _first_frame(self) -> int:
+        return self.before.samples // self.card.frame_samples
+
+    def _to_whole(self, sample: int) -> int:
+        return self.before.samples + round(sample / self.part.rate)
+
+    def _send(self, event: ev.Event, pcm: np.ndarray) -> None:
+        if len(pcm):
+            self.emit(ev.Audio(t_ms=event.t_ms, sample=self.so_far.samples, pcm=pcm))
+            self.so_far.samples += len(pcm)
+
+    def send_tag(self) -> None:
+        """What stands for the pause in the text, before the text of the part."""
+        tag, self.part.tag = self.part.tag, ""
+        if tag:
+            self.emit(ev.TextReceived(char_start=self.before.chars, text=tag), at_ms=self._last_ms)
+            self.so_far.chars += len(tag)
+            self.before.chars += len(tag)
+
+    def send_silence(self) -> None:
+        """The rest of the pause before the part, before anything else that has a place in the sound."""
+        due_ms, self._silent_ms = self.part.pause_ms - self._silent_ms, self.part.pause_ms
+        if not due_ms:
+            return
+        frame_samples = self.card.frame_samples
+        left = round(due_ms * self.card.sample_rate_hz / 1000.0 / frame_samples)
+        while left > 0:
+            count = min(left, _SILENT_FRAMES)
+            if self.has_frames and self._channels:
+                levels, first = np.zeros((count, self._channels), np.uint8), self.so_far.samples // frame_samples
+                self.emit(ev.Frames(first_frame=first, p_eos=[np.nan] * count, levels=levels), at_ms=self._last_ms)
+            pcm = np.zeros(count * frame_samples, np.int16)
+            self.emit(ev.Audio(sample=self.so_far.samples, pcm=pcm), at_ms=self._last_ms)
+            self.so_far.samples += len(pcm)
+            left -= count
+        self.before.samples = self.so_far.samples
+
+    def emit_cancelled(self) -> None:
+        """Say which words were heard until ``cancelled_sample``."""
+        sample, words, count = min(self.cancelled_sample, self.so_far.samples), self._words, 0
+        while self._ends.get(count, sample + 1) <= sample:
+            count += 1
+        partial = count if self._starts.get(count, sample) < sample else None
+        whole = count  # words of tokens that were played to their ends
+        while 0 < whole < len(words) and words[whole].written == words[whole - 1].written:
+            whole -= 1
+        char_end = words[whole - 1].char_end if whole else 0
+        cancelled = ev.Cancelled(heard=[*range(count)], sample=sample, word=partial, char_end=char_end)
+        self.emit(cancelled, at_ms=self.now_ms())
