@@ -106,9 +106,9 @@ def test_page_of_components_has_no_footer_of_the_framework(site: Site, opening: 
     assert page.locator("footer[aria-label]").is_hidden()
 
 
-def test_api_page_is_visible_at_once(server: Any, opening: Opening) -> None:
+def test_api_page_is_visible_at_once(site: Site, opening: Opening) -> None:
     page = opening().new_page()
-    page.goto(server.url + "api")
+    page.goto(site.url + "api")
     page.locator("#api-page h1").wait_for(state="attached")
     hidden = "getComputedStyle(document.querySelector('#api-page h1')).visibility"
     assert page.evaluate(hidden) == "visible"
