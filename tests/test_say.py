@@ -346,6 +346,19 @@ def test_texts_by_settings_are_spoken_once_and_measured(tmp_path: Path) -> None:
     assert isinstance(again.exception, BadFile)
 
 
+def test_synth_reads_ssml(tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path / "voices")
+    texts, out = tmp_path / "texts.txt", tmp_path / "out"
+    texts.write_text('slow|<prosody rate="50%">one two</prosody>\nusual|one two\nbreak|<break time="1s"/>one two\n')
+    command = ["synth", "--texts", str(texts), "--voices", str(tmp_path / "voices"), "-o", str(out)]
+    done = CliRunner().invoke(cli, [*command, "--system", "tiny:one", "--markup", "ssml"], catch_exceptions=False)
+    assert done.exit_code == 0
+    lengths = {path.stem.partition("-")[0]: len(read_mono(path)[0]) for path in out.glob("*/*.wav")}
+    rate_hz = read_mono(next(out.glob("*/usual-*.wav")))[1]
+    assert abs(lengths["slow"] - 2 * lengths["usual"]) < 3
+    assert lengths["break"] == lengths["usual"] + rate_hz
+
+
 def test_pauses_of_ssml_are_silence_between_words(voices, say, tmp_path):
     plain, paused, captions = tmp_path / "plain.wav", tmp_path / "paused.wav", tmp_path / "paused.srt"
     assert say(voices, "one two three four", "-o", plain).returncode == 0
